@@ -22,7 +22,7 @@ from harness.subjects import load
 from trainers_quality import JUDGE, STARTS, descent, file_name, judged, kept, started, up_to
 
 import mfrank
-from mfrank.data.interactions import Interactions
+from mfrank.data import Interactions
 
 SMALLEST_WEIGHT, DOUBLINGS = 0.05, 3
 

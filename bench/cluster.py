@@ -26,7 +26,7 @@ from harness.cluster_fits import fitted, on_dask, on_processes
 from harness.drawn_folder import drawn_to
 from harness.records import line, parser, save
 
-from mfrank.data.interactions import Interactions
+from mfrank.data import Interactions
 
 ENGINES: dict[str, Callable[[int], Any]] = {"processes": on_processes, "dask": on_dask}
 

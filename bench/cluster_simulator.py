@@ -44,7 +44,7 @@ from harness.drawn_folder import drawn_to, expected_degrees
 from harness.records import line, parser, save
 
 from mfrank.backends.sharded import backend
-from mfrank.data.interactions import Interactions
+from mfrank.data import Interactions
 
 _SAMPLE = 500_000
 _MIB = 2**20

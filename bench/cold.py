@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 import mfrank
-from mfrank.evaluation.report import Evaluation
+from mfrank.evaluation import Evaluation
 
 CHOSEN_BY = mfrank.NDCG @ 20
 METRICS = (mfrank.Recall @ 20, CHOSEN_BY)

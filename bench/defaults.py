@@ -26,8 +26,8 @@ from harness.subjects import developed, divided
 from threadpoolctl import threadpool_limits
 
 import mfrank
-from mfrank.data.splits import Split
-from mfrank.evaluation.report import Evaluation
+from mfrank.data import Split
+from mfrank.evaluation import Evaluation
 
 SUBJECTS = (
     *("ml-1m", "gowalla", "lastfm-2k", "citeulike-a", "globo", "retail"),

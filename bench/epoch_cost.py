@@ -22,7 +22,7 @@ from harness.race import entry, options, parse, race
 from harness.records import line, save
 from harness.subjects import interactions
 
-from mfrank.data.interactions import Interactions
+from mfrank.data import Interactions
 
 DATA = ["gowalla", "ml-1m", "globo", "ml-20m-shape"]
 

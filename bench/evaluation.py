@@ -21,9 +21,8 @@ from harness.records import line, parser, save
 from harness.subjects import data_folder
 
 import mfrank
-from mfrank.comparison.peak_memory import peak_memory
-from mfrank.data.datasets import from_npz, published_split
-from mfrank.data.splits import Split
+from mfrank.comparison import peak_memory
+from mfrank.data import Split, from_npz, published_split
 
 ACCURACY = ("ndcg@10", "recall@10", "mrr@10")
 BEYOND = ("novelty@10", "intra_list_similarity@10", "serendipity@10", "miscalibration@10")

@@ -19,10 +19,9 @@ from harness.records import line, parser, save
 from harness.subjects import load
 
 import mfrank
-from mfrank.als.half_steps import HalfSteps
-from mfrank.backends import choose
-from mfrank.backends.solve_options import SolveOptions
-from mfrank.data.interactions import Interactions
+from mfrank.als import HalfSteps
+from mfrank.backends import SolveOptions, choose
+from mfrank.data import Interactions
 
 JUDGE = mfrank.NDCG @ 20
 OBJECTIVES = {"IALS": mfrank.IALS(), "RG2": mfrank.RG2()}

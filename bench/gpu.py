@@ -39,8 +39,8 @@ from harness.subjects import interactions
 import mfrank
 from mfrank.arrays import device as gpu
 from mfrank.backends import choose
-from mfrank.data.interactions import Interactions
-from mfrank.retrieval.top_k import recommend
+from mfrank.data import Interactions
+from mfrank.retrieval import recommend
 
 SHAPES = {
     "ml-20m": (138_000, 27_000, 20_000_000),

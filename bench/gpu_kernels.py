@@ -120,7 +120,7 @@ def _kernels_timed() -> Iterator[dict[str, float]]:
 @contextmanager
 def _steps_timed() -> Iterator[dict[str, float]]:
     """Seconds of the backend's steps and of the eigendecompositions."""
-    from mfrank.als.eigenbasis import Eigenbasis
+    from mfrank.als import Eigenbasis
 
     backend: Any = choose("cuda")
     seconds: dict[str, float] = defaultdict(float)

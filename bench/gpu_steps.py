@@ -30,7 +30,7 @@ from trainers_cost import LOSSES
 
 import mfrank
 from mfrank.arrays import device as gpu
-from mfrank.data.interactions import Interactions
+from mfrank.data import Interactions
 
 
 def main() -> None:

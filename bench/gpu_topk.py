@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import device as arrays
 from mfrank.backends import choose
-from mfrank.retrieval.top_k import recommend
+from mfrank.retrieval import recommend
 
 Ids = Any
 """Listed items, shape (U, n), in numpy or where the library has them."""

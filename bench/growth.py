@@ -21,7 +21,7 @@ from harness.exponents import exponent
 from harness.records import line, parser, save
 
 import mfrank
-from mfrank.arrays.threads import usable_cores
+from mfrank.arrays import usable_cores
 
 EPOCHS = 4
 SWEEPS = {

@@ -27,7 +27,7 @@ from harness.killed import STAGES, Ended, Stage, run
 from harness.records import line, parser, save
 
 import mfrank
-from mfrank.data.table_writer import write_table
+from mfrank.data import write_table
 
 _GENERATION = re.compile(r"data-[0-9a-f]{16}")
 _TOLD = {".json", ".files"}

@@ -20,7 +20,7 @@ from implicit.cpu.als import AlternatingLeastSquares
 from threadpoolctl import threadpool_limits
 
 import mfrank
-from mfrank.data.interactions import Interactions
+from mfrank.data import Interactions
 
 Call = Callable[[int], Any]
 

@@ -21,23 +21,24 @@ from harness.records import line, parser, save
 from harness.subjects import judged
 from numpy.typing import ArrayLike
 
-from mfrank.data.judged import Judged
-from mfrank.descent.optimizers import Adam
-from mfrank.evaluation.metrics import NDCG
-from mfrank.evaluation.queries import evaluate_queries
-from mfrank.losses import Loss
-from mfrank.losses.approx_ndcg import ApproxNDCG
-from mfrank.losses.bpr import BPR
-from mfrank.losses.ksong import KSONG
-from mfrank.losses.lambda_rank import LambdaRank
-from mfrank.losses.list_mle import ListMLE
-from mfrank.losses.list_net import ListNet
-from mfrank.losses.neural_ndcg import NeuralNDCG
-from mfrank.losses.rank_net import RankNet
-from mfrank.losses.softmax import Softmax
-from mfrank.losses.song import SONG
-from mfrank.losses.stochastic_rank import StochasticRank
-from mfrank.models.linear_ranker import LinearRanker
+from mfrank.data import Judged
+from mfrank.descent import Adam
+from mfrank.evaluation import NDCG, evaluate_queries
+from mfrank.losses import (
+    BPR,
+    KSONG,
+    SONG,
+    ApproxNDCG,
+    LambdaRank,
+    ListMLE,
+    ListNet,
+    Loss,
+    NeuralNDCG,
+    RankNet,
+    Softmax,
+    StochasticRank,
+)
+from mfrank.models import LinearRanker
 
 LOSSES: tuple[Loss, ...] = (
     LambdaRank(), RankNet(), ListNet(), ListMLE(), Softmax(), ApproxNDCG(), NeuralNDCG(), SONG(),

@@ -24,11 +24,18 @@ from pagerank.gradients import CONTENDERS, growth, race, turns
 from pagerank.graphs import clicks, queries, web
 from pagerank.peers import ALPHA, Found, Mfrank, peers
 
-from mfrank.arrays.csr import CSR
+from mfrank.arrays import CSR
 from mfrank.backends import choose
-from mfrank.pagerank import Problem, RandomWalk, Transitions, power
-from mfrank.pagerank.accuracy import steps_for_loss, tolerances_for_loss
-from mfrank.pagerank.stationary import Walker, settled
+from mfrank.pagerank import (
+    Problem,
+    RandomWalk,
+    Transitions,
+    Walker,
+    power,
+    settled,
+    steps_for_loss,
+    tolerances_for_loss,
+)
 
 TOLERANCE = 1e-6
 PARTS = ("gradient", "steps", "vectors", "many", "growth")

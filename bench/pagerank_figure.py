@@ -21,9 +21,16 @@ from numpy.typing import NDArray
 from pagerank.graphs import queries
 from pagerank.peers import ALPHA
 
-from mfrank.backends.walks import Until
-from mfrank.pagerank import Graphs, Problem, Transitions, Walker, power
-from mfrank.pagerank.stationary import nesterov_nemirovski, power_steps
+from mfrank.backends import Until
+from mfrank.pagerank import (
+    Graphs,
+    Problem,
+    Transitions,
+    Walker,
+    nesterov_nemirovski,
+    power,
+    power_steps,
+)
 
 FIGURES = Path(__file__).parent / "figures"
 MOST = 40

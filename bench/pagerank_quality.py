@@ -37,11 +37,9 @@ from pagerank.contenders import MRR, NDCG
 from pagerank.contest import Contest, Setting
 from scipy.stats import ttest_rel
 
-from mfrank.arrays.lazy import lazy
-from mfrank.evaluation.report import Evaluation
-from mfrank.pagerank import Problem
-from mfrank.pagerank.stationary import power
-from mfrank.pagerank.transitions import Transitions
+from mfrank.arrays import lazy
+from mfrank.evaluation import Evaluation
+from mfrank.pagerank import Problem, Transitions, power
 
 Floats = NDArray[np.float64]
 

@@ -21,13 +21,7 @@ from harness.subjects import divided
 from threadpoolctl import threadpool_limits
 from tuned import CHOSEN_BY, MOST_FACTORS, SUBJECTS
 
-from mfrank.tuning.budget import Budget
-from mfrank.tuning.facts import Facts
-from mfrank.tuning.families import named
-from mfrank.tuning.family import Setting
-from mfrank.tuning.judge import Judge
-from mfrank.tuning.outcomes import Trial
-from mfrank.tuning.trials import Runner
+from mfrank.tuning import Budget, Facts, Runner, Setting, Trial, TrialJudge, named
 
 TRIALS = (("IALS", 0, 12), ("IALS", 1, 8), ("IALS", 2, 2), ("SampledSoftmax", 0, 2), ("EASE", 0, 2))
 """Family, rung, and how many trials are run."""
@@ -35,7 +29,7 @@ TRIALS = (("IALS", 0, 12), ("IALS", 1, 8), ("IALS", 2, 2), ("SampledSoftmax", 0,
 
 def work(name: str, family: str, rung: int, trials: int, threads: int, ready: Barrier) -> None:
     """Run trials in this process, after all are ready."""
-    judge = Judge.of(divided(name).train, CHOSEN_BY, 0, threads)
+    judge = TrialJudge.of(divided(name).train, CHOSEN_BY, 0, threads)
     setting = Setting(Facts.of(judge.train), MOST_FACTORS, 0, threads)
     trial = Trial(family, named(family).first, rung)
     with threadpool_limits(threads, "blas"):

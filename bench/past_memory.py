@@ -30,7 +30,7 @@ from harness.capped import MIB, fitted
 from harness.drawn_folder import drawn_to
 from harness.records import line, parser, save
 
-from mfrank.data.interactions import Interactions
+from mfrank.data import Interactions
 
 WAYS = {"mapped": (True, True), "memory": (False, False), "memory, limited": (False, True)}
 """Name -> whether interactions are mapped, and whether memory is limited."""

@@ -25,8 +25,8 @@ from harness.records import line, save
 from harness.subjects import load
 from harness.tuning import OBJECTIVES, Box, Found, judge, make, search, with_validation
 
-from mfrank.data.splits import Split
-from mfrank.evaluation.metrics import NDCG, Recall
+from mfrank.data import Split
+from mfrank.evaluation import NDCG, Recall
 
 _WEIGHTED: Box = {"alpha": (1.0, 100.0), "regularization": (3.0, 300.0)}
 _RANKING: Box = {"alpha": (0.005, 0.5), "regularization": (0.01, 1.0)}

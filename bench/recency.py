@@ -19,9 +19,8 @@ from harness.records import line, parser, save
 from harness.subjects import data_folder
 
 import mfrank
-from mfrank.data.datasets import from_npz
-from mfrank.data.interactions import Interactions
-from mfrank.evaluation.report import Evaluation
+from mfrank.data import Interactions, from_npz
+from mfrank.evaluation import Evaluation
 
 METRIC = "ndcg@20"
 DAY = 86_400_000  # globo's times are in milliseconds

@@ -21,9 +21,9 @@ from harness.subjects import load
 from harness.tuning import judge
 
 import mfrank
-from mfrank.data.splits import Split
-from mfrank.evaluation.metrics import NDCG, Recall
-from mfrank.models.reranker.reranker import Reranker
+from mfrank.data import Split
+from mfrank.evaluation import NDCG, Recall
+from mfrank.models import Reranker
 
 LOSSES = ("StochasticRank:metric=NDCG;top=20", "YetiRank", "QueryRMSE")
 OBJECTIVE = mfrank.RG2(alpha=0.043, regularization=0.0879)

@@ -20,7 +20,7 @@ from harness.records import line, parser, save
 from harness.subjects import load
 
 import mfrank
-from mfrank.data.splits import Split
+from mfrank.data import Split
 from mfrank.descent.rotation import count_blocks
 from mfrank.models import descent
 

@@ -23,10 +23,8 @@ import numpy as np
 import scipy.sparse as sp
 from harness.records import line, parser, save
 
-from mfrank.arrays.csr import CSR
-from mfrank.backends import choose
-from mfrank.backends.row_problem import CellTerm, Observed, RowProblem, Shared
-from mfrank.backends.solve_options import SolveOptions
+from mfrank.arrays import CSR
+from mfrank.backends import CellTerm, ObservedLoss, RowProblem, Shared, SolveOptions, choose
 
 COLUMNS = 40_000
 NEAR = 256
@@ -44,7 +42,7 @@ def problem_of(length: int, n_columns: int, random: np.random.Generator) -> RowP
     shape = n_rows, COLUMNS + length
     rows = CSR.from_scipy(sp.csr_array((np.ones(columns.size), columns.ravel(), indptr), shape))
     ones, tens = CellTerm(np.ones(n_rows)), CellTerm(np.full(n_rows, 10.0))
-    return RowProblem(rows, ones.offset, ones.offset, Observed(tens, tens, ones), True)
+    return RowProblem(rows, ones.offset, ones.offset, ObservedLoss(tens, tens, ones), True)
 
 
 def measured(length: int, factors: int, repeats: int, threads: int) -> dict[str, Any]:

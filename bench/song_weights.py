@@ -21,10 +21,8 @@ from harness.subjects import load
 from ranking_losses.boxes import TRAINERS, Trainer
 
 import mfrank
-from mfrank.arrays.placement import Array
-from mfrank.losses import Gradients, Lists, Memory
-from mfrank.losses.sums.hinge_ranks import HingeRanks
-from mfrank.losses.sums.moving_averages import averaged
+from mfrank.arrays import Array
+from mfrank.losses import Gradients, HingeRanks, Lists, Memory, averaged
 
 
 @dataclass(frozen=True)

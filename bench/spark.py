@@ -30,11 +30,10 @@ from harness.records import line, parser, save
 from harness.subjects import interactions
 
 import mfrank
-from mfrank.arrays.csr import CSR
-from mfrank.backends.row_problem import RowProblem
-from mfrank.comparison.contenders import objective_value
-from mfrank.data.counts import Counts
-from mfrank.data.interactions import Interactions
+from mfrank.arrays import CSR
+from mfrank.backends import RowProblem
+from mfrank.comparison import objective_value
+from mfrank.data import Counts, Interactions
 
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 

@@ -2,13 +2,13 @@
 
 The same objective, data and epochs for all; only the first item factors differ:
 
-    spectral      what mfrank does (mfrank/als/spectral.py), its seconds in ``start_seconds``
+    spectral      what mfrank does (mfrank/als/starts.py), its seconds in ``start_seconds``
     normal 0.1    normal numbers, row norms near 0.1 (Rendle et al. 2022)
     normal 1      the same, row norms near 1
     common 0.1    0.1/sqrt(K) times normal numbers of mean 1 and deviation 0.1
     counts        normal 0.1, each row times the root of its item's count
 
-All are then balanced (mfrank/als/balance.py), as a new fit's are. Prints the objective and test
+All are then balanced (mfrank/als/starts.py), as a new fit's are. Prints the objective and test
 NDCG@20 after some epochs; ``start_seconds`` beside ``epoch_seconds`` tells what a start costs in
 epochs.
 
@@ -27,15 +27,11 @@ from harness.subjects import load
 from harness.tuning import judge
 
 import mfrank
-from mfrank.als.balance import balance
-from mfrank.als.half_steps import HalfSteps
-from mfrank.als.spectral import random_factors
-from mfrank.als.starts import first_factors
-from mfrank.backends import choose
-from mfrank.backends.solve_options import SolveOptions
+from mfrank.als import HalfSteps, balance, first_factors, random_factors
+from mfrank.backends import SolveOptions, choose
 from mfrank.cli.flags import objective
-from mfrank.data.interactions import Interactions
-from mfrank.evaluation.metrics import NDCG
+from mfrank.data import Interactions
+from mfrank.evaluation import NDCG
 
 EPOCHS = (1, 2, 3, 5, 10, 15)
 

@@ -28,10 +28,8 @@ from harness.subjects import data_folder, load
 from numpy.typing import NDArray
 
 import mfrank
-from mfrank.data.interactions import Interactions
-from mfrank.data.splits import Split
-from mfrank.steering.calibration import ALPHA, shares_of
-from mfrank.steering.categories import ItemCategories
+from mfrank.data import Interactions, Split
+from mfrank.steering import ALPHA, ItemCategories, shares_of
 
 Categories = Mapping[int, list[Hashable]]
 

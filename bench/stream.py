@@ -33,11 +33,9 @@ from harness.records import line, parser, save
 from harness.subjects import data_folder
 
 import mfrank
-from mfrank.arrays.counted import counted
-from mfrank.data.datasets import from_npz
-from mfrank.data.interactions import Interactions
-from mfrank.evaluation.evaluate import evaluate
-from mfrank.evaluation.report import Evaluation
+from mfrank.arrays import counted
+from mfrank.data import Interactions, from_npz
+from mfrank.evaluation import Evaluation, evaluate
 
 DAYS = 10
 METRIC = "ndcg@20"

@@ -22,7 +22,7 @@ from harness.race import Fit, entry, evaluated, fit_once, options, parse
 from harness.records import line, save
 from harness.subjects import interactions
 
-from mfrank.data.interactions import Interactions
+from mfrank.data import Interactions
 
 OURS, PACEMAKER = "mfrank auto", "implicit cg"
 CONTENDERS = OURS, PACEMAKER, "irspack cg", "cmfrec cg"

@@ -25,9 +25,9 @@ from harness.subjects import load
 from harness.tuning import judge
 
 import mfrank
-from mfrank.comparison.contenders import objective_name
-from mfrank.data.splits import Split
-from mfrank.evaluation.metrics import NDCG
+from mfrank.comparison import objective_name
+from mfrank.data import Split
+from mfrank.evaluation import NDCG
 
 OBJECTIVES = "IALS", "RG2", "RGX", "WRMF"
 PEER = "implicit"

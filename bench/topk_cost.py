@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 import mfrank
-from mfrank.data.interactions import Interactions
+from mfrank.data import Interactions
 
 Ask = Callable[[], Any]
 BATCH = 1000

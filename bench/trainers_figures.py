@@ -26,7 +26,7 @@ from harness.subjects import load
 from time_to_quality import Point
 
 import mfrank
-from mfrank.data.splits import Split
+from mfrank.data import Split
 from mfrank.losses import Loss
 
 FIGURES = Path(__file__).parent / "figures"

@@ -47,8 +47,7 @@ from ranking_losses.boxes import (
 )
 
 import mfrank
-from mfrank.data.interactions import Interactions
-from mfrank.data.splits import Split
+from mfrank.data import Interactions, Split
 
 JUDGE = mfrank.NDCG @ 20
 METRICS = (mfrank.NDCG @ 10, JUDGE, mfrank.Recall @ 20, mfrank.MRR @ 20, mfrank.MAP @ 20)

@@ -32,9 +32,9 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 import mfrank
-from mfrank.arrays.threads import usable_cores
-from mfrank.data.splits import Split
-from mfrank.tuning.judge import Judge
+from mfrank.arrays import usable_cores
+from mfrank.data import Split
+from mfrank.tuning import TrialJudge
 
 SUBJECTS = ("ml-1m", "gowalla", "lastfm-2k", "citeulike-a", "globo", "retail")
 CHOSEN_BY = mfrank.NDCG @ 20
@@ -56,7 +56,9 @@ class Steck:
 
     def fit(self, user_items: sp.csr_matrix, **_: Any) -> None:
         """Choose the ridge and fit to all."""
-        judge = Judge.of(mfrank.Interactions.of(user_items), CHOSEN_BY, self.seed, self.n_threads)
+        judge = TrialJudge.of(
+            mfrank.Interactions.of(user_items), CHOSEN_BY, self.seed, self.n_threads
+        )
         scores = []
         for ridge in RIDGES:
             self._fit(judge.train.user_items, ridge)

@@ -18,7 +18,7 @@ _Lists = tuple[NDArray[np.int64], NDArray[np.int32]]
 """indptr and indices of rows of items."""
 
 _Sketch = tuple[NDArray[np.int8], NDArray[np.float32], NDArray[np.float32]]
-"""codes, scales and rooms of :class:`mfrank.backends.cpu.sketches.Sketch`."""
+"""codes, scales and rooms of :class:`mfrank.backends.cpu.search_order.Sketch`."""
 
 _Terms = tuple[tuple[NDArray[np.float64], float], ...]
 """(offset, slope) of the curvature, pull and constant of observed cells."""
@@ -179,7 +179,7 @@ def row_hinges(
     gradients: NDArray[Any],
     n_threads: int,
 ) -> None:
-    """See losses/sums/row_hinges.py; only the last axis of ``scores`` must be contiguous."""
+    """See losses/sums/ramps.py; only the last axis of ``scores`` must be contiguous."""
 
 def sum_sorted_hinges(
     scores: NDArray[Any],
@@ -229,7 +229,7 @@ def top_thresholds(
     smoothing_2: float,
     n_threads: int,
 ) -> None:
-    """See losses/sums/top_thresholds.py; ``thresholds`` are the starts on entry."""
+    """See losses/sums/ramps.py; ``thresholds`` are the starts on entry."""
 
 def normals(key: int, out: NDArray[Any], n_threads: int) -> None:
     """See :func:`mfrank.arrays.random.random_normals`."""
@@ -248,7 +248,7 @@ def smoothed(
     values: NDArray[Any],
     n_threads: int,
 ) -> None:
-    """See losses/sums/smoothing.py; ``weights`` of the ranks that count, and of the next rank."""
+    """See losses/sums/written_out.py; ``weights`` of the ranks that count, and of the next rank."""
 
 def soft_ndcg(
     scores: NDArray[Any],
@@ -290,7 +290,7 @@ def project(
     out: NDArray[Any],
     n_threads: int,
 ) -> None:
-    """Write each list's projection to the simplex; see losses/sums/simplex.py."""
+    """Write each list's projection to the simplex; see losses/sums/softmax_sums.py."""
 
 def softmax(
     scores: NDArray[Any],
@@ -387,7 +387,7 @@ def top_k(
     """
 
 def sketch(items: NDArray[Any], parts: _Sketch, n_threads: int) -> None:
-    """Sketch the items into ``parts``, zero on entry; see backends/cpu/sketches.py."""
+    """Sketch the items into ``parts``, zero on entry; see backends/cpu/search_order.py."""
 
 def walk(
     *,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mfrank.models.option_checks import loss_classes
+from mfrank.models import loss_classes
 
 ROOT = Path(__file__).parents[1]
 BENCH = ROOT / "bench"

@@ -23,7 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import mfrank
-from mfrank.data.interactions import Interactions
+from mfrank.data import Interactions
 
 __all__ = ["fitted"]
 

@@ -29,11 +29,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.csr import CSR
-from mfrank.backends import choose
-from mfrank.backends.sharded import blocks
-from mfrank.backends.sharded.cuts import Cuts, Sums
-from mfrank.backends.solve_options import SolveOptions
+from mfrank.arrays import CSR
+from mfrank.backends import SolveOptions, choose
+from mfrank.backends.sharded import Cuts, SumPlan, blocks
 
 __all__ = [
     "Block",
@@ -165,7 +163,7 @@ class Rates:
 def blocks_of(rows: CSR, factors: int) -> list[Block]:
     """The parts into which a fit on a cluster cuts a matrix."""
     row_sums, single = choose("cpu").SUMS, np.dtype(np.float32)
-    sums = Sums.of(row_sums, factors, single, _OPTIONS, rows.n_columns, curved=True)
+    sums = SumPlan.of(row_sums, factors, single, _OPTIONS, rows.n_columns, curved=True)
     cuts = Cuts(rows, sums)
     found = []
     for block in cuts.blocks():
@@ -184,7 +182,7 @@ def blocks_of(rows: CSR, factors: int) -> list[Block]:
 def expected_blocks(solved: Side, fixed: Side, factors: int) -> list[Block]:
     """Equal blocks of a shape, as many as a fit cuts, and ranges of its long rows."""
     row_sums, single = choose("cpu").SUMS, np.dtype(np.float32)
-    sums = Sums.of(row_sums, factors, single, _OPTIONS, int(fixed.rows), curved=True)
+    sums = SumPlan.of(row_sums, factors, single, _OPTIONS, int(fixed.rows), curved=True)
     long, short = solved.divided(sums.rows_from or np.inf)
     short_share = short.entries / solved.entries
     work = short.entries + solved.rows

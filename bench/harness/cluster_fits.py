@@ -13,8 +13,8 @@ from statistics import median
 from typing import Any
 
 import mfrank
-from mfrank.cluster.processes import Processes
-from mfrank.data.interactions import Interactions
+from mfrank.cluster import Processes
+from mfrank.data import Interactions
 
 __all__ = ["fitted", "on_dask", "on_processes", "peak"]
 

@@ -13,9 +13,9 @@ from harness.cluster_cost import Rates, blocks_of
 from harness.cluster_fits import peak
 
 import mfrank
-from mfrank.backends.sharded.tasks import solve, sum_rows
-from mfrank.cluster.processes import Processes
-from mfrank.data.interactions import Interactions
+from mfrank.backends.sharded import solve, sum_rows
+from mfrank.cluster import Processes
+from mfrank.data import Interactions
 
 __all__ = ["measured"]
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from mfrank.data.interactions import Interactions
-from mfrank.evaluation.evaluate import evaluate
-from mfrank.evaluation.metrics import NDCG
+from mfrank.data import Interactions
+from mfrank.evaluation import NDCG, evaluate
 
 __all__ = ["Course", "Point", "arrival"]
 

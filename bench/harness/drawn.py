@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mfrank.data.interactions import Interactions
+from mfrank.data import Interactions
 
 __all__ = ["drawn"]
 

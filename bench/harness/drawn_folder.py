@@ -9,10 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.data import interaction_folder
-from mfrank.data.folder_writer import FolderWriter
-from mfrank.data.ids import Ids
-from mfrank.files.checked import CheckedFiles
+from mfrank.data import FolderWriter, Ids, interaction_folder
+from mfrank.files import CheckedFiles
 
 __all__ = ["drawn_to", "expected_degrees"]
 

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from mfrank.data.counts import Counts
+from mfrank.data import Counts
 
 _PRODUCT = 2048
 _COPIED = 1 << 28

@@ -21,18 +21,14 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 import mfrank
-from mfrank.als.half_steps import HalfSteps
-from mfrank.backends.sharded import blocks
-from mfrank.backends.sharded.backend import Sharded
-from mfrank.backends.sharded.half_step import HalfStep
-from mfrank.backends.sharded.routes import Routes
-from mfrank.cluster.processes import Processes
+from mfrank.als import HalfSteps
+from mfrank.backends.sharded import Routes, Sharded, ShardedHalfStep, blocks
+from mfrank.cluster import Processes
 from mfrank.data import ingest as ingest_module
 from mfrank.files import journal
+from mfrank.models import Checkpoint
 from mfrank.models import als as als_module
-from mfrank.models.checkpoint import Checkpoint
-from mfrank.retrieval import all_lists
-from mfrank.retrieval.all_lists import AllLists
+from mfrank.retrieval import AllLists, all_lists
 
 __all__ = ["STAGES", "Ended", "Stage", "run"]
 
@@ -81,7 +77,7 @@ STAGES = {
     "start of a fit": Stage("fit", als_module, "first_factors", _ANY),
     "blocks sent": Stage("fit", Routes, "_found", _ANY),
     "half-step": Stage("fit", Sharded, "solve_rows", _ANY),
-    "popular items": Stage("fit", HalfStep, "sums", _ANY),
+    "popular items": Stage("fit", ShardedHalfStep, "sums", _ANY),
     "Gram matrix": Stage("fit", HalfSteps, "user_gram", _ANY),
     "checkpoint": Stage("fit", Checkpoint, "save", _ANY),
     "half-step saved": Stage("fit", Checkpoint, "save_half_step", _ANY),

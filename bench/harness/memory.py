@@ -8,8 +8,8 @@ from functools import partial
 import scipy.sparse as sp
 from contenders import Contender
 
-from mfrank.comparison.peak_memory import peak_memory
-from mfrank.data.interactions import Interactions
+from mfrank.comparison import peak_memory
+from mfrank.data import Interactions
 
 MIB = 1 << 20
 _FEW = 200

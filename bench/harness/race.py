@@ -24,8 +24,8 @@ from contenders import Contender, contender, present
 from harness.records import parser
 
 import mfrank
-from mfrank.comparison.contenders import objective_value
-from mfrank.data.interactions import Interactions
+from mfrank.comparison import objective_value
+from mfrank.data import Interactions
 
 YARDSTICKS = "mfrank auto", "mfrank cholesky"
 """Whose seconds all others' are divided by, where they take part."""

@@ -15,7 +15,7 @@ from typing import Any
 from harness.measured_code import digests
 
 import mfrank
-from mfrank.arrays.threads import usable_cores
+from mfrank.arrays import usable_cores
 
 RESULTS = Path(__file__).parents[1] / "results"
 _OF_GRAPHS = ("networkx", "scikit-network")

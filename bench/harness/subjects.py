@@ -10,12 +10,9 @@ from pathlib import Path
 import numpy as np
 
 import mfrank
-from mfrank.data.datasets import from_npz, published_split
-from mfrank.data.interactions import Interactions
-from mfrank.data.judged import Judged
-from mfrank.data.splits import Split
-from mfrank.evaluation.kinds import Metric
-from mfrank.tuning.judge import Judge
+from mfrank.data import Interactions, Judged, Split, from_npz, published_split
+from mfrank.evaluation import Metric
+from mfrank.tuning import TrialJudge
 
 SYNTHETIC = {"ml-20m-shape": (138_000, 27_000, 10_000_000)}
 """Users, items and entries: MovieLens-20M's users and items, half its ratings."""
@@ -60,7 +57,7 @@ def divided(name: str) -> Split:
 
 def developed(split: Split, metric: Metric, seed: int, n_threads: int) -> Split:
     """The training part alone, divided as by ``mfrank.tune``, but by another seed."""
-    judge = Judge.of(split.train, metric, 1000 + seed, n_threads)
+    judge = TrialJudge.of(split.train, metric, 1000 + seed, n_threads)
     return replace(split, train=judge.train, test=judge.valid)
 
 

@@ -9,8 +9,8 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 import mfrank
-from mfrank.arrays.placement import Array
-from mfrank.data.interactions import Interactions
+from mfrank.arrays import Array
+from mfrank.data import Interactions
 from mfrank.losses import Gradients, Lists, Loss, Memory, Scores
 
 __all__ = ["Pace", "descent_pace"]

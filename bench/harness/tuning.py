@@ -11,11 +11,8 @@ from contenders import contender
 from scipy.stats import qmc
 
 import mfrank
-from mfrank.data.interactions import Interactions
-from mfrank.data.splits import Split, by_ratio
-from mfrank.evaluation.evaluate import evaluate
-from mfrank.evaluation.metrics import NDCG, Recall
-from mfrank.evaluation.report import Evaluation
+from mfrank.data import Interactions, Split, by_ratio
+from mfrank.evaluation import NDCG, Evaluation, Recall, evaluate
 
 __all__ = [
     "CHECKS",

@@ -14,12 +14,10 @@ from numpy.typing import NDArray
 from pagerank.subjects import Stage
 
 import mfrank
-from mfrank.arrays.csr import CSR
-from mfrank.evaluation.report import Evaluation
-from mfrank.pagerank import GBN, GBP, GFN, Problem, Tuned, Walker
-from mfrank.pagerank.item_walk import ItemWalk
-from mfrank.retrieval.candidates import Candidates
-from mfrank.retrieval.scored_lists import best_lists
+from mfrank.arrays import CSR
+from mfrank.evaluation import Evaluation
+from mfrank.pagerank import GBN, GBP, GFN, ItemWalk, Problem, Tuned, Walker
+from mfrank.retrieval import Candidates, best_lists
 
 Floats = NDArray[np.float64]
 Lists = Callable[..., tuple[NDArray[Any], NDArray[Any]]]

@@ -11,11 +11,10 @@ from pagerank import contenders as contenders
 from pagerank import subjects as subjects
 from pagerank.contenders import NDCG
 
-from mfrank.arrays.lazy import lazy
+from mfrank.arrays import lazy
 from mfrank.backends import choose
-from mfrank.evaluation.report import Evaluation
-from mfrank.pagerank import GBN, Graphs, Problem, SquareLoss, Walker
-from mfrank.pagerank.next_clicks import Draw, next_click_queries
+from mfrank.evaluation import Evaluation
+from mfrank.pagerank import GBN, Draw, Graphs, Problem, SquareLoss, Walker, next_click_queries
 
 Floats = NDArray[np.float64]
 

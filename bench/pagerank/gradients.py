@@ -18,10 +18,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from pagerank.graphs import queries
 
-from mfrank.arrays.threads import single_threaded
-from mfrank.pagerank import Graphs, Problem
-from mfrank.pagerank.stationary import power_steps
-from mfrank.pagerank.transitions import Transitions
+from mfrank.arrays import single_threaded
+from mfrank.pagerank import Graphs, Problem, Transitions, power_steps
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tests" / "support"))
 from jacobian import first_term, jacobian

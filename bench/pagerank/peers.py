@@ -16,10 +16,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays.csr import CSR
+from mfrank.arrays import CSR
 from mfrank.backends import choose
-from mfrank.pagerank import RandomWalk
-from mfrank.pagerank.stationary import steps_within
+from mfrank.pagerank import RandomWalk, steps_within
 
 __all__ = ["ALPHA", "Found", "peers"]
 

@@ -17,10 +17,8 @@ import scipy.sparse as sp
 from harness.subjects import data_folder
 from numpy.typing import NDArray
 
-from mfrank.data.interactions import Interactions
-from mfrank.data.splits import leave_last
-from mfrank.pagerank import Graphs
-from mfrank.pagerank.next_clicks import by_source, item_graph, recencies
+from mfrank.data import Interactions, leave_last
+from mfrank.pagerank import Graphs, by_source, item_graph, recencies
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

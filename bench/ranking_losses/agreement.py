@@ -15,13 +15,10 @@ from ranking_losses.torch.steps import blank_memory
 from torch import Tensor
 
 import mfrank
-from mfrank.arrays.random import key_of, random_normals
+from mfrank.arrays import key_of, random_normals
 from mfrank.backends import choose
-from mfrank.data.interactions import Interactions
-from mfrank.descent.factor_tables import Tables
-from mfrank.descent.sample import Drawn
-from mfrank.descent.sampler import ListDrawer, Sampling
-from mfrank.descent.scoring import SCORINGS, Rows
+from mfrank.data import Interactions
+from mfrank.descent import SCORINGS, Drawn, FactorRows, FactorTables, ListDrawer, Sampling
 from mfrank.losses import Loss, Scores, Sizes
 
 __all__ = ["check_all"]
@@ -50,8 +47,8 @@ def _check(loss: Loss, theirs: TorchLoss, data: Interactions, users: Any, tolera
     shapes = (data.n_users, 8), (data.n_items, 8)
     tables = [random.normal(scale=0.5, size=shape) for shape in shapes]
     for table in tables:
-        scoring.project_rows(Rows(table, np.arange(len(table)), choose()))
-    own = Tables(*tables, None, choose(), scoring)
+        scoring.project_rows(FactorRows(table, np.arange(len(table)), choose()))
+    own = FactorTables(*tables, None, choose(), scoring)
     memory = loss.memory(Sizes(data.nnz, data.n_users, data.n_items))
     rule = mfrank.SGD(1.0)
     own.begin(rule)
@@ -64,7 +61,7 @@ def _check(loss: Loss, theirs: TorchLoss, data: Interactions, users: Any, tolera
     gradients = _autograd(theirs, drawn, before, loss.scores)
     for table, old, gradient in zip(tables, before, gradients, strict=True):
         expected = old - gradient
-        scoring.project_rows(Rows(expected, np.arange(len(expected)), choose()))
+        scoring.project_rows(FactorRows(expected, np.arange(len(expected)), choose()))
         error = np.abs(table - expected).max() / np.abs(old - expected).max()
         assert error < tolerance, f"{loss} and PyTorch's part by {error:.1e}"
 

@@ -26,8 +26,8 @@ from implicit.cpu.bpr import BayesianPersonalizedRanking
 from threadpoolctl import threadpool_limits
 
 import mfrank
-from mfrank.comparison.peak_memory import peak_memory
-from mfrank.data.interactions import Interactions
+from mfrank.comparison import peak_memory
+from mfrank.data import Interactions
 
 __all__ = ["race", "tune"]
 

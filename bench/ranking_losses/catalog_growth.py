@@ -19,7 +19,7 @@ from harness.exponents import exponent
 from harness.ticks import descent_pace
 
 import mfrank
-from mfrank.data.interactions import Interactions
+from mfrank.data import Interactions
 
 __all__ = ["MODES", "grow"]
 

@@ -22,8 +22,8 @@ from ranking_losses.torch.models import WAYS
 from ranking_losses.torch.steps import Step, torch_pace
 
 import mfrank
-from mfrank.comparison.peak_memory import peak_memory
-from mfrank.data.interactions import Interactions
+from mfrank.comparison import peak_memory
+from mfrank.data import Interactions
 from mfrank.losses import Scores
 
 __all__ = ["race"]

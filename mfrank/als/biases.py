@@ -5,7 +5,7 @@ With scores s_xy = p_x . q_y + b_x + b_y, the ridge is on biases as on factors:
     sum_x rho_x (|p_x|^2 + b_x^2) + sum_y sigma_y (|q_y|^2 + b_y^2)
 
 With the items fixed, a user's unknowns v_x = (p_x, b_x) meet f_y = (q_y, 1), and b_y is a known
-part of the score. In the terms of :mod:`mfrank.als.quadratic`,
+part of the score. In the terms of :mod:`mfrank.als.objectives`,
 
     (a_x F'WF + sum_y c_xy f_y f_y' + rho_x I) v_x
         = sum_y (d_xy - c_xy b_y) f_y + a_x F'W (z - b)
@@ -27,16 +27,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.als.balance import balance
 from mfrank.als.coupling import weighted_sum
-from mfrank.als.eigenbasis import Eigenbasis, solve_in_own_basis
-from mfrank.als.half_steps import HalfSteps
-from mfrank.arrays.csr import CSR
-from mfrank.backends import Factors
-from mfrank.backends.row_problem import RowProblem, Vector
-from mfrank.store.step import Step
-
-__all__ = ["Biased", "BiasedSteps", "FixedSide", "als_with_biases"]
+from mfrank.als.half_steps import Eigenbasis, HalfSteps, solve_in_own_basis
+from mfrank.als.starts import balance
+from mfrank.arrays import CSR
+from mfrank.backends import Factors, RowProblem, Vector
+from mfrank.store import Step
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,11 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.threads import usable_cores
-from mfrank.backends.solve_options import SolveOptions
-from mfrank.data.counts import Counts
-
-__all__ = ["epoch_seconds", "shared_seconds", "tables_at_once"]
+from mfrank.arrays import usable_cores
+from mfrank.backends import SolveOptions
+from mfrank.data import Counts
 
 _EIGENVECTORS = 5e-10
 """Seconds, to be multiplied by K^3: eigenvectors of a K x K matrix, and their product with those

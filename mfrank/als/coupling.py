@@ -21,13 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.als.features import towards
-from mfrank.arrays.placement import beside, on_host
-from mfrank.arrays.threads import single_threaded
-from mfrank.backends import Backend, Factors
-from mfrank.backends.row_problem import CellTerm, RowProblem, Shared
-from mfrank.backends.solve_options import SolveOptions
-
-__all__ = ["ItemCoupling", "weighted_sum"]
+from mfrank.arrays import beside, on_host, single_threaded
+from mfrank.backends import Backend, CellTerm, Factors, RowProblem, Shared, SolveOptions
 
 Vector = NDArray[np.float64]
 

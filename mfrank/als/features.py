@@ -1,7 +1,7 @@
 """Features of users and items as the mean to which their ridge pulls.
 
 With features f_x of users and g_y of items, and matrices U and V of feature weights, the ridge of
-:mod:`mfrank.als.quadratic` becomes
+:mod:`mfrank.als.objectives` becomes
 
     sum_x rho_x |p_x - U' f_x|^2 + tau |U|^2 + sum_y sigma_y |q_y - V' g_y|^2 + upsilon |V|^2
 
@@ -32,13 +32,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays.threads import single_threaded
-from mfrank.backends import Factors
-from mfrank.backends.row_problem import RowProblem, Vector
-from mfrank.store.factors import FactorStore
-from mfrank.store.feature_weights import pack, weights_of
-
-__all__ = ["FeaturePrior", "Features", "Priors", "towards", "without_empty_rows"]
+from mfrank.arrays import single_threaded
+from mfrank.backends import Factors, RowProblem, Vector
+from mfrank.store import FactorStore, pack, weights_of
 
 _MOST_STEPS = 5  # an epoch: the next goes on from there, and each step lowers the objective
 _TOLERANCE = {"float32": 1e-6, "float64": 1e-12}

@@ -1,9 +1,10 @@
-"""Fold-in: half-steps for new rows against the fixed factors of a fitted model."""
+"""Half-steps for new rows against fixed factors, and scores split up by the user's own items."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 from zlib import crc32
 
 import numpy as np
@@ -11,22 +12,69 @@ from numpy.typing import NDArray
 
 from mfrank.als.biases import Biased, BiasedSteps, FixedSide
 from mfrank.als.coupling import weighted_sum
-from mfrank.als.eigenbasis import Eigenbasis, solve_in_own_basis
-from mfrank.als.explanation import UserWeights
-from mfrank.als.half_steps import HalfSteps
-from mfrank.als.quadratic import QuadraticObjective
-from mfrank.arrays.csr import CSR
-from mfrank.arrays.lazy import lazy
-from mfrank.arrays.placement import on_host
-from mfrank.arrays.threads import single_threaded
-from mfrank.backends import Factors, choose
-from mfrank.backends.row_problem import RowProblem
-from mfrank.backends.solve_options import SolveOptions
-from mfrank.data.pickling import MadeOfFields
-from mfrank.store.factors import FactorStore
-from mfrank.store.feature_weights import featured
+from mfrank.als.half_steps import Eigenbasis, HalfSteps, solve_in_own_basis
+from mfrank.als.objectives import QuadraticObjective
+from mfrank.arrays import CSR, MadeOfFields, lazy, on_host, single_threaded
+from mfrank.backends import Factors, RowProblem, SolveOptions, choose
+from mfrank.store import FactorStore, featured
 
-__all__ = ["FoldIn", "Solved"]
+# A user's score of an item, split up by the user's own items.
+
+
+@dataclass(frozen=True, eq=False)
+class UserWeights:
+    """A user's factors as a sum over the user's items, plus a background.
+
+    They hold for the model as it was: not after a fit, an update or a removal.
+
+    Attributes
+    ----------
+    items : int32, shape (n,)
+        Rows of the user's items.
+    parts : float64, shape (n, factors)
+        What each of them adds to the user's factors.
+    background : float64, shape (factors,)
+        What the objective's background (0 for WRMF, IALS and EALS) and the user's features add.
+    version : int or None
+        A checksum of what they were solved from, besides the user's row; None is not checked.
+    user : int, id or None
+        The user's row, or the id of one whom the model does not have; None is not checked.
+    """
+
+    items: NDArray[np.int32]
+    parts: NDArray[np.float64]
+    background: NDArray[np.float64]
+    version: int | None = None
+    user: Any = None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A user's score of an item, split up: score = sum of contributions + baseline.
+
+    As in implicit, it is unpacked as ``score, contributions, user_weights``.
+
+    Attributes
+    ----------
+    score : float
+        The score, with user factors solved from the given row.
+    contributions : list of (item, float)
+        Contribution of each item of the user's row, largest first.
+    baseline : float
+        Contribution of the objective's background (0 for WRMF, IALS and EALS) and of the user's
+        features.
+    user_weights : UserWeights
+        To explain other items to the same user without solving the row again.
+    """
+
+    score: float
+    contributions: list[tuple[Any, float]]
+    baseline: float
+    user_weights: UserWeights = field(repr=False, compare=False)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.score, self.contributions, self.user_weights))
+
 
 Solved: TypeAlias = tuple[Factors, NDArray[np.floating] | None]
 """Factors (R, K) of rows, and their biases (R,) or None."""

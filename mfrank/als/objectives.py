@@ -1,23 +1,131 @@
-"""The objectives of ALS, as frozen dataclasses.
+"""The objectives of ALS, and the family of quadratic objectives that they belong to.
 
-:mod:`mfrank.als.quadratic` defines the family that they belong to and the notation. To add an
+:mod:`mfrank.als.objectives` defines the family that they belong to and the notation. To add an
 objective, add a class to this file.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.als.quadratic import QuadraticObjective
-from mfrank.arrays.checks import check_at_least_zero, check_choice, is_number, shown
-from mfrank.backends.row_problem import CellTerm, Observed, RowProblem, Vector
-from mfrank.data.counts import Counts
+from mfrank.arrays import CSR, check_at_least_zero, check_choice, is_number, shown
+from mfrank.backends import CellTerm, ObservedLoss, RowProblem, Vector
+from mfrank.data import Counts
 
-__all__ = ["EALS", "IALS", "RG2", "RGX", "WRMF", "RG2Sampled", "RGXPrinted"]
+# The family of quadratic objectives that ALS minimizes.
+#
+# With scores s_xy = p_x . q_y (users x, items y, D the observed cells, r_xy their values) every
+# objective of :mod:`mfrank.als.objectives` is
+#
+#     L(P, Q) =  sum_x sum_y a_x w_y (s_xy - z)^2                      background: every cell
+#              - kappa sum_x a_x (sum_y w_y s_xy)^2                    interaction (RGX only)
+#              + sum_{(x,y) in D} c_xy s_xy^2 - 2 d_xy s_xy + k_xy     what observed cells add
+#              + sum_x rho_x |p_x|^2 + sum_y sigma_y |q_y|^2           ridge
+#
+# so that, with one side fixed, the other side's optimum solves independent K x K systems. With
+# G = Q' W Q, m = Q' w, H = P' A P, h = P' a:
+#
+#     (a_x (G - kappa m m') + sum_y c_xy q_y q_y' + rho_x I)   p_x = sum_y d_xy q_y + a_x z m
+#     (w_y H + sum_x c_xy p_x p_x' + sigma_y I) q_y = sum_x d_xy p_x + w_y (z h + kappa H t)
+#
+# where t = sum_y w_y q_y couples the items if kappa > 0 (:mod:`mfrank.als.coupling` solves for it).
+# Engine and backends only use these coefficients, whatever the objective.
+
+
+class QuadraticObjective(ABC):
+    """Base class of quadratic objectives: the coefficients of the family above.
+
+    A subclass implements :meth:`user_weights` and :meth:`observed`, and overrides :attr:`target`,
+    :meth:`item_weights` and :meth:`interaction` if their defaults do not fit.
+
+    The ridge is ``regularization * mass^nu``, where a row's mass is the sum of its cells' weights,
+    a_x sum(w) + sum_y c_xy for users and w_y sum(a) + sum_x c_xy for items: nu = 0 is a constant
+    ridge, nu = 1 the frequency-scaled ridge of Rendle et al. (2022).
+    """
+
+    accepts_dislikes: ClassVar[bool] = False
+    """Whether the objective supports r < 0; if not, fits raise on such data."""
+    uses_values: ClassVar[bool] = False
+    """Whether the size of r matters; if not, kernels read the pattern only."""
+
+    regularization: float
+    nu: float
+
+    @abstractmethod
+    def user_weights(self, n: NDArray[Any], n_items: int) -> Vector:
+        """Return background weights a_x, float64, of users with ``n`` observed items each."""
+
+    @abstractmethod
+    def observed(self, n: NDArray[Any], n_items: int) -> ObservedLoss:
+        """Return c, d and k of the observed cells of users with ``n`` observed items each."""
+
+    @property
+    def target(self) -> float:
+        """Background target z, by default 0."""
+        return 0.0
+
+    def item_weights(self, m: NDArray[Any], counts: Counts) -> Vector:
+        """Return background weights w_y, float64, of items with ``m`` observed users each.
+
+        ``counts`` are those of the training data; by default all weights are 1.
+        """
+        return np.ones(len(m))
+
+    def interaction(self, n_items: int) -> float:
+        """Return the interaction's weight kappa, by default 0."""
+        return 0.0
+
+    def user_problem(
+        self, user_items: CSR, counts: Counts, *, total: float | None = None
+    ) -> RowProblem:
+        """Return the systems of the user step for rows of users.
+
+        The rows are all users in a fit and any users in a fold-in; the columns are the items of
+        the training data, which ``counts`` describes. ``total`` is their :meth:`items_total`, if
+        it is known already.
+        """
+        n, n_items = user_items.counts, len(counts.items)
+        weight, observed = self.user_weights(n, n_items), self.observed(n, n_items)
+        total = self.items_total(counts) if total is None else total
+        return self._problem(user_items, weight, total, observed, users_are_rows=True)
+
+    def items_total(self, counts: Counts) -> float:
+        """Return the sum of the background weights of all items."""
+        return float(self.item_weights(counts.items, counts).sum())
+
+    def item_problem(self, item_users: CSR, counts: Counts) -> RowProblem:
+        """Return the systems of the item step for rows of items; columns are the fit's users."""
+        n, n_items = counts.users, len(counts.items)
+        weight, observed = self.item_weights(item_users.counts, counts), self.observed(n, n_items)
+        total = float(self.user_weights(n, n_items).sum())
+        return self._problem(item_users, weight, total, observed, users_are_rows=False)
+
+    def _problem(
+        self,
+        rows: CSR,
+        weight: Vector,
+        total: float,
+        observed: ObservedLoss,
+        *,
+        users_are_rows: bool,
+    ) -> RowProblem:
+        if not self.uses_values and not self.accepts_dislikes:
+            rows = rows.pattern()
+        problem = RowProblem(rows, weight, np.empty(rows.n_rows), observed, users_are_rows)
+        np.multiply(self._mass(problem, total) ** self.nu, self.regularization, out=problem.ridge)
+        return problem
+
+    def _mass(self, problem: RowProblem, total: float) -> Vector:
+        """Sum the weights of each row's cells; ``total`` is the other side's background weight."""
+        mass = problem.weight * total
+        if self.nu != 0:
+            mass += problem.row_sums(problem.observed.curvature)
+        return np.maximum(mass, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,10 +163,10 @@ class WRMF(QuadraticObjective):
     def user_weights(self, n: NDArray[Any], n_items: int) -> Vector:
         return np.ones(len(n))
 
-    def observed(self, n: NDArray[Any], n_items: int) -> Observed:
+    def observed(self, n: NDArray[Any], n_items: int) -> ObservedLoss:
         base = 1.0 if self.confidence == "1+alpha*r" else 0.0
         confidence = _same(n, base, self.alpha)
-        return Observed(_same(n, base - 1, self.alpha), confidence, confidence)
+        return ObservedLoss(_same(n, base - 1, self.alpha), confidence, confidence)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,9 +205,9 @@ class IALS(QuadraticObjective):
     def user_weights(self, n: NDArray[Any], n_items: int) -> Vector:
         return np.full(len(n), float(self.alpha0))
 
-    def observed(self, n: NDArray[Any], n_items: int) -> Observed:
+    def observed(self, n: NDArray[Any], n_items: int) -> ObservedLoss:
         one = _same(n, 1.0)
-        return Observed(one, one, one)
+        return ObservedLoss(one, one, one)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,9 +253,9 @@ class EALS(QuadraticObjective):
         powers = counts.items.astype(np.float64) ** self.exponent
         return np.asarray(m.astype(np.float64) ** self.exponent / max(powers.sum(), 1.0))
 
-    def observed(self, n: NDArray[Any], n_items: int) -> Observed:
+    def observed(self, n: NDArray[Any], n_items: int) -> ObservedLoss:
         one = _same(n, 1.0)
-        return Observed(one, one, one)
+        return ObservedLoss(one, one, one)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,9 +304,9 @@ class RG2(QuadraticObjective):
     def user_weights(self, n: NDArray[Any], n_items: int) -> Vector:
         return n / (2.0 * max(n_items, 1))
 
-    def observed(self, n: NDArray[Any], n_items: int) -> Observed:
+    def observed(self, n: NDArray[Any], n_items: int) -> ObservedLoss:
         extra = _same(n, self.alpha)
-        return Observed(extra, _same(n, 0.5 + self.alpha), extra)
+        return ObservedLoss(extra, _same(n, 0.5 + self.alpha), extra)
 
     def _mass(self, problem: RowProblem, total: float) -> Vector:
         if self.ridge == "own":
@@ -298,12 +406,12 @@ class RG2Sampled(QuadraticObjective):
     def user_weights(self, n: NDArray[Any], n_items: int) -> Vector:
         return n * self._sampled_fraction(n_items)
 
-    def observed(self, n: NDArray[Any], n_items: int) -> Observed:
+    def observed(self, n: NDArray[Any], n_items: int) -> ObservedLoss:
         n = n.astype(np.float64)
         background = self.user_weights(n, n_items)
         # The constant n_x (N/n_x - 1)^2 of the cell, minus the a_x z^2 of the background.
         constant = n * (n_items / np.maximum(n, 1.0) - 1.0) ** 2 - background
-        return Observed(
+        return ObservedLoss(
             CellTerm(n - background), CellTerm(n_items - n + background), CellTerm(constant)
         )
 

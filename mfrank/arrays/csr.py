@@ -1,18 +1,17 @@
-"""Sparse rows in the layout that the kernels read."""
+"""Sparse rows and lists of columns in the layouts that the kernels read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
-from mfrank.arrays.device_copies import converted
-
-__all__ = ["CSR"]
+from mfrank.arrays.device import converted
+from mfrank.arrays.placement import beside, on_host
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -103,3 +102,96 @@ class CSR:
         """Columns and values of row ``r``."""
         part = slice(self.indptr[r], self.indptr[r + 1])
         return self.indices[part], None if self.data is None else self.data[part]
+
+
+# Lists of columns: the rows of a CSR or a selection of them, on the host or on a GPU.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Picked:
+    """A selection of rows of a CSR; nothing is copied until it is read.
+
+    Attributes
+    ----------
+    whole : CSR
+    rows : int64, shape (U,)
+        The selected rows of ``whole``, in any order; on the host or on a GPU.
+    """
+
+    whole: CSR
+    rows: NDArray[np.int64]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of selected rows, U."""
+        return len(self.rows)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of the matrix."""
+        return self.whole.n_columns
+
+
+Listed: TypeAlias = CSR | Picked
+"""A list of columns for each row; values are ignored."""
+
+
+def listed_on_host(lists: Listed) -> CSR:
+    """The lists as a CSR in numpy; selected rows are copied into one."""
+    whole = lists.whole if isinstance(lists, Picked) else lists
+    indices = on_host(whole.indices)
+    if indices is not whole.indices:
+        whole = CSR(on_host(whole.indptr), indices, None, whole.n_columns)
+    return whole.pick(on_host(lists.rows)) if isinstance(lists, Picked) else whole
+
+
+def union(several: Sequence[Listed]) -> CSR | None:
+    """For each row the union of its lists, in numpy; None if ``several`` is empty."""
+    rows = list(map(listed_on_host, several))
+    if len(rows) < 2:
+        return rows[0] if rows else None
+    return CSR.from_scipy(sum(map(_matrix, rows[1:]), start=_matrix(rows[0])).tocsr(), dtype=None)
+
+
+def holds(lists: Listed, columns: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether the list of row r contains ``columns[r]``, for every r.
+
+    A CSR of a single row is used for all of ``columns``. The result has the shape of ``columns``
+    and lies on their side.
+    """
+    whole = lists.whole if isinstance(lists, Picked) else lists
+    wanted = beside(columns, whole.indices)
+    if lists.n_rows == 1 and not isinstance(lists, Picked):
+        return beside(np.isin(wanted, whole.indices), columns)
+    low, high = whole.indptr[:-1], whole.indptr[1:]
+    if isinstance(lists, Picked):
+        rows = beside(lists.rows, low)
+        low, high = low[rows], high[rows]
+    if not (len(whole.indices) and len(wanted)):
+        return beside(np.zeros(len(columns), dtype=bool), columns)
+    ends, last = high, len(whole.indices) - 1
+    for _ in range(int((high - low).max()).bit_length()):
+        middle = (low + high) // 2
+        before = whole.indices[np.minimum(middle, last)] < wanted
+        low, high = np.where(before, middle + 1, low), np.where(before, high, middle)
+    found = (low < ends) & (whole.indices[np.minimum(low, last)] == wanted)
+    return beside(found, columns)
+
+
+def _matrix(rows: CSR) -> Any:
+    marks = np.ones(len(rows.indices), dtype=bool)
+    return sp.csr_array((marks, rows.indices, rows.indptr), shape=(rows.n_rows, rows.n_columns))
+
+
+# Distinct values of integer arrays.
+
+
+def distinct(numbers: NDArray[Any]) -> NDArray[Any]:
+    """Sorted distinct values of an integer array of any shape, like ``numpy.unique``.
+
+    Since 2.3 numpy's own uses a hash table, in C++ code that aborts the process if a daemon thread
+    runs it at exit; it is also slower on large catalogs.
+    """
+    ascending = np.sort(numbers, axis=None)
+    new = np.flatnonzero(ascending[1:] != ascending[:-1]) + 1
+    return np.concatenate([ascending[:1], ascending[new]])

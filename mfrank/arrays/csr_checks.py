@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from mfrank.arrays.placement import readable
 
-__all__ = ["all_finite", "check_csr", "check_indptr", "checked", "checked_rows", "is_canonical"]
-
 _ENTRIES_AT_ONCE = 1 << 20  # so that arrays may be mapped that are larger than memory
 
 

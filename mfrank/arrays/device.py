@@ -1,4 +1,4 @@
-"""The interface of a GPU that the CUDA backend uses: arrays, kernels, memory.
+"""The interface of a GPU that the CUDA backend uses, and host arrays that are copies of its own.
 
 :mod:`mfrank.backends.cuda.cupy_device` implements it. It is imported by name on first use, because
 it imports CuPy and because this folder must not depend on the backends.
@@ -6,6 +6,7 @@ it imports CuPy and because this folder must not depend on the backends.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from importlib import import_module
@@ -13,12 +14,13 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
+import numpy as np
 from numpy.typing import DTypeLike, NDArray
+
+from mfrank.arrays.placement import readable
 
 if TYPE_CHECKING:
     from mfrank.backends.cuda.sources import Module
-
-__all__ = ["Array", "Device", "Grid", "device", "devices", "why_unavailable"]
 
 Array = Any
 """An array of the device's library (CuPy), with numpy's interface."""
@@ -113,3 +115,58 @@ def device() -> Device:
 
 def _cupy_device() -> ModuleType:
     return import_module("mfrank.backends.cuda.cupy_device")
+
+
+# Registry of host arrays that are copies of GPU arrays.
+#
+# Data given on a GPU is copied to the host for checks and planning. If the checks change nothing,
+# a backend on that GPU reads the original, so that nothing is uploaded again. The registry keeps
+# neither array alive. A host array is identified by its memory, so a view of all of it is found
+# too.
+
+
+class _Copy(NamedTuple):
+    """A host array, identified by the owner of its memory, and the GPU array it is a copy of."""
+
+    owner: weakref.ref[NDArray[Any]]
+    dtype: np.dtype[Any]
+    size: int
+    there: weakref.ref[Any]
+
+
+_known: dict[int, _Copy] = {}
+"""Registered copies by the address of their first byte."""
+
+
+def note(here: NDArray[Any], there: Any) -> None:
+    """Register ``here`` as a copy of the GPU array ``there``; neither may change from now on."""
+    begin = here.ctypes.data
+    owner = weakref.ref(_owner(here), lambda _: _known.pop(begin, None))
+    _known[begin] = _Copy(owner, here.dtype, here.size, weakref.ref(there))
+
+
+def device_copy_of(here: NDArray[Any]) -> Any:
+    """The GPU array that ``here`` is a copy of, perhaps in another dtype.
+
+    None if no such array is registered or it no longer exists.
+    """
+    copy = _known.get(here.ctypes.data)
+    if copy is None or copy.owner() is not _owner(here) or not here.flags.c_contiguous:
+        return None
+    return copy.there() if (copy.dtype, copy.size) == (here.dtype, here.size) else None
+
+
+def converted(here: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
+    """Like :func:`mfrank.arrays.placement.readable`; a copy of a registered copy is registered."""
+    made = readable(here, dtype)
+    there = device_copy_of(here)
+    if there is not None and made is not here:
+        note(made, there)
+    return made
+
+
+def _owner(array: NDArray[Any]) -> NDArray[Any]:
+    """The array that owns the memory of a view."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array

@@ -1,4 +1,4 @@
-"""Conversion of arrays of any library to numpy or, on a GPU, to CuPy.
+"""Conversion of arrays of any library to numpy or, on a GPU, to CuPy; read-only arrays.
 
 An array in host memory becomes a numpy array that shares its memory. An array on a GPU stays there
 and is shared through DLPack or CUDA's array interface. Anything else, such as a list or a column of
@@ -8,15 +8,66 @@ a data frame, is returned unchanged.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
 
-from mfrank.arrays import device_copies
-from mfrank.arrays.placement import on_host
-from mfrank.arrays.read_only import freeze
+from mfrank.arrays import device as device_copies
+from mfrank.arrays.csr_checks import checked
+from mfrank.arrays.placement import on_host, readable
 
-__all__ = ["as_array", "is_on_gpu", "is_sparse_on_gpu", "sparse_to_host", "take", "to_host"]
+# Read-only arrays, so that stored data cannot be changed from outside.
+
+
+def read_only(array: Any) -> NDArray[Any]:
+    """A read-only view of the array, which is copied if it is not contiguous and aligned.
+
+    A GPU array is returned unchanged: CuPy has no read-only arrays.
+    """
+    if not isinstance(array, np.ndarray):
+        found: NDArray[Any] = array
+        return found
+    view = readable(array).view()
+    view.flags.writeable = False
+    return view
+
+
+def read_only_rows(rows: sp.csr_array, name: str) -> sp.csr_array:
+    """A new matrix on read-only views of the arrays of a canonical CSR.
+
+    Raises
+    ------
+    ValueError
+        Its arrays are damaged, or the columns of a row do not strictly ascend.
+    """
+    own = checked(rows, name)
+    if own.format != "csr" or not own.has_canonical_format:
+        raise ValueError(f"{name} must be a CSR with strictly ascending columns in each row")
+    own.data, own.indices, own.indptr = map(read_only, (own.data, own.indices, own.indptr))
+    return own
+
+
+def unshared(array: NDArray[Any]) -> NDArray[Any]:
+    """The array if nothing can write to its memory, else a copy."""
+    return array.copy() if any(view.flags.writeable for view in _views(array)) else array
+
+
+def freeze(array: NDArray[Any]) -> None:
+    """Make an array read-only, and the arrays it is a view of; the caller must own them all."""
+    for view in _views(array):
+        view.flags.writeable = False
+
+
+def _views(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """The array, the array it is a view of, and so on."""
+    view: Any = array
+    while isinstance(view, np.ndarray):
+        yield view
+        view = view.base
+
 
 _HOST = {1, 3, 11}  # DLPack's device types of host memory: plain, pinned by CUDA or ROCm
 _CUDA = {2, 13}  # DLPack's device types of CUDA memory: on a device, managed
@@ -96,7 +147,7 @@ def is_sparse_on_gpu(matrix: Any) -> bool:
 def sparse_to_host(matrix: Any) -> Any:
     """Copy a CuPy sparse matrix to scipy; return anything else unchanged.
 
-    The arrays of a CSR are registered as copies (:mod:`mfrank.arrays.device_copies`).
+    The arrays of a CSR are registered as copies (:mod:`mfrank.arrays.device`).
     """
     if not is_sparse_on_gpu(matrix):
         return matrix

@@ -5,13 +5,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-__all__ = ["ext", "why_missing"]
-
 why_missing: str | None = None
 """Why ``ext`` is None and how to install it; None if ``ext`` is there."""
 
 if TYPE_CHECKING:
-    import mfrank._ext as ext
+    from mfrank import _ext
+
+    ext = _ext
 else:
     try:
         ext = import_module("mfrank._ext")

@@ -16,20 +16,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-__all__ = [
-    "Array",
-    "beside",
-    "copied",
-    "empty_aligned",
-    "empty_beside",
-    "in_one_piece",
-    "on_host",
-    "reachable",
-    "readable",
-    "subtract_at",
-    "sums_at",
-]
-
 
 def on_host(array: Any) -> NDArray[Any]:
     """The array in numpy: itself, or a copy of a CuPy array."""

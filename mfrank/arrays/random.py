@@ -15,15 +15,6 @@ from numpy.typing import NDArray
 
 from mfrank.arrays.checks import check_count, is_count
 
-__all__ = [
-    "Seed",
-    "generator",
-    "key_of",
-    "random_bits",
-    "random_normals",
-    "random_units",
-]
-
 Seed: TypeAlias = int | np.random.Generator | None
 
 

@@ -1,4 +1,4 @@
-"""Threads: the number that may be requested, and a single one for small BLAS calls.
+"""Threads: how many are used, work on parts of arrays, and changes that take turns.
 
 OpenBLAS's threads wait for each other by spinning. The eigenvectors of a 128 x 128 matrix took
 1.0 ms with two threads and 1.1 ms with one on an idle machine of two cores, but 220 ms and 1.1 ms
@@ -11,21 +11,17 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
-from typing import NamedTuple
+from threading import RLock, Thread
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mfrank.arrays.checks import check_count
-
-__all__ = [
-    "check_threads",
-    "single_threaded",
-    "usable_cores",
-]
 
 _lock = threading.Lock()
 _inside: list[int] = []  # the thread of each active block
@@ -106,3 +102,113 @@ def usable_cores() -> int:
 def check_threads(n_threads: int) -> None:
     """Raise unless ``n_threads`` is an int from 0, which means every usable core, to 1024."""
     check_count("n_threads", n_threads, 0, _MOST_THREADS, "0 uses every core")
+
+
+# Work on parts of arrays by several threads, where numpy lets other threads run.
+
+
+Part = TypeVar("Part")
+
+MOST_PARTS = 16
+_LEAST = 32
+_BYTES_WORTH_A_THREAD = 1 << 20
+
+
+def parts_of(size: int) -> list[slice]:
+    """Up to 16 parts of about the same size, which do not depend on the number of threads."""
+    step = max(_LEAST, -(-size // MOST_PARTS))
+    return [slice(begin, begin + step) for begin in range(0, size, step)]
+
+
+def run_parts(work: Callable[[Part], None], parts: Sequence[Part], n_threads: int) -> None:
+    """Run ``work`` on all parts with ``n_threads`` threads, including this one.
+
+    An executor would refuse work from threads that still run after the main thread has ended.
+    """
+    left = iter(parts)
+    errors: list[BaseException] = []
+
+    def serve() -> None:
+        try:
+            for part in left:
+                work(part)
+        except BaseException as error:
+            errors.append(error)
+            for _ in left:  # so that no thread begins another part
+                pass
+
+    helpers: list[Thread] = []
+    for _ in range(1, min(n_threads, len(parts))):
+        helper = Thread(target=serve)
+        try:
+            helper.start()
+        except RuntimeError:  # no more threads can be started: the existing ones do the work
+            break
+        helpers.append(helper)
+    serve()
+    for helper in helpers:
+        helper.join()
+    if errors:
+        raise errors[0]
+
+
+def copy_rows(
+    table: NDArray[Any],
+    out: NDArray[Any],
+    rows: NDArray[np.int64] | None = None,
+    n_threads: int = 0,
+) -> None:
+    """Copy a table, or some of its rows, to ``out``; new memory is first touched by all threads.
+
+    ``rows`` are not checked.
+    """
+
+    def one(part: slice) -> None:
+        if rows is None:
+            out[part] = table[part]
+        else:
+            np.take(table, rows[part], axis=0, out=out[part], mode="clip")
+
+    helping = min(n_threads or usable_cores(), out.nbytes // _BYTES_WORTH_A_THREAD)
+    run_parts(one, parts_of(len(out)), helping)
+
+
+# Changes of one object that wait for each other, so that none is lost.
+#
+# A change reads the object, computes and replaces what was read: of two at once, the second would
+# undo the first. So a method that changes a model takes a turn, and calls of other threads wait
+# until it is over. Methods that only read wait for none.
+#
+# The locks are those of one object in one process: a copy has its own, and so has a forked child,
+# in which a thread of the parent would never end its turn.
+
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+_PREFIX = "_turn to "
+
+
+def in_turn(method: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Make a method wait until no other one in another thread changes the object.
+
+    A method may call others of the same object that take turns.
+    """
+
+    @wraps(method)
+    def waiting(*args: _P.args, **options: _P.kwargs) -> _T:
+        with turn_of(args[0], "change"):
+            return method(*args, **options)
+
+    return waiting
+
+
+def turn_of(owner: Any, what: str) -> Any:
+    """The lock of an object, in this process, for those who do the same with it."""
+    return vars(owner).setdefault(f"{_PREFIX}{what} in {os.getpid()}", RLock())
+
+
+def without_turns(state: dict[str, Any]) -> dict[str, Any]:
+    """The attributes of an object that a copy of it gets: those that are no locks."""
+    # First a copy, at once: another thread may add an attribute at any moment.
+    return {name: value for name, value in state.copy().items() if not name.startswith(_PREFIX)}

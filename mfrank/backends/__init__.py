@@ -6,11 +6,67 @@ tested against it, to the tolerance that the backend declares. ``cpu`` is the C+
 on that device; results computed from device arrays stay on the device.
 
 The types of the arguments are in :mod:`~mfrank.backends.row_problem`,
-:mod:`~mfrank.backends.solve_options`, :mod:`~mfrank.backends.walks`,
-:mod:`~mfrank.backends.negative_sampling` and :mod:`~mfrank.backends.adam`.
+:mod:`~mfrank.backends.surface`, :mod:`~mfrank.backends.walks`,
+:mod:`~mfrank.backends.surface` and :mod:`~mfrank.backends.surface`.
 """
 
+from mfrank.backends.dense import (
+    eigh,
+    half_of,
+    halved,
+    none_of,
+    rounded,
+    scale_of,
+    widened,
+    withdraw,
+)
+from mfrank.backends.reference import extrapolate
 from mfrank.backends.registry import choose, named, names, register
-from mfrank.backends.surface import Backend, Factors
+from mfrank.backends.row_problem import CellTerm, Gram, ObservedLoss, RowProblem, Shared, Vector
+from mfrank.backends.surface import (
+    ROUNDS,
+    AdamAverages,
+    AdamRates,
+    Backend,
+    Factors,
+    GatherDtype,
+    ItemProbabilities,
+    SolveOptions,
+    Solver,
+)
+from mfrank.backends.walks import Chain, Moves, Until, Walked
 
-__all__ = ["Backend", "Factors", "choose", "named", "names", "register"]
+__all__ = [
+    "ROUNDS",
+    "AdamAverages",
+    "AdamRates",
+    "Backend",
+    "CellTerm",
+    "Chain",
+    "Factors",
+    "GatherDtype",
+    "Gram",
+    "ItemProbabilities",
+    "Moves",
+    "ObservedLoss",
+    "RowProblem",
+    "Shared",
+    "SolveOptions",
+    "Solver",
+    "Until",
+    "Vector",
+    "Walked",
+    "choose",
+    "eigh",
+    "extrapolate",
+    "half_of",
+    "halved",
+    "named",
+    "names",
+    "none_of",
+    "register",
+    "rounded",
+    "scale_of",
+    "widened",
+    "withdraw",
+]

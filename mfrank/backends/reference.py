@@ -12,24 +12,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.csr import CSR
-from mfrank.arrays.placement import on_host
-from mfrank.arrays.random import random_bits, random_units
-from mfrank.arrays.row_lists import Listed, listed_on_host
-from mfrank.backends.adam import AdamAverages, AdamRates
-from mfrank.backends.bounded_rows import ball_gradients as ball_gradients
-from mfrank.backends.bounded_rows import project_rows as project_rows
-from mfrank.backends.bounded_rows import tangent as tangent
-from mfrank.backends.displacements import extrapolate as extrapolate_by
-from mfrank.backends.float16 import rounded, scale_of
-from mfrank.backends.negative_sampling import ROUNDS, ItemProbabilities
+from mfrank.arrays import CSR, Listed, listed_on_host, on_host, random_bits, random_units
+from mfrank.backends.dense import ball_gradients as ball_gradients
+from mfrank.backends.dense import eigh as eigh
+from mfrank.backends.dense import extrapolate as extrapolate_by
+from mfrank.backends.dense import project_rows as project_rows
+from mfrank.backends.dense import rounded, scale_of
+from mfrank.backends.dense import tangent as tangent
 from mfrank.backends.row_problem import Gram, RowProblem, Shared
-from mfrank.backends.solve_options import GatherDtype, SolveOptions
-from mfrank.backends.surface import Factors, RowSums
-from mfrank.backends.symmetric import eigh as eigh
+from mfrank.backends.surface import (
+    ROUNDS,
+    AdamAverages,
+    AdamRates,
+    Factors,
+    GatherDtype,
+    ItemProbabilities,
+    RowSums,
+    SolveOptions,
+)
 from mfrank.backends.walks import Chain, Moves, Stationary, Until, Walked
-from mfrank.losses.sums import ListSums
-from mfrank.losses.sums.written_out import WRITTEN_OUT
+from mfrank.losses import WRITTEN_OUT, ListSums
 
 TOLERANCE = {"float32": 1e-6, "float64": 1e-12}
 GATHERS: tuple[GatherDtype, ...] = ("float16",)

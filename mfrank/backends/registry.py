@@ -7,12 +7,10 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, cast
 
-from mfrank.arrays.checks import shown
+from mfrank.arrays import shown
 from mfrank.backends import cpu, reference
+from mfrank.backends.dense import eigh
 from mfrank.backends.surface import Backend
-from mfrank.backends.symmetric import eigh
-
-__all__ = ["choose", "named", "names", "register"]
 
 # Imported here, not on first use: a thread cannot import them during interpreter exit, nor can a
 # child process that was forked in the middle of the import.

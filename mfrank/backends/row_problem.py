@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.csr import CSR
-
-__all__ = [
-    "CellTerm",
-    "Observed",
-    "RowProblem",
-    "Vector",
-]
+from mfrank.arrays import CSR
 
 Vector = NDArray[np.float64]
 
@@ -35,7 +28,7 @@ class CellTerm:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Observed:
+class ObservedLoss:
     """Loss of observed cells with score s: c s^2 - 2 d s + k, where d = k = 0 unless r > 0.
 
     ``curvature`` is c, ``pull`` is d, ``constant`` is k.
@@ -45,10 +38,10 @@ class Observed:
     pull: CellTerm
     constant: CellTerm
 
-    def of_users(self, users: NDArray[Any]) -> Observed:
+    def of_users(self, users: NDArray[Any]) -> ObservedLoss:
         """The same for some users, renumbered in the given order."""
         terms = (self.curvature, self.pull, self.constant)
-        return Observed(*(CellTerm(term.offset[users], term.slope) for term in terms))
+        return ObservedLoss(*(CellTerm(term.offset[users], term.slope) for term in terms))
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -76,7 +69,7 @@ class RowProblem:
     rows: CSR
     weight: Vector
     ridge: Vector
-    observed: Observed
+    observed: ObservedLoss
     users_are_rows: bool
 
     @property
@@ -207,3 +200,50 @@ class Shared:
 
     values: NDArray[np.float64]
     vector: NDArray[np.float64]
+
+
+# Float64 least squares, for rows that the factors' dtype cannot solve precisely enough.
+
+
+def alike(
+    problem: RowProblem, rows: NDArray[np.int64], fixed: NDArray[Any], shared: Shared
+) -> list[NDArray[np.int64]]:
+    """Divide the rows into those that have factors where the shared matrix is 0, and the others.
+
+    How rows are solved together depends on whether any of them has such factors. Divided in this
+    way, the bits of a row do not depend on the rows beside it.
+    """
+    n_null = int(np.count_nonzero(shared.values == 0))
+    if not len(rows) or not n_null:
+        return [rows] if len(rows) else []
+    part, columns = problem.part(rows)
+    reaching = np.asarray(fixed[columns, :n_null].any(axis=1))
+    of_rows = np.repeat(np.arange(len(rows)), part.rows.counts)
+    reach = np.bincount(of_rows, reaching[part.rows.indices], len(rows)) > 0
+    return [some for some in (rows[reach], rows[~reach]) if len(some)]
+
+
+def in_float64(problem: RowProblem) -> RowProblem:
+    """The problem with its values converted to float64."""
+    if problem.rows.data is None:
+        return problem
+    return replace(problem, rows=replace(problem.rows, data=problem.rows.data.astype(np.float64)))
+
+
+def minimum_norm(
+    problem: RowProblem,
+    r: int,
+    fixed: NDArray[np.float64],
+    shared: Shared,
+    prior: NDArray[Any] | None = None,
+) -> tuple[NDArray[np.float64], float]:
+    """Minimum-norm solution (K,) and gain of row ``r``, by least squares."""
+    one, columns = problem.part(np.array([r]))
+    observed = fixed[columns][one.rows.indices]
+    matrix = (observed.T * one.curvature()) @ observed
+    matrix[np.diag_indices_from(matrix)] += one.weight[0] * shared.values + one.ridge[0]
+    right = observed.T @ one.pull() + one.weight[0] * shared.vector
+    if prior is not None:
+        right += one.ridge[0] * prior[r]
+    solution = np.linalg.lstsq(matrix, right)[0]
+    return solution, float(2 * solution @ right - solution @ matrix @ solution)

@@ -1,23 +1,117 @@
-"""The interface of every backend: the only boundary between engines and arithmetic."""
+"""The interface of every backend, and the types of its options."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from mfrank.arrays.csr import CSR
-from mfrank.arrays.row_lists import Listed
-from mfrank.backends.adam import AdamAverages, AdamRates
-from mfrank.backends.negative_sampling import ItemProbabilities
+from mfrank.arrays import CSR, Array, Listed
 from mfrank.backends.row_problem import Gram, RowProblem, Shared
-from mfrank.backends.solve_options import GatherDtype, SolveOptions
 from mfrank.backends.walks import Chain, Moves, Stationary, Until, Walked
-from mfrank.losses.sums import ListSums
+from mfrank.losses import ListSums
 
-__all__ = ["Backend", "Factors", "RowSums"]
+# Options of the solvers of a half-step.
+
+
+Solver = Literal["auto", "cholesky", "cg"]
+GatherDtype = Literal["float16"]
+
+
+@dataclass(frozen=True, slots=True)
+class SolveOptions:
+    """How the rows of a half-step are solved.
+
+    Attributes
+    ----------
+    solver : {"auto", "cholesky", "cg"}, default "auto"
+        ``cholesky`` is exact; ``cg`` runs preconditioned conjugate gradients from a warm start;
+        ``auto`` uses ``cg`` for rows whose exact solution would cost more, else ``cholesky``; rows
+        of 4 million entries or more are solved exactly, if their dtype is precise enough for it.
+    cg_steps : int, default 3
+        Steps of conjugate gradients per row if there is no tolerance. A row stops earlier only if
+        its residual is at the level of rounding (:meth:`residual`).
+    cg_tolerance : float, optional
+        Iterate until the solution x of a row's system A x = b satisfies
+        |x - A^-1 b|_A <= |A x - b|_D^-1 <= cg_tolerance |b|_D^-1, where D = weight_r M + ridge_r I
+        is the preconditioner (the first bound needs A - D >= 0: no c_e < 0). A row that would need
+        more steps than an exact solution costs is solved exactly.
+    n_threads : int, default 0
+        Number of CPU threads; 0 uses every core this process may use.
+    gather_dtype : {"float16"}, optional
+        Round the fixed factors f_e to this dtype (:mod:`mfrank.backends.dense`), so that there
+        are fewer bytes to read. M and v are still those of the unrounded factors: they add no cost
+        per row, and the basis is the eigenbasis of that M. Only for backends that have this dtype
+        in ``GATHERS``.
+    """
+
+    solver: Solver = "auto"
+    cg_steps: int = 3
+    cg_tolerance: float | None = None
+    n_threads: int = 0
+    gather_dtype: GatherDtype | None = None
+
+    def residual(self, dtype: DTypeLike) -> float:
+        """Bound on |A x - b|_D^-1 / |b|_D^-1 at which steps end: the tolerance, or dtype epsilon.
+
+        Epsilon is relative to the initial residual if that is larger than |b|_D^-1.
+        """
+        return float(np.finfo(dtype).eps) if self.cg_tolerance is None else self.cg_tolerance
+
+
+# State and hyperparameters of Adam updates of table rows.
+
+
+class AdamAverages(NamedTuple):
+    """Moving averages of gradients and of their squares (n, K); updates per row, int64 (n,)."""
+
+    means: Array
+    squares: Array
+    updates: NDArray[np.int64]
+
+
+class AdamRates(NamedTuple):
+    """Hyperparameters of Adam; see :class:`mfrank.descent.optimizers.Adam`."""
+
+    learning_rate: float
+    decay_1: float
+    decay_2: float
+    epsilon: float
+
+
+# Sampling items that are not in a user's row, uniformly or by given probabilities.
+
+
+ROUNDS = 50
+"""Maximum number of tries to draw an item that is not in the user's row."""
+
+
+class ItemProbabilities(NamedTuple):
+    """Sampling probabilities of items.
+
+    Attributes
+    ----------
+    cumulative : float64, shape (n_items,)
+        Cumulative probabilities; the last is 1.
+    guide : int64, shape (n_items,)
+        At j, the first item with a cumulative probability above j / n_items, where the search for
+        a number in [j, j + 1) / n_items begins.
+    """
+
+    cumulative: NDArray[np.float64]
+    guide: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, weights: NDArray[np.float64]) -> ItemProbabilities:
+        """Probabilities proportional to ``weights`` >= 0, at least one of them > 0."""
+        cumulative = np.cumsum(weights / weights.sum())
+        cumulative[np.flatnonzero(weights)[-1] :] = 1.0  # exactly 1, despite rounding
+        starts = np.arange(len(weights)) / len(weights)
+        return cls(cumulative, np.searchsorted(cumulative, starts, side="right"))
+
 
 Factors = NDArray[Any]
 """Factors of users or items: a numpy array, or a device array with numpy's interface."""
@@ -136,7 +230,7 @@ class Backend(Protocol):
         basis, turn : float64, shape (K, K)
             Rotations of ``before`` and of its displacements into the basis of ``solved``.
         displacements : shape (R, K), of the dtype ``half_of(solved.dtype)``
-            Become D, rounded (:mod:`mfrank.backends.displacements`).
+            Become D, rounded (:mod:`mfrank.backends.dense`).
         """
 
     def solve_rows(
@@ -361,7 +455,7 @@ class Backend(Protocol):
         ----------
         queries, items : shape (U, K) and (N, K), of one dtype
             Scores are ``queries @ items.T + item_bias``.
-        exclude : sequence of lists (:mod:`mfrank.arrays.row_lists`) with U rows and N columns
+        exclude : sequence of lists (:mod:`mfrank.arrays.csr`) with U rows and N columns
             Items that a query must not get: those in row q of any of the lists.
         exclude_all : int32, sorted and unique, optional
             Items that no query may get.

@@ -13,9 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays.csr import CSR
-
-__all__ = ["Chain", "Moves", "Stationary", "Until", "Walked"]
+from mfrank.arrays import CSR
 
 
 @dataclass(frozen=True, slots=True, eq=False)

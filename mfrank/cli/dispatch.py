@@ -19,10 +19,8 @@ from typing import Any, NoReturn
 
 from mfrank._version import __version__
 from mfrank.cli.commands import commands
-from mfrank.cli.ctrl_c import is_ctrl_c
+from mfrank.cli.main import is_ctrl_c
 from mfrank.cli.wording import Wording
-
-__all__ = ["run"]
 
 Say = Callable[[str], str]
 """Puts a message of the library into the words of the command line."""

@@ -1,46 +1,39 @@
-"""Interactions and ids that commands read from files."""
+"""Interactions, ids and folders of models that commands read and write."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.counted import counted
-from mfrank.data.alignment import placed
-from mfrank.data.cells import Duplicates
-from mfrank.data.columns import ROLES
-from mfrank.data.fields import IdsAs, spelled_like
-from mfrank.data.ids import Ids
-from mfrank.data.interaction_folder import holds_interactions
-from mfrank.data.interactions import Interactions
-from mfrank.data.labels import objects
-from mfrank.data.layouts import Dialect
-from mfrank.data.quotes import AS_USUAL
-from mfrank.data.text_files import lines_of
-from mfrank.data.time_units import TimestampUnit
-from mfrank.data.unknown_ids import UnknownIdError
-from mfrank.files.manifest import MANIFEST
-from mfrank.files.regular import path_of
-from mfrank.models.value_checks import n_below
-from mfrank.retrieval.recommender import Recommender
-
-__all__ = [
-    "add_table_flags",
-    "as_ids",
-    "columns_of",
-    "dialect_of",
-    "ids_in",
-    "ids_of",
-    "read_like",
-    "read_spelled_like",
-    "read_table",
-]
+from mfrank.arrays import counted
+from mfrank.data import (
+    AS_USUAL,
+    ROLES,
+    Dialect,
+    Duplicates,
+    Ids,
+    IdsAs,
+    Interactions,
+    TimestampUnit,
+    UnknownIdError,
+    holds_interactions,
+    lines_of,
+    objects,
+    placed,
+    spelled_like,
+)
+from mfrank.files import MANIFEST, check_replaceable, locked, metadata_of, path_of
+from mfrank.models import load, n_below
+from mfrank.retrieval import Recommender
+from mfrank.store import FORMAT
 
 
 def add_table_flags(parser: argparse.ArgumentParser, *, at_least: bool = True) -> None:
@@ -271,3 +264,77 @@ def _names(text: str) -> list[str]:
 
 def _rows(theirs: Ids, ids: Ids) -> NDArray[np.int64]:
     return ids.rows(spelled_like(theirs.labels, ids), missing=-1)
+
+
+# Folders of models that commands read and write, and files they write: checked first of all.
+
+
+def read_model(folder: str) -> Recommender:
+    """Load a saved model as the class that saved it.
+
+    Raises
+    ------
+    ValueError
+        There is none in this folder, or it is damaged.
+    """
+    check_holds_model(folder)
+    return load(folder)
+
+
+@contextmanager
+def model_to_change(folder: str, output: str) -> Iterator[Recommender]:
+    """Load a saved model that is to be changed and saved to ``output``, with :func:`read_model`.
+
+    If that is its own folder, other saves to it wait until the block is over, so that none is lost.
+    """
+    check_holds_model(folder)
+    check_takes_model(output)
+    if os.path.realpath(folder) != os.path.realpath(output):
+        yield load(folder)
+        return
+    with locked(path_of(folder)):
+        yield load(folder)
+
+
+def check_holds_model(folder: str) -> None:
+    """Raise ValueError, with the command that makes one, if no model was saved in this folder."""
+    path = path_of(folder)
+    if (path / MANIFEST).exists():
+        if holds_interactions(path):
+            raise ValueError(
+                f"{folder} holds interactions and no model; make one with "
+                f"mfrank fit {folder} --model FOLDER"
+            )
+        return
+    if not path.exists():
+        raise ValueError(
+            f"there is no model {folder}; make it with mfrank fit FILE --model {folder}"
+        )
+    what = f"has no {MANIFEST}" if path.is_dir() else "is a file, and models are folders"
+    raise ValueError(
+        f"{folder} is not a saved model: it {what}; pass a folder made by "
+        "mfrank fit FILE --model FOLDER"
+    )
+
+
+def check_takes_model(folder: str) -> None:
+    """Raise ValueError if a model could not be saved to this folder: then no fit should begin."""
+    path = path_of(folder)
+    metadata_of(path, FORMAT)
+    there = next(place for place in (path, *path.absolute().parents) if place.exists())
+    if not (there.is_dir() and os.access(there, os.W_OK)):
+        why = "is not writable" if there.is_dir() else "is a file"
+        raise ValueError(f"cannot save to {folder}: {there} {why}; pass another folder")
+
+
+def check_writable(*files: str | None) -> None:
+    """Raise ValueError if one of the files could not be written, before any work."""
+    for file in filter(None, files):
+        folder = path_of(file).absolute().parent
+        if path_of(file).is_dir():
+            raise ValueError(f"cannot write {file}: it is a folder; pass a file")
+        check_replaceable(path_of(file))
+        if not folder.is_dir():
+            raise ValueError(f"cannot write {file}: there is no folder {folder}; make it first")
+        if not os.access(folder, os.W_OK):
+            raise ValueError(f"cannot write {file}: {folder} is not writable; pass another folder")

@@ -12,9 +12,17 @@ import os
 import sys
 from collections.abc import Sequence
 
-from mfrank.cli.ctrl_c import is_ctrl_c
+# Tells whether an error is Ctrl-C's.
 
-__all__ = ["main"]
+
+def is_ctrl_c(error: BaseException | None) -> bool:
+    """Whether it is a KeyboardInterrupt, or what an import made of one.
+
+    Modules in C turn an interrupted import into an ImportError.
+    """
+    while isinstance(error, ImportError):
+        error = error.__cause__ or error.__context__
+    return isinstance(error, KeyboardInterrupt)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

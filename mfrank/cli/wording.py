@@ -14,9 +14,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mfrank.arrays.lazy import lazy
-
-__all__ = ["Wording"]
+from mfrank.arrays import lazy
 
 _AS_ROWS = "write it as .csv, one interaction a row"
 _ANEW = "fit anew without them"

@@ -3,3 +3,26 @@
 ``processes`` starts workers on this machine, ``dask`` and ``ray`` speak to clusters of these names.
 An engine knows nothing of factors: a task is a function and its arguments.
 """
+
+from mfrank.cluster.connecting import Cluster, check_cluster, connected
+from mfrank.cluster.processes import Call, KeptResult, Order, Processes, Results, serve
+from mfrank.cluster.surface import Engine, Task, array_of, as_done, kind_of, parts_of, wrong
+
+__all__ = [
+    "Call",
+    "Cluster",
+    "Engine",
+    "KeptResult",
+    "Order",
+    "Processes",
+    "Results",
+    "Task",
+    "array_of",
+    "as_done",
+    "check_cluster",
+    "connected",
+    "kind_of",
+    "parts_of",
+    "serve",
+    "wrong",
+]

@@ -8,13 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from mfrank.arrays.checks import check_count, is_count, shown
+from mfrank.arrays import check_count, is_count, shown
 from mfrank.cluster.surface import Engine
 
 if TYPE_CHECKING:
     import distributed
-
-__all__ = ["Cluster", "check_cluster", "connected"]
 
 Cluster: TypeAlias = "int | str | distributed.Client | Engine"
 

@@ -14,8 +14,6 @@ from typing import Any, TypeVar
 import dask
 import distributed
 
-__all__ = ["Dask"]
-
 _Told = TypeVar("_Told")
 
 

@@ -13,8 +13,6 @@ import ray
 from ray.exceptions import OutOfMemoryError, RayTaskError, WorkerCrashedError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-__all__ = ["Ray"]
-
 _Told = TypeVar("_Told")
 
 

@@ -1,1 +1,30 @@
 """Comparison of models, implicit's included, on one split with equal measurements."""
+
+from mfrank.comparison.contenders import (
+    DEFAULT_OBJECTIVES,
+    ImplicitALS,
+    default_models,
+    fit_once,
+    objective_name,
+    objective_value,
+    usual_models,
+)
+from mfrank.comparison.protocol import peak_memory
+from mfrank.comparison.scoreboard import Comparison
+from mfrank.comparison.side_by_side import DEFAULT_METRICS, compare
+from mfrank.comparison.tuned import _Recipe
+
+__all__ = [
+    "DEFAULT_METRICS",
+    "DEFAULT_OBJECTIVES",
+    "Comparison",
+    "ImplicitALS",
+    "_Recipe",
+    "compare",
+    "default_models",
+    "fit_once",
+    "objective_name",
+    "objective_value",
+    "peak_memory",
+    "usual_models",
+]

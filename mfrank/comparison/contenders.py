@@ -1,4 +1,4 @@
-"""The models of a comparison: mfrank's objectives and implicit's models, fitted in the same way.
+"""The models of a comparison: mfrank's objectives and implicit's models, fitted in turn.
 
 A contender is any model with the ``fit(user_items, show_progress=, callback=)`` of implicit and
 mfrank, which sets ``user_factors`` and ``item_factors``, or returns a recommender of mfrank.
@@ -7,46 +7,29 @@ mfrank, which sets ``user_factors`` and ``item_factors``, or returns a recommend
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from importlib.util import find_spec
 from time import perf_counter
-from typing import Any
+from typing import Any, Self, cast
 
-from mfrank.als.half_steps import HalfSteps
-from mfrank.als.objectives import IALS, RG2, RGX, WRMF
-from mfrank.als.quadratic import QuadraticObjective
-from mfrank.arrays.random import Seed
-from mfrank.arrays.threads import usable_cores
-from mfrank.backends import choose
-from mfrank.backends.solve_options import SolveOptions
-from mfrank.data.interactions import Interactions
-from mfrank.models.als import ALS
-from mfrank.models.page_rank.estimator import SupervisedPageRank
-from mfrank.models.popularity import Popularity
-from mfrank.retrieval.recommender import Recommender
+import numpy as np
 
-__all__ = [
-    "DEFAULT_OBJECTIVES",
-    "Fit",
-    "default_models",
-    "fit_once",
-    "has_implicit",
-    "is_implicit_als",
-    "needs_times",
-    "objective_minimized",
-    "objective_name",
-    "objective_value",
-    "suitable_blas_threads",
-]
+from mfrank.als import IALS, RG2, RGX, WRMF, HalfSteps, QuadraticObjective
+from mfrank.arrays import Seed, check_time, usable_cores
+from mfrank.backends import SolveOptions, choose
+from mfrank.data import Interactions
+from mfrank.models import ALS, EASE, ItemKNN, Popularity, Stopping, SupervisedPageRank
+from mfrank.retrieval import Recommender
+from mfrank.tuning import EPOCHS, Closed, Point, Setting, named, short, tune
 
 DEFAULT_OBJECTIVES: tuple[QuadraticObjective, ...] = (WRMF(), IALS(), RG2(), RGX())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fit:
+class TimedFit:
     """One timed fit.
 
     Attributes
@@ -120,7 +103,7 @@ def default_models(
     return mine | _implicit_models(next(expressible, WRMF()), shared)
 
 
-def fit_once(unfitted: Any, train: Interactions) -> Fit:
+def fit_once(unfitted: Any, train: Interactions) -> TimedFit:
     """Fit a copy of the model and time it.
 
     The data are passed as a ``scipy.sparse.csr_matrix``, the only class that implicit reads; what
@@ -134,7 +117,7 @@ def fit_once(unfitted: Any, train: Interactions) -> Fit:
         made = model.fit(data, show_progress=False, callback=lambda *step: epochs.append(step[1]))
         total = perf_counter() - began
     fitted = made if isinstance(made, Recommender) else model
-    return Fit(fitted, statistics.median(epochs or [total]), total)
+    return TimedFit(fitted, statistics.median(epochs or [total]), total)
 
 
 def needs_times(model: Any) -> bool:
@@ -210,3 +193,129 @@ def _one_blas_thread() -> Iterator[None]:
 
     with threadpoolctl.threadpool_limits(1, "blas"):
         yield
+
+
+# The contenders of a comparison when the caller names none.
+
+
+def usual_factors(factors: int | None, *, tuned: bool) -> int:
+    """The width of models or, if they are tuned, the most that is tried."""
+    if factors is not None:
+        return factors
+    return 512 if tuned else 64
+
+
+def usual_models(
+    objectives: Sequence[QuadraticObjective] | None = None,
+    *,
+    tuned: bool,
+    factors: int | None,
+    iterations: int,
+    n_threads: int,
+    random_state: Seed,
+) -> dict[str, Any]:
+    """The models of :func:`default_models` or, if they are tuned, the best of both libraries.
+
+    These are :func:`mfrank.tune` itself, implicit's ALS if it is installed, and as baselines EASE,
+    ItemKNN and Popularity. With ``objectives`` there is an ALS for each of them instead.
+    """
+    search_all = tuned and not objectives
+    models = default_models(
+        () if search_all else objectives or DEFAULT_OBJECTIVES,
+        factors=usual_factors(factors, tuned=tuned),
+        iterations=iterations,
+        n_threads=n_threads,
+        random_state=random_state,
+    )
+    if not search_all:
+        return models
+    return {
+        "mfrank.tune": tune,
+        "mfrank EASE": EASE(),
+        "mfrank ItemKNN": ItemKNN(),
+        "mfrank Popularity": Popularity(),
+        **{name: model for name, model in models.items() if name == "implicit ALS"},
+    }
+
+
+# implicit's ALS as a family of the search, in the units in which WRMF is searched.
+
+
+@dataclass(frozen=True)
+class ImplicitALS(Closed):
+    """ALS of implicit, whose ridge does not grow with a row: no axis for that.
+
+    ``given`` has all options that are not searched.
+    """
+
+    given: Any = None
+
+    axes = Closed.axes[:2]  # type: ignore[assignment]  # no nu
+
+    @classmethod
+    def of(cls, given: Any) -> Self:
+        """The family of a model of implicit."""
+        wrmf = cast(Closed, named("WRMF"))
+        return cls("implicit ALS", WRMF, wrmf.weight, wrmf.first_values[:2], given)
+
+    def model(self, point: Point, rung: int, setting: Setting) -> Any:
+        """See :meth:`mfrank.tuning.family.Family.model`."""
+        objective = self.scaled(self.values(point) | {"nu": 0.0}, setting.facts)
+        assert isinstance(objective, WRMF)
+        model = deepcopy(self.given)
+        model.user_factors = model.item_factors = None
+        model.factors, model.iterations = self._width(rung, setting), EPOCHS
+        model.alpha, model.regularization = short(objective.alpha), objective.regularization
+        return _Watched(model)
+
+
+class _Over(Exception):
+    """The fit ends with this epoch."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Watched:
+    """A model of implicit whose fit is judged after every epoch, as fits of mfrank's are.
+
+    It ends with its last epoch, not the best.
+    """
+
+    model: Any
+
+    def fit(
+        self,
+        data: Interactions,
+        *,
+        stopping: Stopping | None = None,
+        callback: Callable[[int, float, float | None], object] | None = None,
+    ) -> Self:
+        """Fit to interactions."""
+        values: list[float] = []
+
+        def after(epoch: int, seconds: float, *_: Any) -> None:
+            check_time()
+            sides = self.model.user_factors, self.model.item_factors
+            if not all(np.isfinite(side).all() for side in sides):
+                raise FloatingPointError("the fit diverged")
+            if stopping is not None:
+                values.append(stopping.value(self.model, data, "auto", 0))
+                if stopping.is_over(values):
+                    raise _Over
+            if callback is not None and callback(epoch, seconds, None):
+                raise _Over
+
+        with suitable_blas_threads(self.model), suppress(_Over):
+            self.model.fit(data.to_scipy(), show_progress=False, callback=after)
+        return self
+
+    @property
+    def factors(self) -> int:
+        """Width of the factors."""
+        return int(self.model.factors)
+
+    def __repr__(self) -> str:
+        options = ", ".join(
+            f"{name}={getattr(self.model, name):g}"
+            for name in ("factors", "alpha", "regularization")
+        )
+        return f"implicit {type(self.model).__name__}({options})"

@@ -1,38 +1,104 @@
-"""The steps of a comparison: alternating fits, memory measurements, evaluation, result rows."""
+"""The steps of a comparison: alternating fits, memory measurements, evaluation."""
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import logging
+import os
+import pickle
 import platform
 import statistics
+import subprocess
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from mfrank.arrays.threads import usable_cores
+from mfrank.arrays import usable_cores
 from mfrank.comparison.contenders import (
-    Fit,
+    TimedFit,
     fit_once,
     objective_minimized,
     objective_name,
     objective_value,
 )
-from mfrank.comparison.peak_memory import peak_memory
 from mfrank.comparison.scoreboard import Row
-from mfrank.data.interactions import Interactions
-from mfrank.evaluation.evaluate import evaluate
-from mfrank.evaluation.kinds import Metric
-from mfrank.evaluation.report import Evaluation
-from mfrank.retrieval.recommender import Recommender
+from mfrank.data import Interactions
+from mfrank.evaluation import Evaluation, Metric, evaluate
+from mfrank.retrieval import Recommender
 
-__all__ = ["Course"]
+# Peak memory of a function, measured in a fresh process.
+#
+# The result is the rise of the resident set above its size before the call, which excludes the
+# interpreter, the libraries and the function's input. Only Linux reports it (VmHWM and VmRSS of
+# ``/proc/self/status``, after the high-water mark was reset).
+
+
+_STATUS = Path("/proc/self/status")
+_CHILD = "from mfrank.comparison.protocol import _measure_stdin; _measure_stdin()"
+
+_log = logging.getLogger("mfrank")
+
+
+def peak_memory(
+    work: Callable[[], object], warm_up: Callable[[], object] | None = None
+) -> int | None:
+    """Peak number of bytes that ``work`` adds to the memory of a fresh process.
+
+    Parameters
+    ----------
+    work : function
+        Called without arguments; it is pickled, and must be importable in the new process.
+    warm_up : function, optional
+        Called before, likewise: the libraries that it loads are not counted.
+
+    Returns
+    -------
+    int or None
+        None if the system does not report it, or if ``work`` fails, which is logged.
+    """
+    if not _STATUS.exists():
+        return None
+    try:
+        # Not multiprocessing: its "spawn" would run the caller's script again.
+        child = subprocess.run(
+            [sys.executable, "-c", _CHILD],
+            input=pickle.dumps((warm_up, work)),
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            capture_output=True,
+            check=True,
+        )
+    except (subprocess.CalledProcessError, pickle.PicklingError, AttributeError) as error:
+        output = getattr(error, "stderr", b"").decode(errors="replace").strip()
+        _log.warning("peak memory not measured: %s", output.splitlines()[-1] if output else error)
+        return None
+    return int(child.stdout.split()[-1])
+
+
+def _measure_stdin() -> None:
+    warm_up, work = pickle.load(sys.stdin.buffer)
+    if warm_up is not None:
+        warm_up()
+    gc.collect()
+    with contextlib.suppress(OSError):  # some containers forbid it
+        Path("/proc/self/clear_refs").write_text("5")
+    before = _kibibytes("VmRSS")
+    work()
+    print(1024 * max(_kibibytes("VmHWM") - before, 0))
+
+
+def _kibibytes(entry: str) -> int:
+    lines = _STATUS.read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(f"{entry}:")).split()[1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,9 +133,9 @@ class Course:
 
     def alternate(
         self, contenders: Mapping[str, Any], repeats: int, *, show_progress: bool
-    ) -> dict[str, list[Fit]]:
-        """Fit each model ``repeats`` times; only the first :class:`Fit` keeps its model."""
-        runs: dict[str, list[Fit]] = {name: [] for name in contenders}
+    ) -> dict[str, list[TimedFit]]:
+        """Fit each model ``repeats`` times; only the first :class:`TimedFit` keeps its model."""
+        runs: dict[str, list[TimedFit]] = {name: [] for name in contenders}
         turns = [
             name
             for repeat in range(repeats)
@@ -85,7 +151,7 @@ class Course:
         """Peak memory of one more fit, in bytes, measured in a separate process."""
         return peak_memory(partial(fit_once, model, self.train))
 
-    def row(self, name: str, fits: Sequence[Fit], peak: int | None) -> Row:
+    def row(self, name: str, fits: Sequence[TimedFit], peak: int | None) -> Row:
         """The result row of a model, without ratios."""
         model = fits[0].model
         objective, value = objective_minimized(model), None

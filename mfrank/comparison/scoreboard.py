@@ -9,15 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from mfrank.arrays.notebook import paragraphs, table
-from mfrank.arrays.text_table import aligned, terminal_width
-from mfrank.data.table_writer import write_table
-from mfrank.evaluation.report import Evaluation
-from mfrank.files.atomic import replacing
-from mfrank.files.regular import path_of
-from mfrank.tuning.leaderboard import Leaderboard
-
-__all__ = ["Comparison", "Row"]
+from mfrank.arrays import aligned, paragraphs, table, terminal_width
+from mfrank.data import write_table
+from mfrank.evaluation import Evaluation
+from mfrank.files import path_of, replacing
+from mfrank.tuning import Leaderboard
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,7 +125,7 @@ class Comparison:
             draft.write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write one line per model (:func:`mfrank.data.table_writer.write_table`).
+        """Write one line per model (:func:`mfrank.data.tables.write_table`).
 
         A value that a model lacks is an empty field; without models there is only the header.
         """

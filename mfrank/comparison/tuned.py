@@ -8,27 +8,26 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from mfrank.arrays.checks import check_above_zero, check_count
-from mfrank.comparison.contenders import is_implicit_als, needs_times
-from mfrank.comparison.implicit_family import ImplicitALS
-from mfrank.data.interactions import Interactions
-from mfrank.evaluation.kinds import Metric
-from mfrank.models.als import ALS
-from mfrank.models.baseline import Baseline
-from mfrank.models.descent import Descent
-from mfrank.models.ease import EASE
-from mfrank.models.item_filter import ItemFilter
-from mfrank.retrieval.recommender import Recommender
-from mfrank.retrieval.seen import pack
-from mfrank.tuning.families import SPACE
-from mfrank.tuning.family import Family
-from mfrank.tuning.found import Found, budget_of, likes_of, metric_of, search
-from mfrank.tuning.leaderboard import Leaderboard
-from mfrank.tuning.mixture import blended, recommender
-from mfrank.tuning.space import Space
-from mfrank.tuning.tune import tune
-
-__all__ = ["Tuning", "space_of", "tuned"]
+from mfrank.arrays import check_above_zero, check_count
+from mfrank.comparison.contenders import ImplicitALS, is_implicit_als, needs_times
+from mfrank.data import Interactions
+from mfrank.evaluation import Metric
+from mfrank.models import ALS, EASE, Baseline, Descent, ItemFilter
+from mfrank.retrieval import Recommender, pack
+from mfrank.tuning import (
+    SPACE,
+    Family,
+    Leaderboard,
+    SearchResult,
+    Space,
+    blended,
+    budget_of,
+    likes_of,
+    metric_of,
+    recommender,
+    search,
+    tune,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,7 +171,7 @@ def _fit(model: Any, epochs: int, data: Interactions, callback: Any) -> Recommen
     return fitted
 
 
-def _unfitted(found: Found) -> Any:
+def _unfitted(found: SearchResult) -> Any:
     """What was found, as a model that a comparison fits like any other."""
     models = [found.runner.model(part.outcome.trial) for part in found.parts]
     epochs = [part.outcome.epochs for part in found.parts]

@@ -1,1 +1,191 @@
 """Training data: interactions and their ids, judged documents, files, splits, synthetic data."""
+
+from mfrank.data.cells import (
+    Counts,
+    Duplicates,
+    ValuesFrom,
+    from_triples,
+    has_zeros,
+    not_in,
+    positive_range,
+    select,
+    without_zeros,
+)
+from mfrank.data.columns import ROLES, BadRow, IdsAs, as_text, assign, spelled_like, tell_columns
+from mfrank.data.datasets import from_npz, movielens, published_split
+from mfrank.data.feature_columns import FeatureColumns, is_missing
+from mfrank.data.feature_tables import (
+    FeatureTable,
+    feature_rows,
+    is_table,
+    is_unnamed,
+    place_of_ids,
+)
+from mfrank.data.frames import is_frame
+from mfrank.data.groups import (
+    Groups,
+    by_activity,
+    by_popularity,
+    groups_by_activity,
+    groups_by_popularity,
+)
+from mfrank.data.ids import Ids, OnUnknown, UnknownIdError, check_on_unknown, stored_ids
+from mfrank.data.ingest_plan import IngestPlan
+from mfrank.data.interaction_folder import FORMAT, FolderWriter, holds_interactions
+from mfrank.data.interactions import Interactions
+from mfrank.data.joining import (
+    aligned,
+    by_ids,
+    check_alike,
+    check_numbering,
+    in_rows_of,
+    matrix_in_rows,
+    placed,
+    with_labels,
+    with_more,
+)
+from mfrank.data.judged import Judged, Scaling, feature_matrix, feature_names
+from mfrank.data.labels import RawIds, canonical, objects
+from mfrank.data.layouts import Dialect, layout_of, rows
+from mfrank.data.odd_ids import tell_empty_rows
+from mfrank.data.on_disk import GrowingArray, Spill
+from mfrank.data.sources import joined_ids
+from mfrank.data.splits import (
+    Split,
+    by_ratio,
+    by_time,
+    kth_largest,
+    leave_k_out,
+    leave_last,
+    number_below,
+    rank_in_rows,
+    timestamps_of,
+)
+from mfrank.data.synthesis import synthetic
+from mfrank.data.tables import check_table_file, read_columns, read_portions, text_rows, write_table
+from mfrank.data.text_files import AS_USUAL, LONGEST_LINE, Quotes, lines_of
+from mfrank.data.time_units import (
+    FractionsError,
+    Magnitudes,
+    Moments,
+    TimeKind,
+    TimestampUnit,
+    check_moment,
+    check_unit,
+    in_seconds,
+    look_like_times,
+    tell_of_duration,
+    unit_of,
+)
+from mfrank.data.times import epoch_seconds
+from mfrank.data.user_splits import HeldOut, HeldOutSplit, by_session, held_out_users
+from mfrank.data.validation import known
+from mfrank.data.weights import bm25_weight, log_weight, recency_weight, tfidf_weight
+
+__all__ = [
+    "AS_USUAL",
+    "FORMAT",
+    "LONGEST_LINE",
+    "ROLES",
+    "BadRow",
+    "Counts",
+    "Dialect",
+    "Duplicates",
+    "FeatureColumns",
+    "FeatureTable",
+    "FolderWriter",
+    "FractionsError",
+    "Groups",
+    "GrowingArray",
+    "HeldOut",
+    "HeldOutSplit",
+    "Ids",
+    "IdsAs",
+    "IngestPlan",
+    "Interactions",
+    "Judged",
+    "Magnitudes",
+    "Moments",
+    "OnUnknown",
+    "Quotes",
+    "RawIds",
+    "Scaling",
+    "Spill",
+    "Split",
+    "TimeKind",
+    "TimestampUnit",
+    "UnknownIdError",
+    "ValuesFrom",
+    "aligned",
+    "as_text",
+    "assign",
+    "bm25_weight",
+    "by_activity",
+    "by_ids",
+    "by_popularity",
+    "by_ratio",
+    "by_session",
+    "by_time",
+    "canonical",
+    "check_alike",
+    "check_moment",
+    "check_numbering",
+    "check_on_unknown",
+    "check_table_file",
+    "check_unit",
+    "epoch_seconds",
+    "feature_matrix",
+    "feature_names",
+    "feature_rows",
+    "from_npz",
+    "from_triples",
+    "groups_by_activity",
+    "groups_by_popularity",
+    "has_zeros",
+    "held_out_users",
+    "holds_interactions",
+    "in_rows_of",
+    "in_seconds",
+    "is_frame",
+    "is_missing",
+    "is_table",
+    "is_unnamed",
+    "joined_ids",
+    "known",
+    "kth_largest",
+    "layout_of",
+    "leave_k_out",
+    "leave_last",
+    "lines_of",
+    "log_weight",
+    "look_like_times",
+    "matrix_in_rows",
+    "movielens",
+    "not_in",
+    "number_below",
+    "objects",
+    "place_of_ids",
+    "placed",
+    "positive_range",
+    "published_split",
+    "rank_in_rows",
+    "read_columns",
+    "read_portions",
+    "recency_weight",
+    "rows",
+    "select",
+    "spelled_like",
+    "stored_ids",
+    "synthetic",
+    "tell_columns",
+    "tell_empty_rows",
+    "tell_of_duration",
+    "text_rows",
+    "tfidf_weight",
+    "timestamps_of",
+    "unit_of",
+    "with_labels",
+    "with_more",
+    "without_zeros",
+    "write_table",
+]

@@ -17,14 +17,11 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.data.fields import IdsAs, as_text, parsed
+from mfrank.data.columns import IdsAs, as_text, parsed
 from mfrank.data.layouts import Layout
-from mfrank.data.quotes import AS_USUAL, Quotes, Tell
-from mfrank.data.text_files import LONGEST_LINE
+from mfrank.data.text_files import AS_USUAL, LONGEST_LINE, Quotes, Tell
 from mfrank.data.time_units import Moments, TimeKind
 from mfrank.data.times import moments
-
-__all__ = ["OddError", "portions", "read"]
 
 _Lines = Callable[[], IO[str]]
 

@@ -1,4 +1,4 @@
-"""Observed cells as a canonical CSR: sorted, duplicates merged, without stored zeros.
+"""Observed cells as a canonical CSR (sorted, duplicates merged), and their counts.
 
 A cell of value 0 is a contact that says nothing good: it is seen, and nothing is learned from it.
 """
@@ -14,33 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
-from mfrank.arrays.checks import is_count, shown
-from mfrank.arrays.counted import counted
-from mfrank.arrays.csr_checks import checked
-from mfrank.arrays.read_only import unshared
-
-__all__ = [
-    "Cells",
-    "Duplicates",
-    "Summed",
-    "Tally",
-    "ValuesFrom",
-    "check_shape",
-    "core",
-    "entry_rows",
-    "from_sparse",
-    "from_triples",
-    "has_zeros",
-    "joined",
-    "moved",
-    "narrow",
-    "not_in",
-    "ones",
-    "positive_range",
-    "select",
-    "with_zeros",
-    "without_zeros",
-]
+from mfrank.arrays import checked, counted, is_count, shown, unshared
 
 Duplicates = Literal["sum", "max", "last"]
 
@@ -49,7 +23,7 @@ ValuesFrom = Literal["given", "repeats", "threshold"]
 reached a threshold. What a fit says about values depends on it."""
 
 
-class Summed(NamedTuple):
+class SummedCells(NamedTuple):
     """Cells whose value is the sum of several entries, and not their number.
 
     Attributes
@@ -63,12 +37,12 @@ class Summed(NamedTuple):
     places: NDArray[np.int64]
     largest: NDArray[np.floating]
 
-    def take(self, kept: NDArray[np.int64]) -> Summed:
+    def take(self, kept: NDArray[np.int64]) -> SummedCells:
         """Those among the cells at the places ``kept`` (ascending), by their new places."""
         new = np.searchsorted(kept, self.places)
         there = new < len(kept)
         there[there] = kept[new[there]] == self.places[there]
-        return Summed(new[there], self.largest[there])
+        return SummedCells(new[there], self.largest[there])
 
 
 class Cells(NamedTuple):
@@ -89,7 +63,7 @@ class Cells(NamedTuple):
     rows: sp.csr_array
     timestamps: NDArray[np.int64] | None = None
     seen_only: Cells | None = None
-    summed: Summed | None = None
+    summed: SummedCells | None = None
     values_from: ValuesFrom = "given"
 
     def take(self, kept: NDArray[np.int64]) -> Cells:
@@ -105,7 +79,7 @@ _log = logging.getLogger("mfrank")
 
 
 @dataclass
-class Tally:
+class CellTally:
     """How many entries were merged, and how many cells are 0: told once, of all portions.
 
     Attributes
@@ -158,7 +132,7 @@ def from_triples(
     duplicates: Duplicates,
     dtype: DTypeLike = np.float32,
     largest: NDArray[Any] | None = None,
-    tally: Tally | None = None,
+    tally: CellTally | None = None,
 ) -> Cells:
     """Build cells from row numbers (in range), finite values and, if given, timestamps.
 
@@ -189,7 +163,7 @@ def from_triples(
     indptr = np.zeros(shape[0] + 1, dtype=np.int64)
     np.cumsum(np.bincount(users, minlength=shape[0]), out=indptr[1:])
     rows = _rows(_rounded(values, dtype), items, indptr, shape)
-    counts = Tally(duplicates) if tally is None else tally
+    counts = CellTally(duplicates) if tally is None else tally
     counts.n_merged += len(entries) - len(starts)
     found = _without_zeros(Cells(rows, timestamps, None, summed, values_from), counts)
     if tally is None:
@@ -221,7 +195,7 @@ def from_sparse(matrix: Any, *, duplicates: Duplicates) -> Cells:
             for array in (triples.indices, triples.indptr)
         )
         data = unshared(_rounded(triples.data, dtype))
-        tally = Tally(duplicates)
+        tally = CellTally(duplicates)
         found = _without_zeros(Cells(_rows(data, indices, indptr, matrix.shape)), tally)
         tally.tell(found.rows.data)
         return found
@@ -278,7 +252,7 @@ def joined(several: Sequence[Cells]) -> Cells:
         np.concatenate(times) if len(times) == len(rows) else None,
         shape=rows[0].shape,
         duplicates="max",
-        tally=Tally("sum"),
+        tally=CellTally("sum"),
     )
 
 
@@ -408,7 +382,7 @@ def _rounded(values: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
 
 def _summed(
     values: NDArray[Any], largest: NDArray[Any], starts: NDArray[np.int64], dtype: DTypeLike
-) -> Summed:
+) -> SummedCells:
     """The cells that have more than their largest entry."""
     sizes = np.diff(starts, append=len(largest))
     several = np.flatnonzero(sizes > 1)
@@ -418,10 +392,10 @@ def _summed(
         bounds = bounds[: -1 if bounds[-1] == len(largest) else None]
         greatest[several] = np.maximum.reduceat(largest, bounds)[::2]  # not what is between
     places = np.flatnonzero(values > greatest)
-    return Summed(places, _rounded(greatest[places], dtype))
+    return SummedCells(places, _rounded(greatest[places], dtype))
 
 
-def _without_zeros(found: Cells, tally: Tally) -> Cells:
+def _without_zeros(found: Cells, tally: CellTally) -> Cells:
     """The cells with a value; the others are only seen."""
     values = found.rows.data
     kept = np.flatnonzero(values)
@@ -431,3 +405,19 @@ def _without_zeros(found: Cells, tally: Tally) -> Cells:
         return found
     gone = found.take(np.flatnonzero(values == 0))
     return found.take(kept)._replace(seen_only=Cells(ones(gone.rows), gone.timestamps))
+
+
+# Numbers of observed items of each user and of observed users of each item.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counts:
+    """Observed items of each user (n_x) and observed users of each item (m_y).
+
+    Attributes
+    ----------
+    users, items : int64, shape (n_users,) and (n_items,)
+    """
+
+    users: NDArray[np.int64]
+    items: NDArray[np.int64]

@@ -17,9 +17,7 @@ from numpy.typing import NDArray
 
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import Split
-from mfrank.files.regular import path_of
-
-__all__ = ["from_npz", "movielens", "published_split"]
+from mfrank.files import path_of
 
 
 @dataclass(frozen=True, slots=True)

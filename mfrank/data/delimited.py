@@ -17,17 +17,15 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.counted import counted
-from mfrank.data import by_pandas, fields
-from mfrank.data.columns import BadRow, Chosen, in_column
-from mfrank.data.fields import IdsAs
+from mfrank.arrays import counted
+from mfrank.data import by_pandas
+from mfrank.data import columns as fields
+from mfrank.data.columns import BadRow, Chosen, IdsAs, in_column
 from mfrank.data.labels import objects
 from mfrank.data.layouts import DOUBLE_COLON, IF_LISTS, Dialect, Layout, layout_of, rows
-from mfrank.data.quotes import Quotes, Tell
+from mfrank.data.text_files import Quotes, Tell
 from mfrank.data.time_units import Moments, TimeKind, TimestampUnit
 from mfrank.data.times import is_time, moments, settle, time_kind, zones_of
-
-__all__ = ["portions", "read"]
 
 Lines = Callable[[], IO[str]]
 """Opens the text anew: it is read more than once."""
@@ -42,7 +40,7 @@ def read(
     tell: Tell,
     unit: TimestampUnit | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """Role -> values of the text that ``lines`` opens; see :mod:`mfrank.data.table_files`."""
+    """Role -> values of the text that ``lines`` opens; see :mod:`mfrank.data.tables`."""
     with lines() as text:
         layout = layout_of(text, dialect, usual, chosen, tell)
     pandas_reads = layout.separator != DOUBLE_COLON and find_spec("pandas")
@@ -189,14 +187,14 @@ def _moments(column: list[str], times: TimeKind | None) -> Moments:
         return Moments(np.empty(0, np.int64), own)  # the error is that of the whole column
 
 
-class _Rows(NamedTuple):
+class _TextRows(NamedTuple):
     """Fields of rows by role, and the lines on which the rows begin."""
 
     columns: dict[str, list[str]]
     begins: array[int]
 
     @classmethod
-    def none(cls, layout: Layout) -> _Rows:
+    def none(cls, layout: Layout) -> _TextRows:
         return cls({role: [] for role in layout.fields}, array("q"))
 
     def told(self, error: BadRow, role: str, layout: Layout) -> str:
@@ -205,9 +203,9 @@ class _Rows(NamedTuple):
         return in_column(what, role, layout.column(role))
 
 
-def _batches(text: IO[str], layout: Layout, n_rows: int | None, tell: Tell) -> Iterator[_Rows]:
+def _batches(text: IO[str], layout: Layout, n_rows: int | None, tell: Tell) -> Iterator[_TextRows]:
     """Yield so many rows at a time, or all; raise ValueError for a row of another form."""
-    batch, is_empty = _Rows.none(layout), True
+    batch, is_empty = _TextRows.none(layout), True
     quotes = Quotes(layout.separator, layout.quote, layout.width)
     every = rows(text, layout.separator, quotes)
     for line, row in itertools.islice(every, layout.has_header, None):
@@ -237,7 +235,7 @@ def _batches(text: IO[str], layout: Layout, n_rows: int | None, tell: Tell) -> I
         is_empty = False
         if len(batch.begins) == n_rows:
             yield batch
-            batch = _Rows.none(layout)
+            batch = _TextRows.none(layout)
     if is_empty:
         raise ValueError("the file has a header and no rows")
     quotes.told(tell)

@@ -13,14 +13,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.data import interaction_folder
-from mfrank.data.folder_writer import FolderWriter, even_bounds
+from mfrank.data.interaction_folder import FolderWriter, even_bounds
 from mfrank.data.interactions import Interactions
-from mfrank.files.atomic import working_beside
-from mfrank.files.checked import CheckedFiles
-from mfrank.files.regular import path_of
-from mfrank.files.room import wanting_room
-
-__all__ = ["NEVER", "PartOf", "blocks_of_users", "divided", "seen_parts"]
+from mfrank.files import CheckedFiles, path_of, wanting_room, working_beside
 
 PartOf = Callable[[int, int], NDArray[np.int8]]
 """The part of each entry of the users from one row to another; blocks are asked for in order."""

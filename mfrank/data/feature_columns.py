@@ -27,14 +27,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays.checks import shown
-from mfrank.arrays.counted import counted
-from mfrank.data.fields import NUMBER
+from mfrank.arrays import counted, shown
+from mfrank.data.columns import NUMBER
 from mfrank.data.odd_ids import SPELLED_MISSING
-from mfrank.data.values import Extent
-from mfrank.files.manifest import check_keys, dump_json, parse_json
-
-__all__ = ["FeatureColumns", "is_missing"]
+from mfrank.data.validation import Extent
+from mfrank.files import check_keys, dump_json, parse_json
 
 Kind = Literal["number", "value", "values"]
 _FEWEST = 2  # rows that must have a value
@@ -50,7 +47,7 @@ _log = logging.getLogger("mfrank")
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class FeatureColumn:
     """How a column becomes features.
 
     Attributes
@@ -83,7 +80,7 @@ class Column:
 class FeatureColumns:
     """All columns of a table."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[FeatureColumn, ...]
 
     @classmethod
     def of(cls, argument: str, table: Mapping[Hashable, NDArray[Any]]) -> Self:
@@ -146,7 +143,8 @@ class FeatureColumns:
         try:
             check_keys(where, saved, {"columns"})
             columns = tuple(
-                Column(**{**each, "values": tuple(each["values"])}) for each in saved["columns"]
+                FeatureColumn(**{**each, "values": tuple(each["values"])})
+                for each in saved["columns"]
             )
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"{where} are damaged: {error}") from None
@@ -165,7 +163,7 @@ class FeatureColumns:
         return cls(columns)
 
 
-def _learned(argument: str, name: str, given: NDArray[Any]) -> Column:
+def _learned(argument: str, name: str, given: NDArray[Any]) -> FeatureColumn:
     present, kind = _present(given), _kind(argument, name, given)
     missing = not present.all()
     if kind == "number":
@@ -175,13 +173,13 @@ def _learned(argument: str, name: str, given: NDArray[Any]) -> Column:
             center = float(numbers.mean()) if len(numbers) else 0.0
         if not np.isfinite([scale, center]).all():
             raise ValueError(f"{argument}: column {name!r} has numbers too large to standardize")
-        return Column(name, kind, missing, center, scale or 1.0)
+        return FeatureColumn(name, kind, missing, center, scale or 1.0)
     rows = Counter(value for values in _listed(kind, given, present) for value in set(values))
     known = sorted(value for value, count in rows.items() if count >= _FEWEST)
-    return Column(name, kind, missing, values=tuple(known))
+    return FeatureColumn(name, kind, missing, values=tuple(known))
 
 
-def _told(column: Column) -> str:
+def _told(column: FeatureColumn) -> str:
     """How a column is read, in a few words."""
     if column.kind == "number":
         return f"{column.name} (a number)"
@@ -189,7 +187,7 @@ def _told(column: Column) -> str:
     return f"{column.name} ({counted(n, 'value') if n else 'no feature: all values differ'})"
 
 
-def _tell_odd(argument: str, column: Column, given: NDArray[Any]) -> None:
+def _tell_odd(argument: str, column: FeatureColumn, given: NDArray[Any]) -> None:
     """Warn of a column that probably means something else."""
     where, values = f"{argument}: column {column.name!r}", given[_present(given)].tolist()
     if column.kind == "number":
@@ -241,7 +239,9 @@ def _may_be_number(text: str) -> bool:
     )
 
 
-def _features(argument: str, column: Column, given: NDArray[Any], of_fit: bool) -> sp.csr_array:
+def _features(
+    argument: str, column: FeatureColumn, given: NDArray[Any], of_fit: bool
+) -> sp.csr_array:
     """The features of one column, shape (rows, column.width)."""
     present, n_rows = _present(given), len(given)
     kind = _kind(argument, column.name, given, like=column.kind)
@@ -265,7 +265,7 @@ def _features(argument: str, column: Column, given: NDArray[Any], of_fit: bool) 
     return sp.csr_array(sp.hstack(parts, format="csr"))
 
 
-def _indicators(column: Column, lists: Sequence[Sequence[str]]) -> sp.csr_array:
+def _indicators(column: FeatureColumn, lists: Sequence[Sequence[str]]) -> sp.csr_array:
     place = {value: number for number, value in enumerate(column.values)}
     rows, columns = list[int](), list[int]()
     for row, values in enumerate(lists):
@@ -276,7 +276,7 @@ def _indicators(column: Column, lists: Sequence[Sequence[str]]) -> sp.csr_array:
     return sp.csr_array((np.ones(len(rows)), (rows, columns)), shape)
 
 
-def _warn_of_unknown(argument: str, column: Column, lists: Sequence[Sequence[str]]) -> None:
+def _warn_of_unknown(argument: str, column: FeatureColumn, lists: Sequence[Sequence[str]]) -> None:
     known = set(column.values)
     unknown = list({value: None for values in lists for value in values if value not in known})
     if unknown and known:  # a column without values, such as of titles, is ignored as it was

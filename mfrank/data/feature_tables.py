@@ -14,20 +14,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays.checks import shown
-from mfrank.arrays.counted import counted
-from mfrank.data.columns import guess
+from mfrank.arrays import as_array, checked, counted, shown, sparse_to_host, to_host
+from mfrank.data.columns import guess, parsed, spelled_like
 from mfrank.data.feature_columns import FeatureColumns
-from mfrank.data.fields import parsed, spelled_like
 from mfrank.data.frames import columns_reader, is_frame
 from mfrank.data.ids import Ids
 from mfrank.data.labels import canonical, objects
-from mfrank.data.parquet_files import faults_named
-from mfrank.data.table_files import text_rows
+from mfrank.data.tables import faults_named, text_rows
 from mfrank.data.text_files import local_file, refuse_elsewhere
-from mfrank.files.regular import path_of
-
-__all__ = ["FeatureTable", "is_table", "is_unnamed", "place_of_ids"]
+from mfrank.files import path_of
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _UNNAMED = re.compile(r"|Unnamed: \d+|__index_level_\d+__")
@@ -377,3 +372,48 @@ def _typed(fields: list[str]) -> NDArray[Any]:
 
 def _examples(labels: NDArray[Any]) -> str:
     return ", ".join(map(shown, labels[:3].tolist()))
+
+
+# Features of users or items, as a sparse matrix with a row for each.
+
+
+def feature_rows(name: str, given: Any, n_rows: int, n_features: int | None = None) -> sp.csr_array:
+    """Convert features to a canonical CSR, float64, shape (n_rows, F).
+
+    Parameters
+    ----------
+    name : str
+        Of the argument, for errors.
+    given : scipy or CuPy sparse matrix, or 2-D array-like
+    n_rows : int
+    n_features : int, optional
+        The number of columns it must have; by default at least one.
+
+    Raises
+    ------
+    ValueError, TypeError
+        The shape is wrong, or it is not of finite numbers.
+    """
+    here: Any = sparse_to_host(given)
+    here = checked(here, name) if sp.issparse(here) else to_host(as_array(here, name), name)
+    if here.dtype.kind not in "biuf":
+        raise TypeError(
+            f"{name} must be numbers, got dtype {here.dtype}; make categories columns of 0 and 1"
+        )
+    side = name.partition("_")[0]
+    if here.ndim != 2 or here.shape[0] != n_rows:
+        raise ValueError(
+            f"{name} must have a row for each of the {n_rows:,} {side}s of the interactions, in "
+            f"the order of their {side}_ids, got shape {here.shape}"
+        )
+    if n_features is not None and here.shape[1] != n_features:
+        raise ValueError(
+            f"{name} must have the {n_features} columns of the fit, got {here.shape[1]}"
+        )
+    if here.shape[1] == 0:
+        raise ValueError(f"{name} has no columns; leave it out to fit without features")
+    rows = sp.csr_array(here, dtype=np.float64, copy=True)
+    rows.sum_duplicates()
+    if not np.isfinite(rows.data).all():
+        raise ValueError(f"{name} must be finite, got NaN or infinity; use 0 for what is missing")
+    return rows

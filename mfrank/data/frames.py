@@ -19,9 +19,7 @@ from mfrank.data.columns import BadRow, Chosen, assign, guess, in_column, tell_c
 from mfrank.data.labels import objects
 from mfrank.data.time_units import TimestampUnit
 from mfrank.data.times import moments, settle
-from mfrank.data.values import as_numbers
-
-__all__ = ["columns_reader", "frame_columns", "is_frame", "settled_columns", "unsettled_columns"]
+from mfrank.data.validation import as_numbers
 
 _log = logging.getLogger("mfrank")
 
@@ -39,7 +37,7 @@ def frame_columns(
     """Role -> values, from a table; roles as in :func:`mfrank.data.columns.assign`.
 
     Categories are read as their values, dates of any time zone as UTC. Values are converted by
-    :func:`mfrank.data.values.as_numbers`, timestamps by
+    :func:`mfrank.data.validation.as_numbers`, timestamps by
     :func:`mfrank.data.times.epoch_seconds`, in this unit. A missing id or value stays one: NaN,
     None or NA. What is read and ignored is logged.
 

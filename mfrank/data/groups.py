@@ -10,22 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.checks import check_count, shown
-from mfrank.arrays.counted import counted
-from mfrank.arrays.labelled import refuse_labels
-from mfrank.data.alignment import by_ids
+from mfrank.arrays import check_count, counted, refuse_labels, shown
 from mfrank.data.feature_columns import is_missing
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
+from mfrank.data.joining import by_ids
 from mfrank.data.odd_ids import SPELLED_MISSING
-
-__all__ = [
-    "Groups",
-    "by_activity",
-    "by_popularity",
-    "groups_by_activity",
-    "groups_by_popularity",
-]
 
 _log = logging.getLogger("mfrank")
 

@@ -3,22 +3,58 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays.checks import shown
-from mfrank.arrays.distinct import distinct
-from mfrank.arrays.labelled import refuse_labels
-from mfrank.arrays.lazy import lazy
+from mfrank.arrays import MadeOfFields, check_choice, distinct, lazy, refuse_labels, shown
 from mfrank.data.labels import RawIds, canonical, number, objects
-from mfrank.data.pickling import MadeOfFields
-from mfrank.data.unknown_ids import UnknownIdError
 
-__all__ = ["Ids", "RawIds"]
+# Ids that a model or a data set does not have: the error, and the option to skip them.
+
+
+OnUnknown: TypeAlias = Literal["error", "skip"]
+"""What a call does with unknown ids: raise :class:`UnknownIdError`, or go on without them."""
+
+
+def check_on_unknown(on_unknown: object) -> None:
+    """Raise ValueError unless this is one of :data:`OnUnknown`."""
+    check_choice("on_unknown", on_unknown, get_args(OnUnknown))
+
+
+class UnknownIdError(ValueError):
+    """Users or items are unknown: a service can answer this with "not found".
+
+    Attributes
+    ----------
+    ids : tuple
+        The unknown ids in the order given, each once.
+
+    Examples
+    --------
+    >>> import mfrank
+    >>> model = mfrank.ALS(factors=2).fit(mfrank.synthetic(20, 10, 60, random_state=0))
+    >>> try:
+    ...     model.recommend(77)
+    ... except mfrank.UnknownIdError as error:
+    ...     print(error.ids)
+    (77,)
+    """
+
+    def __init__(self, message: str, ids: Iterable[Hashable]) -> None:
+        super().__init__(message)
+        self.ids = tuple(dict.fromkeys(ids))
+
+    def given_as(self, argument: str) -> UnknownIdError:
+        """The same error with the name of the argument in front."""
+        return type(self)(f"{argument}: {self}", self.ids)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.ids)
+
 
 _SHOWN = 5  # ids named in an error
 
@@ -323,3 +359,30 @@ def _first_duplicate(table: NDArray[Any]) -> tuple[int, int]:
     labels, first = table.tolist(), dict[Hashable, int]()
     second = next(row for row, label in enumerate(labels) if first.setdefault(label, row) != row)
     return first[labels[second]], second
+
+
+# Ids from the arrays of a file, checked.
+
+
+_TEXT = {"utf8": "uint8", "offsets": "int64"}
+_DTYPES = ({"labels": "int64"}, _TEXT, _TEXT | {"whole": "bool"})
+
+
+def stored_ids(arrays: Mapping[str, NDArray[Any]], rows: int) -> Ids:
+    """Ids from the arrays of a file (:meth:`Ids.to_arrays`); without arrays, the row numbers.
+
+    Raises
+    ------
+    ValueError
+        They are not the arrays of as many ids as there are rows.
+    """
+    if not arrays:
+        return Ids.numbered(rows)
+    found = {name: array.dtype.name for name, array in arrays.items() if array.ndim == 1}
+    if found not in _DTYPES:
+        raise ValueError(f"ids cannot be stored as {', '.join(sorted(arrays))} with these dtypes")
+    if "offsets" in arrays and len(arrays["offsets"]) != rows + 1:
+        raise ValueError(f"there are {len(arrays['offsets']) - 1} ids stored for {rows} rows")
+    if "whole" in arrays and len(arrays["whole"]) != rows:
+        raise ValueError(f"whole must have {rows} marks, got {len(arrays['whole'])}")
+    return Ids.from_arrays(arrays)

@@ -11,15 +11,12 @@ from gzip import BadGzipFile, GzipFile
 from pathlib import Path
 from typing import Self
 
-from mfrank.arrays.counted import counted, sized
-from mfrank.data.columns import Chosen
-from mfrank.data.fields import IdsAs
-from mfrank.data.folder_writer import ENTRIES_AT_ONCE
+from mfrank.arrays import counted, sized
+from mfrank.data.columns import Chosen, IdsAs
 from mfrank.data.ingest import check_files
+from mfrank.data.interaction_folder import ENTRIES_AT_ONCE
 from mfrank.data.layouts import Dialect
-from mfrank.data.table_files import parquet_rows, read_portions
-
-__all__ = ["IngestPlan"]
+from mfrank.data.tables import parquet_rows, read_portions
 
 _USUAL_DIALECT = Dialect()
 _SAMPLE = 1 << 20

@@ -6,7 +6,7 @@ Mapped arrays are read where they are used, and what was read may leave memory a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
@@ -15,18 +15,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays.checks import is_number, shown
-from mfrank.arrays.csr_checks import all_finite, check_indptr
-from mfrank.arrays.read_only import read_only, read_only_rows
-from mfrank.data.cells import Cells, Summed, ValuesFrom
-from mfrank.data.counts import Counts
-from mfrank.data.ids import Ids
+from mfrank.arrays import all_finite, check_indptr, is_number, read_only, read_only_rows, shown
+from mfrank.data import cells
+from mfrank.data.cells import Cells, Counts, SummedCells, ValuesFrom
+from mfrank.data.ids import Ids, stored_ids
 from mfrank.data.observed import Observed
-from mfrank.data.stored_ids import stored_ids
+from mfrank.data.on_disk import GrowingArray, RowsOnDisk, Spill
+from mfrank.files import CheckedFiles, Contents, Format, check_keys
 from mfrank.files import folder as folders
-from mfrank.files.manifest import Contents, Format, check_keys
-
-__all__ = ["Mapped", "check_takes", "holds_interactions", "read", "write", "write_arrays"]
 
 FORMAT = Format("mfrank interactions", 2, reads=(1, 2))
 """Version 2 may have cells that are only seen, and the largest entries of sums."""
@@ -183,11 +179,11 @@ def _seen_only(
     return Cells(rows, times)
 
 
-def _summed(arrays: dict[str, NDArray[Any]], rows: sp.csr_array) -> Summed | None:
+def _summed(arrays: dict[str, NDArray[Any]], rows: sp.csr_array) -> SummedCells | None:
     if not arrays:
         return None
     check_keys("summed", arrays, {"places", "largest"})
-    summed = Summed(arrays["places"], arrays["largest"])
+    summed = SummedCells(arrays["places"], arrays["largest"])
     if summed.places.dtype != np.int64 or summed.places.shape != summed.largest.shape:
         raise ValueError("summed.places must be int64, one for each of summed.largest")
     ends = np.append(np.append(-1, summed.places), rows.nnz)
@@ -219,3 +215,122 @@ def _matrix(name: str, arrays: dict[str, NDArray[Any]], shape: tuple[int, int]) 
     # scipy has one type for both, and copies the columns where the offsets are wider.
     offsets = indptr.astype(np.int32) if len(indices) < 2**31 else indptr
     return read_only_rows(sp.csr_array((values, indices, offsets), shape), name)
+
+
+# Interactions that come by blocks of users, written to the arrays of a folder.
+#
+# Memory holds one block. The entries of users are appended as they come. They are also kept on the
+# disk by blocks of items, which are sorted when all entries have come.
+
+
+ENTRIES_AT_ONCE = 1 << 23
+"""Entries of a block, which take up to 140 bytes each while they are merged."""
+
+
+def even_bounds(counts: NDArray[np.int64], at_once: int) -> NDArray[np.int64]:
+    """Bounds of blocks of rows with about so many entries, or of one row."""
+    ends = np.cumsum(counts)
+    n_blocks = -(-int(ends[-1] if len(ends) else 0) // at_once)
+    cuts = np.searchsorted(ends, at_once * np.arange(1, n_blocks), side="left") + 1
+    return np.unique(np.concatenate([[0], cuts, [len(counts)]]))
+
+
+class FolderWriter:
+    """The matrix by users and by items, and the timestamps, in files of a temporary folder.
+
+    Parameters
+    ----------
+    files : CheckedFiles
+        Of an existing folder, which may be removed when the arrays mapped from it are no longer
+        needed. Entries are appended to what the files already have.
+    n_users : int
+    of_items : int64, shape (n_items,)
+        Maximum number of entries of each item; a wrong number costs only memory.
+    dtype : float32 or float64
+        Of the values.
+    timestamps : bool
+        Whether every block has timestamps.
+    at_once : int, default 2^23
+        Entries that are sorted at a time.
+    """
+
+    def __init__(
+        self,
+        files: CheckedFiles,
+        n_users: int,
+        of_items: NDArray[np.int64],
+        *,
+        dtype: np.dtype[Any] | type[np.generic],
+        timestamps: bool,
+        at_once: int = ENTRIES_AT_ONCE,
+    ) -> None:
+        turned = np.dtype([("row", np.int32), ("column", np.int32), ("value", dtype)])
+        self._by_item = Spill(files, "transposed", even_bounds(of_items, at_once), turned)
+        self._users = RowsOnDisk(files, "user_items", n_users, dtype)
+        self._items = RowsOnDisk(files, "item_users", len(of_items), dtype)
+        self._times = GrowingArray(files, "timestamps", np.int64) if timestamps else None
+        self._seen_only = RowsOnDisk(files, "seen_only", n_users, np.float32)
+        self._seen_times = GrowingArray(files, "seen_only.timestamps", np.int64)
+        self._sums = GrowingArray(files, "summed.places", np.int64)
+        self._largest = GrowingArray(files, "summed.largest", dtype)
+
+    def add(self, begin: int, rows: sp.csr_array, times: NDArray[np.int64] | None) -> None:
+        """Append the canonical rows of the users from ``begin`` on; blocks come in their order."""
+        self._users.add(begin, np.diff(rows.indptr), rows.indices, rows.data)
+        if self._times is not None and times is not None:
+            self._times.add(times)
+        turned = np.empty(len(rows.data), self._by_item.dtype)
+        turned["row"], turned["value"] = rows.indices, rows.data
+        turned["column"] = cells.entry_rows(rows) + begin
+        self._by_item.add(turned, turned["row"])
+
+    def add_seen_only(
+        self, begin: int, rows: sp.csr_array, times: NDArray[np.int64] | None
+    ) -> None:
+        """Append cells of the users from ``begin`` on that are only seen."""
+        self._seen_only.add(begin, np.diff(rows.indptr), rows.indices, rows.data)
+        if times is not None:
+            self._seen_times.add(times)
+
+    def add_cells(self, begin: int, found: Cells) -> None:
+        """Append the users from ``begin`` on, with all that is known of their cells."""
+        if found.summed is not None:
+            self._sums.add(found.summed.places + self._users.n_entries)
+            self._largest.add(found.summed.largest)
+        self.add(begin, found.rows, found.timestamps)
+        if found.seen_only is not None:
+            self.add_seen_only(begin, found.seen_only.rows, found.seen_only.timestamps)
+
+    @property
+    def n_seen_only(self) -> int:
+        """Cells that are only seen, those of an earlier run included."""
+        return self._seen_only.n_entries
+
+    def sort_items(
+        self, first: int = 0, done: Callable[[Path], None] | None = None
+    ) -> Iterator[int]:
+        """Write the entries by items, when all have come; yield their number after each block.
+
+        ``first`` and ``done`` are those of :meth:`mfrank.data.on_disk.Spill.blocks`.
+        """
+        for begin, end, turned in self._by_item.blocks(first, *([done] if done else [])):
+            # Stable, so that the users of an item ascend, as they do in the file.
+            turned = turned[np.argsort(turned["row"], kind="stable")]
+            counts = np.bincount(turned["row"] - begin, minlength=end - begin)
+            self._items.add(begin, counts, turned["column"], turned["value"])
+            yield len(turned)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays of :func:`mfrank.data.interaction_folder.write_arrays`, mapped."""
+        arrays = self._users.arrays() | self._items.arrays()
+        if self._times is not None:
+            arrays["timestamps"] = self._times.array()
+        if self.n_seen_only:
+            arrays |= self._seen_only.arrays()
+            del arrays["seen_only.values"]  # all of them 1
+            if self._times is not None:
+                arrays["seen_only.timestamps"] = self._seen_times.array()
+        if len(self._sums):
+            arrays["summed.places"] = self._sums.array()
+            arrays["summed.largest"] = self._largest.array()
+        return arrays

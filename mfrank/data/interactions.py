@@ -11,21 +11,17 @@ from typing import Any, Literal, get_args
 import numpy as np
 import scipy.sparse as sp
 
-from mfrank.arrays.checks import check_choice
-from mfrank.arrays.interop import sparse_to_host
+from mfrank.arrays import check_choice, sparse_to_host
 from mfrank.data import interaction_folder
 from mfrank.data.cells import Duplicates
-from mfrank.data.concat import joined
-from mfrank.data.fields import IdsAs
+from mfrank.data.columns import IdsAs
 from mfrank.data.frames import is_frame
 from mfrank.data.ingest import ingest
 from mfrank.data.layouts import Dialect
-from mfrank.data.quotes import AS_USUAL
-from mfrank.data.sources import Sourced
+from mfrank.data.sources import Sourced, joined
+from mfrank.data.text_files import AS_USUAL
 from mfrank.data.time_units import TimestampUnit, check_unit
-from mfrank.files.regular import path_of
-
-__all__ = ["Interactions"]
+from mfrank.files import path_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -14,8 +14,8 @@
 
 Arrays, lists, ranges, columns of data frames and iterators are read in their order. Sets have no
 order, and mappings are ambiguous: they raise. Text files have their own rules
-(:mod:`mfrank.data.fields`); what data hold as ids, but is likely to mean something else, is told by
-:mod:`mfrank.data.odd_ids`.
+(:mod:`mfrank.data.columns`); :mod:`mfrank.data.odd_ids` tells what is likely to mean something
+else.
 """
 
 from __future__ import annotations
@@ -30,11 +30,7 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays.checks import shown
-from mfrank.arrays.distinct import distinct
-from mfrank.arrays.interop import to_host
-
-__all__ = ["RawIds", "canonical", "number", "objects"]
+from mfrank.arrays import distinct, shown, to_host
 
 RawIds = ArrayLike | Iterable[Hashable]
 """Accepted as ids: an array, a column of a data frame, or any ordered iterable of hashables."""

@@ -10,10 +10,10 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO
 
-from mfrank.arrays.checks import shown
-from mfrank.arrays.counted import counted
+from mfrank.arrays import counted, shown
 from mfrank.data.columns import (
     NOT_READ,
+    NUMBER,
     ROLES,
     BadRow,
     Chosen,
@@ -21,13 +21,11 @@ from mfrank.data.columns import (
     guess,
     ignored_roles,
     tell_columns,
+    values,
 )
-from mfrank.data.fields import NUMBER, values
-from mfrank.data.quotes import AS_USUAL, Quotes, Tell, check_quote
+from mfrank.data.text_files import AS_USUAL, Quotes, Tell, check_quote
 from mfrank.data.time_units import unit_of
 from mfrank.data.times import is_date
-
-__all__ = ["DOUBLE_COLON", "IF_LISTS", "Dialect", "Layout", "layout_of", "rows"]
 
 DOUBLE_COLON = "::"
 """The separator of MovieLens 1M and 10M, the only one of two characters."""
@@ -69,7 +67,7 @@ class Dialect:
     sep : str or None, default None
         Separator of fields: one character, or ``::``. None detects it.
     quote : "auto", None or str, default "auto"
-        What encloses fields: see :class:`mfrank.data.quotes.Quotes`.
+        What encloses fields: see :class:`mfrank.data.text_files.Quotes`.
     header : bool or None, default None
         Whether the first row names the columns. None detects it.
     columns : sequence of str or None, default None

@@ -28,13 +28,9 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.checks import shown
-from mfrank.arrays.counted import counted
-from mfrank.arrays.distinct import distinct
+from mfrank.arrays import counted, distinct, shown
 from mfrank.data.ids import Ids
 from mfrank.data.times import is_date
-
-__all__ = ["SPELLED_MISSING", "check_ids", "tell_converted", "tell_empty_rows"]
 
 SPELLED_MISSING = (
     *("null", "(null)", "none", "nil", "nan", "nat", "na", "n/a", "#n/a", "<na>", "undefined"),

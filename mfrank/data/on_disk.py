@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.files.checked import CheckedFiles
-
-__all__ = ["Column", "RowsOnDisk", "Spill"]
+from mfrank.files import CheckedFiles
 
 
 def _remove(path: Path) -> None:
@@ -60,7 +58,7 @@ class Spill:
         return sum(map(self._files.size, self._names)) // self.dtype.itemsize
 
 
-class Column:
+class GrowingArray:
     """An array on the disk to which parts are appended, after what its file has."""
 
     def __init__(
@@ -91,9 +89,9 @@ class RowsOnDisk:
         dtype: np.dtype[Any] | type[np.generic],
     ) -> None:
         self._name, self._n_rows = name, n_rows
-        self._counts = Column(files, f"{name}.counts", np.int64)
-        self._columns = Column(files, f"{name}.indices", np.int32)
-        self._values = Column(files, f"{name}.values", dtype)
+        self._counts = GrowingArray(files, f"{name}.counts", np.int64)
+        self._columns = GrowingArray(files, f"{name}.indices", np.int32)
+        self._values = GrowingArray(files, f"{name}.values", dtype)
 
     @property
     def n_entries(self) -> int:

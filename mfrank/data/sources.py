@@ -1,4 +1,4 @@
-"""What interactions are made from: arrays, matrices, tables and files."""
+"""What interactions are made from: arrays, matrices, tables, files, and other interactions."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.data import table_files, validation
+from mfrank.data import cells, validation
+from mfrank.data import tables as table_files
 from mfrank.data.cells import Duplicates
-from mfrank.data.fields import IdsAs, spelled_like
+from mfrank.data.columns import IdsAs, spelled_like
 from mfrank.data.frames import frame_columns
-from mfrank.data.ids import RawIds
+from mfrank.data.ids import Ids, UnknownIdError
+from mfrank.data.labels import RawIds
 from mfrank.data.layouts import Dialect
-from mfrank.data.quotes import AS_USUAL
-from mfrank.data.selectable import Selectable
-from mfrank.data.table_kinds import is_text
-from mfrank.data.time_units import TimestampUnit, check_unit
-from mfrank.data.unknown_ids import UnknownIdError
-from mfrank.data.validation import IdsLike
-
-__all__ = ["Sourced"]
+from mfrank.data.observed import Observed, Selectable
+from mfrank.data.tables import is_text
+from mfrank.data.text_files import AS_USUAL
+from mfrank.data.time_units import TimestampUnit, check_parts, check_unit
+from mfrank.data.validation import IdsLike, Parts
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -176,7 +176,7 @@ class Sourced(Selectable):
         Text is .csv, .tsv, .txt, .dat or .data, also with .gz; ``-`` is text on the standard input.
         Columns are named, recognized or ignored as in :meth:`from_frame`, timestamps read as in
         :meth:`from_arrays`; for files without a header and for errors see
-        :func:`mfrank.data.table_files.read_columns`.
+        :func:`mfrank.data.tables.read_columns`.
 
         Parameters
         ----------
@@ -239,3 +239,93 @@ class Sourced(Selectable):
             user_ids=user_ids,
             item_ids=item_ids,
         )
+
+
+# Interactions of several data sets as one, such as today's clicks after those of earlier days.
+
+
+def joined(each: Sequence[Observed], duplicates: Duplicates) -> Parts:
+    """The parts of interactions that have all cells of ``each``; rows of the first stay.
+
+    A cell is only seen if it is in one of them and has a value in none.
+
+    Raises
+    ------
+    ValueError
+        If ids are whole numbers in one and not in another, only some have timestamps, or these are
+        in different units.
+    """
+    validation.check_duplicates(duplicates)
+    user_ids = joined_ids("user", [one.user_ids for one in each])
+    item_ids = joined_ids("item", [one.item_ids for one in each])
+    shape = len(user_ids), len(item_ids)
+    cells.check_shape(shape)
+    rows = [user_ids.rows(one.user_ids.labels) for one in each]
+    columns = [item_ids.rows(one.item_ids.labels) for one in each]
+    found = cells.from_triples(
+        np.concatenate([at[one.entry_users] for at, one in zip(rows, each, strict=True)]),
+        np.concatenate([at[one.user_items.indices] for at, one in zip(columns, each, strict=True)]),
+        np.concatenate([one.user_items.data for one in each]),
+        _joined_times(each),
+        shape=shape,
+        duplicates=duplicates,
+        largest=np.concatenate([one.largest for one in each]),
+    )
+    sources = {one.cells.values_from for one in each}
+    if len(sources) == 1 and found.values_from == "given":
+        found = found._replace(values_from=sources.pop())
+    seen_only = [] if found.seen_only is None else [found.seen_only]
+    for one, users, items in zip(each, rows, columns, strict=True):
+        if (only := one.seen_only) is not None:
+            seen_only.append(cells.moved(only.cells, users, items, shape))
+    if seen_only:
+        known = cells.joined(seen_only)
+        left = known.take(cells.not_in(known.rows, found.rows))
+        found = found._replace(seen_only=left)
+    return validation.finite(found, user_ids, item_ids)
+
+
+def joined_ids(name: str, each: Sequence[Ids]) -> Ids:
+    """The ids of the first, then the new ones of each other, so that the first rows stay.
+
+    Raises
+    ------
+    ValueError
+        If some are whole numbers and others are not: the same ids would seem to differ.
+    """
+    ids, *others = (one for one in each if len(one)) if any(map(len, each)) else each[:1]
+    for other in others:
+        if ids.labels.dtype != other.labels.dtype:
+            raise ValueError(
+                f"{name} ids are like {ids.labels.item(0)!r} in one part and like "
+                f"{other.labels.item(0)!r} "
+                'in another; convert one of them, or read both with ids="text"'
+            )
+        new = other.labels[ids.rows(other.labels, missing=-1) < 0]
+        if len(new):
+            ids = ids.followed_by(new)
+    return ids
+
+
+def _joined_times(each: Sequence[Observed]) -> NDArray[np.int64] | None:
+    """All timestamps, or None if there are none; ValueError if they do not fit together."""
+    times = [one.timestamps for one in each if one.timestamps is not None]
+    if len(times) not in (0, len(each)):
+        raise ValueError(
+            f"{len(times)} of {len(each)} parts have timestamps; leave them out of these with "
+            "dataclasses.replace(part, timestamps=None)"
+        )
+    if not times:
+        return None
+    spans = dict[str, tuple[int, int]]()
+    for number, one in enumerate(each, 1):
+        known = [one.timestamps, None if one.seen_only is None else one.seen_only.timestamps]
+        ends = [end for some in known if some is not None and len(some) for end in _ends(some)]
+        if ends:
+            spans[f"part {number}"] = min(ends), max(ends)
+    check_parts(spans, "read each part in its own unit, timestamp_unit=")
+    return np.concatenate(times)
+
+
+def _ends(times: NDArray[np.int64]) -> tuple[int, int]:
+    return int(times.min()), int(times.max())

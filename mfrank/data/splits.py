@@ -19,39 +19,97 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.checks import (
+from mfrank.arrays import (
+    Seed,
     check_count,
     check_fractions,
     check_length,
+    counted,
+    generator,
     is_count,
     is_number,
     share,
+    table,
 )
-from mfrank.arrays.counted import counted
-from mfrank.arrays.notebook import table
-from mfrank.arrays.random import Seed, generator
 from mfrank.data.divided import NEVER, divided, seen_parts
 from mfrank.data.interactions import Interactions
-from mfrank.data.order_statistic import kth_largest, number_below
-from mfrank.data.row_portions import rank_in_rows, round_at_random
 from mfrank.data.time_units import check_moment
 
-__all__ = [
-    "Split",
-    "by_ratio",
-    "by_time",
-    "cutoff",
-    "leave_k_out",
-    "leave_last",
-    "timestamps_of",
-]
+# Random portions of sparse rows: the number of a row's entries, and their ranks.
+
+
+def round_at_random(
+    expected: NDArray[np.floating], offset: NDArray[np.floating]
+) -> NDArray[np.int64]:
+    """Round down or up at random: floor(expected + offset), elementwise.
+
+    With offsets uniform on [0, 1) the mean of the result is ``expected``. For a given offset the
+    result does not decrease with ``expected``, and the difference of two results is the difference
+    of their expectations, rounded down or up.
+    """
+    # Ten digits, because 0.7 + 0.1 is not exactly 0.8.
+    rounded: NDArray[np.int64] = np.floor(np.round(expected, 10) + offset).astype(np.int64)
+    return rounded
+
+
+def rank_in_rows(indptr: NDArray[Any], *keys: NDArray[Any]) -> NDArray[np.int64]:
+    """Rank of each entry in its row, from 0, by ascending keys; the last key is the primary one."""
+    counts = np.diff(indptr)
+    rows = np.repeat(np.arange(len(counts)), counts)
+    rank = np.empty(len(rows), np.int64)
+    # The row is the primary key of all, so each row keeps its range of the entries.
+    rank[np.lexsort((*keys, rows))] = np.arange(len(rows)) - np.repeat(indptr[:-1], counts)
+    return rank
+
+
+# The k-th largest of whole numbers that need not fit into memory.
+
+
+_AT_ONCE = 1 << 17
+_BITS = 16
+_SIGN = np.uint64(1 << 63)
+
+
+def number_below(numbers: NDArray[np.int64], end: int) -> int:
+    """How many numbers are below ``end``."""
+    return sum(int(np.count_nonzero(block < end)) for block in _blocks(numbers))
+
+
+def kth_largest(numbers: NDArray[np.int64], k: int, below: int | None = None) -> int:
+    """The ``k``-th largest number, of those below ``below``, of which there must be as many.
+
+    They are read four times, in order, once for each 16 bits of the result.
+    """
+    prefix = 0
+    for shift in range(64 - _BITS, -1, -_BITS):
+        counts = np.zeros(1 << _BITS, np.int64)
+        for block in _blocks(numbers):
+            chosen = block if below is None else block[block < below]
+            keys = chosen.view(np.uint64) ^ _SIGN  # in the order of the numbers
+            digits = keys >> np.uint64(shift)
+            if shift + _BITS < 64:
+                digits = digits[keys >> np.uint64(shift + _BITS) == prefix]
+            counts += np.bincount(
+                (digits & np.uint64((1 << _BITS) - 1)).astype(np.int64), minlength=1 << _BITS
+            )
+        from_above = np.cumsum(counts[::-1])
+        place = int(np.searchsorted(from_above, k))
+        k -= int(from_above[place - 1]) if place else 0
+        prefix = prefix << _BITS | ((1 << _BITS) - 1 - place)
+    return prefix - (1 << 63)
+
+
+def _blocks(numbers: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    for begin in range(0, len(numbers), _AT_ONCE):
+        yield np.ascontiguousarray(numbers[begin : begin + _AT_ONCE])
+
 
 _LARGER = 1.5
 """A part by time that has so many times the entries that were asked for is told."""

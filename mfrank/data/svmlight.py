@@ -10,12 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.checks import check_count
-from mfrank.data.fields import whole_number
+from mfrank.arrays import check_count
+from mfrank.data.columns import whole_number
 from mfrank.data.text_files import lines_of
-
-__all__ = ["read_svmlight"]
-
 
 _LARGEST = 2**31 - 1  # largest feature number
 _LARGE = 2**27  # elements, 1 GiB

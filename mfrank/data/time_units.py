@@ -16,28 +16,8 @@ from typing import Any, Literal, NamedTuple, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.checks import check_choice
+from mfrank.arrays import check_choice
 from mfrank.data.columns import BadRow
-
-__all__ = [
-    "FIRST_SECOND",
-    "LAST_SECOND",
-    "FractionsError",
-    "Magnitudes",
-    "Moments",
-    "TimeKind",
-    "TimestampUnit",
-    "Unit",
-    "check_moment",
-    "check_parts",
-    "check_unit",
-    "in_seconds",
-    "look_like_times",
-    "tell_of_duration",
-    "tell_of_fractions",
-    "tell_of_odd_times",
-    "unit_of",
-]
 
 TimestampUnit = Literal["s", "ms", "us", "ns"]
 """Unit of timestamps that are numbers."""

@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays.checks import shown
-from mfrank.data.columns import BadRow
-from mfrank.data.fields import NUMBER
+from mfrank.arrays import shown
+from mfrank.data.columns import NUMBER, BadRow
 from mfrank.data.time_units import (
     FIRST_SECOND,
     LAST_SECOND,
@@ -30,17 +29,6 @@ from mfrank.data.time_units import (
     in_seconds,
     tell_of_fractions,
 )
-
-__all__ = [
-    "epoch_seconds",
-    "is_date",
-    "is_time",
-    "moments",
-    "seconds_of",
-    "settle",
-    "time_kind",
-    "zones_of",
-]
 
 _1970 = date(1970, 1, 1).toordinal()
 _LONGEST_DATE = len("2024-01-31")

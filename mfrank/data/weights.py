@@ -14,13 +14,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays.checks import check_above_zero, check_at_least_zero, is_number, shown
-from mfrank.arrays.counted import counted
+from mfrank.arrays import check_above_zero, check_at_least_zero, counted, is_number, shown
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import timestamps_of
 from mfrank.data.time_units import check_moment, tell_of_duration
-
-__all__ = ["bm25_weight", "log_weight", "recency_weight", "tfidf_weight"]
 
 _log = logging.getLogger("mfrank")
 

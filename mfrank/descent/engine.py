@@ -17,17 +17,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.random import key_of
-from mfrank.arrays.time_limit import check_time
-from mfrank.descent.factor_tables import Tables
-from mfrank.descent.optimizers import Optimizer
-from mfrank.descent.sample import Drawn
-from mfrank.descent.sampler import ListDrawer
-from mfrank.descent.schedules import Schedule
+from mfrank.arrays import check_time, key_of
+from mfrank.descent.factor_tables import FactorTables
+from mfrank.descent.optimizers import Optimizer, Schedule
+from mfrank.descent.sampler import Drawn, ListDrawer
 from mfrank.losses import Gradients, Loss, Memory
-from mfrank.store.step import Step
-
-__all__ = ["Batches", "DescentPlan", "Share", "descend", "ended", "visit"]
+from mfrank.store import Step
 
 Ints = NDArray[np.int64]
 
@@ -105,7 +100,7 @@ def descend(
     drawer: ListDrawer,
     counts: Ints,
     plan: DescentPlan,
-    tables: Tables,
+    tables: FactorTables,
     memory: Memory,
     done: int = 0,
     watch: Callable[[int, int, float], object] | None = None,
@@ -157,7 +152,7 @@ def visit(
     order: Ints,
     share: Share,
     drawer: ListDrawer,
-    tables: Tables,
+    tables: FactorTables,
     memory: Memory,
 ) -> Iterator[tuple[int, float, Optimizer]]:
     """Visit rows of the drawer, or its cells, in the given order, batch by batch.
@@ -193,7 +188,12 @@ def visit(
 
 @np.errstate(over="ignore", invalid="ignore")  # the caller raises if the loss is not finite
 def _batch(
-    plan: DescentPlan, rule: Optimizer, tables: Tables, memory: Memory, drawn: Drawn, n_lists: int
+    plan: DescentPlan,
+    rule: Optimizer,
+    tables: FactorTables,
+    memory: Memory,
+    drawn: Drawn,
+    n_lists: int,
 ) -> float:
     """Take a step of a batch of ``n_lists``, of which these were drawn here.
 
@@ -212,7 +212,7 @@ def _rule_at(plan: DescentPlan, epochs: float) -> Optimizer:
     return replace(plan.rule, learning_rate=learning_rate)  # type: ignore[type-var]
 
 
-def _gradients(loss: Loss, tables: Tables, memory: Memory, drawn: Drawn) -> Gradients:
+def _gradients(loss: Loss, tables: FactorTables, memory: Memory, drawn: Drawn) -> Gradients:
     scored = tables.scores(drawn, pair_scores=loss.pair_scores)
     lists = (
         replace(drawn.lists, pair_scores=scored.pair_scores) if loss.pair_scores else drawn.lists
@@ -227,7 +227,7 @@ def _diverged(plan: DescentPlan, epoch: int) -> str:
     )
 
 
-def ended(plan: DescentPlan, epoch: int, seconds: float, loss: float, tables: Tables) -> Step:
+def ended(plan: DescentPlan, epoch: int, seconds: float, loss: float, tables: FactorTables) -> Step:
     """The step of an epoch that is done, with copies of the factors.
 
     Raises

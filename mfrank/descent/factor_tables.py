@@ -5,34 +5,193 @@ depend on the loss. With dot products, h = p_u . q_i / T + b_i:
 
     dP_u = sum_i g_ui q_i / T        dQ_i = sum_u g_ui p_u / T        db_i = sum_u g_ui
 
-Gradients of other scores are made of the same sums (:mod:`mfrank.descent.scoring`). Some losses
-also score a list's positives against its negatives (:attr:`mfrank.losses.Loss.pair_scores`); the
-list then has more queries: W = 1 + L, its user and its L positives, instead of W = 1.
+Gradients of other scores are made of the same sums. Some losses also score a list's positives
+against its negatives (:attr:`mfrank.losses.Loss.pair_scores`); the list then has more queries:
+W = 1 + L, its user and its L positives, instead of W = 1.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.distinct import distinct
-from mfrank.arrays.placement import Array, in_one_piece
+from mfrank.arrays import Array, distinct, in_one_piece
 from mfrank.backends import Backend
-from mfrank.descent.gradients import Sums, SumsAt, joined
 from mfrank.descent.optimizers import Optimizer, State, Touched
-from mfrank.descent.sample import Drawn
-from mfrank.descent.scoring import SCORINGS, Rows, Scoring
-from mfrank.losses import Gradients
+from mfrank.descent.sampler import Drawn
+from mfrank.losses import Gradients, Scores
 
-__all__ = ["Scored", "Tables"]
+# Sums of gradients at the rows of a table.
+
+
+class GradientSums(NamedTuple):
+    """For each row, sums over its scores: of g times the other row (..., K), and of g (...).
+
+    g is the gradient of the loss by a score, the other row is the one it was scored with.
+    """
+
+    values: Array
+    totals: Array
+
+    def of(self, rows: Any) -> GradientSums:
+        """Select rows, by any numpy index."""
+        return GradientSums(self.values[rows], self.totals[rows])
+
+
+class SumsAt(NamedTuple):
+    """Sums at the rows (R,) of a table; each row appears once."""
+
+    rows: NDArray[np.int64]
+    sums: GradientSums
+
+
+def joined(one: SumsAt, other: SumsAt) -> SumsAt:
+    """Add sums at the same rows; rows must be ascending in each. May overwrite ``one``."""
+    if not len(one.rows):
+        return other
+    at = np.searchsorted(one.rows, other.rows)
+    new = one.rows[np.minimum(at, len(one.rows) - 1)] != other.rows
+    if not new.any():
+        one.sums.values[at] += other.sums.values
+        one.sums.totals[at] += other.sums.totals
+        return one
+    rows = np.sort(np.concatenate([one.rows, other.rows[new]]))
+    at_one, at_other = np.searchsorted(rows, one.rows), np.searchsorted(rows, other.rows)
+
+    def merged(numbers: Array, others: Array) -> Array:
+        every = np.empty_like(numbers, shape=(len(rows), *numbers.shape[1:]))
+        every[at_one] = numbers
+        every[at_other[new]] = others[new]
+        every[at_other[~new]] += others[~new]
+        return every
+
+    return SumsAt(rows, GradientSums(*map(merged, one.sums, other.sums)))
+
+
+# Scores of factors: dot products, cosines, or negative squared distances.
+#
+# All of them, and their gradients, are computed from dot products. With g the gradient of the
+# loss by the score h of a row p with a row q, the gradient by p is
+#
+#     dot        h = p . q                                    dP = sum g q
+#     cosine     h = p . q, where |p| = |q| = 1               dP = sum g q - (p . sum g q) p
+#     distance   h = -|p - q|^2, where |p|, |q| <= 1          dP = 2 (sum g q - (sum g) p)
+#
+# and symmetrically for q. After every update, rows are projected to the sphere (cosine) or into the
+# ball (distance).
+
+
+class FactorRows(NamedTuple):
+    """The rows ``at`` (R,) of a table (n, K), and the backend that computes with them."""
+
+    table: Array
+    at: Array
+    backend: Backend
+    n_threads: int = 0
+
+
+class Scoring:
+    """Dot products, and the base class of the other scores.
+
+    Attributes
+    ----------
+    distances : bool
+        Whether scores are distances. Models then store biases with the factors, such that
+        p . q + biases ranks as the distances do.
+    """
+
+    distances: ClassVar[bool] = False
+
+    def scores(self, products: Array, queries: Array, items: Array) -> Array:
+        """Return scores (R, n) from dot products (R, n), which may be overwritten.
+
+        ``queries`` (R, K) and ``items`` (n, K) are the rows that were multiplied.
+        """
+        return products
+
+    def gradients(self, sums: Array, totals: Array, rows: FactorRows) -> Array:
+        """Return gradients by the rows (R, K); ``sums`` may be overwritten.
+
+        ``sums`` (R, K) and ``totals`` (R,) are those of :class:`mfrank.descent.factor_tables.Sums`.
+        """
+        return sums
+
+    def project_rows(self, rows: FactorRows) -> None:
+        """Project rows to the set that this scoring requires, in place."""
+
+    def stored(self, rows: Array, biases: Array) -> Array:
+        """Return biases (n,) with which dot products rank as scores + ``biases`` do.
+
+        ``rows`` (n, K) are the factors that the biases (n,) belong to.
+        """
+        return biases
+
+    def trained(self, rows: Array, stored: Array) -> Array:
+        """Invert :meth:`stored`."""
+        return stored
+
+
+class Cosine(Scoring):
+    """Cosines: dot products of rows of length 1."""
+
+    def gradients(self, sums: Array, totals: Array, rows: FactorRows) -> Array:
+        """See :meth:`Scoring.gradients`; removes the component along the row."""
+        return rows.backend.tangent(rows.table, rows.at, sums, rows.n_threads)
+
+    def project_rows(self, rows: FactorRows) -> None:
+        """See :meth:`Scoring.project_rows`: to length 1."""
+        rows.backend.project_rows(rows.table, rows.at, ball=False, n_threads=rows.n_threads)
+
+
+class Distance(Scoring):
+    """Negative squared distances of rows in the unit ball (CML, SML).
+
+    -|p - q|^2 / 2 = p . q - |p|^2 / 2 - |q|^2 / 2, so dot products with biases rank as they do.
+    """
+
+    distances: ClassVar[bool] = True
+
+    def scores(self, products: Array, queries: Array, items: Array) -> Array:
+        """See :meth:`Scoring.scores`."""
+        products *= 2
+        products -= _squares(queries)[:, None]
+        products -= _squares(items)
+        return products
+
+    def gradients(self, sums: Array, totals: Array, rows: FactorRows) -> Array:
+        """See :meth:`Scoring.gradients`."""
+        return rows.backend.ball_gradients(rows.table, rows.at, sums, totals, rows.n_threads)
+
+    def project_rows(self, rows: FactorRows) -> None:
+        """See :meth:`Scoring.project_rows`: rows longer than 1, to length 1."""
+        rows.backend.project_rows(rows.table, rows.at, ball=True, n_threads=rows.n_threads)
+
+    def stored(self, rows: Array, biases: Array) -> Array:
+        """See :meth:`Scoring.stored`."""
+        found: Array = (biases - _squares(rows)) / 2
+        return found
+
+    def trained(self, rows: Array, stored: Array) -> Array:
+        """See :meth:`Scoring.trained`."""
+        found: Array = 2 * stored + _squares(rows)
+        return found
+
+
+SCORINGS: dict[Scores, Scoring] = {"dot": Scoring(), "cosine": Cosine(), "distance": Distance()}
+
+
+def _squares(rows: Array) -> Array:
+    found: Array = np.einsum("rk,rk->r", rows, rows)
+    return found
+
 
 Ints = NDArray[np.int64]
 
 
-class Scored(NamedTuple):
+class ListScores(NamedTuple):
     """Scores of the positives (B, L) and of the negatives (B, M) of lists by their users.
 
     ``pair_scores`` are the scores of the negatives by each positive, (B, L, M); (B, 0, M) if the
@@ -45,7 +204,7 @@ class Scored(NamedTuple):
 
 
 @dataclass(eq=False)
-class Tables:
+class FactorTables:
     """Parameters of a fit, updated in place, and the optimizer's state.
 
     Attributes
@@ -111,9 +270,9 @@ class Tables:
             rows = users if name == "users" else items
             rule.catch_up(table, self.kept[name], rows, self.backend)
             if name != "biases":
-                self.scoring.project_rows(Rows(table, rows, self.backend, self.n_threads))
+                self.scoring.project_rows(FactorRows(table, rows, self.backend, self.n_threads))
 
-    def scores(self, drawn: Drawn, *, pair_scores: bool = False) -> Scored:
+    def scores(self, drawn: Drawn, *, pair_scores: bool = False) -> ListScores:
         """Score the items of the lists by their users and, if ``pair_scores``, by positives."""
         positives, negatives = drawn.lists.positive_items, drawn.negatives
         queries = self._queries(drawn, pair_scores)
@@ -124,7 +283,7 @@ class Tables:
             found, n_positives = self._scores(queries, drawn.items), positives.shape[1]
             of_positives, of_negatives = found[:, :, :n_positives], found[:, :, n_positives:]
         by_users = in_one_piece(of_positives[:, 0]), in_one_piece(of_negatives[:, 0])
-        return Scored(*by_users, of_negatives[:, 1:])
+        return ListScores(*by_users, of_negatives[:, 1:])
 
     def _queries(self, drawn: Drawn, pair_scores: bool) -> Array:
         """Factors of each list's user and, if ``pair_scores``, of its positives: (B, W, K)."""
@@ -184,12 +343,14 @@ class Tables:
             positives = drawn.lists.positive_items[used]
             on_items = joined(on_items, self._merged(self.items, positives, on_positives.of(used)))
         for name, table, at in (("users", self.users, on_users), ("items", self.items, on_items)):
-            rows = Rows(table, at.rows, self.backend, self.n_threads)
+            rows = FactorRows(table, at.rows, self.backend, self.n_threads)
             by_rows = self.scoring.gradients(*at.sums, rows)
             self._update_table(name, at.rows, by_rows, rule, decay, clip)
             self.scoring.project_rows(rows)
 
-    def _sums(self, drawn: Drawn, gradients: Gradients, scale: float) -> tuple[Sums, SumsAt]:
+    def _sums(
+        self, drawn: Drawn, gradients: Gradients, scale: float
+    ) -> tuple[GradientSums, SumsAt]:
         """Sum ``scale`` times the gradients, at the queries (B, W) and at the items."""
         pair_scores = gradients.pair_scores.size > 0
         queries = self._queries(drawn, pair_scores)
@@ -216,7 +377,7 @@ class Tables:
 
     def _sums_of(
         self, queries: Array, items: Ints, by_score: Array, scale: float
-    ) -> tuple[Sums, SumsAt]:
+    ) -> tuple[GradientSums, SumsAt]:
         """Sum gradients by scores (B, W, n) times ``scale``, at the queries (B, W) and the items.
 
         ``items`` are of shape (B, n), or (n,) for all lists. Items whose gradients are all 0 are
@@ -240,17 +401,17 @@ class Tables:
             )
         values *= scale
         of_queries = scale * np.einsum("rn->r", by_score).reshape(queries.shape[:2])
-        on_queries = Sums(values.reshape(queries.shape), of_queries)
-        return on_queries, SumsAt(items, Sums(sums, scale * totals))
+        on_queries = GradientSums(values.reshape(queries.shape), of_queries)
+        return on_queries, SumsAt(items, GradientSums(sums, scale * totals))
 
-    def _merged(self, table: Array, rows: Ints, sums: Sums) -> SumsAt:
+    def _merged(self, table: Array, rows: Ints, sums: GradientSums) -> SumsAt:
         """Add up the sums of rows (R,) of the table that appear more than once."""
         values = np.concatenate([sums.values, sums.totals[:, None]], axis=1)
         each = np.ones_like(values, shape=(len(rows), 1))
         touched, merged, _ = self.backend.sum_queries(
             values, len(table), rows[:, None], each, self.n_threads
         )
-        return SumsAt(touched, Sums(in_one_piece(merged[:, :-1]), merged[:, -1]))
+        return SumsAt(touched, GradientSums(in_one_piece(merged[:, :-1]), merged[:, -1]))
 
     def _update_table(
         self,

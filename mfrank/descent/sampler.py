@@ -8,22 +8,119 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.checks import check_at_least_zero, check_choice, check_count
-from mfrank.arrays.csr import CSR
-from mfrank.arrays.distinct import distinct
-from mfrank.arrays.placement import Array
-from mfrank.arrays.random import key_of, random_units
-from mfrank.backends import Backend
-from mfrank.backends.negative_sampling import ROUNDS, ItemProbabilities
-from mfrank.descent.catalog import Catalog, negative_weight
-from mfrank.descent.sample import Drawn
+from mfrank.arrays import (
+    CSR,
+    Array,
+    check_at_least_zero,
+    check_choice,
+    check_count,
+    distinct,
+    key_of,
+    lazy,
+    random_units,
+)
+from mfrank.backends import ROUNDS, Backend, ItemProbabilities
 from mfrank.losses import Lists
 
-__all__ = ["ListDrawer", "NegativeSampling", "Sampling"]
+# The lists that a batch draws, and their items.
 
-NegativeSampling = Literal["uniform", "popularity", "in-batch"]
 
 Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Lists of a batch, and their negative items; ``lists.positive_items`` has the positives.
+
+    Attributes
+    ----------
+    lists : Lists
+    negatives : int64, shape (B, M) or (M,)
+        Rows of the negative items, arbitrary for padding. With one dimension they are shared by all
+        lists: distinct and ascending.
+    users_repeat : bool
+        Whether several lists may belong to the same user.
+    """
+
+    lists: Lists
+    negatives: Ints
+    users_repeat: bool = False
+
+    @property
+    def shared(self) -> bool:
+        """Whether all lists share the same negatives."""
+        return self.negatives.ndim == 1
+
+    @lazy
+    def items(self) -> Ints:
+        """Positives, then negatives of each list, shape (B, L + M); not for shared negatives."""
+        return np.concatenate([self.lists.positive_items, self.negatives], axis=1)
+
+    def distinct_items(self) -> Ints:
+        """Items of all lists, each once, ascending."""
+        return distinct(np.concatenate([self.lists.positive_items.ravel(), self.negatives.ravel()]))
+
+
+# The whole catalog, of which lists may contain a part; samples are weighted by it.
+
+Floats = NDArray[np.float64]
+
+
+class Catalog(NamedTuple):
+    """The catalog of U users' rows; its C columns may be a part of the items.
+
+    Attributes
+    ----------
+    n_items : int
+        Of the whole catalog.
+    counts : int64, shape (U,)
+        Positives of each user among all items.
+    weights : float64, shape (C,)
+        Negatives are sampled proportionally to these.
+    negative_weight : float64, shape (U,)
+        Sum of the weights of all items that are not the user's positives.
+    """
+
+    n_items: int
+    counts: Ints
+    weights: Floats
+    negative_weight: Floats
+
+    @classmethod
+    def of(cls, rows: CSR, power: float | None) -> Catalog:
+        """All columns of the rows, weighted by popularity to the power; None weights all alike."""
+        n_items = rows.n_columns
+        weights = np.ones(n_items) if power is None else popularity_weights(rows, power)
+        return cls(n_items, rows.counts, weights, negative_weight(rows, weights))
+
+    def part(self, users: Ints, items: Ints) -> Catalog:
+        """The catalog of these users and these items."""
+        return Catalog(
+            self.n_items, self.counts[users], self.weights[items], self.negative_weight[users]
+        )
+
+
+def negative_weight(rows: CSR, weights: Floats) -> Floats:
+    """Sum of the weights of the columns that each row has no entry in."""
+    cumulative = np.concatenate([[0.0], np.cumsum(weights[rows.indices])])
+    found: Floats = weights.sum() - np.diff(cumulative[rows.indptr])
+    return found
+
+
+def popularity_weights(rows: CSR, power: float) -> Floats:
+    """Return each item's number of users, at least 1, to the given power."""
+    popularity = np.bincount(rows.indices, minlength=rows.n_columns)
+    with np.errstate(over="ignore"):
+        weights: Floats = np.maximum(popularity, 1.0) ** power
+    if not np.isfinite(weights.sum()):
+        raise ValueError(
+            f"popularity_power {power:g} overflows float64 for an item with "
+            f"{popularity.max():,} users; use a smaller one, such as 0.75"
+        )
+    return weights
+
+
+NegativeSampling = Literal["uniform", "popularity", "in-batch"]
 Bools = NDArray[np.bool_]
 
 

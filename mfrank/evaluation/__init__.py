@@ -1,1 +1,69 @@
 """Ranking evaluation: metrics as values, full-ranking evaluation, paired comparisons."""
+
+from mfrank.evaluation.beyond import IntraListSimilarity, Miscalibration, Novelty, Serendipity
+from mfrank.evaluation.full_ranking import DEFAULT_METRICS, evaluate
+from mfrank.evaluation.inputs import relevant_of
+from mfrank.evaluation.judgements import JudgedLists, judge, stand
+from mfrank.evaluation.metrics import (
+    ALL,
+    AUC,
+    AUPRC,
+    MAP,
+    MRR,
+    NDCG,
+    CatalogMetric,
+    Coverage,
+    Gini,
+    HitRate,
+    KnownMetric,
+    LimitedAUC,
+    ListMetric,
+    Metric,
+    Precision,
+    RankingMetric,
+    Recall,
+)
+from mfrank.evaluation.names import definitions, metric
+from mfrank.evaluation.paired_tests import paired_differences
+from mfrank.evaluation.queries import evaluate_queries
+from mfrank.evaluation.rankers import SampledLists
+from mfrank.evaluation.report import Evaluation, Score
+from mfrank.evaluation.stopping import EarlyStopping
+
+__all__ = [
+    "ALL",
+    "AUC",
+    "AUPRC",
+    "DEFAULT_METRICS",
+    "MAP",
+    "MRR",
+    "NDCG",
+    "CatalogMetric",
+    "Coverage",
+    "EarlyStopping",
+    "Evaluation",
+    "Gini",
+    "HitRate",
+    "IntraListSimilarity",
+    "JudgedLists",
+    "KnownMetric",
+    "LimitedAUC",
+    "ListMetric",
+    "Metric",
+    "Miscalibration",
+    "Novelty",
+    "Precision",
+    "RankingMetric",
+    "Recall",
+    "SampledLists",
+    "Score",
+    "Serendipity",
+    "definitions",
+    "evaluate",
+    "evaluate_queries",
+    "judge",
+    "metric",
+    "paired_differences",
+    "relevant_of",
+    "stand",
+]

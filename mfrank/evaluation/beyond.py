@@ -12,11 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.csr import CSR
-from mfrank.evaluation.kinds import Floats, KnownMetric
-from mfrank.evaluation.known import KnownLists
-
-__all__ = ["IntraListSimilarity", "Miscalibration", "Novelty", "Serendipity"]
+from mfrank.arrays import CSR
+from mfrank.evaluation.inputs import KnownLists
+from mfrank.evaluation.metrics import Floats, KnownMetric
 
 _ALPHA = 0.01
 

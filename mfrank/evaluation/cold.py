@@ -8,15 +8,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays.interop import as_array
-from mfrank.arrays.placement import on_host
-from mfrank.data.interactions import Interactions
-from mfrank.evaluation.user_items import UserItems, matrix_of
-from mfrank.retrieval.recommender import Recommender
-from mfrank.store.factors import FactorStore
-from mfrank.store.knowledge import empty_rows, has_counts, has_features
-
-__all__ = ["Cold"]
+from mfrank.arrays import as_array, on_host
+from mfrank.data import Interactions
+from mfrank.evaluation.inputs import UserItems, matrix_of
+from mfrank.retrieval import Recommender
+from mfrank.store import FactorStore, empty_rows, has_counts, has_features
 
 Ints = NDArray[np.int64]
 

@@ -12,10 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.csr import CSR
-from mfrank.arrays.placement import beside, sums_at
-
-__all__ = ["JudgedLists", "Standings", "find", "hashes", "judge", "keys", "stand"]
+from mfrank.arrays import CSR, beside, sums_at
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

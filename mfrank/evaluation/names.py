@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 
-from mfrank.arrays.checks import shown
+from mfrank.arrays import shown
 from mfrank.evaluation.beyond import IntraListSimilarity, Miscalibration, Novelty, Serendipity
-from mfrank.evaluation.kinds import Metric
 from mfrank.evaluation.metrics import ALL as OF_RELEVANCE
-from mfrank.evaluation.metrics import MAP, MRR, NDCG, HitRate, LimitedAUC, Precision, Recall
-
-__all__ = ["ALL", "definitions", "metric"]
+from mfrank.evaluation.metrics import MAP, MRR, NDCG, HitRate, LimitedAUC, Metric, Precision, Recall
 
 ALL: tuple[Metric, ...] = (
     *OF_RELEVANCE, Novelty, IntraListSimilarity, Serendipity, Miscalibration,

@@ -7,17 +7,12 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays.checks import check_instance, floats_of, is_number, shown
-from mfrank.arrays.interop import to_host
-from mfrank.arrays.labelled import refuse_labels
-from mfrank.data.judged import Judged
+from mfrank.arrays import check_instance, floats_of, is_number, refuse_labels, shown, to_host
+from mfrank.data import Judged
 from mfrank.evaluation.judgements import JudgedLists, hashes
-from mfrank.evaluation.kinds import ListMetric, Metric
-from mfrank.evaluation.metrics import NDCG, LimitedAUC
+from mfrank.evaluation.metrics import NDCG, LimitedAUC, ListMetric, Metric
 from mfrank.evaluation.names import metric as read_metric
 from mfrank.evaluation.report import Evaluation, Score
-
-__all__ = ["GRADED", "evaluate_queries"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -11,20 +11,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays.checks import check_count, shown
-from mfrank.arrays.csr_checks import checked_rows
-from mfrank.arrays.interop import sparse_to_host
-from mfrank.data.interactions import Interactions
-from mfrank.evaluation.evaluate import evaluate
-from mfrank.evaluation.kinds import CatalogMetric, KnownMetric, Metric
-from mfrank.evaluation.metrics import NDCG
+from mfrank.arrays import check_count, checked_rows, shown, sparse_to_host
+from mfrank.data import Interactions
+from mfrank.evaluation.full_ranking import evaluate
+from mfrank.evaluation.inputs import UserItems, ids_of, in_rows_of, matrix_of
+from mfrank.evaluation.metrics import NDCG, CatalogMetric, KnownMetric, Metric
 from mfrank.evaluation.names import metric as read_metric
-from mfrank.evaluation.user_items import UserItems, ids_of, in_rows_of, matrix_of
-from mfrank.models.value_checks import tell_below, values_told
-from mfrank.retrieval.candidates import HasUserItems
-from mfrank.retrieval.fingerprint import of_filter
-
-__all__ = ["EarlyStopping"]
+from mfrank.models import tell_below, values_told
+from mfrank.retrieval import HasUserItems, of_filter
 
 
 @dataclass(frozen=True)

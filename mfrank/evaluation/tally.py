@@ -1,25 +1,35 @@
-"""Values of all metrics, collected block by block."""
+"""Rankings for users, here or on workers, and values of all metrics, collected block by block."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays.csr import CSR
-from mfrank.arrays.placement import beside, on_host
-from mfrank.data.groups import Groups
+from mfrank.arrays import CSR, beside, check_time, on_host
+from mfrank.backends import choose
+from mfrank.backends.sharded import same_workers, threads_of_a_task
+from mfrank.cluster import Call, Cluster, as_done, connected, kind_of, wrong
+from mfrank.data import Groups, without_zeros
 from mfrank.evaluation.cold import Cold
+from mfrank.evaluation.inputs import (
+    KnownLists,
+    Relevant,
+    TrainingData,
+    blocks,
+    excluded,
+    had_in_training,
+    relevant_of,
+)
 from mfrank.evaluation.judgements import JudgedLists, hashes, judge, stand
-from mfrank.evaluation.kinds import CatalogMetric, KnownMetric, ListMetric, Metric, RankingMetric
-from mfrank.evaluation.known import Known, KnownLists
-from mfrank.evaluation.rankers import Ranker
+from mfrank.evaluation.metrics import CatalogMetric, KnownMetric, ListMetric, Metric, RankingMetric
+from mfrank.evaluation.rankers import Ranker, SampledLists, ranker_of, steered_ranker
 from mfrank.evaluation.report import Score
-
-__all__ = ["Tally"]
+from mfrank.steering import Steering
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -82,7 +92,7 @@ class Tally:
         self,
         metrics: tuple[Metric, ...],
         n_items: int,
-        known: Known | None,
+        known: TrainingData | None,
         item_groups: Groups | None,
         cold: Cold,
     ) -> None:
@@ -236,3 +246,120 @@ def _with_listed(counts: Ints, ids: NDArray[np.int32]) -> Ints:
 def _widened(lists: NDArray[Any], width: int, end: int) -> NDArray[Any]:
     """Lists of the given width; a recommender may return shorter ones."""
     return np.pad(lists, ((0, 0), (0, width - lists.shape[1])), constant_values=end)
+
+
+# Rankings for users, and their scores: what is the same for all users of an evaluation.
+
+
+_SCORES_AT_ONCE = 1 << 22
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judge:
+    """An evaluation that can be run for any users."""
+
+    model: Any
+    relevance: sp.csr_array
+    train: Any
+    filters: bool
+    wanted: tuple[Metric, ...]
+    item_groups: Groups | None
+    sample: tuple[int, np.random.Generator] | None
+    batch_size: int | None
+    backend: str
+    n_threads: int
+    steer: Steering | None
+    cold: Cold
+
+    def judged(self, users: NDArray[np.int64]) -> Tally:
+        """Rank for these users, and score the rankings."""
+        shape, n_items = self.relevance.shape, self.relevance.shape[1]
+        seen, rows_seen = excluded(self.model, self.train, self.filters, self.relevance)
+        known = None
+        if any(isinstance(m, KnownMetric) for m in self.wanted):
+            had = seen if self.filters else had_in_training(self.model, shape)
+            known = TrainingData.of(without_zeros(had), self.item_groups, excluded=self.filters)
+        tally = Tally(self.wanted, n_items, known, self.item_groups, self.cold)
+        ranker = (
+            ranker_of(self.model, seen, rows_seen, choose(self.backend), self.n_threads)
+            if self.steer is None
+            else steered_ranker(self.model, seen, self.steer, self.n_threads, filters=self.filters)
+        )
+        lists = (
+            SampledLists(ranker, rows_seen, min(self.sample[0], n_items), self.sample[1])
+            if self.sample is not None
+            else lambda users, relevant, k: ranker.lists(users, k)
+        )
+
+        def found() -> Iterator[Relevant]:
+            for part in relevant_of(self.relevance, rows_seen, users):
+                tally.n_in_train += part.n_in_train
+                yield part
+
+        size = self.batch_size or max(1, _SCORES_AT_ONCE // max(1, tally.width))
+        for block, rows in blocks(found(), size):
+            tally.add(ranker, lists, block, rows)
+            check_time()
+        tally.finish()
+        return tally
+
+    def by_threads(self, n_threads: int) -> Self:
+        """The same with this number of threads."""
+        return replace(self, n_threads=n_threads)
+
+
+# Users judged on the workers of a cluster, some at a time, with the numbers of one process.
+
+
+_PARTS_OF_A_WORKER = 4
+
+
+class RowJudge(Protocol):
+    """Ranks for users, and scores the rankings."""
+
+    @property
+    def backend(self) -> str:
+        """Name of the backend."""
+
+    @property
+    def n_threads(self) -> int:
+        """Threads of the backend."""
+
+    def judged(self, users: Ints) -> Tally:
+        """The values of these users, in their order."""
+
+    def by_threads(self, n_threads: int) -> Self:
+        """The same with this number of threads."""
+
+
+def judged_on_workers(cluster: Cluster, judge: RowJudge, users: Ints) -> Tally:
+    """The values of all users; each task judges a part of them.
+
+    Raises
+    ------
+    ConnectionError, ValueError
+        Nothing answers there, or the workers do not all have the arithmetic of this process.
+    """
+    with connected(cluster) as engine:
+        workers = same_workers(engine, judge.backend)
+        threads = threads_of_a_task(workers, judge.n_threads)
+        held = engine.submit(_itself, judge.by_threads(threads))
+        n_parts = max(1, min(len(users), _PARTS_OF_A_WORKER * len(workers)))
+        given = np.array_split(users, n_parts)
+        calls = ((number, Call(_judged, (held, part))) for number, part in enumerate(given))
+        found: dict[int, Tally] = dict(as_done(engine, len(workers), calls))
+        for part in found.values():
+            if not isinstance(part, Tally):
+                raise wrong(engine, kind_of(part), "the values of some users")
+    whole = found[0]
+    for number in range(1, n_parts):
+        whole.append(found[number])
+    return whole
+
+
+def _itself(judge: Any) -> Any:
+    return judge
+
+
+def _judged(judge: RowJudge, users: Ints) -> Tally:
+    return judge.judged(users)

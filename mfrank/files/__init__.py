@@ -1,1 +1,75 @@
 """Files that are complete or not there: durable, replaced atomically, not trusted when read."""
+
+from mfrank.files.archive import Place, name_of, place_of, read_from, write_to
+from mfrank.files.atomic import (
+    check_replaceable,
+    is_folder,
+    open_regular,
+    path_of,
+    replacing,
+    resuming_beside,
+    wanting_room,
+    working_beside,
+)
+from mfrank.files.folder import (
+    ChangedFolderError,
+    Origin,
+    generation_of,
+    joined_origins,
+    metadata_of,
+    paths_of,
+    read,
+    write,
+)
+from mfrank.files.journal import CheckedFiles, Journal
+from mfrank.files.locks import LOCK, locked
+from mfrank.files.manifest import (
+    MANIFEST,
+    Contents,
+    Format,
+    check_keys,
+    check_storable,
+    dump_json,
+    parse_json,
+)
+from mfrank.files.npy import FilePart, part_in_file
+from mfrank.files.parts import begun, check_takes_parts
+
+__all__ = [
+    "LOCK",
+    "MANIFEST",
+    "ChangedFolderError",
+    "CheckedFiles",
+    "Contents",
+    "FilePart",
+    "Format",
+    "Journal",
+    "Origin",
+    "Place",
+    "begun",
+    "check_keys",
+    "check_replaceable",
+    "check_storable",
+    "check_takes_parts",
+    "dump_json",
+    "generation_of",
+    "is_folder",
+    "joined_origins",
+    "locked",
+    "metadata_of",
+    "name_of",
+    "open_regular",
+    "parse_json",
+    "part_in_file",
+    "path_of",
+    "paths_of",
+    "place_of",
+    "read",
+    "read_from",
+    "replacing",
+    "resuming_beside",
+    "wanting_room",
+    "working_beside",
+    "write",
+    "write_to",
+]

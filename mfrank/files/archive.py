@@ -14,11 +14,9 @@ import zipfile
 from pathlib import Path
 from typing import IO, Any, TypeAlias, cast
 
+from mfrank.files.atomic import path_of
 from mfrank.files.manifest import MANIFEST, Contents, Format, Manifest
 from mfrank.files.npy import read_array_from, write_array_to
-from mfrank.files.regular import path_of
-
-__all__ = ["Place", "name_of", "place_of", "read_from", "write_to"]
 
 Place: TypeAlias = str | os.PathLike[str] | IO[bytes]
 """Where a model is saved: a folder, or a file object opened for bytes."""

@@ -1,22 +1,97 @@
-"""Files that are replaced atomically, and temporary files that a killed process does not leave."""
+"""Files that are replaced atomically and durably, on disks that may be full; regular files."""
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
+from typing import IO, Any
 
-from mfrank.files.regular import check_replaceable
-from mfrank.files.room import wanting_room
+# Errors of a full disk name the path, because the system does not name a file that is open.
+
+
+_FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}  # not on Windows
+
+
+@contextmanager
+def wanting_room(path: Path) -> Iterator[None]:
+    """Name ``path`` in the error if the disk is full, a quota is used up or a file cannot grow."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.errno not in _FULL or error.filename is not None:
+            raise
+        message = f"{os.strerror(error.errno)}; make room and do the same again"
+        raise OSError(error.errno, message, str(path)) from error
+
+
+# Checks for regular files and folders, as opposed to links, pipes and devices.
+#
+# Reading follows links to regular files, because models may be stored once and linked to.
+# Overwriting, locking and removing never follow a link.
+
+
+def path_of(given: str | os.PathLike[str]) -> Path:
+    """The path that a caller gave; ``~`` at its beginning is the home folder, as in a shell."""
+    return Path(os.path.expanduser(os.fspath(given)))
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """Open a regular file, or a link to one, for reading.
+
+    Raises
+    ------
+    ValueError
+        It is something else, such as a pipe, on which reading would block.
+    OSError
+        It is missing or cannot be read.
+    """
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise ValueError(f"{path} is damaged: it is not a regular file")
+    return open(path, "rb", opener=_without_waiting)
+
+
+def check_replaceable(path: Path) -> None:
+    """Raise ValueError if a device, a pipe or a socket is there, or a link to one.
+
+    A file renamed to its name would take its place: root would replace the machine's /dev/null, and
+    the link /dev/stdout, behind which there may be a file.
+    """
+    in_dev = path.absolute().parent == Path("/dev")
+    if in_dev or (path.exists() and not path.is_file() and not path.is_dir()):
+        raise ValueError(f"cannot write {path}: it is a device, pipe or socket; pass a file")
+
+
+def is_file(path: Path) -> bool:
+    """Whether ``path`` is a regular file and not a link to one."""
+    return _is(path, stat.S_IFREG)
+
+
+def is_folder(path: Path) -> bool:
+    """Whether ``path`` is a folder and not a link to one."""
+    return _is(path, stat.S_IFDIR)
+
+
+def _is(path: Path, kind: int) -> bool:
+    try:
+        return stat.S_IFMT(os.lstat(path).st_mode) == kind
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # Windows lacks it
+
 
 if sys.platform != "win32":
     import fcntl
-
-__all__ = ["replacing", "resuming_beside", "working_beside"]
 
 
 @contextmanager
@@ -176,3 +251,22 @@ else:
 
     def _opened(folder: Path) -> int:
         return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+
+
+# Durable writes: files and folders flushed to the disk.
+
+
+def flush(file: IO[Any]) -> None:
+    """Write a file's buffered contents to the disk."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def sync(folder: Path) -> None:
+    """Write a folder's entries to the disk; does nothing on Windows, which has no such call."""
+    if sys.platform != "win32":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

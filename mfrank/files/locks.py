@@ -15,12 +15,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from mfrank.files.regular import is_file
+from mfrank.files.atomic import is_file
 
 if sys.platform != "win32":
     import fcntl
-
-__all__ = ["LOCK", "locked"]
 
 LOCK = ".lock"
 """Name of the lock file; the file stays when the lock is released."""

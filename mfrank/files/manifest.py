@@ -16,20 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "GENERATION",
-    "MANIFEST",
-    "ArrayEntry",
-    "Contents",
-    "Format",
-    "Manifest",
-    "check_keys",
-    "check_storable",
-    "dump_json",
-    "is_name",
-    "parse_json",
-]
-
 MANIFEST = "manifest.json"
 """Name of the manifest file."""
 

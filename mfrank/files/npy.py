@@ -1,22 +1,21 @@
-"""Arrays as ``.npy`` files of version 1.0; files read are not trusted."""
+"""Arrays as ``.npy`` files of version 1.0, and parts of them that another process can read."""
 
 from __future__ import annotations
 
 import hashlib
 import math
+import mmap
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.files.durable import flush
+from mfrank.files.atomic import flush, open_regular
 from mfrank.files.manifest import ArrayEntry
-from mfrank.files.regular import open_regular
-
-__all__ = ["read_array", "read_array_from", "write_array", "write_array_to"]
 
 _ALIGNED = 64  # bytes; numpy pads headers so that values begin at a multiple
 _MAGIC = np.lib.format.magic(1, 0)
@@ -112,3 +111,47 @@ def _check(file: IO[bytes], size: int, entry: ArrayEntry, path: object) -> None:
     expected = file.tell() + math.prod(entry.shape) * np.dtype(dtype).itemsize
     if size != expected:
         raise ValueError(f"{path} is damaged: it has {size} bytes instead of {expected}")
+
+
+# Parts of arrays in files, named so that another process can read them.
+
+
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """``size`` numbers in a file, from byte ``offset`` on."""
+
+    path: str
+    dtype: str
+    offset: int
+    size: int
+
+    def read(self) -> NDArray[Any]:
+        """Read the numbers.
+
+        Raises
+        ------
+        OSError
+            The file is missing here, or shorter.
+        """
+        try:
+            numbers = np.fromfile(self.path, self.dtype, self.size, offset=self.offset)
+        except OSError as error:
+            raise OSError(
+                f"a worker cannot read {self.path} ({error}): interactions that were opened from "
+                "a folder need a disk that all workers see, at the same path, and a folder that "
+                "is not replaced meanwhile; else fit to interactions in memory"
+            ) from error
+        if len(numbers) < self.size:
+            raise OSError(f"{self.path} is shorter here than where the fit began")
+        return numbers
+
+
+def part_in_file(array: NDArray[Any]) -> FilePart | None:
+    """Where a contiguous array is mapped from; None if it lies in memory."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray) and not isinstance(owner.base, mmap.mmap):
+        owner = owner.base
+    if not isinstance(owner, np.memmap) or owner.filename is None:
+        return None
+    offset = owner.offset + array.ctypes.data - owner.ctypes.data
+    return FilePart(str(owner.filename), array.dtype.str, offset, len(array))

@@ -15,13 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from mfrank.files.atomic import replacing
-from mfrank.files.durable import sync
+from mfrank.files.atomic import replacing, sync, wanting_room
 from mfrank.files.locks import LOCK, locked
 from mfrank.files.manifest import Format, dump_json, parse_json
-from mfrank.files.room import wanting_room
-
-__all__ = ["COMPLETE", "begun", "check_takes_parts"]
 
 COMPLETE = "_SUCCESS"
 """Name of the file that is there when all others are."""

@@ -7,10 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from mfrank.arrays.placement import Array
-from mfrank.losses import Gradients, Lists, Loss, Memory
-
-__all__ = ["BCE"]
+from mfrank.arrays import Array
+from mfrank.losses.contract import Gradients, Lists, Loss, Memory
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from mfrank.arrays.placement import Array
-from mfrank.losses import Gradients, Lists, Loss, Memory
-
-__all__ = ["BPR"]
+from mfrank.arrays import Array
+from mfrank.losses.contract import Gradients, Lists, Loss, Memory
 
 
 @dataclass(frozen=True)

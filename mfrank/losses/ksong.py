@@ -8,15 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from mfrank.arrays.checks import check_above_zero, check_choice, check_count
-from mfrank.arrays.placement import Array
-from mfrank.losses import Gradients, Lists, Loss, Memory, Sizes, count_filled
-from mfrank.losses.sums.hinge_ranks import HingeRanks, discounted_gains
-from mfrank.losses.sums.logistic import sigmoid
-from mfrank.losses.sums.moving_averages import averaged, check_decay
-from mfrank.losses.sums.squared_hinges import largest_hinge_array
-
-__all__ = ["KSONG"]
+from mfrank.arrays import Array, check_above_zero, check_choice, check_count
+from mfrank.losses.contract import Gradients, Lists, Loss, Memory, Sizes, count_filled
+from mfrank.losses.sums.memory import averaged, check_decay
+from mfrank.losses.sums.ramps import HingeRanks, discounted_gains, largest_hinge_array
+from mfrank.losses.sums.softmax_sums import sigmoid
 
 _EPSILON = 0.5
 """Added to K in the lower-level problem. With 0, as in the paper's Eq. (6) and code, every number

@@ -6,11 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mfrank.arrays.checks import check_above_zero
-from mfrank.arrays.placement import Array
-from mfrank.losses import Gradients, Lists, Loss, Memory
-
-__all__ = ["LambdaRank"]
+from mfrank.arrays import Array, check_above_zero
+from mfrank.losses.contract import Gradients, Lists, Loss, Memory
 
 
 @dataclass(frozen=True)

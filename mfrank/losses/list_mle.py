@@ -6,13 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mfrank.arrays.checks import check_count
-from mfrank.arrays.placement import Array
-from mfrank.arrays.random import key_of, random_units
-from mfrank.losses import Gradients, Lists, Loss, Memory, Sizes
-from mfrank.losses.sums.logistic import log_sums_so_far
-
-__all__ = ["ListMLE"]
+from mfrank.arrays import Array, check_count, key_of, random_units
+from mfrank.losses.contract import Gradients, Lists, Loss, Memory, Sizes
+from mfrank.losses.sums.softmax_sums import log_sums_so_far
 
 
 @dataclass(frozen=True)

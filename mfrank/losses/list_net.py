@@ -6,11 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mfrank.arrays.placement import Array
-from mfrank.losses import Gradients, Lists, Loss, Memory, count_filled, where_filled
+from mfrank.arrays import Array
+from mfrank.losses.contract import Gradients, Lists, Loss, Memory, count_filled, where_filled
 from mfrank.losses.sums.softmax_sums import list_softmax
-
-__all__ = ["ListNet"]
 
 
 @dataclass(frozen=True)

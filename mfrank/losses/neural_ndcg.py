@@ -6,11 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mfrank.arrays.checks import check_above_zero, check_count
-from mfrank.arrays.placement import Array
-from mfrank.losses import Gradients, Lists, Loss, Memory
-
-__all__ = ["NeuralNDCG"]
+from mfrank.arrays import Array, check_above_zero, check_count
+from mfrank.losses.contract import Gradients, Lists, Loss, Memory
 
 _LISTS = 4
 """The C++ extension has one soft permutation per thread in memory, not one per list; batches are

@@ -7,11 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from mfrank.arrays.checks import check_above_zero, check_at_least_zero
-from mfrank.arrays.placement import Array, subtract_at
-from mfrank.losses import Gradients, Lists, Loss, Memory, Scores, Sizes
-
-__all__ = ["SML"]
+from mfrank.arrays import Array, check_above_zero, check_at_least_zero, subtract_at
+from mfrank.losses.contract import Gradients, Lists, Loss, Memory, Scores, Sizes
 
 
 @dataclass(frozen=True)

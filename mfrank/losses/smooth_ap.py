@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mfrank.arrays.checks import check_above_zero
-from mfrank.arrays.placement import Array
-from mfrank.losses import Gradients, Lists, Loss, Memory
-
-__all__ = ["SmoothAP"]
+from mfrank.arrays import Array, check_above_zero
+from mfrank.losses.contract import Gradients, Lists, Loss, Memory
 
 
 @dataclass(frozen=True)

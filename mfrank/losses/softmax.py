@@ -7,13 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from mfrank.arrays.checks import check_above_zero
-from mfrank.arrays.placement import Array
-from mfrank.losses import Gradients, Lists, Loss, Memory, Scores
-from mfrank.losses.sums.logistic import softplus
-from mfrank.losses.sums.softmax_sums import list_softmax
-
-__all__ = ["SampledSoftmax", "Softmax"]
+from mfrank.arrays import Array, check_above_zero
+from mfrank.losses.contract import Gradients, Lists, Loss, Memory, Scores
+from mfrank.losses.sums.softmax_sums import list_softmax, softplus
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from mfrank.arrays.placement import Array
-from mfrank.losses import Gradients, Lists, Loss, Memory, Sizes, count_filled
-from mfrank.losses.sums.moving_averages import check_decay
+from mfrank.arrays import Array
+from mfrank.losses.contract import Gradients, Lists, Loss, Memory, Sizes, count_filled
+from mfrank.losses.sums.memory import check_decay
 from mfrank.losses.sums.softmax_sums import list_softmax
-
-__all__ = ["SOLC"]
 
 
 @dataclass(frozen=True)

@@ -6,21 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mfrank.arrays.checks import check_above_zero, check_choice
-from mfrank.arrays.placement import Array
-from mfrank.losses import Gradients, Lists, Loss, Memory, Sizes
-from mfrank.losses.sums.hinge_ranks import HingeRanks, discounted_gains
-from mfrank.losses.sums.moving_averages import averaged, check_decay
-from mfrank.losses.sums.squared_hinges import largest_hinge_array
-
-__all__ = ["SONG"]
+from mfrank.arrays import Array, check_above_zero, check_choice
+from mfrank.losses.contract import Gradients, Lists, Loss, Memory, Sizes
+from mfrank.losses.sums.memory import averaged, check_decay
+from mfrank.losses.sums.ramps import HingeRanks, discounted_gains, largest_hinge_array
 
 
 @dataclass(frozen=True)
 class SONG(Loss):
     """-sum_i G_i / (Z_u log2(1 + N_u g_i)) over positives i: a lower bound on NDCG, negated.
 
-    N_u g_i is the smooth rank of :class:`mfrank.losses.sums.hinge_ranks.HingeRanks` (the bound
+    N_u g_i is the smooth rank of :class:`mfrank.losses.sums.ramps.HingeRanks` (the bound
     needs ``margin`` >= 1). The estimate of g_i from one sample would make the logarithm biased, so
     a moving average of the estimates is used, one number for each observed cell. Complete lists
     need no average: with ``decay=1`` the loss is exact, needs no memory, and costs O(N log N) time

@@ -7,14 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from mfrank.arrays.checks import check_above_zero, check_at_least_zero, check_count
-from mfrank.arrays.placement import Array
-from mfrank.losses import Gradients, Lists, Loss, Memory, Scores, Sizes, count_filled
-from mfrank.losses.sums.moving_averages import averaged, check_decay
-from mfrank.losses.sums.quantiles import quantiles
-from mfrank.losses.sums.squared_hinges import largest_hinge_array
-
-__all__ = ["SOPRC"]
+from mfrank.arrays import Array, check_above_zero, check_at_least_zero, check_count
+from mfrank.losses.contract import Gradients, Lists, Loss, Memory, Scores, Sizes, count_filled
+from mfrank.losses.sums.memory import averaged, check_decay, quantiles
+from mfrank.losses.sums.ramps import largest_hinge_array
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mfrank.arrays.placement import Array
-from mfrank.losses import Gradients, Lists, Loss, Memory
-
-__all__ = ["Sparsemax"]
+from mfrank.arrays import Array
+from mfrank.losses.contract import Gradients, Lists, Loss, Memory
 
 
 @dataclass(frozen=True)

@@ -6,27 +6,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mfrank.arrays.checks import (
+from mfrank.arrays import (
+    Array,
     check_above_zero,
     check_at_least_zero,
     check_choice,
     check_count,
+    key_of,
     shown,
 )
-from mfrank.arrays.placement import Array
-from mfrank.arrays.random import key_of
-from mfrank.losses import Gradients, Lists, Loss, Memory, Sizes, where_filled
+from mfrank.losses.contract import Gradients, Lists, Loss, Memory, Sizes, where_filled
 from mfrank.losses.sums import NoisyScores
 from mfrank.losses.sums.metric_jumps import METRICS
-
-__all__ = ["StochasticRank"]
 
 
 @dataclass(frozen=True)
 class StochasticRank(Loss):
     """-E M(h - sigma mu y + sigma e), e standard normal, for a metric M at cutoff k.
 
-    The gradients are estimated from one draw of the noise (:mod:`mfrank.losses.sums.smoothing`).
+    The gradients are estimated from one draw of the noise (:mod:`mfrank.losses.sums.written_out`).
     The estimate is unbiased, with far less variance than the score-function estimator.
 
     Jumps of M are its right limits minus its left limits, so they enter the gradients with a plus

@@ -7,11 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from mfrank.arrays.checks import check_above_zero, check_at_least_zero
-from mfrank.arrays.placement import Array
-from mfrank.losses import Gradients, Lists, Loss, Memory, Sizes, count_filled, where_filled
-
-__all__ = ["UIB"]
+from mfrank.arrays import Array, check_above_zero, check_at_least_zero
+from mfrank.losses.contract import Gradients, Lists, Loss, Memory, Sizes, count_filled, where_filled
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,5 @@
 """The estimators, one file or folder each, and the options, saving and printing they share."""
+
+from mfrank._lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(__name__, __file__)

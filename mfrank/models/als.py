@@ -9,54 +9,63 @@ from typing import Any, Self, get_args
 import numpy as np
 from numpy.typing import DTypeLike
 
-from mfrank.als.biases import als_with_biases
-from mfrank.als.cost import tables_at_once
-from mfrank.als.engine import als, refuse_dislikes
-from mfrank.als.half_steps import HalfSteps
-from mfrank.als.momentum import Momentum
-from mfrank.als.objectives import RG2
-from mfrank.als.quadratic import QuadraticObjective
-from mfrank.als.starts import check_start, first_biases, first_factors
-from mfrank.arrays.checks import check_above_zero, check_choice, check_count, share, shown
-from mfrank.arrays.placement import copied
-from mfrank.arrays.random import Seed, generator
-from mfrank.arrays.threads import check_threads
-from mfrank.arrays.turns import in_turn
-from mfrank.backends import Factors, choose
+from mfrank.als import (
+    RG2,
+    HalfSteps,
+    Momentum,
+    QuadraticObjective,
+    als,
+    als_with_biases,
+    check_start,
+    first_biases,
+    first_factors,
+    refuse_dislikes,
+    tables_at_once,
+)
+from mfrank.arrays import (
+    Seed,
+    check_above_zero,
+    check_choice,
+    check_count,
+    check_threads,
+    copied,
+    generator,
+    in_turn,
+    share,
+    shown,
+)
+from mfrank.backends import Factors, SolveOptions, Solver, choose
 from mfrank.backends.sharded import check_one_place, solving
-from mfrank.backends.solve_options import SolveOptions, Solver
-from mfrank.cluster.connecting import Cluster
-from mfrank.data.interactions import Interactions
-from mfrank.models.als_checks import check_biased_fit, check_biases, check_featured_fit
-from mfrank.models.als_state import (
+from mfrank.cluster import Cluster
+from mfrank.data import Interactions
+from mfrank.models.cost import check_width, warn_if_long
+from mfrank.models.factor_model import Callback, FactorModel, FitWatch, Stopping, refuse_no_likes
+from mfrank.models.features_of_fit import features_of_fit
+from mfrank.models.growing import Growing
+from mfrank.models.options import (
+    check_backend,
+    check_biased_fit,
+    check_biases,
+    check_dtype,
+    check_featured_fit,
+    check_gathers,
+    gather_dtype,
+    tell_unread_values,
+    warn_if_slow,
+    warn_if_unscaled,
+)
+from mfrank.models.parameters import describe
+from mfrank.models.resume import (
     Resumed,
+    as_begun,
     checkpoint_of,
     half_step_saver,
     in_memory,
     resumed,
     saver,
 )
-from mfrank.models.batch_memory import check_width
-from mfrank.models.checkpoint import as_begun
-from mfrank.models.durations import warn_if_long
-from mfrank.models.factor_model import Callback, FactorModel, Watch, refuse_no_likes
-from mfrank.models.features_of_fit import features_of_fit
-from mfrank.models.growing import Growing
-from mfrank.models.option_checks import (
-    check_backend,
-    check_dtype,
-    check_gathers,
-    gather_dtype,
-    warn_if_slow,
-)
-from mfrank.models.parameters import describe
-from mfrank.models.stopping import Stopping
-from mfrank.models.value_checks import tell_unread_values, warn_if_unscaled
-from mfrank.retrieval.recommender import Recommender
-from mfrank.store.factors import FactorStore
-from mfrank.store.step import Record
-
-__all__ = ["ALS"]
+from mfrank.retrieval import Recommender
+from mfrank.store import FactorStore, Record
 
 _DEFAULT_OBJECTIVE = RG2()
 _MOST_STEPS = 10_000  # rows of usual widths converge in far fewer
@@ -280,7 +289,7 @@ class ALS(FactorModel, Growing):
         if cluster is None:  # else its workers are sent what they gather, whatever the backend
             check_gathers(self.gather_dtype, self.backend, backend)
         data = Interactions.of(user_items)
-        watch = Watch.of(data, stopping, callback, show_progress)
+        watch = FitWatch.of(data, stopping, callback, show_progress)
         if self.biases:
             others = checkpoint, user_features, item_features
             check_biased_fit(backend, self.backend, *others)

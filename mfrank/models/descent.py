@@ -10,39 +10,85 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import DTypeLike
 
-from mfrank.als.starts import as_step, check_start
-from mfrank.arrays.checks import check_above_zero, check_at_least_zero, check_choice, check_count
-from mfrank.arrays.random import Seed, generator
-from mfrank.arrays.threads import check_threads
-from mfrank.arrays.turns import in_turn
+from mfrank.als import as_step, check_start
+from mfrank.arrays import (
+    Seed,
+    check_above_zero,
+    check_at_least_zero,
+    check_choice,
+    check_count,
+    check_threads,
+    generator,
+    in_turn,
+)
 from mfrank.backends import choose
 from mfrank.backends.sharded import check_one_place
-from mfrank.cluster.connecting import Cluster, connected
-from mfrank.data.interactions import Interactions
-from mfrank.descent.engine import Batches, DescentPlan, descend
-from mfrank.descent.optimizers import Adam, Optimizer
+from mfrank.cluster import Cluster, connected
+from mfrank.data import Interactions
+from mfrank.descent import (
+    Adam,
+    Batches,
+    CosineDecay,
+    DescentPlan,
+    ListDrawer,
+    NegativeSampling,
+    Optimizer,
+    Sampling,
+    Schedule,
+    descend,
+)
 from mfrank.descent.rotation import count_blocks, rotate
-from mfrank.descent.sampler import ListDrawer, NegativeSampling, Sampling
-from mfrank.descent.schedules import CosineDecay, Schedule
-from mfrank.losses import Loss, Scores
-from mfrank.losses.softmax import SampledSoftmax
-from mfrank.models.batch_memory import check_batch_memory, check_width
-from mfrank.models.checkpoint import Checkpoint, as_begun
-from mfrank.models.clusters import check_rotates
+from mfrank.losses import Loss, SampledSoftmax, Scores, Sizes
+from mfrank.models.cost import Pace, check_batch_memory, check_width
 from mfrank.models.descent_start import FirstTables, positives_of
-from mfrank.models.descent_state import DescentState, blocks_fingerprint, positives_fingerprint
-from mfrank.models.durations import Pace
-from mfrank.models.factor_model import Callback, FactorModel, Watch
-from mfrank.models.option_checks import check_backend, check_dtype, check_kind, warn_if_slow
+from mfrank.models.factor_model import Callback, FactorModel, FitWatch, Stopping
+from mfrank.models.options import (
+    check_backend,
+    check_dtype,
+    check_kind,
+    tell_unread_values,
+    warn_if_slow,
+)
 from mfrank.models.parameters import describe
-from mfrank.models.stopping import Stopping
-from mfrank.models.value_checks import tell_unread_values
-from mfrank.retrieval import fingerprint
-from mfrank.retrieval.recommender import Recommender
-from mfrank.store.factors import FactorStore
-from mfrank.store.step import Record
+from mfrank.models.resume import (
+    Checkpoint,
+    DescentState,
+    as_begun,
+    blocks_fingerprint,
+    positives_fingerprint,
+)
+from mfrank.retrieval import Recommender, fingerprint
+from mfrank.store import FactorStore, Record
 
-__all__ = ["Descent"]
+# Whether a descent can be divided into tasks.
+
+
+_ROWS = 3
+
+
+def check_rotates(loss: Loss, optimizer: Optimizer) -> None:
+    """Raise ValueError unless users and items can be trained in blocks.
+
+    A list then contains items of a part of the catalog, and a task has only some rows of a table.
+    """
+    name = type(loss).__name__
+    if not loss.decomposes:
+        raise ValueError(
+            f"cluster cannot fit {name}, which needs lists of the whole catalog, and workers have "
+            "a part of the items each; use BPR, BCE or SampledSoftmax, or leave cluster out"
+        )
+    if loss.memory(Sizes(1, 1, 1)):
+        raise ValueError(
+            f"cluster cannot fit {name}, which keeps a memory between batches, and workers take "
+            "turns; leave cluster out"
+        )
+    state = optimizer.state(np.zeros((_ROWS, 2)))
+    if optimizer.drifts or any(array.shape[:1] != (_ROWS,) for array in state.values()):
+        raise ValueError(
+            f"cluster cannot use {type(optimizer).__name__}, which keeps more than a state of each "
+            "row, and workers have some rows each; use Adam, Adagrad or SGD, or leave cluster out"
+        )
+
 
 _COSINE_TEMPERATURE = 0.1  # near the best of bench/trainers_quality.py on ml-1m and gowalla
 
@@ -287,7 +333,7 @@ class Descent(FactorModel):
         if cluster is not None:
             check_rotates(self.loss, self.optimizer)
         data = Interactions.of(user_items)
-        watch = Watch.of(data, stopping, callback, show_progress)
+        watch = FitWatch.of(data, stopping, callback, show_progress)
         rows = positives_of(data, self.dtype)
         if checkpoint is not None and stopping is not None:
             raise ValueError(

@@ -8,19 +8,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import DTypeLike
 
-from mfrank.als.spectral import random_factors, spectral_factors
-from mfrank.als.starts import first_biases, first_factors
-from mfrank.arrays.counted import counted
-from mfrank.arrays.csr import CSR
+from mfrank.als import first_biases, first_factors, random_factors, spectral_factors
+from mfrank.arrays import CSR, counted
 from mfrank.backends import Backend, Factors
-from mfrank.data.interactions import Interactions
-from mfrank.descent.factor_tables import Tables
-from mfrank.descent.scoring import SCORINGS, Rows
+from mfrank.data import Interactions
+from mfrank.descent import SCORINGS, FactorRows, FactorTables
 from mfrank.losses import Scores
 from mfrank.models.factor_model import refuse_no_likes
-from mfrank.store.factors import FactorStore
-
-__all__ = ["FirstTables", "positives_of"]
+from mfrank.store import FactorStore
 
 
 def positives_of(data: Interactions, dtype: DTypeLike) -> CSR:
@@ -53,12 +48,12 @@ class FirstTables:
         start: FactorStore | None,
         random: np.random.Generator,
         backend: Backend,
-    ) -> Tables:
+    ) -> FactorTables:
         """Initial factors and biases, where the backend computes."""
         scoring = SCORINGS[self.scores]
         users, items = self._factors(data, start, random, backend)
         for table in (users, items):
-            scoring.project_rows(Rows(table, np.arange(len(table)), backend, self.n_threads))
+            scoring.project_rows(FactorRows(table, np.arange(len(table)), backend, self.n_threads))
         biases: Any = None
         if self.item_biases:
             untrained = scoring.stored(items, np.zeros(len(items), items.dtype))
@@ -66,7 +61,9 @@ class FirstTables:
             biases = scoring.trained(items, stored)[:, None] / self.temperature
             biases = backend.place(biases)
         users, items = map(backend.place, (users, items))
-        return Tables(users, items, biases, backend, scoring, self.temperature, self.n_threads)
+        return FactorTables(
+            users, items, biases, backend, scoring, self.temperature, self.n_threads
+        )
 
     def _factors(
         self,

@@ -1,4 +1,4 @@
-"""Read and write factor stores as safetensors files and as the ``.npz`` files of implicit.
+"""Factor stores as safetensors files and as the ``.npz`` files of implicit.
 
 Nothing is pickled or unpickled. Files are replaced atomically: a failed export leaves the old file.
 """
@@ -14,18 +14,46 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.als.objectives import WRMF
-from mfrank.arrays.checks import check_instance
-from mfrank.data.counts import Counts
-from mfrank.data.ids import Ids
-from mfrank.files.atomic import replacing
-from mfrank.files.manifest import Contents, check_keys, check_storable, dump_json, parse_json
-from mfrank.files.regular import path_of
-from mfrank.models.bias_columns import check_exportable, with_bias_columns
+from mfrank.als import WRMF
+from mfrank.arrays import check_instance
+from mfrank.data import Counts, Ids
+from mfrank.files import (
+    Contents,
+    check_keys,
+    check_storable,
+    dump_json,
+    parse_json,
+    path_of,
+    replacing,
+)
 from mfrank.models.parameters import describe
-from mfrank.store.factors import FORMAT, FactorStore
+from mfrank.store import FORMAT, FactorStore, check_ranks_by_factors
 
-__all__ = ["from_implicit", "from_safetensors", "to_implicit", "to_safetensors"]
+# What formats of factors can hold: models that rank by them, biases as columns beside them.
+
+
+def check_exportable(store: FactorStore) -> None:
+    """Raise unless it is a store, of a model that ranks by its factors alone."""
+    check_instance("store", store, FactorStore, "a FactorStore, such as model.store")
+    check_ranks_by_factors(
+        store,
+        "to_onnx writes models of weights between items, to_safetensors whole stores, and "
+        "recommend_all the lists of any model",
+    )
+
+
+def with_bias_columns(store: FactorStore) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Factors of users and items, in numpy, whose dot products include the biases."""
+    store = store.on_host()
+    users, items = [store.user_factors], [store.item_factors]
+    if store.item_biases is not None:
+        users.append(np.ones((store.n_users, 1), store.dtype))
+        items.append(store.item_biases[:, None])
+    if store.user_biases is not None:
+        users.append(store.user_biases[:, None])
+        items.append(np.ones((store.n_items, 1), store.dtype))
+    return np.hstack(users), np.hstack(items)
+
 
 StrPath = str | os.PathLike[str]
 

@@ -4,27 +4,95 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
-from mfrank.arrays.checks import shown
-from mfrank.arrays.progress import progress_bar
+import scipy.sparse as sp
+
+from mfrank.arrays import progress_bar, shown
 from mfrank.backends import choose
-from mfrank.data.interactions import Interactions
-from mfrank.models.option_checks import OPTION_KINDS, option_classes, runnable
-from mfrank.models.parameters import Parameters, describe, restore, set_since
-from mfrank.models.progress import note
-from mfrank.models.shown import Fit, fit_of
-from mfrank.models.stopping import AlignedStopping, Stopping
-from mfrank.retrieval.fitted import Promised
-from mfrank.retrieval.recommender import Recommender
-from mfrank.store.factors import FactorStore
-from mfrank.store.own_classes import IMPORTED, OwnClasses
-from mfrank.store.step import Record, Step
+from mfrank.data import Interactions
+from mfrank.models.options import OPTION_KINDS, option_classes, runnable
+from mfrank.models.parameters import FitFacts, Parameters, describe, fit_of, restore, set_since
+from mfrank.retrieval import Promised, Recommender
+from mfrank.store import IMPORTED, FactorStore, OwnClasses, Record, Step
 
-__all__ = ["Callback", "FactorModel", "Watch", "check_callback", "refuse_no_likes"]
+# The interface of early-stopping rules; :class:`mfrank.EarlyStopping` implements it.
+
+
+@runtime_checkable
+class Stopping(Protocol):
+    """A rule that scores the factors after each epoch and decides when to stop.
+
+    The fit keeps the epoch with the highest score.
+    """
+
+    def check(self, train: sp.csr_array) -> None:
+        """Raise, before any work starts, if the rule cannot score a fit to ``train``."""
+
+    def value(self, factors: Any, train: Interactions, backend: str, n_threads: int) -> float:
+        """Score any object with ``user_factors`` and ``item_factors``; higher is better."""
+
+    def is_over(self, values: Sequence[float]) -> bool:
+        """Whether to stop, given the scores of all epochs so far."""
+
+
+@runtime_checkable
+class AlignedStopping(Stopping, Protocol):
+    """A rule whose interactions have ids, by which they are brought into the rows of a fit."""
+
+    def in_rows_of(self, train: Interactions) -> Stopping:
+        """The rule for a fit to ``train``; raise if its ids are not those of ``train``."""
+
+
+@runtime_checkable
+class KnownStopping(Stopping, Protocol):
+    """A rule that a checkpoint knows again when its fit goes on."""
+
+    def fingerprint(self) -> str:
+        """SHA-256 of what scores and decisions depend on, as hexadecimal digits."""
+
+
+# A progress bar of the steps of a fit, and the text after it; engines do not depend on it.
+
+
+class _StepProgress(Protocol):
+    """A step with its objective."""
+
+    @property
+    def objective(self) -> float | None: ...
+
+
+_Step = TypeVar("_Step", bound=_StepProgress)
+
+
+def follow(
+    steps: Iterable[_Step], total: int, label: str = "fit", unit: str = "epoch"
+) -> Iterator[_Step]:
+    """Yield the steps unchanged, showing progress and the remaining time on stderr.
+
+    See :func:`mfrank.arrays.work.progress_bar`; the first step may take long, so the bar is
+    shown before it.
+    """
+    with progress_bar(total, label, unit) as advance:
+        for step in steps:
+            advance(1, note(step.objective))
+            yield step
+            del step  # which has large arrays: the next ones may take their place
+
+
+def note(
+    objective: float | None, stopping: Stopping | None = None, values: Sequence[float] = ()
+) -> str:
+    """The text after the bar: the objective or loss, and the last and best held-out value."""
+    told = [] if objective is None else [f"objective {objective:.6g}"]
+    if stopping is not None and values:
+        name = getattr(stopping, "metric", "held-out value")
+        told.append(f"{name} {values[-1]:.4f} (best {max(values):.4f})")
+    return ", ".join(told)
+
 
 _log = logging.getLogger("mfrank")
 
@@ -33,7 +101,7 @@ Callback = Callable[[int, float, float | None], object]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Watch:
+class FitWatch:
     """What runs after each epoch of a fit: the arguments of ``fit`` of the same names."""
 
     stopping: Stopping | None
@@ -96,7 +164,7 @@ class FactorModel(Parameters, Recommender):
         self,
         steps: Iterator[Step],
         data: Interactions,
-        watch: Watch,
+        watch: FitWatch,
         history: Sequence[Record] = (),
         save: Callable[[FactorStore, FactorStore | None], None] | None = None,
         best: FactorStore | None = None,
@@ -167,7 +235,7 @@ class FactorModel(Parameters, Recommender):
         """The fitted factors, as numpy arrays, with their ids and history."""
         return self._now().on_host()
 
-    def _fit_told(self) -> Fit | None:
+    def _fit_told(self) -> FitFacts | None:
         if self._held is None:
             return None
         return fit_of(self._held.store, set_since(self, self._held.store.fitter))

@@ -10,18 +10,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.checks import check_choice, check_count, check_instance
-from mfrank.arrays.csr import CSR
-from mfrank.data.ids import Ids
-from mfrank.files.atomic import replacing
-from mfrank.files.regular import path_of
-from mfrank.models.bias_columns import check_exportable, with_bias_columns
-from mfrank.retrieval.recommender import Recommender
-from mfrank.retrieval.sides import given_ids, sides
-from mfrank.store.blend import check_ranks_by_factors
-from mfrank.store.factors import FactorStore
-
-__all__ = ["FaissAnswer", "FaissLists", "from_faiss", "to_faiss"]
+from mfrank.arrays import CSR, check_choice, check_count, check_instance
+from mfrank.data import Ids
+from mfrank.files import path_of, replacing
+from mfrank.models.exchange import check_exportable, with_bias_columns
+from mfrank.retrieval import Recommender, given_ids, sides
+from mfrank.store import FactorStore, check_ranks_by_factors
 
 StrPath = str | os.PathLike[str]
 _SIDES = ("item", "user")

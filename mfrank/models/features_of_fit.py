@@ -9,12 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.als.features import Features
-from mfrank.data.feature_tables import FeatureTable, is_table
-from mfrank.data.interactions import Interactions
-from mfrank.data.side_features import feature_rows
-from mfrank.store.factors import FactorStore
-from mfrank.store.feature_weights import columns_name
+from mfrank.als import Features
+from mfrank.data import FeatureTable, Interactions, feature_rows, is_table
+from mfrank.store import FactorStore, columns_name
 
 
 def features_of_fit(

@@ -10,17 +10,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.counted import counted
+from mfrank.arrays import counted
 from mfrank.backends import Factors
-from mfrank.data.feature_tables import FeatureTable, is_table
-from mfrank.data.ids import Ids
-from mfrank.data.interactions import Interactions
-from mfrank.data.more_ids import with_more
-from mfrank.data.side_features import feature_rows
-from mfrank.store.factors import FactorStore
-from mfrank.store.feature_weights import columns_of, means_of, weights_of, with_means
-
-__all__ = ["FeaturesOfUpdate"]
+from mfrank.data import FeatureTable, Ids, Interactions, feature_rows, is_table, with_more
+from mfrank.store import FactorStore, columns_of, means_of, weights_of, with_means
 
 _log = logging.getLogger("mfrank")
 

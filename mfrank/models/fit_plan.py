@@ -8,18 +8,15 @@ from typing import Self
 
 import numpy as np
 
-from mfrank.als.cost import epoch_seconds, tables_at_once
-from mfrank.arrays.counted import counted, sized
-from mfrank.backends.registry import choose
-from mfrank.backends.sharded.backend import Sharded
-from mfrank.backends.solve_options import SolveOptions
-from mfrank.cluster.connecting import Cluster, connected
-from mfrank.data.interactions import Interactions
+from mfrank.als import epoch_seconds, tables_at_once
+from mfrank.arrays import counted, sized
+from mfrank.backends import SolveOptions, choose
+from mfrank.backends.sharded import Sharded
+from mfrank.cluster import Cluster, connected
+from mfrank.data import Interactions
 from mfrank.models.als import ALS
-from mfrank.models.option_checks import gather_dtype
-from mfrank.store.checks import is_mapped
-
-__all__ = ["FitPlan", "told_of_cluster"]
+from mfrank.models.options import gather_dtype
+from mfrank.store import is_mapped
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mfrank.files.archive import Place
+from mfrank.files import Place
 from mfrank.models.als import ALS
+from mfrank.models.baselines import Popularity
 from mfrank.models.descent import Descent
 from mfrank.models.ease import EASE
-from mfrank.models.item_filter import ItemFilter
-from mfrank.models.item_knn import ItemKNN
+from mfrank.models.item_models import ItemFilter, ItemKNN
 from mfrank.models.page_rank.estimator import SupervisedPageRank
-from mfrank.models.popularity import Popularity
-from mfrank.retrieval.item_blend import ItemBlend
-from mfrank.retrieval.recommender import Recommender
-from mfrank.store.factors import FactorStore
-from mfrank.store.own_classes import OwnClasses
-
-__all__ = ["load", "loaded"]
+from mfrank.retrieval import ItemBlend, Recommender
+from mfrank.store import FactorStore, OwnClasses
 
 _MODELS: dict[str, type[Recommender]] = {
     model.__name__: model

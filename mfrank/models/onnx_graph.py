@@ -11,16 +11,16 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank._version import __version__
-from mfrank.arrays.checks import check_instance
-from mfrank.files.atomic import replacing
-from mfrank.files.regular import path_of
-from mfrank.models.bias_columns import check_exportable, with_bias_columns
-from mfrank.store.blend import has_item_weights, ranks_by_factors
-from mfrank.store.extra_rows import unpack_neighbors
-from mfrank.store.factors import FactorStore
-from mfrank.store.knowledge import empty_rows
-
-__all__ = ["to_onnx"]
+from mfrank.arrays import check_instance
+from mfrank.files import path_of, replacing
+from mfrank.models.exchange import check_exportable, with_bias_columns
+from mfrank.store import (
+    FactorStore,
+    empty_rows,
+    has_item_weights,
+    ranks_by_factors,
+    unpack_neighbors,
+)
 
 _OPSET, _IR_VERSION = 17, 8  # of 2022: runtimes since then read the file
 _MOST_BYTES = 2**31 - 2**20  # protobuf ends at 2 GiB

@@ -16,16 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.data.counts import Counts
-from mfrank.data.ids import Ids
-from mfrank.files.atomic import replacing
-from mfrank.files.manifest import check_keys, dump_json, parse_json
-from mfrank.files.regular import path_of
-from mfrank.models.bias_columns import check_exportable
-from mfrank.store.contents import check_metadata
-from mfrank.store.factors import FORMAT, FactorStore
-
-__all__ = ["from_parquet", "to_parquet"]
+from mfrank.data import Counts, Ids
+from mfrank.files import check_keys, dump_json, parse_json, path_of, replacing
+from mfrank.models.exchange import check_exportable
+from mfrank.store import FORMAT, FactorStore, check_metadata
 
 StrPath = str | os.PathLike[str]
 _SIDES = ("user", "item")

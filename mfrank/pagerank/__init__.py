@@ -3,24 +3,48 @@
 Bogolubsky et al. 2016, "the paper" in this package, after Zhukovskii et al. 2014.
 """
 
-from mfrank.pagerank.gbn import GBN
-from mfrank.pagerank.gbp import GBP
-from mfrank.pagerank.gfn import GFN
 from mfrank.pagerank.graphs import Graphs
-from mfrank.pagerank.loss import SquareLoss
-from mfrank.pagerank.plain import RandomWalk, pagerank
-from mfrank.pagerank.problem import Problem
+from mfrank.pagerank.item_walk import ItemWalk, Path, heaviest_paths, with_prior
+from mfrank.pagerank.learners import GBN, GBP, GFN, Ball, Tuned, probe_gradient
+from mfrank.pagerank.next_clicks import Draw, by_source, item_graph, next_click_queries, recencies
+from mfrank.pagerank.plain import RandomWalk, pagerank, similar_items
+from mfrank.pagerank.problem import (
+    Accuracy,
+    Pairs,
+    Problem,
+    SquareLoss,
+    adjoint,
+    adjoint_within,
+    gradient,
+    gradient_error,
+    loss_error,
+    sensitivity,
+    steps_for_gradient,
+    steps_for_loss,
+    tolerances_for_loss,
+)
 from mfrank.pagerank.sessions import Sessions
-from mfrank.pagerank.similar import similar_items
-from mfrank.pagerank.stationary import Walker, power
-from mfrank.pagerank.transitions import Transitions
-from mfrank.pagerank.tuned import Tuned
+from mfrank.pagerank.stationary import (
+    Transitions,
+    Walker,
+    nesterov_nemirovski,
+    power,
+    power_steps,
+    settled,
+    steps_within,
+)
 
 __all__ = [
     "GBN",
     "GBP",
     "GFN",
+    "Accuracy",
+    "Ball",
+    "Draw",
     "Graphs",
+    "ItemWalk",
+    "Pairs",
+    "Path",
     "Problem",
     "RandomWalk",
     "Sessions",
@@ -28,7 +52,27 @@ __all__ = [
     "Transitions",
     "Tuned",
     "Walker",
+    "adjoint",
+    "adjoint_within",
+    "by_source",
+    "gradient",
+    "gradient_error",
+    "heaviest_paths",
+    "item_graph",
+    "loss_error",
+    "nesterov_nemirovski",
+    "next_click_queries",
     "pagerank",
     "power",
+    "power_steps",
+    "probe_gradient",
+    "recencies",
+    "sensitivity",
+    "settled",
     "similar_items",
+    "steps_for_gradient",
+    "steps_for_loss",
+    "steps_within",
+    "tolerances_for_loss",
+    "with_prior",
 ]

@@ -8,27 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays.checks import check_count, shown
-from mfrank.arrays.counted import counted
-from mfrank.arrays.distinct import distinct
-from mfrank.arrays.labelled import refuse_labels
-from mfrank.data.feature_tables import FeatureTable, is_table
-from mfrank.data.ids import Ids
-
-__all__ = [
-    "edges",
-    "edges_within",
-    "features",
-    "features_of",
-    "labels",
-    "n_nodes",
-    "numbers",
-    "offsets",
-    "partition",
-    "rows",
-    "seeds",
-    "unique_edges",
-]
+from mfrank.arrays import check_count, counted, distinct, refuse_labels, shown
+from mfrank.data import FeatureTable, Ids, is_table
 
 Ints = NDArray[np.int64]
 

@@ -10,12 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays.csr import CSR
-from mfrank.arrays.labelled import check_same_rows, refuse_labels
-from mfrank.arrays.lazy import lazy
+from mfrank.arrays import CSR, check_same_rows, lazy, refuse_labels
 from mfrank.pagerank import checks as check
-
-__all__ = ["Backlinks", "Graphs"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

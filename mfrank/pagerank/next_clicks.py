@@ -9,16 +9,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays.csr import CSR
-from mfrank.arrays.distinct import distinct
-from mfrank.data.interactions import Interactions
+from mfrank.arrays import CSR, distinct
+from mfrank.data import Interactions
 from mfrank.pagerank import checks as check
 from mfrank.pagerank.graphs import Graphs
 from mfrank.pagerank.item_walk import ItemWalk
 from mfrank.pagerank.sessions import Sessions
 from mfrank.pagerank.stationary import Walker
-
-__all__ = ["Draw", "by_source", "item_graph", "next_click_queries", "recencies"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

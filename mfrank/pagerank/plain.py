@@ -1,29 +1,137 @@
-"""PageRank and personalized PageRank of one weighted graph, for many restart vectors at once."""
+"""PageRank and personalized PageRank of one weighted graph, such as that of similar items."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays.checks import check_above_zero, share
-from mfrank.arrays.csr import CSR
-from mfrank.arrays.csr_checks import checked_rows
-from mfrank.arrays.labelled import refuse_labels
-from mfrank.arrays.threads import check_threads
-from mfrank.backends import choose
-from mfrank.backends.sharded import check_one_place
-from mfrank.backends.walks import Moves
-from mfrank.cluster.connecting import Cluster
-from mfrank.pagerank.on_workers import settled_on_workers
+from mfrank.arrays import (
+    CSR,
+    check_above_zero,
+    check_count,
+    check_threads,
+    checked_rows,
+    readable,
+    refuse_labels,
+    share,
+)
+from mfrank.backends import Moves, choose
+from mfrank.backends.sharded import (
+    Arithmetic,
+    arithmetic,
+    check_one_place,
+    refuse_joined,
+    same_workers,
+    threads_of_a_task,
+)
+from mfrank.cluster import Call, Cluster, array_of, as_done, connected, wrong
+from mfrank.pagerank import checks as check
+from mfrank.pagerank.graphs import Graphs
 from mfrank.pagerank.stationary import Walker, settled
+from mfrank.store import FactorStore
 
-__all__ = ["RandomWalk", "pagerank"]
+# Walks from many restarts as tasks: each worker has the graph, a task some of the restarts.
+#
+# A walk does not depend on the others, so the bits are those of one process.
+
+
+_CELLS = 1 << 20
+"""Of the result of a task: about a thousand walks on a graph of a thousand nodes."""
+_SUMS = 1e-2
+"""Largest distance from 1 of the sum of a walk's probabilities."""
+_ABREAST = 16
+"""Walks that share each reading of the edges; a task has a multiple of it, also on large graphs."""
 
 Floats = NDArray[np.float64]
+
+
+class _Settings(NamedTuple):
+    """What all tasks have in common."""
+
+    alpha: float
+    tolerance: float
+    backend: str
+    n_threads: int
+    arithmetic: Arithmetic
+
+
+def settled_on_workers(
+    moves: Moves,
+    restarts: CSR,
+    tolerance: float,
+    *,
+    alpha: float,
+    backend: str,
+    n_threads: int,
+    cluster: Cluster,
+) -> Floats:
+    """Stationary distributions of walks on one graph, as :func:`settled` computes them.
+
+    Parameters
+    ----------
+    moves, restarts, tolerance, alpha, backend, n_threads
+        As of :func:`settled` and a :class:`Walker`. ``n_threads`` is that of a task; 0 divides each
+        machine's cores among its workers.
+    cluster : Cluster
+        Checked.
+
+    Raises
+    ------
+    ConnectionError, ValueError
+        Nothing answers there, or the workers do not all have the arithmetic of this process.
+    """
+    values = np.empty((restarts.n_rows, restarts.n_columns))
+    with connected(cluster) as engine:
+        workers = same_workers(engine, backend)
+        threads = threads_of_a_task(workers, n_threads)
+        settings = _Settings(alpha, tolerance, backend, threads, arithmetic())
+        graph = engine.submit(_kept, moves)
+        calls = (
+            (rows, Call(_settled, (graph, _some(restarts, rows), settings)))
+            for rows in _blocks(restarts)
+        )
+        for rows, found in as_done(engine, len(workers), calls):
+            task = f"the walks {rows.start} to {rows.stop}"
+            shape = rows.stop - rows.start, restarts.n_columns
+            values[rows] = array_of(found, shape, np.float64, engine, task)
+            if not np.allclose(values[rows].sum(axis=1), 1, atol=_SUMS):
+                raise wrong(engine, "what are no probabilities", task)
+    return values
+
+
+def _blocks(restarts: CSR) -> Iterator[slice]:
+    size = _ABREAST * max(1, _CELLS // (_ABREAST * restarts.n_columns))
+    for begin in range(0, restarts.n_rows, size):
+        yield slice(begin, min(begin + size, restarts.n_rows))
+
+
+def _some(rows: CSR, some: slice) -> CSR:
+    indptr = rows.indptr[some.start : some.stop + 1]
+    entries = slice(indptr[0], indptr[-1])
+    data = None if rows.data is None else rows.data[entries]
+    return CSR(indptr - indptr[0], rows.indices[entries], data, rows.n_columns)
+
+
+def _kept(moves: Moves) -> Moves:
+    """The graph, as kernels can read it: what was sent may lie at any address."""
+    vectors = (moves.shares, moves.waves, moves.order, moves.place)
+    return Moves(_readable(moves.rows), *map(readable, vectors))
+
+
+def _settled(moves: Moves, restarts: CSR, settings: _Settings) -> Floats:
+    refuse_joined(settings.arithmetic)
+    walker = Walker(settings.alpha, choose(settings.backend), settings.n_threads)
+    return settled(moves, _readable(restarts), settings.tolerance, walker)
+
+
+def _readable(rows: CSR) -> CSR:
+    data = None if rows.data is None else readable(rows.data)
+    return CSR(readable(rows.indptr), readable(rows.indices), data, rows.n_columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,3 +260,73 @@ def pagerank(links: Any, restarts: ArrayLike | None = None, **options: Any) -> F
     :meth:`RandomWalk.rank`. For several walks on the same graph, keep a :class:`RandomWalk`.
     """
     return RandomWalk.of(links).rank(restarts, **options)
+
+
+# The graph of items with similar factors, from a fitted store.
+
+
+def similar_items(
+    store: FactorStore,
+    neighbors: int = 20,
+    item_features: ArrayLike | None = None,
+    *,
+    backend: str = "auto",
+    n_threads: int = 0,
+) -> Graphs:
+    """One graph of all items, with edges from each to the most similar; every item is a seed.
+
+    Features of an item: log(1 + its users), the norm of its factors, and ``item_features``.
+    Features of an edge: the cosine of both items' factors, and the features of its target. Only
+    cosines > 0 make edges.
+
+    Parameters
+    ----------
+    store : FactorStore
+    neighbors : int, default 20
+        Maximum number of edges from an item, >= 1.
+    item_features : shape (n_items, k), optional
+        >= 0, such as the recency of an item.
+    backend : str, default "auto"
+    n_threads : int, default 0
+        0 takes every core this process may use.
+
+    Raises
+    ------
+    ValueError, TypeError
+        An option is invalid, or features are invalid or do not match.
+    """
+    check_count("neighbors", neighbors, 1)
+    check_threads(n_threads)
+    store = store.on_host()
+    lengths = np.linalg.norm(store.item_factors.astype(np.float64), axis=1)
+    known = [np.log1p(store.known_counts.items), lengths]
+    if item_features is not None:
+        known.append(check.features_of("item_features", item_features, store.item_ids))
+    of_items = np.column_stack(known)
+    sources, targets, cosines = _nearest(store, lengths, neighbors, backend, n_threads)
+    return Graphs.from_edges(
+        sources,
+        targets,
+        seeds="all",
+        node_features=of_items,
+        edge_features=np.column_stack([cosines, of_items[targets]]),
+    )
+
+
+def _nearest(
+    store: FactorStore,
+    lengths: NDArray[np.float64],
+    neighbors: int,
+    backend: str,
+    n_threads: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Sources, targets and cosines of the edges."""
+    n = store.n_items
+    units = store.item_factors / np.where(lengths > 0, lengths, 1)[:, None].astype(store.dtype)
+    itself = CSR(np.arange(n + 1), np.arange(n, dtype=np.int32), None, n)
+    found, cosines = choose(backend).top_k(
+        units, units, min(neighbors, n), exclude=[itself], n_threads=n_threads
+    )
+    similar = (found >= 0) & (np.nan_to_num(cosines) > 0)
+    sources = np.repeat(np.arange(n), similar.sum(axis=1))
+    return sources, found[similar].astype(np.int64), cosines[similar].astype(np.float64)

@@ -8,18 +8,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays.checks import check_above_zero, check_count
-from mfrank.arrays.csr import CSR
-from mfrank.arrays.labelled import check_same_rows
-from mfrank.data.frames import is_frame
-from mfrank.data.ids import Ids, RawIds
-from mfrank.data.interactions import Interactions
-from mfrank.data.time_units import TimestampUnit, check_unit, tell_of_duration
-from mfrank.data.times import epoch_seconds
+from mfrank.arrays import CSR, check_above_zero, check_count, check_same_rows
+from mfrank.data import (
+    Ids,
+    Interactions,
+    RawIds,
+    TimestampUnit,
+    check_unit,
+    epoch_seconds,
+    is_frame,
+    tell_of_duration,
+)
 from mfrank.pagerank import checks as check
 from mfrank.pagerank.graphs import Graphs
-
-__all__ = ["Sessions"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""Stationary distributions of the walks, each with a bound on its error.
+"""Stationary distributions of the walks, each with a bound on its error, for given feature weights.
 
 pi = alpha pi0 + (1 - alpha) P' pi (Supervised PageRank, 3.2). One step of
 x <- alpha pi0 + (1 - alpha) P' x contracts the 1-norm of a difference by the factor 1 - alpha.
@@ -7,27 +7,123 @@ x <- alpha pi0 + (1 - alpha) P' x contracts the 1-norm of a difference by the fa
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays.csr import CSR
-from mfrank.backends import Backend
-from mfrank.backends.walks import Moves, Until, Walked
-from mfrank.pagerank.transitions import Transitions
+from mfrank.arrays import CSR, lazy, single_threaded
+from mfrank.backends import Backend, Chain, Moves, Until, Walked
+from mfrank.pagerank.graphs import Graphs
 
-__all__ = [
-    "Stationary",
-    "Walker",
-    "nesterov_nemirovski",
-    "power",
-    "power_steps",
-    "settled",
-    "steps_within",
-]
+# Transition probabilities of the walks on all queries' graphs, for given feature weights.
+
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Transitions:
+    """Probabilities of restarts and of edges, with the sums that normalize them.
+
+    A walk restarts at seed i with probability F_i / F_U, where F_i = <phi1, V_i> and F_U is their
+    sum over the query's seeds (2.2). It takes edge e with probability G_e / G_a, where G_e =
+    <phi2, E_e> and G_a is their sum over the edges from the source a (2.3). From a node without
+    edges, it restarts.
+
+    Attributes
+    ----------
+    graphs : Graphs
+    weights : float64, shape (m1 + m2,)
+        phi: of the node features, then of the edge features.
+    restarts : float64, shape (n_nodes,)
+        pi0, with a sum of 1 over each query.
+    seed_sums : float64, shape (n_queries,)
+        F_U.
+    node_sums : float64, shape (n_nodes,)
+        G_a, 0 where there are no edges.
+    steps : float64, shape (n_edges,)
+        Probability of each edge.
+    """
+
+    graphs: Graphs
+    weights: Floats
+    restarts: Floats
+    seed_sums: Floats
+    node_sums: Floats
+    steps: Floats
+
+    @classmethod
+    def of(cls, graphs: Graphs, weights: ArrayLike | None = None) -> Transitions:
+        """Compute the probabilities for ``weights`` >= 0, shape (m1 + m2,); default all 1.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Weights are invalid or of another shape, or the weights of a query's seeds or of the
+            edges from a node sum to 0.
+        """
+        phi = _checked(graphs, weights)
+        m1 = graphs.n_features[0]
+        with single_threaded():
+            of_seeds = graphs.node_features[graphs.seeds] @ phi[:m1]
+            of_edges = graphs.edge_features @ phi[m1:]
+        query_of_seed = graphs.query_of[graphs.seeds]
+        seed_sums = _sums(query_of_seed, of_seeds, graphs.n_queries)
+        _refuse(seed_sums <= 0, "node_features", "the seeds of query", "V")
+        sums = _sums(graphs.sources, of_edges, graphs.n_nodes)
+        _refuse((sums <= 0) & ~graphs.dangling, "edge_features", "the edges from node", "E")
+        restarts = np.zeros(graphs.n_nodes)
+        restarts[graphs.seeds] = of_seeds / seed_sums[query_of_seed]
+        return cls(graphs, phi, restarts, seed_sums, sums, of_edges / sums[graphs.sources])
+
+    @lazy
+    def forward(self) -> Chain:
+        """P', which moves probability along the edges."""
+        rows, edges = self.graphs.backlinks
+        moved = CSR(rows.indptr, rows.indices, self.steps[edges], rows.n_columns)
+        return Chain(moved, self.graphs.nodes, self.restarts[:, None], self._dangling)
+
+    @lazy
+    def backward(self) -> Chain:
+        """P, which averages over the next node of a walk."""
+        links = self.graphs.links
+        rows = CSR(links.indptr, links.indices, self.steps, links.n_columns)
+        return Chain(rows, self.graphs.nodes, self._dangling[:, None], self.restarts)
+
+    def per_query(self, values: Floats) -> Floats:
+        """Sum of ``values`` over the nodes of each query, shape (n_queries,)."""
+        return np.add.reduceat(values, self.graphs.nodes[:-1])
+
+    @lazy
+    def _dangling(self) -> Floats:
+        return self.graphs.dangling.astype(np.float64)
+
+
+def _sums(places: NDArray[Any], values: Floats, size: int) -> Floats:
+    return np.asarray(np.bincount(places, values, size), dtype=np.float64)
+
+
+def _checked(graphs: Graphs, weights: ArrayLike | None) -> Floats:
+    size = sum(graphs.n_features)
+    phi = np.ones(size) if weights is None else np.array(weights, dtype=np.float64)
+    if phi.shape != (size,):
+        raise ValueError(
+            f"weights must have shape ({size},), of node and then of edge features, got {phi.shape}"
+        )
+    if not (np.isfinite(phi).all() and phi.min() >= 0):
+        raise ValueError("weights must be finite and >= 0, because they define probabilities")
+    return phi
+
+
+def _refuse(bad: NDArray[np.bool_], name: str, what: str, symbol: str) -> None:
+    if bad.any():
+        raise ValueError(
+            f"{what} {np.argmax(bad)} weigh 0 in total ({int(bad.sum())} such cases): their "
+            f"{name} [{symbol}] are 0 wherever the weights are not; graphs.with_constant() adds a "
+            "feature that is 1 everywhere"
+        )
 
 
 class Walker(NamedTuple):
@@ -47,7 +143,7 @@ class Walker(NamedTuple):
     n_threads: int = 0
 
 
-class Stationary(NamedTuple):
+class StationaryOfQueries(NamedTuple):
     """Stationary distributions of all queries.
 
     Attributes
@@ -64,7 +160,9 @@ class Stationary(NamedTuple):
     steps: NDArray[np.int64]
 
 
-def nesterov_nemirovski(transitions: Transitions, steps: int, walker: Walker) -> Stationary:
+def nesterov_nemirovski(
+    transitions: Transitions, steps: int, walker: Walker
+) -> StationaryOfQueries:
     """The method of Nesterov and Nemirovski (4.1, 4.2), N = ``steps``.
 
     pi_N = alpha / (1 - t) sum_{k <= N} (1 - alpha)^k (P')^k pi0 with t = (1 - alpha)^(N + 1). N
@@ -77,7 +175,7 @@ def nesterov_nemirovski(transitions: Transitions, steps: int, walker: Walker) ->
     )
     left = (1 - walker.alpha) ** (steps + 1)
     errors = np.full(transitions.graphs.n_queries, 2 * left)
-    return Stationary(walked.values[:, 0] / (1 - left), errors, walked.steps)
+    return StationaryOfQueries(walked.values[:, 0] / (1 - left), errors, walked.steps)
 
 
 def power(
@@ -85,7 +183,7 @@ def power(
     tolerance: float | Floats,
     walker: Walker,
     start: Floats | None = None,
-) -> Stationary:
+) -> StationaryOfQueries:
     """Power iteration until the errors are at most ``tolerance``, by certificate.
 
     For a step from x to x', |x - pi| <= |x' - x| / alpha, so |x' - pi| <= (1 - alpha) / alpha
@@ -106,15 +204,15 @@ def power(
     x = transitions.restarts if start is None else start
     values, changes, steps = _iterated(transitions, x, until, walker)
     worst = 2 * (1 - alpha) ** (steps + 1 - late)
-    return Stationary(values, np.minimum((1 - alpha) / alpha * changes, worst), steps)
+    return StationaryOfQueries(values, np.minimum((1 - alpha) / alpha * changes, worst), steps)
 
 
-def power_steps(transitions: Transitions, steps: int, walker: Walker) -> Stationary:
+def power_steps(transitions: Transitions, steps: int, walker: Walker) -> StationaryOfQueries:
     """Power iteration from pi0 with exactly ``steps`` steps."""
     values, changes, taken = _iterated(transitions, transitions.restarts, Until(steps), walker)
     worst = 2 * (1 - walker.alpha) ** (taken + 1)
     by_change = (1 - walker.alpha) / walker.alpha * changes
-    return Stationary(values, np.minimum(by_change, worst), taken)
+    return StationaryOfQueries(values, np.minimum(by_change, worst), taken)
 
 
 def settled(moves: Moves, restarts: CSR, tolerance: float, walker: Walker) -> Floats:

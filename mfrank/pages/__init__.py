@@ -10,8 +10,8 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from mfrank.data.interactions import Interactions
-from mfrank.retrieval.recommender import Recommender
+from mfrank.data import Interactions
+from mfrank.retrieval import Recommender
 from mfrank.serving.extras import needs
 
 if TYPE_CHECKING:

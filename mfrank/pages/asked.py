@@ -10,12 +10,9 @@ from urllib.parse import unquote, urlencode
 
 from starlette.datastructures import QueryParams
 
-from mfrank.data.ids import Ids
-from mfrank.data.unknown_ids import UnknownIdError
+from mfrank.data import Ids, UnknownIdError
 from mfrank.pages.world import World
 from mfrank.serving.answers import known_of
-
-__all__ = ["Asked"]
 
 _LAST_PAGE = 200
 

@@ -5,24 +5,84 @@ from __future__ import annotations
 import logging
 import os
 import unicodedata
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.counted import counted
-from mfrank.data.feature_tables import is_unnamed, place_of_ids
-from mfrank.data.fields import spelled_like
-from mfrank.data.ids import Ids
-from mfrank.data.labels import objects
-from mfrank.data.table_files import text_rows
-from mfrank.files.regular import path_of
-from mfrank.pages.columns import MANY, Column, columns_of
+from mfrank.arrays import counted
+from mfrank.data import Ids, is_unnamed, objects, place_of_ids, spelled_like, text_rows
+from mfrank.files import path_of
 
-__all__ = ["Catalog", "Entry", "folded"]
+# Columns of the file of items that sort items into few kinds, such as genres or decades.
+
+
+MANY = "|"
+"""Separates the values of a field that has several, such as genres."""
+_MOST_VALUES = 100
+_LEAST_ITEMS = 2
+"""A column whose values have fewer items on the average names items rather than sorts them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SortingColumn:
+    """A column that sorts items into kinds.
+
+    Attributes
+    ----------
+    name : str
+    labels : mapping of item id to tuple of str
+        The values of each item that has any.
+    sizes : mapping of str to int
+        The number of items with each value, in the order of the values' names.
+    """
+
+    name: str
+    labels: Mapping[Any, tuple[str, ...]]
+    sizes: Mapping[str, int]
+
+    def items(self, value: str) -> list[Any]:
+        """Items with a value."""
+        return [item for item, values in self.labels.items() if value in values]
+
+    def covered(self, items: Iterable[Any]) -> int:
+        """Number of values that some of these items have."""
+        return len(set(chain.from_iterable(self.labels.get(item, ()) for item in items)))
+
+
+def columns_of(
+    names: Sequence[str], items: Sequence[Any], rows: Sequence[Sequence[str]]
+) -> dict[str, SortingColumn]:
+    """The columns that sort items into kinds, by name, those with the fewest values first.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of the columns that may.
+    items : sequence of id
+        One for each row.
+    rows : sequence of sequences of str, shape (len(items), len(names))
+    """
+    found = []
+    for at, name in enumerate(names):
+        labels = {item: _values(row[at]) for item, row in zip(items, rows, strict=True)}
+        labels = {item: values for item, values in labels.items() if values}
+        sizes = Counter(chain.from_iterable(labels.values()))
+        if name and 1 < len(sizes) <= _MOST_VALUES and sizes.total() >= _LEAST_ITEMS * len(sizes):
+            found.append(SortingColumn(name, labels, dict(sorted(sizes.items()))))
+    return {column.name: column for column in sorted(found, key=lambda each: len(each.sizes))}
+
+
+def _values(field: str) -> tuple[str, ...]:
+    """The distinct values of a field."""
+    parts = (part.strip() for part in field.split(MANY))
+    return tuple(dict.fromkeys(filter(None, parts)))
+
 
 _log = logging.getLogger("mfrank")
 
@@ -40,7 +100,7 @@ class Entry:
     kind: str = ""
 
 
-class Catalog:
+class SiteCatalog:
     """Items by id, with names and popularity, and users by id.
 
     Parameters
@@ -68,7 +128,7 @@ class Catalog:
     ) -> None:
         self.item_ids, self.user_ids, self.popularity = item_ids, user_ids, popularity
         self._entries: dict[Any, Entry] = {}
-        self.columns: dict[str, Column] = {}
+        self.columns: dict[str, SortingColumn] = {}
         if path is not None:
             self._entries, self.columns = _read(path_of(path), item_ids)
         self.choices = {
@@ -125,7 +185,7 @@ def _match(sought: str, name: str, label: str) -> int | None:
     return 2 if not name[place - 1].isalnum() else 3
 
 
-def _read(path: Path, known: Ids) -> tuple[dict[Any, Entry], dict[str, Column]]:
+def _read(path: Path, known: Ids) -> tuple[dict[Any, Entry], dict[str, SortingColumn]]:
     if path.suffix not in (".csv", ".tsv"):
         raise ValueError(f"items must be a .csv or .tsv file, got {path}")
     table = [row for _, row in text_rows(path, "\t" if path.suffix == ".tsv" else ",")]

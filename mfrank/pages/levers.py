@@ -1,4 +1,4 @@
-"""The levers that a URL sets on a list: what is asked, what a form shows, and what has moved."""
+"""The levers that a URL sets on a list, and why each item is in it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
+from mfrank.models import ALS, NeighborRecommender, Popularity, SupervisedPageRank
 from mfrank.pages.asked import Asked
-from mfrank.pages.columns import Column
+from mfrank.pages.catalog import SortingColumn
 from mfrank.pages.world import World
+from mfrank.retrieval import Recommender, RowScorer
 from mfrank.serving.answers import steered
-
-__all__ = ["Levers", "effect", "levers_of", "switched"]
 
 _NAMES = ("popularity_penalty", "diversity", "at_most", "of", "only", "without", "boost", "by")
 _STRONGEST = 3.0
@@ -22,7 +23,7 @@ _LONGEST, _LONGEST_TEXT = 100, 400
 
 
 @dataclass(frozen=True, slots=True)
-class Levers:
+class AskedLevers:
     """What a URL asks of a list in addition to the highest scores.
 
     Attributes
@@ -39,11 +40,11 @@ class Levers:
 
     options: Mapping[str, Any]
     whole: bool
-    column: Column | None
+    column: SortingColumn | None
     form: Mapping[str, Any]
 
 
-def levers_of(world: World, index: int, asked: Asked) -> Levers:
+def levers_of(world: World, index: int, asked: Asked) -> AskedLevers:
     """Read the levers for a model.
 
     Raises
@@ -91,11 +92,11 @@ def levers_of(world: World, index: int, asked: Asked) -> Levers:
         "kept": asked.kept((*_NAMES, "page", "history_page")),
         "reset": asked.url(**dict.fromkeys((*_NAMES, "page"))),
     }
-    return Levers(options, bool(diversity or cap is not None), column, form)
+    return AskedLevers(options, bool(diversity or cap is not None), column, form)
 
 
 def effect(
-    world: World, column: Column | None, plain: Sequence[Any], listed: Sequence[Any]
+    world: World, column: SortingColumn | None, plain: Sequence[Any], listed: Sequence[Any]
 ) -> dict[str, Any]:
     """What levers do to a list: pairs of numbers, without them and with them, and what fell out.
 
@@ -131,7 +132,7 @@ def switched(world: World, asked: Asked) -> list[str]:
     return urls
 
 
-def _column(world: World, asked: Asked) -> Column | None:
+def _column(world: World, asked: Asked) -> SortingColumn | None:
     columns, name = world.catalog.columns, asked.text("of")
     if not name:
         return next(iter(columns.values()), None)
@@ -141,7 +142,7 @@ def _column(world: World, asked: Asked) -> Column | None:
     return columns[name]
 
 
-def _choice(world: World, asked: Asked, name: str) -> tuple[Column, str] | None:
+def _choice(world: World, asked: Asked, name: str) -> tuple[SortingColumn, str] | None:
     text, choices = asked.text(name, _LONGEST_TEXT), world.catalog.choices
     if not text:
         return None
@@ -151,9 +152,86 @@ def _choice(world: World, asked: Asked, name: str) -> tuple[Column, str] | None:
     return choices[text]
 
 
-def _shown(column: Column) -> dict[str, Any]:
+def _shown(column: SortingColumn) -> dict[str, Any]:
     values = [
         {"value": value, "text": f"{column.name}:{value}", "items": size}
         for value, size in column.sizes.items()
     ]
     return {"name": column.name, "values": values}
+
+
+# Why each item of a list is in it, in one form for every kind of model.
+
+
+def because(
+    model: Recommender,
+    user: Any,
+    seen: Sequence[Any],
+    items: Sequence[Any],
+    row: sp.csr_array | None = None,
+    most: int = 2,
+    *,
+    is_new: bool = False,
+) -> list[list[Any]]:
+    """For each of ``items``, the user's own items that bring it most.
+
+    These are the greatest contributions to the score where the model is a sum over the user's
+    items, otherwise the user's items that are most similar to it.
+
+    Parameters
+    ----------
+    model : Recommender
+    user : id
+    seen : ids
+        What the user has.
+    items : ids
+        The list.
+    row : shape (1, n_items), optional
+        What the user has, with values.
+    most : int, default 2
+        The most reasons for an item.
+    is_new : bool, default False
+        The user is not of the model: ``user`` is not read.
+    """
+    if not seen or not items or isinstance(model, Popularity):
+        return [[] for _ in items]
+    if isinstance(model, ALS) and not is_new:
+        needs_values = model.objective.uses_values
+        if row is not None or (model.seen is not None and not needs_values):
+            return _contributions(model, user, items, row, most)
+    if isinstance(model, SupervisedPageRank) and not is_new:
+        paths = (model.explain(user, item, None, most).paths for item in items)
+        return [list(dict.fromkeys(path.items[0] for path in each)) for each in paths]
+    if isinstance(model, RowScorer) and not isinstance(model, NeighborRecommender):
+        return [[] for _ in items]
+    return _nearest(model, seen, items, most)
+
+
+def _contributions(
+    model: ALS, user: Any, items: Sequence[Any], row: sp.csr_array | None, most: int
+) -> list[list[Any]]:
+    weights, reasons = None, []
+    for item in items:
+        why = model.explain(user, row, item, most, user_weights=weights)
+        weights = why.user_weights
+        reasons.append([each for each, part in why.contributions if part > 0])
+    return reasons
+
+
+def _nearest(
+    model: Recommender, seen: Sequence[Any], items: Sequence[Any], most: int
+) -> list[list[Any]]:
+    own = model.item_ids.rows(list(seen), missing=-1)
+    own = own[own >= 0]
+    rows = model.item_ids.rows(list(items))
+    if isinstance(model, NeighborRecommender):
+        near = model.similarity[own][:, rows].toarray().T
+    else:
+        directions = model.store.item_directions
+        near = directions[rows] @ directions[own].T
+    order = np.argsort(-near, axis=1, kind="stable")[:, :most]
+    labels = model.item_ids.raw(own)
+    return [
+        [label for label, at in zip(labels[best].tolist(), best, strict=True) if near[r, at] > 0]
+        for r, best in enumerate(order)
+    ]

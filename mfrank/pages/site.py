@@ -18,9 +18,9 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from mfrank._version import __version__
-from mfrank.arrays.threads import usable_cores
-from mfrank.data.interactions import Interactions
-from mfrank.models.value_checks import tell_below
+from mfrank.arrays import usable_cores
+from mfrank.data import Interactions
+from mfrank.models import tell_below
 from mfrank.pages.asked import Asked
 from mfrank.pages.views.compare import compare
 from mfrank.pages.views.item import item
@@ -32,7 +32,7 @@ from mfrank.pages.views.sandbox import sandbox
 from mfrank.pages.views.search import home, search
 from mfrank.pages.views.user import user, why
 from mfrank.pages.world import World, path_of
-from mfrank.retrieval.recommender import Recommender
+from mfrank.retrieval import Recommender
 from mfrank.serving.answers import CannotAnswer, dump
 from mfrank.serving.guards import (
     HEADERS,
@@ -45,8 +45,6 @@ from mfrank.serving.guards import (
 )
 from mfrank.serving.limits import Limits, in_time
 from mfrank.serving.refusals import refusal, told, wrong_method
-
-__all__ = ["build"]
 
 View = Callable[[World, Asked], dict[str, Any]]
 

@@ -1,10 +1,10 @@
-"""What the pages show: one or two models, the catalog, and what users have."""
+"""What the pages show: one or two models and their blend, the catalog, and what users have."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -12,15 +12,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays.checks import check_instance
-from mfrank.data.interactions import Interactions
-from mfrank.data.unknown_ids import UnknownIdError
-from mfrank.pages.catalog import Catalog
-from mfrank.retrieval.recommender import Recommender
-from mfrank.retrieval.row_scorer import RowScorer
+from mfrank.arrays import check_instance
+from mfrank.data import Counts, Interactions, UnknownIdError
+from mfrank.pages.catalog import SiteCatalog
+from mfrank.retrieval import Recommender, RowScorer
 from mfrank.serving.answers import Items, recommendations
-
-__all__ = ["Has", "World", "path_of"]
+from mfrank.store import FactorStore, blend
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +62,7 @@ class World:
         self.models = [model._snapshot() for model in models.values()]
         self.data = data
         first = self.models[0]
-        self.catalog = Catalog(first.item_ids, first.user_ids, _popularity(first), items)
+        self.catalog = SiteCatalog(first.item_ids, first.user_ids, _popularity(first), items)
         values = None if data is None else data.user_items.data
         self.has_values = values is not None and bool((values != values[:1]).any())
 
@@ -177,3 +174,54 @@ def _popularity(model: Recommender) -> NDArray[np.int64]:
     if model.seen is not None:
         return np.bincount(model.seen.positives.indices, minlength=len(model.item_ids))
     return np.zeros(len(model.item_ids), dtype=np.int64)
+
+
+# The list of a user by a blend of both models.
+
+
+def why_no_blend(world: World) -> str | None:
+    """Why the two models of a world cannot be blended here; None if they can."""
+    for name, model in zip(world.names, world.models, strict=True):
+        if isinstance(model, RowScorer):
+            return f"{name} has no factors to blend"
+    first, second = world.models
+    if first.item_ids != second.item_ids or first.user_ids != second.user_ids:
+        return "the two models have different users or items"
+    return None
+
+
+def blended(world: World, user: Any, weight: float, n: int) -> Items:
+    """The best items by the first model's score plus ``weight`` times the second's.
+
+    What either model has seen of the user is left out.
+
+    Raises
+    ------
+    ValueError
+        The models cannot be blended.
+    """
+    if reason := why_no_blend(world):
+        raise ValueError(f"weight needs two models that can be blended, but {reason}")
+    first, second = (_of_user(model.store.on_host(), user) for model in world.models)
+    each = [world.has(index, user) for index in (0, 1)]
+    seen = {item for has in each for item in has.left_out or dict(has.seen)}
+    model = Recommender.of(blend(first, second, weight))
+    listed: Items = recommendations(
+        model, [user], n, include_seen=True, filter_items=list(seen) if seen else None
+    )[0]
+    return listed
+
+
+def _of_user(store: FactorStore, user: Any) -> FactorStore:
+    """The store as if it had one user, so that a blend need not copy all of them."""
+    row = store.user_ids.rows([user])
+    counts, biases = store.counts, store.user_biases
+    return replace(
+        store,
+        user_factors=store.user_factors[row],
+        user_ids=store.user_ids.take(row),
+        user_biases=None if biases is None else biases[row],
+        counts=None if counts is None else Counts(counts.users[row], counts.items),
+        history=(),
+        extras={},
+    )

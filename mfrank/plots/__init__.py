@@ -6,13 +6,17 @@ figure belongs to no window: :func:`save` writes it to a file, and ``ax.figure``
 notebook.
 """
 
-from __future__ import annotations
+from mfrank.plots.axes import COLORS, check_matplotlib, save
+from mfrank.plots.fits import convergence, cost, leaderboard
+from mfrank.plots.lists import activity, exposure
 
-from mfrank.plots.activity import activity
-from mfrank.plots.axes import save
-from mfrank.plots.convergence import convergence
-from mfrank.plots.cost import cost
-from mfrank.plots.exposure import exposure
-from mfrank.plots.leaderboard import leaderboard
-
-__all__ = ["activity", "convergence", "cost", "exposure", "leaderboard", "save"]
+__all__ = [
+    "COLORS",
+    "activity",
+    "check_matplotlib",
+    "convergence",
+    "cost",
+    "exposure",
+    "leaderboard",
+    "save",
+]

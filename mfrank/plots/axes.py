@@ -1,18 +1,19 @@
-"""Axes to draw into: matplotlib is imported here, when a picture is asked for."""
+"""Axes to draw into, and the rows that pictures are made of."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mfrank.files.atomic import replacing
-from mfrank.files.regular import path_of
+from mfrank.comparison import Comparison
+from mfrank.evaluation import Evaluation, Metric
+from mfrank.evaluation import metric as read_metric
+from mfrank.files import path_of, replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = ["COLORS", "GRAY", "MARKERS", "axes_of", "check_matplotlib", "save"]
 
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#222222")
 """Of models, in turn: those of Okabe and Ito, which the color-blind tell apart."""
@@ -79,3 +80,41 @@ def save(ax: Axes, path: str | os.PathLike[str]) -> Path:
     with replacing(target) as draft:
         figure.savefig(draft, format=ending)
     return target
+
+
+# What pictures are made of: the rows of a search, the evaluations of several models.
+
+
+def metric_of(metric: Metric | str) -> Metric:
+    """The metric itself."""
+    return read_metric(metric) if isinstance(metric, str) else metric
+
+
+def rows_of(results: Any) -> list[Mapping[str, Any]] | None:
+    """Rows of a search that have a value; None if the results are not a leaderboard."""
+    if isinstance(results, str | bytes) or not isinstance(results, Sequence) or not results:
+        return None
+    if not all(isinstance(row, Mapping) and "value" in row and "model" in row for row in results):
+        return None
+    rows = [row for row in results if row["value"] is not None]
+    if not rows:
+        raise ValueError("no model of the leaderboard has a value: each of its rows says why")
+    return rows
+
+
+def evaluations_of(results: Any) -> dict[str, Evaluation]:
+    """Evaluations by name."""
+    if isinstance(results, Comparison):
+        return {row.model: row.evaluation for row in results.rows}
+    if isinstance(results, Evaluation):
+        return {"": results}
+    if (
+        isinstance(results, Mapping)
+        and results
+        and all(isinstance(one, Evaluation) for one in results.values())
+    ):
+        return {str(name): one for name, one in results.items()}
+    raise TypeError(
+        "results must be a Leaderboard, a Comparison, or Evaluations by the names of the models; "
+        f"got {type(results).__name__}"
+    )

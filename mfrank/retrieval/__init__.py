@@ -1,1 +1,88 @@
 """Retrieval from fitted factors: exact top-K lists under filters, similar rows, scores."""
+
+from mfrank.retrieval.all_lists import AllLists, ListFormat, Table, list_table
+from mfrank.retrieval.answers import Answer, Fallback, Folded, KnownQueries, QueryFactors
+from mfrank.retrieval.fallback import Nobody, nothing_known, popularity_of, unannounced
+from mfrank.retrieval.filters import Candidates, HasUserItems, Queries, Rows, check_rows
+from mfrank.retrieval.fingerprint import of_filter
+from mfrank.retrieval.fitted import Fitted, Held, NotFittedError, Promised
+from mfrank.retrieval.recommender import Recommender
+from mfrank.retrieval.row_scorer import ItemBlend, RowScorer, of_one_state
+from mfrank.retrieval.scored_lists import _first, best_lists
+from mfrank.retrieval.seen import Seen, pack, without_relevant
+from mfrank.retrieval.side import (
+    Matrix,
+    Raw,
+    Side,
+    given_id,
+    given_ids,
+    given_rows,
+    given_seen,
+    is_nested,
+    is_single,
+    sides,
+)
+from mfrank.retrieval.steered import best_steered, set_levers
+from mfrank.retrieval.top_k import (
+    Lists,
+    emptied,
+    nearest,
+    recommend,
+    score,
+    similar,
+    without_repeats,
+)
+
+__all__ = [
+    "AllLists",
+    "Answer",
+    "Candidates",
+    "Fallback",
+    "Fitted",
+    "Folded",
+    "HasUserItems",
+    "Held",
+    "ItemBlend",
+    "KnownQueries",
+    "ListFormat",
+    "Lists",
+    "Matrix",
+    "Nobody",
+    "NotFittedError",
+    "Promised",
+    "Queries",
+    "QueryFactors",
+    "Raw",
+    "Recommender",
+    "RowScorer",
+    "Rows",
+    "Seen",
+    "Side",
+    "Table",
+    "_first",
+    "best_lists",
+    "best_steered",
+    "check_rows",
+    "emptied",
+    "given_id",
+    "given_ids",
+    "given_rows",
+    "given_seen",
+    "is_nested",
+    "is_single",
+    "list_table",
+    "nearest",
+    "nothing_known",
+    "of_filter",
+    "of_one_state",
+    "pack",
+    "popularity_of",
+    "recommend",
+    "score",
+    "set_levers",
+    "sides",
+    "similar",
+    "unannounced",
+    "without_relevant",
+    "without_repeats",
+]

@@ -1,34 +1,188 @@
-"""Lists for every user, written file by file: memory does not grow with the users."""
+"""Lists for every user, written file by file, here or by workers, in bounded memory."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays.checks import check_choice, check_length
-from mfrank.arrays.progress import progress_bar
-from mfrank.cluster.connecting import Cluster
-from mfrank.data.ids import Ids
-from mfrank.data.table_writer import check_table_file, write_table
-from mfrank.files.manifest import Format
-from mfrank.files.parts import begun, check_takes_parts
+from mfrank.arrays import (
+    check_choice,
+    check_length,
+    checked_rows,
+    progress_bar,
+    sparse_to_host,
+    to_host,
+)
+from mfrank.backends.sharded import check_one_place, same_workers, threads_of_a_task
+from mfrank.cluster import Call, Cluster, as_done, connected
+from mfrank.data import Ids, Interactions, check_table_file, write_table
+from mfrank.files import Format, begun, check_takes_parts
 from mfrank.retrieval import fingerprint
 from mfrank.retrieval.fallback import tell_nobody, unannounced
-from mfrank.retrieval.list_tables import Table, list_table
-from mfrank.retrieval.on_workers import Part, written_on_workers
-from mfrank.retrieval.per_user import for_all_users, part_of
+from mfrank.retrieval.side import given_filter, is_nested
 
 if TYPE_CHECKING:
     from mfrank.retrieval.recommender import Recommender
 
-__all__ = ["AllLists", "ListFormat", "Plan"]
+# Files that the workers of a cluster write; each is complete or not there.
+
+
+class ListsPart(NamedTuple):
+    """A file, and the rows of the users that it is for.
+
+    Attributes
+    ----------
+    path : Path
+    begin, end : int
+    n_nobody : int
+        How many of these users have nothing to go by, once it is written.
+    """
+
+    path: Path
+    begin: int
+    end: int
+    n_nobody: int = 0
+
+
+def written_on_workers(
+    cluster: Cluster,
+    parts: Sequence[ListsPart],
+    write: Callable[[Any, ListsPart], ListsPart],
+    source: Callable[[int], Any],
+    *,
+    backend: str,
+    n_threads: int,
+) -> Iterator[ListsPart]:
+    """Write files as tasks; yield each one that is written.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        Checked.
+    parts : sequence of Part
+    write : function of the source and a part
+        A task, which may run twice.
+    source : function of a number of threads
+        What the lists are made from, which is sent to each worker once.
+    backend : str
+        That workers must have.
+    n_threads : int
+        Of a task; 0 divides each machine's cores among its workers.
+
+    Raises
+    ------
+    ConnectionError, ValueError
+        Nothing answers there, the workers do not all have the arithmetic of this process, or the
+        backend is on a GPU.
+    OSError
+        A file cannot be written, or lies on another disk.
+    """
+    check_one_place(cluster, backend)
+    with connected(cluster) as engine:
+        workers = same_workers(engine, backend)
+        held = engine.submit(_itself, source(threads_of_a_task(workers, n_threads)))
+        calls = ((part, Call(_written, (held, write, part))) for part in parts)
+        for part, done in as_done(engine, len(workers), calls):
+            if not part.path.exists():
+                raise OSError(_other_disk(part.path, "a worker wrote it, and it is not here"))
+            yield done
+
+
+def _itself(source: Any) -> Any:
+    return source
+
+
+def _written(
+    source: Any, write: Callable[[Any, ListsPart], ListsPart], part: ListsPart
+) -> ListsPart:
+    if not part.path.parent.is_dir():
+        raise OSError(_other_disk(part.path, "a worker does not see its folder"))
+    return write(source, part)
+
+
+def _other_disk(path: Path, what: str) -> str:
+    return f"{path}: {what}; pass a folder on a disk that all workers see, at the same path"
+
+
+# Ranked lists as tables: one row for each place of a list that is filled.
+
+
+Table = Mapping[str, NDArray[Any]]
+"""Columns of equal length by name."""
+
+
+def list_table(
+    asked: tuple[str, NDArray[Any]], answered: tuple[str, NDArray[Any]], scores: NDArray[Any]
+) -> Table:
+    """Columns of what was asked, rank (from 1), what was answered, and score.
+
+    Parameters
+    ----------
+    asked : name and ids, shape (U,)
+    answered : name and ids, shape (U, N)
+    scores : shape (U, N)
+        NaN where a list has ended.
+    """
+    listed = ~np.isnan(scores)
+    of, rank = np.nonzero(listed)
+    return {
+        asked[0]: asked[1][of],
+        "rank": rank + 1,
+        answered[0]: answered[1][listed],
+        "score": scores[listed],
+    }
+
+
+# Filters and matrices of a call for all users; each block of users gets its part of them.
+
+
+def for_all_users(values: Any, n_users: int, argument: str) -> Any:
+    """Check what a call for all users is given, and copy it from a GPU.
+
+    Parameters
+    ----------
+    values : Interactions, sparse matrix, ids, lists of ids, or None
+        A sparse matrix, or lists of ids, must have a row for each user.
+    n_users : int
+    argument : str
+        Its name, for errors.
+
+    Returns
+    -------
+    Interactions, csr_array, array, list or None
+
+    Raises
+    ------
+    ValueError
+        If a matrix is damaged or there are more or fewer rows than users.
+    """
+    matrix = sparse_to_host(values)
+    if not isinstance(matrix, Interactions):
+        matrix = given_filter(matrix, argument)
+    given = to_host(matrix, argument)
+    is_sparse: bool = sp.issparse(given)
+    if not is_sparse and not is_nested(given):
+        return given
+    n_rows = given.shape[0] if is_sparse else len(given)
+    if n_rows != n_users:
+        raise ValueError(f"{argument} must have a row for each of {n_users} users, got {n_rows}")
+    return checked_rows(given, argument) if is_sparse else given
+
+
+def part_of(values: Any, rows: NDArray[np.int64]) -> Any:
+    """The rows of some users; Interactions, and what all users share, are returned as they are."""
+    if isinstance(values, sp.csr_array) or (isinstance(values, np.ndarray) and values.ndim > 1):
+        return values[rows]
+    return [values[row] for row in rows.tolist()] if is_nested(values) else values
+
 
 ListFormat = Literal["parquet", "csv"]
 
@@ -44,7 +198,7 @@ _BY_USER = ("user_items", "filter_items", "items")
 _FLAGS = ("filter_already_liked_items", "recalculate_user", "by_row")
 
 
-class Plan(NamedTuple):
+class ListsPlan(NamedTuple):
     """What making the lists of all users takes.
 
     Attributes
@@ -137,7 +291,7 @@ class AllLists:
             left = set(missing)
             parts = [part for part in self._parts(folder) if part.path.name in left]
             advance(self.n_users - sum(part.end - part.begin for part in parts))
-            written: Iterable[Part] = map(self._written, parts)
+            written: Iterable[ListsPart] = map(self._written, parts)
             if cluster is not None:
                 written = written_on_workers(
                     cluster,
@@ -153,7 +307,7 @@ class AllLists:
                 n_nobody, n_users = n_nobody + part.n_nobody, n_users + part.end - part.begin
         tell_nobody(n_nobody, n_users, "user", filled=self.options["fallback"] != "none")
 
-    def plan(self, folder: Path) -> Plan:
+    def plan(self, folder: Path) -> ListsPlan:
         """What :meth:`write` would take, after its checks; the folder does not change."""
         check_takes_parts(folder, self._origin(), FORMAT, self.names)
         tried = np.unique(np.linspace(0, self.n_users - 1, min(self.n_users, _TRIED), dtype=int))
@@ -167,7 +321,7 @@ class AllLists:
         rows = len(table["score"])
         missing = [name for name in self.names if not (folder / name).exists()]
         places = min(self._users, self.n_users) * self.n
-        return Plan(
+        return ListsPlan(
             users=self.n_users,
             files=len(missing),
             rows=round(rows * share),
@@ -183,15 +337,15 @@ class AllLists:
     def _name(self, number: int) -> str:
         return f"part-{number:05}.{self.format}"
 
-    def _parts(self, folder: Path) -> list[Part]:
+    def _parts(self, folder: Path) -> list[ListsPart]:
         """All files; on workers their paths mean the same."""
         begins, here = range(0, max(self.n_users, 1), self._users), folder.absolute()
         return [
-            Part(here / name, begin, min(begin + self._users, self.n_users))
+            ListsPart(here / name, begin, min(begin + self._users, self.n_users))
             for name, begin in zip(self.names, begins, strict=True)
         ]
 
-    def _written(self, part: Part) -> Part:
+    def _written(self, part: ListsPart) -> ListsPart:
         with unannounced() as n_nobody:
             write_table(part.path, self._table(np.arange(part.begin, part.end)))
         return part._replace(n_nobody=sum(n_nobody))

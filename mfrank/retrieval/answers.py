@@ -1,38 +1,80 @@
-"""Top-K lists by ids: convert filters to row numbers, add biases, return the caller's ids."""
+"""Top-K lists by ids, also of queries that the model may not know."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from mfrank.arrays.checks import check_choice, check_length
-from mfrank.arrays.interop import is_on_gpu
-from mfrank.arrays.placement import beside, on_host
-from mfrank.arrays.row_lists import Listed
-from mfrank.arrays.threads import check_threads
+from mfrank.arrays import (
+    Listed,
+    beside,
+    check_choice,
+    check_length,
+    check_threads,
+    is_on_gpu,
+    on_host,
+)
 from mfrank.backends import Backend, Factors
-from mfrank.data.unknown_ids import OnUnknown, check_on_unknown
-from mfrank.retrieval.candidates import Candidates
-from mfrank.retrieval.known import Known
-from mfrank.retrieval.queries import Queries
-from mfrank.retrieval.sides import Raw, Side, is_single
+from mfrank.data import OnUnknown, check_on_unknown
+from mfrank.retrieval.filters import Candidates, Queries
+from mfrank.retrieval.side import Raw, Side, is_single
 from mfrank.retrieval.top_k import Lists, emptied, look_up, nearest, recommend, similar
 
-__all__ = [
-    "Answer",
-    "Fallback",
-    "Folded",
-    "ListOptions",
-    "QueryFactors",
-    "answer",
-    "around",
-    "best",
-    "closest",
-]
+# Queries by ids, some of which the model may not know: the lists of unknown ids are padding.
+
+
+class KnownQueries(NamedTuple):
+    """The query ids of a call, with a known id in the place of each unknown one.
+
+    So the lists are made as for any ids, and :meth:`blank` then empties those of unknown ids.
+
+    Attributes
+    ----------
+    side : Side
+        The side of the ids.
+    ids : id or ids
+        What to look up in ``side``: as given, or row numbers.
+    unknown : bool, shape (U,), or None
+        Which of the given ids are unknown, on their device; None if unknown ids are an error,
+        which the look-up raises.
+    """
+
+    side: Side
+    ids: Raw
+    unknown: NDArray[np.bool_] | None
+
+    @classmethod
+    def of(cls, side: Side, raw: Raw, on_unknown: OnUnknown) -> KnownQueries:
+        """The ids ``raw`` of a side."""
+        if on_unknown == "error":
+            return cls(side, raw, None)
+        rows = side.rows_there(raw, f"{side.name}id", missing=-1)
+        unknown = rows < 0
+        known = rows[~unknown]
+        stand_ins = np.where(unknown, known[:1], rows) if len(known) else rows
+        return cls(replace(side, by_row=True), stand_ins, unknown)
+
+    @property
+    def nobody(self) -> bool:
+        """Whether there are ids, but the model knows none of them: call :meth:`padding`."""
+        return self.unknown is not None and len(self.unknown) > 0 and bool(self.unknown.all())
+
+    def padding(self, n: int) -> Lists:
+        """Empty lists of length ``n`` for all ids."""
+        return _padding((np.size(self.ids), n), self.side.factors.dtype)  # type: ignore[arg-type]
+
+    def blank(self, lists: Lists) -> Lists:
+        """The lists, in which those of unknown ids are now empty."""
+        return lists if self.unknown is None else emptied(lists, self.unknown)
+
+
+def _padding(shape: tuple[int, int], dtype: DTypeLike) -> tuple[NDArray[np.int32], NDArray[Any]]:
+    return np.full(shape, -1, dtype=np.int32), np.full(shape, np.nan, dtype=dtype)
+
 
 Fallback: TypeAlias = Literal["none", "popularity"]
 """What users with nothing to go by get: an empty list, or the items that most users have."""
@@ -140,7 +182,7 @@ class QueryFactors(NamedTuple):
     biases: NDArray[Any] | None
 
     @classmethod
-    def known(cls, known: Known, backend: Backend) -> QueryFactors:
+    def known(cls, known: KnownQueries, backend: Backend) -> QueryFactors:
         """Queries that are rows of the model; UnknownIdError if an id is unknown."""
         side, raw, _ = known
         rows = side.rows_there(raw, f"{side.name}id")
@@ -182,7 +224,7 @@ def best(
 
 def closest(side: Side, raw: Raw, options: ListOptions) -> Answer:
     """Rows of a side with the highest cosine to its rows of the ids ``raw``."""
-    known = Known.of(side, raw, options.on_unknown)
+    known = KnownQueries.of(side, raw, options.on_unknown)
     if known.nobody:
         return answer(known.padding(options.n), side, raw)
     rows = known.side.rows_there(known.ids, f"{side.name}id")

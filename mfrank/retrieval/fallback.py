@@ -20,24 +20,17 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays.counted import counted
-from mfrank.arrays.placement import beside, on_host
-from mfrank.arrays.row_lists import Listed
+from mfrank.arrays import Listed, beside, counted, on_host
 from mfrank.backends import Factors
-from mfrank.data.interactions import Interactions
-from mfrank.retrieval.answers import ListOptions, QueryFactors
-from mfrank.retrieval.candidates import Candidates, some_lists
+from mfrank.data import Interactions
+from mfrank.retrieval.answers import KnownQueries, ListOptions, QueryFactors
+from mfrank.retrieval.filters import Candidates, Queries, some_lists
 from mfrank.retrieval.fitted import Held
-from mfrank.retrieval.known import Known
-from mfrank.retrieval.queries import Queries
-from mfrank.retrieval.sides import Matrix, Side
+from mfrank.retrieval.side import Matrix, Side
 from mfrank.retrieval.steered import best_steered
 from mfrank.retrieval.top_k import Lists, emptied, without_repeats
-from mfrank.steering.levers import Levers
-from mfrank.store.factors import FactorStore
-from mfrank.store.knowledge import empty_rows
-
-__all__ = ["Nobody", "nothing_known", "popularity_of", "tell_nobody", "unannounced"]
+from mfrank.steering import Levers
+from mfrank.store import FactorStore, empty_rows
 
 _log = logging.getLogger("mfrank")
 _untold: ContextVar[list[int] | None] = ContextVar("untold", default=None)
@@ -130,7 +123,7 @@ class Nobody:
         self,
         lists: Lists,
         nobody: NDArray[np.bool_],
-        known: Known,
+        known: KnownQueries,
         filters: tuple[Queries, Candidates],
         history: sp.csr_array | Listed | None,
         user_items: Matrix | None,
@@ -178,7 +171,9 @@ class Nobody:
             self._fill(lists, np.flatnonzero(beside(known.unknown, nobody)), candidates, None)
         return lists
 
-    def all_unknown(self, known: Known, user_items: Matrix | None, *, filters: bool) -> Lists:
+    def all_unknown(
+        self, known: KnownQueries, user_items: Matrix | None, *, filters: bool
+    ) -> Lists:
         """Lists of users who are all unknown."""
         lists = known.padding(self.options.n)
         if self.popularity is None:

@@ -10,14 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.data.ids import Ids
-from mfrank.data.interactions import Interactions
-from mfrank.files.manifest import dump_json
+from mfrank.data import Ids, Interactions
+from mfrank.files import dump_json
 from mfrank.retrieval.fitted import Fitted
-from mfrank.retrieval.sides import is_nested
-from mfrank.store.factors import FactorStore
-
-__all__ = ["of_filter", "of_ids", "of_model", "of_store"]
+from mfrank.retrieval.side import is_nested
+from mfrank.store import FactorStore
 
 Named = Iterable[tuple[str, NDArray[Any]]]
 

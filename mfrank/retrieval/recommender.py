@@ -11,29 +11,28 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays.checks import check_instance
-from mfrank.arrays.labelled import check_same_ids
-from mfrank.arrays.placement import beside
-from mfrank.arrays.row_lists import Listed, Picked
-from mfrank.cluster.connecting import Cluster, check_cluster
-from mfrank.data.cells import without_zeros
-from mfrank.data.interactions import Interactions
-from mfrank.data.unknown_ids import OnUnknown, check_on_unknown
-from mfrank.files.regular import path_of
+from mfrank.arrays import Listed, Picked, beside, check_instance, check_same_ids
+from mfrank.cluster import Cluster, check_cluster
+from mfrank.data import Interactions, OnUnknown, check_on_unknown, without_zeros
+from mfrank.files import path_of
 from mfrank.retrieval.all_lists import AllLists, ListFormat
-from mfrank.retrieval.answers import Answer, Fallback, Folded, QueryFactors, answer, best
+from mfrank.retrieval.answers import (
+    Answer,
+    Fallback,
+    Folded,
+    KnownQueries,
+    QueryFactors,
+    answer,
+    best,
+)
 from mfrank.retrieval.fallback import Nobody, nothing_known, popularity_of, tell_nobody
 from mfrank.retrieval.fitted import Held
-from mfrank.retrieval.known import Known
-from mfrank.retrieval.sides import Matrix, Raw, Side, given_ids, given_lists, sides
-from mfrank.retrieval.similar import Similar
+from mfrank.retrieval.neighbors import Similar
+from mfrank.retrieval.side import Matrix, Raw, Side, given_ids, given_lists, sides
 from mfrank.retrieval.steered import best_steered, calibrates, set_levers
 from mfrank.retrieval.top_k import emptied, score
-from mfrank.steering.steering import Steering
-from mfrank.store.blend import check_ranks_by_factors
-from mfrank.store.factors import FactorStore
-
-__all__ = ["Recommender"]
+from mfrank.steering import Steering
+from mfrank.store import FactorStore, check_ranks_by_factors
 
 
 class Recommender(Similar):
@@ -168,11 +167,11 @@ class Recommender(Similar):
         if recalculate_user:
             if user_items is None:
                 raise ValueError("recalculate_user=True needs the users' rows in user_items")
-            known = Known(users, userid, None)
+            known = KnownQueries(users, userid, None)
             folded = self._folded_users(held, userid, user_items, by_row)
             query_factors = QueryFactors(users.queries(userid), *folded)
         else:
-            known = Known.of(users, userid, on_unknown)
+            known = KnownQueries.of(users, userid, on_unknown)
             if known.nobody:
                 lists = nobody.all_unknown(known, user_items, filters=filter_already_liked_items)
                 return answer(lists, item_side, userid)
@@ -306,7 +305,7 @@ class Recommender(Similar):
         options = self._options(N, filter_users, users, n_threads, on_unknown)
         held = self._now()
         user_side, items = sides(held.store, by_row=by_row)
-        known = Known.of(items, itemid, on_unknown)
+        known = KnownQueries.of(items, itemid, on_unknown)
         if known.nobody:
             return answer(known.padding(N), user_side, itemid)
         query_factors = QueryFactors.known(known, options.backend)
@@ -368,7 +367,7 @@ class Recommender(Similar):
         return Folded(np.atleast_2d(factors), None)
 
     def _seen_by(
-        self, known: Known, matrix: Matrix | None, answering: Side, held: Held
+        self, known: KnownQueries, matrix: Matrix | None, answering: Side, held: Held
     ) -> sp.csr_array | Listed:
         """The seen entries to filter, one row per query id."""
         query_side, raw, _ = known
@@ -385,7 +384,7 @@ class Recommender(Similar):
         return Picked(seen.rows_of(query_side.name), rows)
 
     def _liked_by(
-        self, known: Known, matrix: Matrix | None, answering: Side, held: Held
+        self, known: KnownQueries, matrix: Matrix | None, answering: Side, held: Held
     ) -> sp.csr_array | Listed:
         """What the users of a call like: what they have seen without what they have only seen."""
         if isinstance(matrix, Interactions):

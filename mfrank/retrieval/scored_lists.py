@@ -8,13 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.csr import CSR
-from mfrank.arrays.placement import on_host
-from mfrank.arrays.row_lists import listed_on_host, union
-from mfrank.retrieval.candidates import Candidates
+from mfrank.arrays import CSR, listed_on_host, on_host, union
+from mfrank.retrieval.filters import Candidates
 from mfrank.retrieval.top_k import Lists
-
-__all__ = ["best_lists", "blocks"]
 
 _CELLS_AT_ONCE = 1 << 21
 

@@ -9,16 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays.csr import CSR
-from mfrank.arrays.csr_checks import check_csr, check_indptr, is_canonical
-from mfrank.arrays.lazy import lazy
-from mfrank.arrays.read_only import read_only
-from mfrank.data.cells import has_zeros, not_in, select, without_zeros
-from mfrank.data.pickling import MadeOfFields
-from mfrank.store.checks import is_mapped
-from mfrank.store.factors import FactorStore
-
-__all__ = ["Seen", "check_seen", "pack", "unpack", "without_relevant"]
+from mfrank.arrays import CSR, MadeOfFields, check_csr, check_indptr, is_canonical, lazy, read_only
+from mfrank.data import has_zeros, not_in, select, without_zeros
+from mfrank.store import FactorStore, is_mapped
 
 _ENTRIES_AT_ONCE = 1 << 22
 _INDPTR, _INDICES, _POSITIVE = "seen_indptr", "seen_indices", "seen_positive"

@@ -9,26 +9,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays.checks import check_instance
-from mfrank.arrays.csr import CSR
-from mfrank.arrays.placement import beside, on_host
-from mfrank.arrays.row_lists import Listed, Picked, listed_on_host
+from mfrank.arrays import CSR, Listed, Picked, beside, check_instance, listed_on_host, on_host
 from mfrank.backends import Factors
-from mfrank.data.unknown_ids import OnUnknown
+from mfrank.data import OnUnknown
 from mfrank.retrieval.answers import ListOptions, QueryFactors, best
-from mfrank.retrieval.candidates import Candidates
-from mfrank.retrieval.queries import Rows
+from mfrank.retrieval.filters import Candidates, Rows
 from mfrank.retrieval.scored_lists import best_lists
-from mfrank.retrieval.sides import Side
+from mfrank.retrieval.side import Side
 from mfrank.retrieval.top_k import Lists, recommend
-from mfrank.steering.bonus import spread_of
-from mfrank.steering.calibration import shares_of
-from mfrank.steering.greedy import Known, filled
-from mfrank.steering.levers import Levers, levers_of
-from mfrank.steering.steering import Steering
-from mfrank.store.factors import FactorStore
-
-__all__ = ["best_steered", "calibrates", "scored_steered", "set_levers"]
+from mfrank.steering import ItemFacts, Levers, Steering, filled, levers_of, shares_of, spread_of
+from mfrank.store import FactorStore
 
 
 def set_levers(
@@ -128,7 +118,7 @@ def best_steered(
     shape = len(queries), options.n
     if not levers.chooses:
         return fetch(np.arange(shape[0]), options.n)
-    known = Known(wanted=_wanted(levers, history))
+    known = ItemFacts(wanted=_wanted(levers, history))
     if levers.diversity:
         unit = (directions or store).item_directions
         known = known._replace(directions=lambda rows: on_host(unit[beside(rows, unit)]))
@@ -183,7 +173,7 @@ def scored_steered(
 
     if levers is None or not levers.chooses:
         return fetch(np.arange(n_queries), n)
-    known = Known(wanted=_wanted(levers, history))
+    known = ItemFacts(wanted=_wanted(levers, history))
     return filled(fetch, (n_queries, n), n_items, np.float64, levers, known)
 
 

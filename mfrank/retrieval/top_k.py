@@ -12,26 +12,20 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays.checks import check_length
-from mfrank.arrays.counted import counted
-from mfrank.arrays.interop import as_array, is_on_gpu
-from mfrank.arrays.placement import beside, empty_beside, reachable, readable
-from mfrank.arrays.threads import check_threads
-from mfrank.arrays.unit_rows import directions_of
+from mfrank.arrays import (
+    as_array,
+    beside,
+    check_length,
+    check_threads,
+    counted,
+    directions_of,
+    empty_beside,
+    is_on_gpu,
+    reachable,
+    readable,
+)
 from mfrank.backends import Backend, Factors, choose
-from mfrank.retrieval.candidates import Candidates
-from mfrank.retrieval.queries import Rows, check_rows_there
-
-__all__ = [
-    "Lists",
-    "emptied",
-    "look_up",
-    "nearest",
-    "recommend",
-    "score",
-    "similar",
-    "without_repeats",
-]
+from mfrank.retrieval.filters import Candidates, Rows, check_rows_there
 
 Lists: TypeAlias = tuple[NDArray[np.int32], NDArray[Any]]
 """Item rows and scores, both (n_queries, n), padded with row -1 and score NaN at the end."""
@@ -144,7 +138,7 @@ def nearest(
     vectors : shape (U, K)
     factors : float32 or float64, shape (N, K)
     directions : shape (N, K), optional
-        The factors normalized by :func:`mfrank.arrays.unit_rows.directions_of`, if already
+        The factors normalized by :func:`mfrank.arrays.dense.directions_of`, if already
         computed.
 
     Raises

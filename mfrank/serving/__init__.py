@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from mfrank.retrieval.recommender import Recommender
+from mfrank.retrieval import Recommender
 from mfrank.serving.extras import needs
 from mfrank.serving.limits import Limits
 
@@ -92,5 +92,5 @@ def run(application: FastAPI, *, host: str = "127.0.0.1", port: int = 8000) -> N
         The address is taken, or does not belong to this computer.
     """
     with needs("serve"):
-        from mfrank.serving.running import serve
+        from mfrank.serving.application import serve
     serve(application, host, port)

@@ -6,43 +6,18 @@ import json
 import math
 from collections.abc import Sequence
 from itertools import compress
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
-from mfrank.arrays.placement import on_host
-from mfrank.arrays.time_limit import check_time
-from mfrank.data.fields import spelled_like
-from mfrank.data.ids import Ids
-from mfrank.data.labels import objects
-from mfrank.models.als import ALS
-from mfrank.models.page_rank.estimator import SupervisedPageRank
-from mfrank.models.popularity import Popularity
-from mfrank.models.value_checks import n_below, values_told
-from mfrank.retrieval.answers import Answer, Fallback
-from mfrank.retrieval.fallback import unannounced
-from mfrank.retrieval.recommender import Recommender
-from mfrank.retrieval.row_scorer import RowScorer
-from mfrank.retrieval.sides import is_nested
-from mfrank.steering.steering import Steering
-
-__all__ = [
-    "EXACT",
-    "CannotAnswer",
-    "as_given",
-    "dump",
-    "explanation",
-    "from_items",
-    "from_url",
-    "known_of",
-    "listed",
-    "listed_in_portions",
-    "numbered",
-    "recommendations",
-    "similar",
-    "steered",
-]
+from mfrank.arrays import check_time, on_host
+from mfrank.data import Ids, objects, spelled_like
+from mfrank.models import ALS, Popularity, SupervisedPageRank, n_below, values_told
+from mfrank.retrieval import Answer, Fallback, Recommender, RowScorer, is_nested, unannounced
+from mfrank.steering import Steering
 
 EXACT = 2**53
 """Up to this whole number, either sign, every client reads numbers of JSON as they are."""
@@ -324,3 +299,53 @@ def _portable(answer: Any) -> Any:
         case list() | tuple():
             return [_portable(value) for value in answer]
     return answer
+
+
+# Lists as JSON, written place by place: the bytes of ``dump(Answer.to_dicts)``, but faster.
+
+
+def user_lists(users: Sequence[Any], answer: Answer) -> list[bytes]:
+    """``{"user": ..., "items": [{"id": ..., "score": ...}, ...]}`` for each user."""
+    return [each.encode() for each in _lists(users, answer)]
+
+
+def batch(users: Sequence[Any], answer: Answer) -> bytes:
+    """``{"lists": [...]}`` of these."""
+    return f'{{"lists":[{",".join(_lists(users, answer))}]}}'.encode()
+
+
+def _lists(users: Sequence[Any], answer: Answer) -> list[str]:
+    pairs = zip(users, _items(answer), strict=True)
+    return [f'{{"user":{_id(user)},"items":{items}}}' for user, items in pairs]
+
+
+def _items(answer: Answer) -> list[str]:
+    """The list of each user, without padding."""
+    ids, scores = on_host(answer.ids), on_host(answer.scores)
+    if np.isinf(scores).any():  # which JSON does not have
+        return [dump(items).decode() for items in answer.to_dicts()]
+    numbers, rows = _are_exact(ids), zip(ids.tolist(), scores.tolist(), strict=True)
+    lists = []
+    for labels, row in rows:
+        pairs = zip(labels if numbers else map(_id, labels), row, strict=True)
+        places = [f'{{"id":{each},"score":{score!r}}}' for each, score in pairs if score == score]
+        lists.append(f"[{','.join(places)}]")
+    return lists
+
+
+def _are_exact(ids: NDArray[Any]) -> bool:
+    """Whether the ids are numbers that are written as such: row numbers, or none beyond 2^53."""
+    if ids.dtype.kind != "i":
+        return False
+    return ids.dtype.itemsize < 8 or not ids.size or (ids.max() <= EXACT and ids.min() >= -EXACT)
+
+
+def _id(label: Any) -> str:
+    """An id; None, of padding, is written, too, and then left out."""
+    if type(label) is int and -EXACT <= label <= EXACT:
+        return str(label)
+    return encode_basestring_ascii(label) if type(label) is str else dump(_python(label)).decode()
+
+
+def _python(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label

@@ -14,10 +14,11 @@ from urllib.parse import unquote
 from fastapi import APIRouter, Depends, Request, Response
 from starlette.exceptions import HTTPException
 
-from mfrank.arrays.time_limit import OutOfTimeError
-from mfrank.retrieval.recommender import Recommender
+from mfrank.arrays import OutOfTimeError
+from mfrank.retrieval import Recommender
 from mfrank.serving.answers import (
     as_given,
+    batch,
     dump,
     explanation,
     from_items,
@@ -28,10 +29,10 @@ from mfrank.serving.answers import (
     numbered,
     similar,
     steered,
+    user_lists,
 )
-from mfrank.serving.limits import Limits, in_time
+from mfrank.serving.limits import Limits, Measures, in_time
 from mfrank.serving.live_model import LiveModel
-from mfrank.serving.measures import Measures
 from mfrank.serving.questions import (
     About,
     Asked,
@@ -41,7 +42,6 @@ from mfrank.serving.questions import (
     Instead,
     ItemList,
     Length,
-    Lists,
     Of,
     Penalty,
     Refusal,
@@ -49,14 +49,12 @@ from mfrank.serving.questions import (
     Some,
     Unknown,
     UserList,
+    UserLists,
     check_json_type,
     check_query,
     read_batch,
 )
 from mfrank.serving.refusals import too_late
-from mfrank.serving.written import batch, user_lists
-
-__all__ = ["Desk", "routes"]
 
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     400: {"model": Refusal, "description": "The service does not answer for this host."},
@@ -96,7 +94,7 @@ class Desk:
 
         It is JSON, if the question returns bytes, or becomes JSON. When nobody waits for the answer
         anymore, because it is too late or the client has gone, the thread gives up at its next
-        :func:`mfrank.arrays.time_limit.check_time`.
+        :func:`mfrank.arrays.work.check_time`.
         """
         nobody_waits = threading.Event()
         with self.place(is_long=is_long):
@@ -218,7 +216,7 @@ def routes(desk: Desk, measures: Measures) -> APIRouter:
 
     @router.post(
         "/recommend",
-        responses={200: {"model": Lists}, **_NO_JSON},
+        responses={200: {"model": UserLists}, **_NO_JSON},
         openapi_extra=_BODY,
     )
     async def recommend_batch(request: Request) -> Response:

@@ -1,21 +1,25 @@
-"""The application: the routes, the middleware around them, and the watch on the model's folder."""
+"""The application: routes, middleware, the watch on the model's folder, and running it."""
 
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import os
+import socket
 from collections.abc import AsyncIterator, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
+import uvicorn
 from fastapi import FastAPI, Response
+from starlette.types import ASGIApp
 
 from mfrank._version import __version__
-from mfrank.arrays.checks import check_above_zero
-from mfrank.arrays.threads import usable_cores
-from mfrank.retrieval.recommender import Recommender
+from mfrank.arrays import check_above_zero, single_threaded, usable_cores
+from mfrank.retrieval import Recommender
 from mfrank.serving.api import Desk, routes
-from mfrank.serving.docs_page import STYLE, page
+from mfrank.serving.connections import LimitedConnection
 from mfrank.serving.guards import (
     HEADERS,
     AllowedHosts,
@@ -26,15 +30,12 @@ from mfrank.serving.guards import (
     RawPaths,
     WithHeaders,
 )
-from mfrank.serving.limits import Limits
+from mfrank.serving.limits import Limits, Measures
 from mfrank.serving.live_model import LiveModel
-from mfrank.serving.measures import Measures
-from mfrank.serving.questions import Batch
-from mfrank.serving.quick_lists import QuickLists
+from mfrank.serving.questions import STYLE, Batch, page
 from mfrank.serving.refusals import add_refusals
-from mfrank.serving.together import Together
-
-__all__ = ["build"]
+from mfrank.serving.signals import handled
+from mfrank.serving.together import QuickLists, Together
 
 
 def build(
@@ -133,3 +134,80 @@ def _bound(schema: dict[str, Any], more: dict[str, Any], limits: Limits) -> None
         _bound(schema["items"], {}, limits)
     if schema.get("type") == "object":
         schema["maxProperties"] = limits.max_batch
+
+
+# Runs an application with uvicorn, until it is told to stop.
+
+
+_GRACE = 10
+"""Seconds in which requests that have begun may end."""
+_BACKLOG = 2048
+
+
+def serve(application: FastAPI, host: str, port: int) -> None:
+    """What :func:`mfrank.serving.run` does."""
+    if not 0 <= port < 2**16:
+        raise ValueError(f"port must be a whole number from 0 to 65535, got {port}")
+    config = configured(application, host)
+    live = getattr(application.state, "live", None)
+    with handled(live), _listening(host, port) as place:
+        bound_host, bound_port = place.getsockname()[:2]
+        shown = f"[{bound_host}]" if ":" in bound_host else bound_host
+        print(f"http://{shown}:{bound_port}/ (Ctrl-C stops it)", flush=True)
+        with single_threaded():  # there is a thread for each core that answers
+            uvicorn.Server(config).run(sockets=[place])
+
+
+def configured(application: FastAPI, host: str) -> uvicorn.Config:
+    """How uvicorn runs an application of this package, or another one."""
+    state: Any = application.state
+    outer: ASGIApp = application
+    limits = getattr(state, "limits", None) or Limits()
+    if _is_loopback(host):
+        hosts = getattr(state, "hosts", None)
+        if hosts is None:
+            hosts = AllowedHosts()
+            outer = Hosts(application, hosts)
+        own = f"[{host}]" if ":" in host else host
+        hosts.add([own, "localhost", "127.0.0.1", "[::1]"])
+    connection: Any = partial(LimitedConnection, limits=limits)
+    return uvicorn.Config(
+        outer,
+        http=connection,
+        ws="none",
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        proxy_headers=False,  # who asks makes no difference
+        timeout_graceful_shutdown=_GRACE,
+    )
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """A socket to which clients may connect from now on.
+
+    It names its protocol, which uvicorn's own socket does not: without it asyncio leaves Nagle's
+    algorithm on, and answers over open connections wait 40 ms.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+        family, kind, protocol, _, address = found[0]
+        place = socket.socket(family, kind, protocol)
+        try:
+            place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            place.bind(address)
+            place.listen(_BACKLOG)
+        except BaseException:
+            place.close()
+            raise
+    except OSError as error:
+        reason = error.strerror or error
+        raise OSError(f"cannot listen on {host}, port {port}: {reason}; pass another") from error
+    return place
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -14,8 +14,6 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from mfrank.serving.answers import dump
 from mfrank.serving.limits import Limits
 
-__all__ = ["LimitedConnection"]
-
 _STALLED = 10.0
 """Seconds after which a client that reads no byte of its answer is cut off."""
 _REST = 5.0

@@ -14,21 +14,9 @@ from urllib.parse import quote
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mfrank.arrays.checks import shown
-from mfrank.serving.limits import Limits
-from mfrank.serving.measures import Measures
+from mfrank.arrays import shown
+from mfrank.serving.limits import Limits, Measures
 from mfrank.serving.refusals import refusal, refused, too_late
-
-__all__ = [
-    "HEADERS",
-    "AllowedHosts",
-    "Bounded",
-    "Heads",
-    "Hosts",
-    "Measured",
-    "RawPaths",
-    "WithHeaders",
-]
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "

@@ -13,14 +13,10 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Literal
 
-from mfrank.arrays.checks import shown
-from mfrank.files.manifest import MANIFEST
-from mfrank.files.regular import path_of
-from mfrank.models.loading import load
-from mfrank.retrieval.fallback import unannounced
-from mfrank.retrieval.recommender import Recommender
-
-__all__ = ["LiveModel"]
+from mfrank.arrays import shown
+from mfrank.files import MANIFEST, path_of
+from mfrank.models import load
+from mfrank.retrieval import Recommender, unannounced
 
 _LOG = logging.getLogger("mfrank.serving")
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0

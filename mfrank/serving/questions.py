@@ -9,39 +9,17 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from html import escape
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from fastapi import Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 from starlette.exceptions import HTTPException
 
-from mfrank.arrays.checks import shown
-from mfrank.retrieval.answers import Fallback
+from mfrank.arrays import shown
+from mfrank.retrieval import Fallback
 from mfrank.serving.limits import Limits
-
-__all__ = [
-    "About",
-    "Asked",
-    "Batch",
-    "Diversity",
-    "Explained",
-    "Instead",
-    "ItemList",
-    "Length",
-    "Lists",
-    "Of",
-    "Penalty",
-    "Refusal",
-    "Seen",
-    "Some",
-    "Unknown",
-    "UserList",
-    "check_json_type",
-    "check_lengths",
-    "check_query",
-    "read_batch",
-]
 
 Id = StrictInt | StrictStr
 
@@ -104,7 +82,7 @@ class Batch(BaseModel):
     popularity_penalty: float = Field(0, ge=0, le=1000, description=_PENALTY)
 
 
-class Scored(BaseModel):
+class ScoredPlace(BaseModel):
     """A place of a list."""
 
     id: Id
@@ -115,17 +93,17 @@ class UserList(BaseModel):
     """The list of a user, best first; shorter than n if fewer items are left."""
 
     user: Id
-    items: list[Scored]
+    items: list[ScoredPlace]
 
 
 class ItemList(BaseModel):
     """The items nearest to an item, nearest first."""
 
     item: Id
-    items: list[Scored]
+    items: list[ScoredPlace]
 
 
-class Lists(BaseModel):
+class UserLists(BaseModel):
     """The lists of the users in the order asked for, or of somebody new, whose user is null."""
 
     lists: list[dict[str, Any]]
@@ -299,3 +277,73 @@ def _unknown(name: str, known: Iterable[str]) -> str:
 
 def _is_list(annotation: Any) -> bool:
     return any(get_origin(each) is list for each in (annotation, *get_args(annotation)))
+
+
+# The page /docs: the OpenAPI description as plain HTML that loads no other file.
+#
+# FastAPI's own page loads its program from another host.
+
+
+STYLE = """\
+:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
+body { max-width: 52rem; margin: 0 auto; padding: 1rem; }
+h2 { margin: 2.5rem 0 0.25rem; font-size: 1.1rem; font-family: ui-monospace, monospace; }
+h2 b { display: inline-block; min-width: 3.5rem; color: light-dark(#2451b3, #8fb4ff); }
+table { border-collapse: collapse; width: 100%; }
+td, th { text-align: left; vertical-align: top; padding: 0.3rem 0.8rem 0.3rem 0;
+  border-top: 1px solid light-dark(#ddd, #444); }
+code { font-family: ui-monospace, monospace; overflow-wrap: anywhere; }
+"""
+
+
+def page(openapi: Mapping[str, Any]) -> str:
+    """The description of all routes as an HTML page."""
+    info = openapi["info"]
+    title = escape(f"{info['title']} {info['version']}")
+    return "".join(
+        (
+            '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f'<title>{title}</title><link rel="stylesheet" href="docs.css"></head><body>',
+            f"<h1>{title}</h1><p>{escape(info.get('description', ''))}</p>",
+            '<p>For programs: <a href="openapi.json">openapi.json</a></p>',
+            *_routes(openapi),
+            "</body></html>",
+        )
+    )
+
+
+def _routes(openapi: Mapping[str, Any]) -> Iterator[str]:
+    for path, methods in openapi["paths"].items():
+        for method, route in methods.items():
+            yield f"<h2><b>{escape(method.upper())}</b> {escape(path)}</h2>"
+            yield f"<p>{escape(route.get('description', ''))}</p><table>"
+            for given in (*route.get("parameters", ()), *_fields(openapi, route)):
+                yield _row(given["name"], _kind(given["schema"]), given.get("description", ""))
+            for status, answer in route["responses"].items():
+                yield _row(status, "", answer["description"])
+            yield "</table>"
+
+
+def _fields(openapi: Mapping[str, Any], route: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The fields of a route's body."""
+    body = route.get("requestBody", {}).get("content", {}).get("application/json", {})
+    if reference := body.get("schema", {}).get("$ref"):
+        fields = openapi["components"]["schemas"][reference.rpartition("/")[2]]["properties"]
+        for name, schema in fields.items():
+            yield {"name": name, "schema": schema, "description": schema.get("description", "")}
+
+
+def _kind(schema: Mapping[str, Any]) -> str:
+    if "anyOf" in schema:
+        return " or ".join(dict.fromkeys(map(_kind, schema["anyOf"])))
+    if schema.get("type") == "array":
+        return f"list of {_kind(schema.get('items', {}))}"
+    default = f", default {schema['default']}" if schema.get("default") not in (None, []) else ""
+    kind = " | ".join(schema["enum"]) if "enum" in schema else schema.get("type", "any")
+    return f"{kind}{default}"
+
+
+def _row(name: str, kind: str, about: str) -> str:
+    cells = f"<code>{escape(name)}</code>", escape(kind), escape(about)
+    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"

@@ -13,11 +13,9 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from mfrank.arrays.time_limit import OutOfTimeError
-from mfrank.data.unknown_ids import UnknownIdError
+from mfrank.arrays import OutOfTimeError
+from mfrank.data import UnknownIdError
 from mfrank.serving.answers import CannotAnswer, dump
-
-__all__ = ["add_refusals", "refusal", "refused", "told", "too_late", "wrong_method"]
 
 _LOG = logging.getLogger("mfrank.serving")
 

@@ -21,8 +21,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mfrank.serving.live_model import LiveModel
 
-__all__ = ["end_soon", "handled"]
-
 _LAST = 5.0
 """Seconds in which threads may end after the service; then the process does."""
 _HANGUP: Any = getattr(signal, "SIGHUP", None)  # Windows has none

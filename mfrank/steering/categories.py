@@ -1,4 +1,4 @@
-"""Categories of items as arrays: an item may have none, one or several."""
+"""Categories of items: caps on their numbers in a list, and their shares."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.checks import shown
-from mfrank.data.feature_columns import is_missing
-
-__all__ = ["ItemCategories", "cells_of", "labels_of"]
+from mfrank.arrays import CSR, shown
+from mfrank.data import is_missing
 
 _log = logging.getLogger("mfrank")
 
@@ -94,3 +92,119 @@ def labels_of(given: Any) -> list[Hashable]:
         raise TypeError(
             f"categories must have a label, or a list of labels, for an item; got {shown(given)}"
         ) from None
+
+
+# Caps on the number of items of each category in a list.
+
+
+def caps_of(at_most: int | Mapping[Hashable, int], categories: ItemCategories) -> NDArray[np.int64]:
+    """The cap of each category, shape (categories.width,); the largest int64 if it has none."""
+    caps = np.full(categories.width, np.iinfo(np.int64).max)
+    each = at_most if isinstance(at_most, Mapping) else dict.fromkeys(categories.numbers, at_most)
+    for label, cap in each.items():
+        caps[categories.numbers[label]] = min(cap, caps[-1])
+    return caps
+
+
+def room_of(caps: NDArray[np.int64], categories: ItemCategories) -> int | None:
+    """The most items that a list can have, or a bound on it; None if some items have no cap."""
+    sizes = np.bincount(categories.columns.ravel(), minlength=len(caps))
+    capped = caps < np.iinfo(np.int64).max
+    if not capped[categories.columns].any(axis=1).all():
+        return None
+    return int(np.minimum(caps, sizes)[capped].sum())
+
+
+class Caps:
+    """Room that is left in the lists of some users, while they are filled.
+
+    Parameters
+    ----------
+    caps : int64, shape (C,)
+    columns : int, shape (B, P, W)
+        Categories of each user's pool.
+    """
+
+    def __init__(self, caps: NDArray[np.int64], columns: NDArray[np.int32]) -> None:
+        self._cells = cells_of(columns, len(caps))
+        self._room = np.tile(caps, len(columns))
+
+    def allowed(self) -> NDArray[np.bool_]:
+        """Which items of the pools may still be listed, shape (B, P)."""
+        open_still = self._room > 0
+        found: NDArray[np.bool_] = open_still.take(self._cells[0])
+        for cells in self._cells[1:]:
+            found &= open_still.take(cells)
+        return found
+
+    def take(self, users: NDArray[np.int64], places: NDArray[np.int64]) -> None:
+        """Item ``places[j]`` of the pool of ``users[j]`` is now listed."""
+        self._room[self._cells[:, users, places]] -= 1
+
+
+# Calibration: a list has each category in the share that it has among the user's items.
+
+
+Floats = NDArray[np.float64]
+
+ALPHA = 0.01
+"""Weight of the user's shares in the list's, so that no divergence is infinite."""
+
+
+def shares_of(history: CSR, categories: ItemCategories) -> Floats:
+    """Shares of the categories among users' items, (U, categories.width); 0 without items."""
+    users = np.repeat(np.arange(history.n_rows), history.counts)
+    cells = users[:, None] * categories.width + categories.columns[history.indices]
+    weights = categories.shares[history.indices]
+    size = history.n_rows * categories.width
+    sums = np.bincount(cells.ravel(), weights.ravel(), minlength=size)
+    found: Floats = sums.reshape(history.n_rows, -1) / np.maximum(history.counts, 1)[:, None]
+    return found
+
+
+class Divergence:
+    """The divergence from the lists' shares to the users', while lists of some users are filled.
+
+    With p the user's shares and q those of the list, both over the categories, it is
+    sum_g p_g log(p_g / q~_g), where q~ = (1 - alpha) q + alpha p.
+
+    Parameters
+    ----------
+    wanted : shape (B, C)
+        p, of each user.
+    columns, shares : shape (B, P, W)
+        Categories of each user's pool.
+
+    References
+    ----------
+    Steck 2018, "Calibrated recommendations".
+    """
+
+    def __init__(self, wanted: Floats, columns: NDArray[np.int32], shares: Floats) -> None:
+        self._cells = cells_of(columns, wanted.shape[1])
+        self._shares = np.ascontiguousarray(shares.transpose(2, 0, 1))
+        self._wanted = wanted.ravel()
+        self._wanted_there = self._wanted.take(self._cells)
+        self._listed = np.zeros(self._wanted.shape)
+        self._length = 0
+
+    def values(self) -> Floats:
+        """How much each item of the pools lowers it, compared with one of no category, (B, P).
+
+        This differs from the divergence only by a constant for each user, and only the few
+        categories of the item take part in it.
+        """
+        length = self._length + 1
+        base = (1 - ALPHA) / length * self._listed + ALPHA * self._wanted
+        rise = np.divide((1 - ALPHA) / length, base, out=np.zeros_like(base), where=base > 0)
+        found: Floats = np.zeros(self._cells.shape[1:])
+        for cells, shares, wanted in zip(
+            self._cells, self._shares, self._wanted_there, strict=True
+        ):
+            found += wanted * np.log1p(shares * rise.take(cells))
+        return found
+
+    def take(self, users: NDArray[np.int64], places: NDArray[np.int64]) -> None:
+        """Item ``places[j]`` of the pool of ``users[j]`` is now listed."""
+        self._listed[self._cells[:, users, places]] += self._shares[:, users, places]
+        self._length += 1

@@ -1,4 +1,4 @@
-"""Lists that are filled place by place from pools of the best items."""
+"""Lists that are filled place by place from pools of the best items, diverse ones too."""
 
 from __future__ import annotations
 
@@ -8,13 +8,43 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from mfrank.arrays.time_limit import check_time
-from mfrank.steering.calibration import Divergence
-from mfrank.steering.caps import Caps
-from mfrank.steering.diversity import Nearness
+from mfrank.arrays import check_time
+from mfrank.steering.categories import Caps, Divergence
 from mfrank.steering.levers import Levers
 
-__all__ = ["Fetch", "Known", "filled"]
+# Maximal marginal relevance: how similar an item is to those that are already listed.
+
+
+class Nearness:
+    """Highest cosines with the listed items, while lists of some users are filled.
+
+    Parameters
+    ----------
+    directions : shape (B, P, K)
+        Item factors of each user's pool, scaled to length 1.
+
+    References
+    ----------
+    Carbonell & Goldstein 1998, "The use of MMR, diversity-based reranking for reordering documents
+    and producing summaries".
+    """
+
+    def __init__(self, directions: NDArray[Any]) -> None:
+        self._directions = directions
+        self._nearest = np.full(directions.shape[:2], -np.inf)
+
+    def values(self) -> NDArray[np.float64]:
+        """Highest cosine of each item of the pools with a listed one, (B, P); 0 without one."""
+        return np.where(np.isneginf(self._nearest), 0.0, self._nearest)
+
+    def take(self, users: NDArray[np.int64], places: NDArray[np.int64]) -> None:
+        """Item ``places[j]`` of the pool of ``users[j]`` is now listed."""
+        every = len(users) == len(self._directions)  # then ``users`` are all, and need no copy
+        pools = self._directions if every else self._directions[users]
+        listed = self._directions[users, places]
+        cosines = np.matmul(pools, listed[:, :, None])[:, :, 0]
+        self._nearest[users] = np.maximum(self._nearest[users], cosines)
+
 
 Rows = NDArray[np.int64]
 Lists = tuple[NDArray[np.int32], NDArray[Any]]
@@ -27,7 +57,7 @@ _FETCHED_AT_ONCE = 1 << 19  # places
 _CHOSEN_AT_ONCE = 1 << 12  # places: the data of their items stay in the processor's cache
 
 
-class Known(NamedTuple):
+class ItemFacts(NamedTuple):
     """What levers need in addition to the scores.
 
     Attributes
@@ -48,7 +78,7 @@ def filled(
     n_items: int,
     dtype: DTypeLike,
     levers: Levers,
-    known: Known,
+    known: ItemFacts,
 ) -> Lists:
     """Lists as the levers choose them, ids and scores of ``shape`` (queries, n).
 
@@ -82,7 +112,7 @@ def _places(
     queries: Rows,
     n: int,
     levers: Levers,
-    known: Known,
+    known: ItemFacts,
 ) -> Rows:
     """Which places of the pools are listed, in order, shape (B, n); -1 after the last."""
     free, rows = ids >= 0, np.maximum(ids, 0)

@@ -7,13 +7,9 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mfrank.arrays.checks import check_count, is_number, shown
-from mfrank.data.ids import Ids
-from mfrank.data.pickling import MadeOfFields
-from mfrank.data.unknown_ids import UnknownIdError
+from mfrank.arrays import MadeOfFields, check_count, is_number, shown
+from mfrank.data import Ids, UnknownIdError
 from mfrank.steering.categories import labels_of
-
-__all__ = ["Steering"]
 
 _MOST = 1000
 

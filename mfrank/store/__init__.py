@@ -1,1 +1,57 @@
 """The factor store, the result of every fit: checked, saved atomically, exchanged."""
+
+from mfrank.store.blending import blend, check_ranks_by_factors, has_item_weights, ranks_by_factors
+from mfrank.store.checks import check_finite, fitter_of, history_of, is_mapped
+from mfrank.store.contents import check_metadata, pack_neighbors, unpack_neighbors
+from mfrank.store.factors import FORMAT, FactorStore
+from mfrank.store.feature_weights import (
+    check_features,
+    columns_name,
+    columns_of,
+    featured,
+    means_of,
+    names_of,
+    pack,
+    weights_of,
+    with_means,
+)
+from mfrank.store.history import History, Record, Step, epochs_of, seconds_of, summary
+from mfrank.store.knowledge import empty_rows, has_counts, has_features, ranks_anybody
+from mfrank.store.own_classes import IMPORTED, OwnClasses
+
+__all__ = [
+    "FORMAT",
+    "IMPORTED",
+    "FactorStore",
+    "History",
+    "OwnClasses",
+    "Record",
+    "Step",
+    "blend",
+    "check_features",
+    "check_finite",
+    "check_metadata",
+    "check_ranks_by_factors",
+    "columns_name",
+    "columns_of",
+    "empty_rows",
+    "epochs_of",
+    "featured",
+    "fitter_of",
+    "has_counts",
+    "has_features",
+    "has_item_weights",
+    "history_of",
+    "is_mapped",
+    "means_of",
+    "names_of",
+    "pack",
+    "pack_neighbors",
+    "ranks_anybody",
+    "ranks_by_factors",
+    "seconds_of",
+    "summary",
+    "unpack_neighbors",
+    "weights_of",
+    "with_means",
+]

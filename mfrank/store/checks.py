@@ -11,29 +11,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.checks import check_instance, is_number, shown
-from mfrank.arrays.interop import as_array, to_host
-from mfrank.arrays.labelled import refuse_labels
-from mfrank.arrays.placement import beside
-from mfrank.arrays.read_only import read_only
-from mfrank.data.counts import Counts
-from mfrank.data.ids import Ids
-from mfrank.data.validation import known
-from mfrank.files.manifest import check_storable
-
-__all__ = [
-    "check_finite",
-    "check_not_negative",
-    "counts_of",
-    "extras_of",
-    "factor_matrix",
-    "fitter_of",
-    "history_of",
-    "ids_of",
-    "is_mapped",
-    "per_row",
-    "versions_of",
-]
+from mfrank.arrays import (
+    as_array,
+    beside,
+    check_instance,
+    is_number,
+    read_only,
+    refuse_labels,
+    shown,
+    to_host,
+)
+from mfrank.data import Counts, Ids, known
+from mfrank.files import check_storable
 
 
 def factor_matrix(side: str, array: Any, rows: int) -> NDArray[Any]:

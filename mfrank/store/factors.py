@@ -14,26 +14,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank._version import __version__
-from mfrank.arrays.counted import counted
-from mfrank.arrays.covariance import covariance_of
-from mfrank.arrays.interop import is_on_gpu
-from mfrank.arrays.lazy import lazy
-from mfrank.arrays.notebook import table
-from mfrank.arrays.placement import on_host
-from mfrank.arrays.read_only import read_only
-from mfrank.arrays.unit_rows import directions_of
-from mfrank.data.counts import Counts
-from mfrank.data.ids import Ids
-from mfrank.data.pickling import MadeOfFields
-from mfrank.files.archive import Place, name_of, place_of, read_from, write_to
-from mfrank.files.folder import Origin, read, write
-from mfrank.files.manifest import Contents, Format
+from mfrank.arrays import (
+    MadeOfFields,
+    counted,
+    covariance_of,
+    directions_of,
+    is_on_gpu,
+    lazy,
+    on_host,
+    read_only,
+    table,
+)
+from mfrank.data import Counts, Ids
+from mfrank.files import (
+    Contents,
+    Format,
+    Origin,
+    Place,
+    name_of,
+    place_of,
+    read,
+    read_from,
+    write,
+    write_to,
+)
 from mfrank.store import checks as check
 from mfrank.store.contents import arrays_on_host, check_values, contents_of, made_of
 from mfrank.store.history import summary
 from mfrank.store.knowledge import empty_rows, ranks_anybody, unmet_items
-
-__all__ = ["FORMAT", "FactorStore"]
 
 FORMAT = Format("mfrank.factors", version=1)
 """Format of a saved store; its version rises when an older mfrank would misread a new store."""
@@ -78,7 +86,7 @@ class FactorStore(MadeOfFields):
         ``{"name": ..., "options": {...}}``: the fitter's class and options as JSON, see
         :func:`mfrank.models.parameters.describe`. The default name is ``"unknown"``.
     history : sequence of mappings
-        One record per epoch, see :meth:`mfrank.store.step.Step.record`, and one per
+        One record per epoch, see :meth:`mfrank.store.history.Step.record`, and one per
         :meth:`mfrank.ALS.partial_fit`; values that are not finite become None.
     versions : mapping of str to str
         Versions of mfrank, numpy and Python at the fit; by default the running ones.

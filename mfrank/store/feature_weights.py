@@ -12,20 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.data.feature_columns import FeatureColumns
+from mfrank.data import FeatureColumns
 from mfrank.store.factors import FactorStore
-
-__all__ = [
-    "check_features",
-    "columns_name",
-    "columns_of",
-    "featured",
-    "means_of",
-    "names_of",
-    "pack",
-    "weights_of",
-    "with_means",
-]
 
 _SIDES = ("user", "item")
 

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.placement import beside
+from mfrank.arrays import beside
 
 if TYPE_CHECKING:
     from mfrank.store.factors import FactorStore
-
-__all__ = ["empty_rows", "has_counts", "has_features", "ranks_anybody", "unmet_items"]
 
 _CELLS_AT_ONCE = 1 << 22
 _ROUNDING = 1e-3  # of float32 sums of squares

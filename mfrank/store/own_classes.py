@@ -15,10 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
-from mfrank.arrays.checks import check_instance, shown
-from mfrank.files.regular import path_of
-
-__all__ = ["IMPORTED", "OwnClasses"]
+from mfrank.arrays import check_instance, shown
+from mfrank.files import path_of
 
 
 @dataclass(frozen=True, slots=True)

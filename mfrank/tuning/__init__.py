@@ -1,1 +1,91 @@
 """The search for the best model of a table of interactions: :func:`mfrank.tune`."""
+
+from mfrank.tuning.families import (
+    BASELINES,
+    EPOCHS,
+    FAMILIES,
+    SPACE,
+    TIMED_SPACE,
+    Closed,
+    Counted,
+    Filter,
+    Recent,
+    Regression,
+    named,
+)
+from mfrank.tuning.family import Axis, Facts, Family, Point, Setting, Space, near, short, spread_out
+from mfrank.tuning.found import SearchResult, budget_of, likes_of, metric_of, search
+from mfrank.tuning.journal import TrialJournal
+from mfrank.tuning.leaderboard import Leaderboard
+from mfrank.tuning.mixture import (
+    MOST_PARTS,
+    BlendPart,
+    Shortlists,
+    Weights,
+    _late,
+    blended,
+    finalists,
+    mixed,
+    recommender,
+    spread,
+    weighed,
+)
+from mfrank.tuning.one_call import TuneResult, _fitted, tune
+from mfrank.tuning.outcomes import Outcome, Trial
+from mfrank.tuning.successive_halving import CAUTION, Budget, Ladder, Search, best, refit_seconds
+from mfrank.tuning.trials import Runner, TrialJudge, TrialWatch
+
+__all__ = [
+    "BASELINES",
+    "CAUTION",
+    "EPOCHS",
+    "FAMILIES",
+    "MOST_PARTS",
+    "SPACE",
+    "TIMED_SPACE",
+    "Axis",
+    "BlendPart",
+    "Budget",
+    "Closed",
+    "Counted",
+    "Facts",
+    "Family",
+    "Filter",
+    "Ladder",
+    "Leaderboard",
+    "Outcome",
+    "Point",
+    "Recent",
+    "Regression",
+    "Runner",
+    "Search",
+    "SearchResult",
+    "Setting",
+    "Shortlists",
+    "Space",
+    "Trial",
+    "TrialJournal",
+    "TrialJudge",
+    "TrialWatch",
+    "TuneResult",
+    "Weights",
+    "_fitted",
+    "_late",
+    "best",
+    "blended",
+    "budget_of",
+    "finalists",
+    "likes_of",
+    "metric_of",
+    "mixed",
+    "named",
+    "near",
+    "recommender",
+    "refit_seconds",
+    "search",
+    "short",
+    "spread",
+    "spread_out",
+    "tune",
+    "weighed",
+]

@@ -1,49 +1,156 @@
 """The models that are searched, each with its axes in units that the data give.
 
 A family is a kind of model: :data:`FAMILIES` has all of them, by ladder
-(:class:`mfrank.tuning.space.Space`).
+(:class:`mfrank.tuning.family.Space`).
 
 To add one, write a subclass of :class:`mfrank.tuning.family.Family` and its line in
 :data:`FAMILIES`. No range may be chosen for one data set: what depends on the data is scaled by
-:class:`mfrank.tuning.facts.Facts`.
+:class:`mfrank.tuning.family.Facts`.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from mfrank.als.cost import epoch_seconds
-from mfrank.als.objectives import EALS, IALS, RG2, WRMF
-from mfrank.als.quadratic import QuadraticObjective
-from mfrank.arrays.threads import usable_cores
-from mfrank.backends.solve_options import SolveOptions
-from mfrank.descent.optimizers import Adam
-from mfrank.models.als import ALS
-from mfrank.models.descent import Descent
-from mfrank.models.item_knn import ItemKNN
-from mfrank.models.popularity import Popularity
-from mfrank.tuning.axes import Axis, Point
-from mfrank.tuning.facts import Facts
-from mfrank.tuning.family import Family, Setting, short
-from mfrank.tuning.item_families import Filter, Regression
-from mfrank.tuning.recent_family import Recent
-from mfrank.tuning.space import Space
+from mfrank.als import EALS, IALS, RG2, WRMF, QuadraticObjective, epoch_seconds
+from mfrank.arrays import usable_cores
+from mfrank.backends import SolveOptions
+from mfrank.data import kth_largest
+from mfrank.descent import Adam
+from mfrank.models import ALS, EASE, Descent, ItemFilter, ItemKNN, Popularity
+from mfrank.tuning.family import Axis, Facts, Family, Point, Setting, Space, short
 
-__all__ = [
-    "BASELINES",
-    "EPOCHS",
-    "FAMILIES",
-    "SPACE",
-    "TIMED_SPACE",
-    "Closed",
-    "Counted",
-    "Sampled",
-    "named",
-]
+# How fast this machine computes.
+
+
+_WIDTH = 512
+_TIMES = 3
+
+
+@cache
+def multiply_add_seconds() -> float:
+    """Seconds of a multiply-add within a product of dense matrices, measured once, float64."""
+    matrix = np.ones((_WIDTH, _WIDTH))
+    least = float("inf")
+    for _ in range(_TIMES):
+        began = time.perf_counter()
+        matrix @ matrix
+        least = min(least, time.perf_counter() - began)
+    return least / _WIDTH**3
+
+
+# Linear item-to-item models, which blend well with factors.
+
+
+_MOST_WEIGHTS = 5_000_000
+_BYTES_A_WEIGHT = 40
+"""Bytes of a sparse weight between items while the rows are put together."""
+
+
+@dataclass(frozen=True)
+class Regression(Family):
+    """EASE and its powers. ``ridge``: its regularization, in units of ``Facts.spread`` squared."""
+
+    name: str = "EASE"
+    first_values: tuple[float, ...] = (1.0, 0.5, 0.5)
+
+    axes = (
+        Axis("ridge", 0.03, 10.0),
+        Axis("user_power", 0.0, 1.0, logarithmic=False),
+        Axis("item_power", 0.0, 1.0, logarithmic=False),
+    )
+    rungs = 1
+
+    def model(self, point: Point, rung: int, setting: Setting) -> EASE:
+        """See :meth:`Family.model`."""
+        values = self.values(point)
+        return EASE(
+            short(values["ridge"] * setting.facts.spread**2),
+            self._neighbors(setting),
+            short(values["user_power"]),
+            short(values["item_power"]),
+        )
+
+    def work(self, rung: int, setting: Setting) -> float:
+        """See :meth:`Family.work`."""
+        data = setting.facts.data
+        fewer, more = sorted((data.n_users, data.n_items))
+        products = 1e-9 * more * data.nnz * (fewer == data.n_users)
+        inverse = 0.6 * fewer**3 * multiply_add_seconds()
+        if EASE.inverts_in_float32(data.n_users, data.n_items):
+            inverse *= 0.65
+        return inverse + products + 2.5e-8 * data.n_items**2
+
+    def bytes_needed(self, rung: int, setting: Setting) -> int:
+        """See :meth:`Family.bytes_needed`."""
+        data = setting.facts.data
+        weights = _BYTES_A_WEIGHT * data.n_items * min(self._neighbors(setting), data.n_items)
+        return EASE.bytes_needed(data.n_users, data.n_items) + weights
+
+    def _neighbors(self, setting: Setting) -> int:
+        """The default, or more where items are few: each weight that is left out costs a little."""
+        return max(EASE.neighbors, _MOST_WEIGHTS // setting.facts.data.n_items)
+
+
+@dataclass(frozen=True)
+class Filter(Family):
+    """The normalized filter; its axes are its options."""
+
+    name: str = "ItemFilter"
+    first_values: tuple[float, ...] = (0.7, 0.5)
+
+    axes = (
+        Axis("user_power", 0.0, 1.0, logarithmic=False),
+        Axis("item_power", 0.1, 0.9, logarithmic=False),
+    )
+    rungs = 1
+
+    def model(self, point: Point, rung: int, setting: Setting) -> ItemFilter:
+        """See :meth:`Family.model`."""
+        values = self.values(point)
+        return ItemFilter(short(values["user_power"]), short(values["item_power"]))
+
+    def work(self, rung: int, setting: Setting) -> float:
+        """See :meth:`Family.work`."""
+        data = setting.facts.data
+        return 2e-8 * float((data.counts.users**2.0).sum()) + 5e-9 * data.n_items**2
+
+    def bytes_needed(self, rung: int, setting: Setting) -> int:
+        """See :meth:`Family.bytes_needed`."""
+        n_items = setting.facts.data.n_items
+        return _BYTES_A_WEIGHT * n_items * min(ItemFilter.neighbors, n_items)
+
+
+# What is popular now, for data with times.
+
+
+@dataclass(frozen=True)
+class Recent(Family):
+    """Popularity within a window. ``share``: that of the interactions which are in the window."""
+
+    name: str = "RecentPopularity"
+    first_values: tuple[float, ...] = (0.01,)
+
+    axes = (Axis("share", 3e-4, 0.3),)
+    rungs = 1
+
+    def model(self, point: Point, rung: int, setting: Setting) -> Popularity:
+        """See :meth:`Family.model`."""
+        times = setting.facts.data.timestamps
+        assert times is not None  # by which the search has chosen the space
+        begins = kth_largest(times, max(1, round(self.values(point)["share"] * len(times))))
+        return Popularity(window=short(max(1, int(times.max()) - begins)))
+
+    def work(self, rung: int, setting: Setting) -> float:
+        """See :meth:`Family.work`."""
+        return 6e-8 * setting.facts.data.nnz
+
 
 EPOCHS = 15
 """Most epochs of ALS: its ranking is best after anything from 1 to 15."""
@@ -60,7 +167,7 @@ class Closed(Family):
     - ``ridge``: a direction of the data whose singular value is below this is not learned, if rows
       are of mean length: the loss falls from 0 along it only if sqrt(rho sigma) < d s, with the
       mean ridges rho and sigma of users and items, the pull d of an observed cell and the singular
-      value s (:mod:`mfrank.als.quadratic` has the notation). In units of ``Facts.spread``.
+      value s (:mod:`mfrank.als.objectives` has the notation). In units of ``Facts.spread``.
     - ``nu``: how the ridge grows with the mass of a row.
 
     ``weight`` turns the share of the background into the objective's own option.
@@ -210,7 +317,7 @@ class Counted(Family):
 
 
 def _softmax() -> Any:
-    from mfrank.losses.softmax import SampledSoftmax
+    from mfrank.losses import SampledSoftmax
 
     return SampledSoftmax()
 

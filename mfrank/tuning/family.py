@@ -1,19 +1,107 @@
-"""What a family of models is: axes, rungs, and what a trial takes."""
+"""What a family of models is: axes of hyper-parameters, rungs, and facts that set their scale."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
-from mfrank.models.als import ALS
-from mfrank.models.baseline import Baseline
-from mfrank.models.descent import Descent
-from mfrank.tuning.axes import Axis, Point
-from mfrank.tuning.facts import Facts
+import numpy as np
 
-__all__ = ["Family", "Model", "Setting", "short"]
+from mfrank.data import Interactions
+from mfrank.models import ALS, Baseline, Descent
+
+# Points of the unit cube, and the hyper-parameters that they stand for.
+
+
+Point = tuple[float, ...]
+"""A place on each axis, from 0 to 1."""
+
+_STEP = 0.1
+"""Standard deviation of a step from a good point, as a part of an axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """The range of a hyper-parameter, in units that depend on the data, logarithmic or not."""
+
+    name: str
+    low: float
+    high: float
+    logarithmic: bool = True
+
+    def at(self, place: float) -> float:
+        """The value at a place from 0 to 1."""
+        if self.logarithmic:
+            return self.low * math.exp(place * math.log(self.high / self.low))
+        return self.low + place * (self.high - self.low)
+
+    def place(self, value: float) -> float:
+        """Where a value is, from 0 to 1."""
+        if self.logarithmic:
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
+
+
+def spread_out(n_axes: int, number: int, seed: int) -> Point:
+    """The point of this number, from 0, of a sequence that fills the cube evenly (Sobol's)."""
+    from scipy.stats import qmc  # slow to import
+
+    points = qmc.Sobol(n_axes, rng=np.random.default_rng(seed)).random_base2(number.bit_length())
+    return tuple(map(float, points[number]))
+
+
+def near(point: Point, number: int, seed: int) -> Point:
+    """A random point around a good one."""
+    steps = np.random.default_rng((seed, number)).normal(0, _STEP, len(point))
+    return tuple(map(float, np.clip(np.add(point, steps), 0, 1)))
+
+
+# Facts about the data that set the scale of hyper-parameters.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Facts:
+    """Numbers by which one search space serves every data set.
+
+    Attributes
+    ----------
+    data : Interactions
+        The data that the numbers describe.
+    density : float
+        Share of the cells of the matrix that are observed.
+    mean_value : float
+        Mean of the observed values above 0.
+    per_user, per_item : float
+        Mean number of observed cells.
+    spread : float
+        sqrt(per_user) + sqrt(per_item): about the largest singular value of a random matrix of
+        zeros and ones as sparse as the data. Directions with far smaller singular values are noise.
+    """
+
+    data: Interactions
+    density: float
+    mean_value: float
+    per_user: float
+    per_item: float
+    spread: float
+
+    @classmethod
+    def of(cls, data: Interactions) -> Self:
+        """Count and average; the data have a value above 0."""
+        values = data.user_items.data
+        per_user, per_item = data.nnz / data.n_users, data.nnz / data.n_items
+        return cls(
+            data,
+            per_user / data.n_items,
+            float(values[values > 0].mean(dtype=np.float64)),
+            per_user,
+            per_item,
+            float(np.sqrt(per_user) + np.sqrt(per_item)),
+        )
+
 
 Model: TypeAlias = ALS | Descent | Baseline
 
@@ -80,3 +168,44 @@ class Family(ABC):
 def short(value: float) -> float:
     """Three digits, so that a model prints well."""
     return float(f"{value:.3g}")
+
+
+# What a search may try: families of models, by ladder, and baselines.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Space:
+    """Families by ladder, and baselines, which are fitted once, before the search.
+
+    Families of a ladder climb the same rungs, from narrow and quick to wide, and compete for them.
+    """
+
+    ladders: Mapping[str, tuple[Family, ...]]
+    baselines: tuple[Family, ...] = ()
+
+    @classmethod
+    def of_one(cls, family: Family) -> Space:
+        """The space of a single family."""
+        return cls({family.name: (family,)})
+
+    def with_readers_first(self) -> Space:
+        """The same for values that vary: of each ladder, the families that read them come first."""
+        ladders = {
+            name: tuple(sorted(of, key=lambda family: not family.uses_values))
+            for name, of in self.ladders.items()
+        }
+        return Space(ladders, self.baselines)
+
+    def families(self) -> Iterator[Family]:
+        """Those of all ladders."""
+        for of_ladder in self.ladders.values():
+            yield from of_ladder
+
+    def named(self, name: str) -> Family:
+        """The family or baseline of this name."""
+        every = (*self.families(), *self.baselines)
+        return next(family for family in every if family.name == name)
+
+    def ladder_of(self, family: str) -> str | None:
+        """The name of the ladder of a family; None for a baseline."""
+        return next((name for name, of in self.ladders.items() if self.named(family) in of), None)

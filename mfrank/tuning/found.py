@@ -8,33 +8,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mfrank.arrays.checks import shown
-from mfrank.arrays.counted import counted
-from mfrank.arrays.memory import memory_free_now
-from mfrank.arrays.time_limit import OutOfTimeError
-from mfrank.data.interactions import Interactions
-from mfrank.evaluation.kinds import CatalogMetric, KnownMetric, Metric
-from mfrank.evaluation.names import metric as read_metric
-from mfrank.evaluation.report import Score
-from mfrank.models.factor_model import refuse_no_likes
-from mfrank.models.value_checks import values_vary
-from mfrank.tuning.budget import Budget, refit_seconds
-from mfrank.tuning.facts import Facts
+from mfrank.arrays import OutOfTimeError, counted, memory_free_now, shown
+from mfrank.data import Interactions
+from mfrank.evaluation import CatalogMetric, KnownMetric, Metric, Score
+from mfrank.evaluation import metric as read_metric
+from mfrank.models import refuse_no_likes, values_vary
 from mfrank.tuning.families import SPACE, TIMED_SPACE
-from mfrank.tuning.family import Setting
-from mfrank.tuning.finalists import finalists
-from mfrank.tuning.journal import Journal, fingerprint
-from mfrank.tuning.judge import Judge
-from mfrank.tuning.ladder import best
-from mfrank.tuning.leaderboard import Leaderboard
-from mfrank.tuning.mixture import Part, mixed
+from mfrank.tuning.family import Facts, Setting, Space
+from mfrank.tuning.journal import TrialJournal, fingerprint
+from mfrank.tuning.leaderboard import Leaderboard, leaderboard_of
+from mfrank.tuning.mixture import BlendPart, finalists, mixed
 from mfrank.tuning.outcomes import Outcome, Trial
-from mfrank.tuning.rows import leaderboard_of
-from mfrank.tuning.search import Search
-from mfrank.tuning.space import Space
-from mfrank.tuning.trials import Runner
-
-__all__ = ["Found", "budget_of", "likes_of", "metric_of", "search", "without_dislikes"]
+from mfrank.tuning.successive_halving import Budget, Search, best, refit_seconds
+from mfrank.tuning.trials import Runner, TrialJudge
 
 _PLANNED = 0.97
 """Share of the time that is planned; the rest is for what cannot be predicted."""
@@ -43,7 +29,7 @@ _FIT_SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class SearchResult:
     """What came of a search.
 
     Attributes
@@ -61,7 +47,7 @@ class Found:
     runner: Runner
     outcomes: Sequence[Outcome]
     left_out: Mapping[str, str]
-    parts: Sequence[Part]
+    parts: Sequence[BlendPart]
     score: Score | None
 
     @property
@@ -90,19 +76,19 @@ def search(
     show_progress: bool = False,
     space: Space = SPACE,
     valid: Interactions | None = None,
-) -> Found:
+) -> SearchResult:
     """Search a space; parameters are those of :func:`mfrank.tune`.
 
     ``valid`` has the ids of the data.
     """
     parts = [data] if valid is None else [data, valid]
     of = fingerprint(parts, metric=str(metric), factors=factors, random_state=seed)
-    judge = Judge.of(data, metric, seed, n_threads, valid)
+    judge = TrialJudge.of(data, metric, seed, n_threads, valid)
     if space is SPACE and data.timestamps is not None and judge.kind != "per user":
         space = TIMED_SPACE
     if values_vary(data.user_items.data):
         space = space.with_readers_first()
-    journal = Journal(storage, of)
+    journal = TrialJournal(storage, of)
     clock.spend(sum(outcome.seconds for outcome in journal.outcomes))
     most = _FIT_SHARE * (memory_free_now() if memory is None else memory * 2**30)
     setting = Setting(Facts.of(judge.train), factors, seed, n_threads, most)
@@ -126,7 +112,7 @@ def search(
         journal.outcomes, run, lambda propose: journal.claimed(propose, lambda: clock.left() > 0)
     )
     left_out = course.left_out(journal.outcomes)
-    return Found(runner, journal.outcomes, left_out, *_chosen(runner, journal.outcomes))
+    return SearchResult(runner, journal.outcomes, left_out, *_chosen(runner, journal.outcomes))
 
 
 def metric_of(metric: Metric | str) -> Metric:
@@ -158,12 +144,12 @@ def without_dislikes(data: Any, name: str) -> Interactions:
     return interactions
 
 
-def _chosen(runner: Runner, outcomes: Sequence[Outcome]) -> tuple[list[Part], Score | None]:
+def _chosen(runner: Runner, outcomes: Sequence[Outcome]) -> tuple[list[BlendPart], Score | None]:
     """The parts of the best model, and the score of their blend if they are several."""
     leader = best(outcomes)
     if leader is None:
         return [], None
-    parts, score = [Part(leader)], None
+    parts, score = [BlendPart(leader)], None
     if candidates := finalists(outcomes, runner.space, runner.setting):
         try:
             with runner.budget.keeping(refit_seconds(leader)):

@@ -20,16 +20,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mfrank._version import __version__
-from mfrank.arrays.counted import counted
-from mfrank.data.interactions import Interactions
-from mfrank.files.regular import open_regular, path_of
-from mfrank.retrieval.fingerprint import of_filter
+from mfrank.arrays import counted
+from mfrank.data import Interactions
+from mfrank.files import open_regular, path_of
+from mfrank.retrieval import of_filter
 from mfrank.tuning.outcomes import Outcome, Trial
 
 if TYPE_CHECKING:
     import sqlite3
-
-__all__ = ["Journal", "fingerprint"]
 
 _APPLICATION = int.from_bytes(b"mfrk", "big")
 """In the header of an SQLite file, says whose it is."""
@@ -63,7 +61,7 @@ def fingerprint(parts: Sequence[Interactions], **options: Any) -> str:
     return digest.hexdigest()
 
 
-class Journal:
+class TrialJournal:
     """The outcomes so far, each saved as soon as it is known; in memory only if ``path`` is None.
 
     Several searches, in several processes, may share a file: a trial that one of them runs is

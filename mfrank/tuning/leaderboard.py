@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any, overload
 
-from mfrank.arrays.notebook import table
-from mfrank.arrays.text_table import terminal_width
-from mfrank.files.atomic import replacing
-from mfrank.files.regular import path_of
-
-__all__ = ["Leaderboard", "Row"]
+from mfrank.arrays import table, terminal_width
+from mfrank.evaluation import Score
+from mfrank.files import path_of, replacing
+from mfrank.tuning.mixture import BlendPart
+from mfrank.tuning.outcomes import Outcome
+from mfrank.tuning.trials import Runner
 
 Row = dict[str, Any]
 """A line of a leaderboard, as types that JSON has."""
@@ -114,3 +114,66 @@ def _lines(row: Sequence[str], widths: Sequence[int], most: int | None) -> list[
     indent = " " * (widths[0] + 2)
     below = wrap(row[-1], most, initial_indent=indent, subsequent_indent=indent)
     return [line.removesuffix(row[-1]).rstrip(), *below]
+
+
+# The rows of a leaderboard, from what came of a search.
+
+
+def leaderboard_of(
+    runner: Runner,
+    outcomes: Sequence[Outcome],
+    left_out: Mapping[str, str],
+    parts: Sequence[BlendPart],
+    score: Score | None,
+) -> Leaderboard:
+    """All outcomes, what was left out and why, and the blend if ``score`` is that of one."""
+    weights = {part.outcome.trial: part.weight for part in parts}
+    metric = str(runner.judge.metric)
+    rows = [_row(runner, outcome, weights.get(outcome.trial), metric) for outcome in outcomes]
+    if score is not None:
+        together = " + ".join(f"{part.weight:g} {part.outcome.trial.family}" for part in parts)
+        of_blend = _interval(score.value, score.standard_error)
+        rows.append(_unfitted("blend", together, metric) | of_blend | {"weight": 1.0})
+    rows += [_unfitted(name, name, metric) | {"error": reason} for name, reason in left_out.items()]
+    rows.sort(key=lambda row: -1.0 if row["value"] is None else row["value"], reverse=True)
+    return Leaderboard(tuple({"rank": rank, **row} for rank, row in enumerate(rows, 1)))
+
+
+def _row(runner: Runner, outcome: Outcome, weight: float | None, metric: str) -> Row:
+    model = runner.model(outcome.trial)
+    return {
+        "family": outcome.trial.family,
+        "model": repr(model).replace(", not fitted)", ")").replace("(not fitted)", "()"),
+        "factors": getattr(model, "factors", None),
+        "epochs": outcome.epochs,
+        "rung": outcome.trial.rung,
+        "metric": metric,
+        **_interval(outcome.value, outcome.standard_error),
+        "seconds": outcome.seconds,
+        "weight": weight,
+        "error": outcome.error,
+    }
+
+
+def _unfitted(family: str, model: str, metric: str) -> Row:
+    """The row of what was no trial."""
+    return {
+        "family": family,
+        "model": model,
+        "factors": None,
+        "epochs": 0,
+        "rung": None,
+        "metric": metric,
+        **_interval(None, None),
+        "seconds": 0.0,
+        "weight": None,
+        "error": None,
+    }
+
+
+def _interval(value: float | None, error: float | None) -> dict[str, float | None]:
+    """The value with its 95 % interval by the normal distribution."""
+    if value is None or error is None or not error >= 0:
+        return {"value": value, "standard_error": None, "low": None, "high": None}
+    reach = 1.96 * error
+    return {"value": value, "standard_error": error, "low": value - reach, "high": value + reach}

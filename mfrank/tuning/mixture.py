@@ -1,26 +1,205 @@
-"""The best single model or a blend of several, by the validation part."""
+"""The best single model or a blend of several, weighed by the validation part."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.evaluation.report import Score
-from mfrank.models.neighbor_lists import NeighborRecommender
-from mfrank.retrieval.item_blend import ItemBlend
-from mfrank.retrieval.recommender import Recommender
-from mfrank.store.blend import blend
-from mfrank.store.factors import FactorStore
-from mfrank.tuning.budget import refit_seconds
+from mfrank.arrays import CSR, OutOfTimeError, check_time
+from mfrank.evaluation import NDCG, ListMetric, Metric, Score
+from mfrank.evaluation import judge as judged
+from mfrank.models import NeighborRecommender
+from mfrank.retrieval import ItemBlend, Recommender, unannounced, without_relevant
+from mfrank.store import FactorStore, blend
+from mfrank.tuning.families import SPACE
+from mfrank.tuning.family import Setting, Space
 from mfrank.tuning.outcomes import Outcome
-from mfrank.tuning.shortlists import Shortlists
-from mfrank.tuning.trials import Runner
-from mfrank.tuning.weighing import MOST_PARTS, Weights, weighed
+from mfrank.tuning.successive_halving import refit_seconds
+from mfrank.tuning.trials import Runner, TrialJudge
 
-__all__ = ["Part", "blended", "mixed", "recommender", "refit_seconds_of", "spread"]
+# Weights of the parts of a blend: greedy selection with replacement (Caruana et al. 2004).
+#
+# Weights are small whole numbers: the parts were chosen by the same users, and finer weights would
+# fit these users rather than all.
+
+
+Weights = dict[int, float]
+"""Weight of each part, by its number; parts that are not here have none."""
+
+MOST_PARTS = 4
+_STEPS = 12
+"""Number of steps, each of which adds one to the weight of a part."""
+_LEAST_GAIN = 1.001
+"""A part that raises the value by less is not worth its fit."""
+
+
+def weighed(
+    value: Callable[[Weights], float], joining: Callable[[Weights], Sequence[int]]
+) -> Weights:
+    """Begin with part 0 alone, of weight 1, and give weight to what is best with the others.
+
+    ``joining`` tells which parts may be given more; if none may, or ``value`` is out of time, what
+    was found so far is chosen.
+    """
+    chosen: Weights = {0: 1.0}
+    best = {1: (value(chosen), chosen)}  # for each number of parts
+    try:
+        for _ in range(_STEPS):
+            steps = [
+                tried for part in joining(chosen) if len(tried := _with(chosen, part)) <= MOST_PARTS
+            ]
+            if not steps:
+                break
+            found, chosen = max(((value(tried), tried) for tried in steps), key=lambda one: one[0])
+            if found > best.get(len(chosen), (0.0,))[0]:
+                best[len(chosen)] = found, chosen
+    except OutOfTimeError:
+        pass
+    reached, taken = best.pop(1)
+    for found, weights in best.values():
+        if found > _LEAST_GAIN * reached:
+            reached, taken = found, weights
+    return taken
+
+
+def _with(weights: Weights, part: int) -> Weights:
+    """The weights with one more of a part."""
+    return {**weights, part: weights.get(part, 0.0) + 1.0}
+
+
+# Scores of several models on the items that any of them ranks high: blends are weighed on these.
+#
+# A blend's best items are nearly always among the best items of its parts, so weights can be judged
+# in hundredths of a second. The blend that is chosen is judged on the whole catalog.
+
+
+_TIMES_THE_DEPTH = 5
+_DEEPEST = 100
+_FEWEST = 2
+"""Models that are listed even if it is late: one alone makes no blend."""
+_USERS_AT_ONCE = 512
+_PAIRS_AT_ONCE = 1 << 18
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shortlists:
+    """Items of U users, and what each model gives them.
+
+    Attributes
+    ----------
+    items : int32, shape (U, C)
+        Distinct in a row; -1 where a row has fewer.
+    scores : list of float32, shape (U, C)
+        Of each model that was listed; -inf where there is no item.
+    relevant : CSR
+        What was held out of these users, none of them empty.
+    metric : ListMetric
+    """
+
+    items: NDArray[np.int32]
+    scores: list[NDArray[np.float32]]
+    relevant: CSR
+    metric: ListMetric
+
+    @classmethod
+    def of(
+        cls,
+        models: Sequence[Recommender],
+        judge: TrialJudge,
+        is_late: Callable[[], bool] = lambda: False,
+    ) -> Self:
+        """The best items of each model for the users that are judged, and all scores of these.
+
+        After the second, ``is_late`` tells whether to leave out the models that are not listed yet.
+        """
+        metric = _by_lists(judge.metric)
+        depth = metric.depth(judge.train.n_items) * _TIMES_THE_DEPTH
+        users, relevant = _held_out(judge)
+        seen = without_relevant(
+            sp.csr_array(judge.train.seen[users]), sp.csr_array(judge.valid.user_items[users])
+        )
+        lists = list[NDArray[np.int32]]()
+        for model in models:
+            if len(lists) >= _FEWEST and is_late():
+                break
+            lists.append(_lists(model, users, seen, depth, judge.n_threads))
+        items = np.sort(np.hstack(lists), axis=1)
+        items[:, 1:][items[:, 1:] == items[:, :-1]] = -1
+        items = -np.sort(-items, axis=1)
+        items = items[:, : max(1, int((items >= 0).sum(axis=1).max(initial=0)))]
+        row, place = np.nonzero(items >= 0)
+        scores = []
+        for model in models[: len(lists)]:
+            table = np.full(items.shape, -np.inf, np.float32)
+            for begin in range(0, len(row), _PAIRS_AT_ONCE):
+                part = slice(begin, begin + _PAIRS_AT_ONCE)
+                at = row[part], place[part]
+                table[at] = model.score(users[row[part]], items[at], by_row=True)
+                check_time()
+            scores.append(table)
+        return cls(items, scores, CSR.from_scipy(relevant, np.float64), metric)
+
+    def value(self, weights: Sequence[float]) -> float:
+        """The metric of the lists by the weighted sum of scores.
+
+        An item to which all models give exactly 0 is in no list, as in those of the blend.
+        """
+        check_time()
+        total = np.where(self.items >= 0, np.float32(0), np.float32(-np.inf))
+        linked = np.zeros(total.shape, dtype=bool)
+        for weight, scores in zip(weights, self.scores, strict=True):
+            if weight:
+                total += np.float32(weight) * scores
+                linked |= scores != 0
+        total[~linked] = -np.inf
+        depth = min(self.metric.depth(self.relevant.n_columns), total.shape[1])
+        best = np.argpartition(-total, depth - 1, axis=1)[:, :depth]
+        order = np.argsort(-np.take_along_axis(total, best, axis=1), axis=1, kind="stable")
+        places = np.take_along_axis(best, order, axis=1)
+        listed = np.take_along_axis(total, places, axis=1) > -np.inf
+        ids = np.where(listed, np.take_along_axis(self.items, places, axis=1), -1)
+        lists = judged(ids, self.relevant, self.metric.depth(self.relevant.n_columns))
+        shares = self.metric.weights(lists)
+        return float(np.average(self.metric.per_user(lists), weights=shares))
+
+
+def _lists(
+    model: Recommender, users: NDArray[np.int64], seen: sp.csr_array, n: int, n_threads: int
+) -> NDArray[np.int32]:
+    """The best items of each user, -1 behind them."""
+    found = []
+    for begin in range(0, len(users), _USERS_AT_ONCE):
+        part = slice(begin, begin + _USERS_AT_ONCE)
+        with unannounced():
+            answer = model.recommend(users[part], seen[part], N=n, by_row=True, n_threads=n_threads)
+        found.append(answer.ids)
+        check_time()
+    return np.vstack(found).astype(np.int32)
+
+
+def _by_lists(metric: Metric) -> ListMetric:
+    """The metric, or one that stands in for it if it reads whole rankings."""
+    if isinstance(metric, ListMetric) and metric.cutoff is not None and metric.cutoff <= _DEEPEST:
+        return metric
+    return NDCG @ 20
+
+
+def _held_out(judge: TrialJudge) -> tuple[NDArray[np.int64], sp.csr_array]:
+    """The judged users, and what was held out of them and is not in the training part."""
+    held_out = sp.csr_array(judge.valid.user_items[judge.users] > 0).astype(np.float64)
+    known = judge.train.user_items[judge.users].astype(bool).astype(np.float64)
+    relevant = sp.csr_array(held_out - held_out.multiply(known))
+    relevant.eliminate_zeros()
+    relevant.sort_indices()
+    some = np.diff(relevant.indptr) > 0
+    return judge.users[some], sp.csr_array(relevant[some])
+
 
 _SAMPLE = 64
 _SAMPLED_ITEMS = 4096
@@ -32,7 +211,7 @@ scoring what was listed takes as long again, and weighing needs some time, too."
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BlendPart:
     """A part of a blend.
 
     Attributes
@@ -47,14 +226,14 @@ class Part:
     weight: float = 1.0
 
 
-def mixed(runner: Runner, outcomes: Sequence[Outcome]) -> tuple[list[Part], Score | None]:
+def mixed(runner: Runner, outcomes: Sequence[Outcome]) -> tuple[list[BlendPart], Score | None]:
     """Begin with the best outcome, and add those that raise the metric most.
 
     A part is added only if all parts can still be refitted in time. The score is that of the blend;
     None for a single model.
     """
     candidates = _affordable(runner, outcomes)
-    first = [Part(candidates[0])]
+    first = [BlendPart(candidates[0])]
     if len(candidates) == 1:
         return first, None
     models = [runner.fitted(outcome) for outcome in candidates]
@@ -80,7 +259,7 @@ def mixed(runner: Runner, outcomes: Sequence[Outcome]) -> tuple[list[Part], Scor
     if len(chosen) == 1:
         return first, None
     parts = [
-        Part(candidates[each], float(f"{weight / chosen[0]:.3g}"))
+        BlendPart(candidates[each], float(f"{weight / chosen[0]:.3g}"))
         for each, weight in chosen.items()
     ]
     together = blended([models[each] for each in chosen], [part.weight for part in parts])
@@ -155,3 +334,44 @@ def _affordable(runner: Runner, outcomes: Sequence[Outcome]) -> list[Outcome]:
 def _in_time(runner: Runner, outcomes: Sequence[Outcome]) -> bool:
     judging = sum(outcome.judge_seconds for outcome in outcomes)
     return runner.budget.left() > refit_seconds_of(outcomes) + 1.5 * judging
+
+
+# Which outcomes of a search can take part in a blend.
+
+
+_OF_A_FAMILY = 3
+_GOOD = 0.95
+"""A family's second and third take part if they have this share of the best value."""
+_TIMES_A_FIT = 2
+"""Memory that they may take together, as a multiple of that of the largest fit."""
+
+
+def finalists(
+    done: Sequence[Outcome], space: Space = SPACE, setting: Setting | None = None
+) -> list[Outcome]:
+    """The best of each family and then, unless one family is searched alone, more that are good.
+
+    More are taken in order from the best, as long as they fit in the memory of the setting.
+    """
+    of_families = [_best_first(done, family.name) for family in space.families()]
+    leaders = [own[0] for own in of_families if own]
+    if len(of_families) == 1 or not leaders:
+        return leaders
+    least = _GOOD * max(_value(leader) for leader in leaders)
+    others = [other for own in of_families for other in own[1:] if _value(other) >= least]
+    room = _TIMES_A_FIT * setting.memory if setting else math.inf
+    for other in sorted(others, key=_value, reverse=True):
+        if setting:
+            room -= space.named(other.trial.family).bytes_needed(other.trial.rung, setting)
+        if room >= 0:
+            leaders.append(other)
+    return leaders
+
+
+def _best_first(done: Sequence[Outcome], family: str) -> list[Outcome]:
+    own = [one for one in done if one.trial.family == family and one.value is not None]
+    return sorted(own, key=_value, reverse=True)[:_OF_A_FAMILY]
+
+
+def _value(outcome: Outcome) -> float:
+    return outcome.value or 0.0

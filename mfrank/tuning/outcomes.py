@@ -6,9 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from mfrank.tuning.axes import Point
-
-__all__ = ["Outcome", "Trial"]
+from mfrank.tuning.family import Point
 
 _PENDING = "in another search"
 

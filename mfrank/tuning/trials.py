@@ -4,19 +4,191 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
-from mfrank.arrays.time_limit import OutOfTimeError
-from mfrank.data.interactions import Interactions
-from mfrank.models.als import ALS
-from mfrank.models.baseline import Baseline
-from mfrank.tuning.budget import CAUTION, Budget
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mfrank.arrays import OutOfTimeError
+from mfrank.data import Interactions, Split, by_ratio, by_time
+from mfrank.evaluation import Evaluation, Metric, Score, evaluate
+from mfrank.models import ALS, Baseline
 from mfrank.tuning.families import SPACE
-from mfrank.tuning.family import Model, Setting
-from mfrank.tuning.judge import Judge, Watch
+from mfrank.tuning.family import Model, Setting, Space
 from mfrank.tuning.outcomes import Outcome, Trial
-from mfrank.tuning.space import Space
+from mfrank.tuning.successive_halving import CAUTION, Budget
 
-__all__ = ["Runner"]
+# The validation part of a search, and its judgment of models.
+
+
+_HELD_OUT = 0.1
+_USERS = 5_000
+"""Most users that are judged: enough to tell models apart that differ by a few percent."""
+_CLEAR_DROP = 0.005
+"""An ALS, whose epochs have no noise, ends with an epoch that ranks lower by this share."""
+_ENOUGH = 1_000
+"""Users with interactions before and after a point in time who are enough to judge by it, or a
+tenth of all users."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrialJudge:
+    """Training and validation part, and which users are judged by which metric.
+
+    Attributes
+    ----------
+    train, valid : Interactions
+    kind : {"by time", "per user", "as given"}
+        By which rule the interactions were held out.
+    users : int64, shape (n_judged,)
+        Rows of the users judged: known to the training part, with validation entries.
+    metric : Metric
+    n_threads : int
+    """
+
+    train: Interactions
+    valid: Interactions
+    kind: str
+    users: NDArray[np.int64]
+    metric: Metric
+    n_threads: int
+
+    @classmethod
+    def of(
+        cls,
+        data: Interactions,
+        metric: Metric,
+        seed: int,
+        n_threads: int,
+        valid: Interactions | None = None,
+    ) -> Self:
+        """Judge by ``valid``, which has the ids of the data, or by a part held out of them.
+
+        That is the latest tenth of the interactions, or a random tenth of each user's.
+
+        Raises
+        ------
+        ValueError
+            There is no user to judge.
+        """
+        if valid is not None:
+            kind, train = "as given", data
+        else:
+            kind, train, valid = _divided(data, seed)
+        users = _known_users(train, valid)
+        if not len(users):
+            raise ValueError(
+                "data must have users with several interactions, of which some are held out to "
+                f"judge by; got {data}"
+                if kind != "as given"
+                else "valid must have interactions above 0, which data do not have, of users who "
+                f"have some in data; got {valid}"
+            )
+        if len(users) > _USERS:
+            users = np.sort(np.random.default_rng(seed).choice(users, _USERS, replace=False))
+        return cls(train, valid, kind, users, metric, n_threads)
+
+    def evaluation(self, model: Any) -> Evaluation:
+        """Judge a model or anything with factors."""
+        return evaluate(
+            model,
+            self.valid,
+            train=self.train,
+            metrics=self.metric,
+            users=self.users,
+            n_threads=self.n_threads,
+        )
+
+    def score(self, model: Any) -> Score:
+        """The metric of a model."""
+        return self.evaluation(model)[self.metric]
+
+
+class TrialWatch:
+    """The stopping rule of a trial: judges every epoch, ends by patience or by the budget.
+
+    A fit also ends if there may be no time for another epoch and for the refit of the best one:
+    ``reserve`` is the number of seconds that must be left for all that comes after. ``falls`` means
+    that a value that has clearly fallen seldom rises again, so the fit ends at once.
+    """
+
+    def __init__(
+        self,
+        judge: TrialJudge,
+        budget: Budget,
+        reserve: float,
+        patience: int = 2,
+        *,
+        falls: bool = False,
+    ) -> None:
+        self._judge, self._budget = judge, budget
+        self._reserve, self._patience, self._falls = reserve, patience, falls
+        self.began = self._epoch_began = budget.now()
+        self.scores: list[Score] = []
+        self.fit_seconds: list[float] = []
+        self.judging = 0.0
+        self._longest = 0.0
+
+    def check(self, train: sp.csr_array) -> None:
+        """See :class:`mfrank.models.Stopping`: the judge's parts are known to match."""
+
+    def value(self, factors: Any, train: Interactions, backend: str, n_threads: int) -> float:
+        """Judge the factors of an epoch."""
+        ended = self._budget.now()
+        self.fit_seconds.append(ended - self.began - self.judging)
+        self.scores.append(self._judge.score(factors))
+        judged = self._budget.now()
+        self.judging += judged - ended
+        took, self._epoch_began = judged - self._epoch_began, judged
+        # The first epoch has the start of the fit in it, but is all that is known until the second.
+        self._longest = took if len(self.scores) <= 2 else max(self._longest, took)
+        return self.scores[-1].value
+
+    def is_over(self, values: Sequence[float]) -> bool:
+        """Whether to stop."""
+        since = len(values) - 1 - values.index(max(values))
+        refit = CAUTION * (self.fit_seconds[-1] + self._longest)
+        late = self._budget.left() - self._reserve < self._longest + refit
+        fallen = self._falls and values[-1] < (1 - _CLEAR_DROP) * max(values)
+        return since >= self._patience or fallen or late
+
+    @property
+    def best(self) -> int:
+        """Index of the best epoch."""
+        return int(np.argmax([score.value for score in self.scores]))
+
+
+def _divided(data: Interactions, seed: int) -> tuple[str, Interactions, Interactions]:
+    """How the data are divided, the training part, and the part to judge by."""
+    kind, split = "by time", _later(data)
+    if split is None:
+        kind = "per user"
+        split = by_ratio(data, train=1 - _HELD_OUT, valid=0.0, test=_HELD_OUT, random_state=seed)
+    return kind, split.train, split.test
+
+
+def _later(data: Interactions) -> Split | None:
+    """Cut at a point in time; None without times, or if too few users are on both sides."""
+    times = data.timestamps
+    if times is None or not len(times) or times.min() == times.max():
+        return None
+    try:
+        split = by_time(data, test=_HELD_OUT)
+    except ValueError:  # nearly all have the latest time
+        return None
+    known = len(_known_users(split.train, split.test))
+    return split if known >= min(_ENOUGH, data.n_users / 10) else None
+
+
+def _known_users(train: Interactions, valid: Interactions) -> NDArray[np.int64]:
+    """Rows of the users of the training part who like something new in ``valid``."""
+    liked = sp.csr_array(valid.user_items > 0)
+    known = sp.csr_array(liked.multiply(train.user_items.astype(bool)))
+    return np.flatnonzero(
+        (np.diff(liked.indptr) > np.diff(known.indptr)) & (train.counts.users > 0)
+    )
+
 
 _WITH_REFIT = 1 / (1 + CAUTION)
 """Share of the time for a fit and its refit that the fit may take."""
@@ -38,7 +210,7 @@ class Runner:
     """
 
     setting: Setting
-    judge: Judge
+    judge: TrialJudge
     budget: Budget
     kept: dict[Trial, Model]
     space: Space = SPACE
@@ -54,7 +226,7 @@ class Runner:
         not an exception.
         """
         model, last = self.model(trial), None
-        watch = Watch(self.judge, self.budget, reserve, falls=isinstance(model, ALS))
+        watch = TrialWatch(self.judge, self.budget, reserve, falls=isinstance(model, ALS))
         # A model that is fitted in one go cannot end early to leave time for its refit.
         share = _WITH_REFIT if isinstance(model, Baseline) else 1.0
         try:

@@ -13,17 +13,20 @@ import scipy.sparse as sp
 from problems import OBJECTIVES, solve_plainly, stated_loss, toy
 
 import mfrank
-from mfrank.als import engine, half_steps
-from mfrank.als.engine import OnHalfStep, als, refuse_dislikes
-from mfrank.als.half_steps import HalfSteps
-from mfrank.als.quadratic import QuadraticObjective
-from mfrank.als.spectral import random_factors
-from mfrank.arrays.csr import CSR
-from mfrank.backends import choose, reference
-from mfrank.backends.row_problem import Gram
-from mfrank.backends.solve_options import SolveOptions
-from mfrank.data.counts import Counts
-from mfrank.store.step import Step
+from mfrank.als import (
+    HalfSteps,
+    OnHalfStep,
+    QuadraticObjective,
+    als,
+    engine,
+    half_steps,
+    random_factors,
+    refuse_dislikes,
+)
+from mfrank.arrays import CSR
+from mfrank.backends import Gram, SolveOptions, choose, reference
+from mfrank.data import Counts
+from mfrank.store import Step
 
 
 def run(

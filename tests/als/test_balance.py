@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import mfrank
-from mfrank.als import spectral
-from mfrank.als.balance import balance
-from mfrank.arrays.csr import CSR
-from mfrank.backends import choose
-from mfrank.backends.row_problem import CellTerm, Observed, RowProblem
+from mfrank.als import balance
+from mfrank.als import starts as spectral
+from mfrank.arrays import CSR
+from mfrank.backends import CellTerm, ObservedLoss, RowProblem, choose
 
 DATA = mfrank.synthetic(300, 200, 6000, random_state=0)
 
@@ -24,7 +23,7 @@ def with_ridge(ridge: NDArray[np.float64]) -> RowProblem:
     n = len(ridge)
     none = CellTerm(np.zeros(n))
     rows = CSR.from_scipy(sp.csr_array((n, 1)))
-    return RowProblem(rows, np.zeros(n), ridge, Observed(none, none, none), users_are_rows=True)
+    return RowProblem(rows, np.zeros(n), ridge, ObservedLoss(none, none, none), users_are_rows=True)
 
 
 def balanced(

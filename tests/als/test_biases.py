@@ -14,11 +14,8 @@ from fits import BACKENDS, als, labeled
 from problems import OBJECTIVES, gradient, stated_loss, toy
 
 import mfrank
-from mfrank.als.biases import Biased, BiasedSteps
-from mfrank.als.half_steps import HalfSteps
-from mfrank.als.quadratic import QuadraticObjective
-from mfrank.backends import choose
-from mfrank.backends.solve_options import SolveOptions
+from mfrank.als import Biased, BiasedSteps, HalfSteps, QuadraticObjective
+from mfrank.backends import SolveOptions, choose
 
 Dense = np.ndarray[Any, np.dtype[np.float64]]
 

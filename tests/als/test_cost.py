@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mfrank
-from mfrank.als.cost import epoch_seconds, shared_seconds, tables_at_once
-from mfrank.arrays.threads import usable_cores
-from mfrank.backends.solve_options import SolveOptions
-from mfrank.data.counts import Counts
+from mfrank.als import epoch_seconds, shared_seconds, tables_at_once
+from mfrank.arrays import usable_cores
+from mfrank.backends import SolveOptions
+from mfrank.data import Counts
 
 ONE = SolveOptions(n_threads=1)
 

@@ -13,13 +13,10 @@ import scipy.sparse as sp
 from problems import OBJECTIVES, Dense, toy
 
 import mfrank
-from mfrank.als import coupling
-from mfrank.als.half_steps import HalfSteps
-from mfrank.arrays.csr import CSR
-from mfrank.backends import reference
-from mfrank.backends.row_problem import RowProblem
-from mfrank.backends.solve_options import SolveOptions
-from mfrank.data.counts import Counts
+from mfrank.als import HalfSteps, coupling
+from mfrank.arrays import CSR
+from mfrank.backends import RowProblem, SolveOptions, reference
+from mfrank.data import Counts
 
 LIKED = sp.random_array((60, 40), density=0.2, rng=np.random.default_rng(0), format="csr")
 

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from problems import Dense
 
-from mfrank.als.eigenbasis import Eigenbasis
-from mfrank.backends import reference
-from mfrank.backends.row_problem import Gram
+from mfrank.als import Eigenbasis
+from mfrank.backends import Gram, reference
 
 
 def gram_of(rank: int, width: int, scale: float = 1.0, seed: int = 0) -> Gram:

@@ -17,13 +17,10 @@ from fits import BACKENDS
 from numpy.typing import NDArray
 from problems import Dense, gradient, toy
 
-from mfrank.als.half_steps import HalfSteps
-from mfrank.als.quadratic import QuadraticObjective
-from mfrank.arrays.csr import CSR
-from mfrank.backends import choose
-from mfrank.backends.row_problem import CellTerm, Observed
-from mfrank.backends.solve_options import SolveOptions
-from mfrank.data.counts import Counts
+from mfrank.als import HalfSteps, QuadraticObjective
+from mfrank.arrays import CSR
+from mfrank.backends import CellTerm, ObservedLoss, SolveOptions, choose
+from mfrank.data import Counts
 
 USERS, ITEMS, FACTORS = 9, 7, 3
 
@@ -54,9 +51,11 @@ class Member(QuadraticObjective):
     def interaction(self, n_items: int) -> float:
         return float(0.8 / self.w.sum())  # convex up to 1 / sum(w)
 
-    def observed(self, n: NDArray[Any], n_items: int) -> Observed:
+    def observed(self, n: NDArray[Any], n_items: int) -> ObservedLoss:
         curvature = CellTerm(drawn(2, USERS), 0.4) if self.curved else CellTerm(np.zeros(USERS))
-        return Observed(curvature, CellTerm(drawn(3, USERS), 0.3), CellTerm(drawn(4, USERS), 0.2))
+        return ObservedLoss(
+            curvature, CellTerm(drawn(3, USERS), 0.3), CellTerm(drawn(4, USERS), 0.2)
+        )
 
     def printed(self, r: Dense, p: Dense, q: Dense) -> float:
         """L(P, Q), cell by cell."""

@@ -13,14 +13,11 @@ from fits import BACKENDS, als
 from problems import OBJECTIVES, gradient, stated_loss, toy
 
 import mfrank
-from mfrank.als.features import FeaturePrior
-from mfrank.als.quadratic import QuadraticObjective
-from mfrank.arrays.csr import CSR
-from mfrank.backends import choose
-from mfrank.backends.row_problem import CellTerm, Observed, RowProblem, Shared
-from mfrank.backends.solve_options import SolveOptions
-from mfrank.data.ids import Ids
-from mfrank.store.feature_weights import weights_of
+from mfrank.als import FeaturePrior, QuadraticObjective
+from mfrank.arrays import CSR
+from mfrank.backends import CellTerm, ObservedLoss, RowProblem, Shared, SolveOptions, choose
+from mfrank.data import Ids
+from mfrank.store import weights_of
 
 Dense = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -160,7 +157,7 @@ def prior_of(features: Dense, ridge: Dense, warm: int, factors: Dense) -> Featur
     n = len(ridge)
     rows = CSR(np.minimum(np.arange(n + 1), warm), np.zeros(warm, np.int32), None, 1)
     none = CellTerm(np.zeros(n))
-    problem = RowProblem(rows, np.ones(n), ridge, Observed(none, none, none), True)
+    problem = RowProblem(rows, np.ones(n), ridge, ObservedLoss(none, none, none), True)
     return FeaturePrior(sp.csr_array(features), problem, 0.5, factors)
 
 
@@ -226,7 +223,7 @@ def test_rows_of_every_length_are_pulled_to_their_prior(
     for curvature, vector in ((1.0, 1.0), (1.0, 0.0), (0.0, 1.0)):
         terms = (CellTerm(np.full(n, value)) for value in (curvature, 1.3, 0.0))
         problem = RowProblem(
-            rows, rng.random(n), rng.random(n) + 0.2, Observed(*terms), users_are_rows=True
+            rows, rng.random(n), rng.random(n) + 0.2, ObservedLoss(*terms), users_are_rows=True
         )
         shared = Shared(np.linspace(0.1, 9, width), vector * rng.standard_normal(width))
         options, solved, gains = SolveOptions(solver, cg_steps=200), [], []

@@ -9,9 +9,8 @@ import pytest
 from problems import OBJECTIVES
 
 import mfrank
-from mfrank.als import momentum
-from mfrank.als.momentum import Momentum
-from mfrank.als.quadratic import QuadraticObjective
+from mfrank.als import Momentum, QuadraticObjective
+from mfrank.als import engine as momentum
 from mfrank.backends import choose
 
 DATA = mfrank.synthetic(400, 250, 8000, random_state=0)

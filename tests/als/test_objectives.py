@@ -14,12 +14,10 @@ import scipy.sparse as sp
 from problems import OBJECTIVES, gradient, stated_loss, toy
 
 import mfrank
-from mfrank.als.half_steps import HalfSteps
-from mfrank.als.quadratic import QuadraticObjective
-from mfrank.arrays.csr import CSR
-from mfrank.backends import choose
-from mfrank.backends.solve_options import SolveOptions
-from mfrank.data.counts import Counts
+from mfrank.als import HalfSteps, QuadraticObjective
+from mfrank.arrays import CSR
+from mfrank.backends import SolveOptions, choose
+from mfrank.data import Counts
 
 FACTORS = 3
 

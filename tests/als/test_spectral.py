@@ -9,13 +9,8 @@ from fits import BACKENDS
 from numpy.typing import NDArray
 from problems import toy
 
-from mfrank.als.spectral import (
-    _add_noise,
-    random_factors,
-    spectral_factors,
-    spectral_item_factors,
-)
-from mfrank.arrays.csr import CSR
+from mfrank.als import _add_noise, random_factors, spectral_factors, spectral_item_factors
+from mfrank.arrays import CSR
 from mfrank.backends import choose
 
 NOISE = 0.005  # Row norms of the noise are near 0.01, those of the factors from 2 upwards.

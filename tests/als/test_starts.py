@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from problems import toy
 
 import mfrank
-from mfrank.als import momentum
-from mfrank.als.starts import as_step, first_biases, first_factors
+from mfrank.als import as_step, first_biases, first_factors
+from mfrank.als import engine as momentum
 from mfrank.backends import choose
 
 

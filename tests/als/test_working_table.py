@@ -10,14 +10,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 import mfrank
-from mfrank.als.eigenbasis import Eigenbasis
-from mfrank.als.half_steps import HalfSteps
-from mfrank.als.working_table import WorkingTable, groups_of
-from mfrank.arrays.csr import CSR
-from mfrank.backends import choose
-from mfrank.backends.row_problem import Gram
-from mfrank.backends.solve_options import SolveOptions
-from mfrank.data.counts import Counts
+from mfrank.als import Eigenbasis, HalfSteps, WorkingTable, groups_of
+from mfrank.arrays import CSR
+from mfrank.backends import Gram, SolveOptions, choose
+from mfrank.data import Counts
 
 EXACT = SolveOptions("cholesky", n_threads=1)
 

@@ -11,7 +11,7 @@ from hostile import nested
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mfrank.arrays.checks import (
+from mfrank.arrays import (
     check_above_zero,
     check_at_least_zero,
     check_choice,

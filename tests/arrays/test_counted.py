@@ -2,7 +2,7 @@
 
 import pytest
 
-from mfrank.arrays.counted import counted, sized
+from mfrank.arrays import counted, sized
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mfrank.arrays.csr import CSR
+from mfrank.arrays import CSR
 
 N_COLUMNS = 5
 

@@ -11,8 +11,14 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mfrank.arrays import csr_checks
-from mfrank.arrays.csr_checks import all_finite, check_csr, check_indptr, checked_rows, is_canonical
+from mfrank.arrays import (
+    all_finite,
+    check_csr,
+    check_indptr,
+    checked_rows,
+    csr_checks,
+    is_canonical,
+)
 
 DTYPES = [np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64, ">i4"]
 small = st.integers(-2, 6)

@@ -7,9 +7,8 @@ import gc
 import numpy as np
 import scipy.sparse as sp
 
-from mfrank.arrays import device_copies
-from mfrank.arrays.csr import CSR
-from mfrank.arrays.device_copies import converted, device_copy_of, note
+from mfrank.arrays import CSR, converted, device_copy_of, note
+from mfrank.arrays import device as device_copies
 
 
 class There:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.typing import NDArray
 
-from mfrank.arrays.distinct import distinct
+from mfrank.arrays import distinct
 
 
 @given(

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mfrank.arrays import in_parts
-from mfrank.arrays.in_parts import MOST_PARTS, copy_rows, parts_of, run_parts
+from mfrank.arrays import MOST_PARTS, copy_rows, parts_of, run_parts
+from mfrank.arrays import threads as in_parts
 
 
 @given(st.integers(0, 5000))

@@ -16,8 +16,8 @@ from problems import toy
 from served import CALLS, N_ITEMS, N_USERS, WIDTH, Producer, serving, store
 
 import mfrank
+from mfrank.arrays import as_array, take, to_host
 from mfrank.arrays import device as gpu
-from mfrank.arrays.interop import as_array, take, to_host
 
 # --- on the host
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
-from mfrank.arrays.lazy import lazy
+from mfrank.arrays import lazy
 
 
 class Meeting:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from mfrank.arrays import memory
-from mfrank.arrays.memory import (
+from mfrank.arrays import (
     address_space_left,
     check_memory,
     gibibytes,
+    memory,
     memory_free_now,
     memory_there_is,
 )

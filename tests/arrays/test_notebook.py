@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mfrank.arrays.notebook import paragraphs, table
+from mfrank.arrays import paragraphs, table
 
 
 def test_a_table_has_its_cells_in_order() -> None:

@@ -13,7 +13,7 @@ from emulated_gpu import DeviceArray
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mfrank.arrays.placement import (
+from mfrank.arrays import (
     beside,
     copied,
     empty_aligned,

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from mfrank.arrays import progress
-from mfrank.arrays.progress import progress_bar
+from mfrank.arrays import progress_bar
+from mfrank.arrays import work as progress
 
 
 @pytest.fixture

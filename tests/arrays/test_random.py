@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kstest
 
-from mfrank.arrays.random import generator, key_of, random_bits, random_normals, random_units
+from mfrank.arrays import generator, key_of, random_bits, random_normals, random_units
 from mfrank.backends.cpu.native_sums import NativeSums
-from mfrank.losses.sums import ListSums
+from mfrank.losses import ListSums
 
 
 def test_numbers_are_those_of_splitmix64() -> None:

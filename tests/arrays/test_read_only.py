@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from emulated_gpu import EmulatedGPU
 
-from mfrank.arrays.read_only import freeze, read_only, read_only_rows, unshared
+from mfrank.arrays import freeze, read_only, read_only_rows, unshared
 
 
 def can_write(array: Any) -> bool:

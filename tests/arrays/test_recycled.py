@@ -6,8 +6,8 @@ import weakref
 import numpy as np
 import pytest
 
-from mfrank.arrays import recycled
-from mfrank.arrays.recycled import Recycled
+from mfrank.arrays import Recycled
+from mfrank.arrays import memory as recycled
 
 LIKE = np.empty(0, np.float32)
 

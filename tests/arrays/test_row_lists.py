@@ -9,9 +9,7 @@ from emulated_gpu import EmulatedGPU
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mfrank.arrays.csr import CSR
-from mfrank.arrays.interop import to_host
-from mfrank.arrays.row_lists import Listed, Picked, holds, listed_on_host, union
+from mfrank.arrays import CSR, Listed, Picked, holds, listed_on_host, to_host, union
 
 N_COLUMNS = 9
 rows_of_columns = st.lists(st.sets(st.integers(0, N_COLUMNS - 1)), min_size=1, max_size=6)

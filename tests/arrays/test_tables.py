@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mfrank.arrays import covariance
-from mfrank.arrays.covariance import covariance_of
-from mfrank.arrays.unit_rows import directions_of
+from mfrank.arrays import covariance_of, directions_of
+from mfrank.arrays import dense as covariance
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

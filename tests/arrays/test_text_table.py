@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mfrank.arrays.text_table import aligned, terminal_width
+from mfrank.arrays import aligned, terminal_width
 
 TABLE = [["model", "ms", "", "peak", "objective"], ["a", "1.0", "2x", "30", "-"]]
 

@@ -12,8 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from mfrank.arrays import threads
-from mfrank.arrays.threads import _openblas, check_threads, single_threaded, usable_cores
+from mfrank.arrays import _openblas, check_threads, single_threaded, threads, usable_cores
 
 threadpoolctl = pytest.importorskip("threadpoolctl", reason="reads how many threads BLAS takes")
 

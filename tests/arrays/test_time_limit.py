@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mfrank.arrays.time_limit import OutOfTimeError, Work, check_time, time_limit
+from mfrank.arrays import OutOfTimeError, Work, check_time, time_limit
 
 
 class Clock:

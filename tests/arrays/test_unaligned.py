@@ -13,7 +13,7 @@ from ext_calls import unaligned
 from numpy.typing import NDArray
 
 import mfrank
-from mfrank.retrieval.top_k import recommend
+from mfrank.retrieval import recommend
 
 DATA = mfrank.synthetic(60, 50, 900, random_state=0)
 MODEL = mfrank.ALS(factors=4, iterations=2, random_state=0).fit(DATA)

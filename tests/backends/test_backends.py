@@ -14,17 +14,23 @@ from problems import OBJECTIVES, iterate_plainly, matrices, solve_plainly, solve
 
 import mfrank
 from mfrank import backends
-from mfrank.als.eigenbasis import Eigenbasis
-from mfrank.als.quadratic import QuadraticObjective
-from mfrank.arrays.csr import CSR
-from mfrank.arrays.placement import on_host
-from mfrank.backends import reference
-from mfrank.backends.adam import AdamAverages, AdamRates
-from mfrank.backends.displacements import halved, widened
-from mfrank.backends.negative_sampling import ItemProbabilities
-from mfrank.backends.row_problem import CellTerm, Gram, Observed, RowProblem, Shared
-from mfrank.backends.solve_options import SolveOptions
-from mfrank.data.counts import Counts
+from mfrank.als import Eigenbasis, QuadraticObjective
+from mfrank.arrays import CSR, on_host
+from mfrank.backends import (
+    AdamAverages,
+    AdamRates,
+    CellTerm,
+    Gram,
+    ItemProbabilities,
+    ObservedLoss,
+    RowProblem,
+    Shared,
+    SolveOptions,
+    halved,
+    reference,
+    widened,
+)
+from mfrank.data import Counts
 
 DTYPES = ["float32", "float64"]
 FACTORS = st.sampled_from([1, 2, 7, 16, 17, 33, 64, 100, 130])
@@ -333,7 +339,7 @@ def test_iterations_leave_nothing_where_a_row_has_no_say(backend: backends.Backe
     rows = CSR.from_scipy(toy(values="ones"), "f8").pattern()
     fixed = fixed[: rows.n_columns]
     ones, zeros = np.ones(rows.n_rows), np.zeros(rows.n_rows)
-    work = RowProblem(rows, ones, zeros, Observed(*[CellTerm(ones)] * 3), True)
+    work = RowProblem(rows, ones, zeros, ObservedLoss(*[CellTerm(ones)] * 3), True)
     out = backend.place(np.ones((rows.n_rows, 3)))
     at = Shared(np.array([0.0, 1.0, 2.0]), np.zeros(3))
     backend.solve_rows(work, backend.place(fixed), at, out, SolveOptions("cg", cg_steps=1))
@@ -393,7 +399,7 @@ def test_entries_without_curvature_among_others(backend: backends.Backend, dtype
     rng = np.random.default_rng(1)
     rows = CSR.from_scipy(sp.csr_array((rng.random((8, 20)) < 0.5).astype(float)), dtype)
     curvature = CellTerm(rng.choice([0.0, 0.0, 2.0], size=20))
-    observed = Observed(curvature, CellTerm(rng.random(20)), CellTerm(np.zeros(20)))
+    observed = ObservedLoss(curvature, CellTerm(rng.random(20)), CellTerm(np.zeros(20)))
     fixed = rng.standard_normal((20, 11)).astype(dtype)
     problem = RowProblem(rows, rng.random(8), rng.random(8), observed, users_are_rows=False)
     step = HalfStep(problem, fixed, reference.gram(fixed, rng.random(20)))

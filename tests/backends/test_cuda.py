@@ -21,24 +21,19 @@ from sparse_on_gpu import SparseOnGPU, known_as_cupys
 
 import mfrank
 from mfrank import backends
-from mfrank.als.eigenbasis import Eigenbasis
+from mfrank.als import Eigenbasis
+from mfrank.arrays import CSR, Grid
 from mfrank.arrays import device as gpu
-from mfrank.arrays.csr import CSR
-from mfrank.arrays.device import Grid
-from mfrank.backends import reference
-from mfrank.backends.cuda import blocks, exact, factor_sums, plan, workers
-from mfrank.backends.cuda.fixed_factors import Fixed
+from mfrank.backends import CellTerm, Moves, Shared, SolveOptions, reference
+from mfrank.backends.cuda import blocks, factor_sums, plan
+from mfrank.backends.cuda import half_step as workers
+from mfrank.backends.cuda import rows as exact
 from mfrank.backends.cuda.resident import resident_on
 from mfrank.backends.cuda.sources import Module
-from mfrank.backends.cuda.system import System
-from mfrank.backends.row_problem import CellTerm, Shared
-from mfrank.backends.solve_options import SolveOptions
-from mfrank.backends.walks import Moves
-from mfrank.data.counts import Counts
-from mfrank.data.ids import Ids
-from mfrank.retrieval.candidates import Candidates
-from mfrank.retrieval.top_k import recommend
-from mfrank.store.step import Step
+from mfrank.backends.cuda.system import Fixed, System
+from mfrank.data import Counts, Ids
+from mfrank.retrieval import Candidates, recommend
+from mfrank.store import Step
 
 if reason := emulated_gpu.why_unavailable():
     pytest.skip(reason, allow_module_level=True)
@@ -179,7 +174,7 @@ def test_long_rows_iterate_as_they_do_in_one_piece(
     monkeypatch.setattr(device, "free", room)
     monkeypatch.setattr(plan, "_plans", {})  # to be made anew
     monkeypatch.setattr(plan, "LONG", 20)
-    monkeypatch.setattr("mfrank.backends.cuda.iterations._PART", 7)
+    monkeypatch.setattr("mfrank.backends.cuda.rows._PART", 7)
     parts = step.solve(backend, solver="cg", **options)
     assert {"sum_long", "step_long"} <= set(launched)
     np.testing.assert_allclose(parts, whole, rtol=1e-7, atol=1e-9 * np.abs(whole).max())
@@ -194,7 +189,7 @@ def test_long_rows_without_curvature_are_summed_in_parts(
         device, "launch", lambda m, name, *rest: (launched.append(name), launch(m, name, *rest))[1]
     )
     monkeypatch.setattr(plan, "LONG", 20)
-    monkeypatch.setattr("mfrank.backends.cuda.iterations._PART", 7)
+    monkeypatch.setattr("mfrank.backends.cuda.rows._PART", 7)
     matrix = sp.random_array((9, 150), density=0.4, rng=np.random.default_rng(4), format="csr")
     step = contract.half_step(mfrank.WRMF(alpha=9.0), matrix, "users", 33, "float64")
     flat = replace(step.problem.observed, curvature=CellTerm(np.zeros(9)))

@@ -16,8 +16,8 @@ from problems import toy
 
 import mfrank
 from mfrank.losses import Loss, count_filled, where_filled
-from mfrank.losses.sums import squared_hinges
-from mfrank.models.option_checks import loss_classes
+from mfrank.losses.sums import ramps as squared_hinges
+from mfrank.models import loss_classes
 
 if reason := emulated_gpu.why_unavailable():
     pytest.skip(reason, allow_module_level=True)

@@ -15,9 +15,8 @@ from problems import toy
 from rankings import EVERYTHING, Factors, problem
 
 import mfrank
-from mfrank.arrays.interop import to_host
-from mfrank.evaluation.evaluate import evaluate
-from mfrank.evaluation.report import Evaluation
+from mfrank.arrays import to_host
+from mfrank.evaluation import Evaluation, evaluate
 
 GRADED = (mfrank.NDCG(gain="linear") @ 4, mfrank.NDCG(gain="exponential"), mfrank.MAP(capped=True))
 METRICS = (*EVERYTHING, *GRADED)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import mfrank
-from mfrank.arrays.device import Grid
+from mfrank.arrays import Grid
 from mfrank.backends.cuda.sources import Module, modules
 
 cupy = pytest.importorskip("cupy", reason="CuPy, which imports without a GPU")

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mfrank.backends.displacements import half_of, halved, widened
-from mfrank.backends.reference import extrapolate
+from mfrank.backends import extrapolate, half_of, halved, widened
 
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 

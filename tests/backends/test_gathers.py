@@ -20,15 +20,13 @@ from problems import OBJECTIVES, toy
 
 import mfrank
 from mfrank import backends
-from mfrank.als.eigenbasis import Eigenbasis
+from mfrank.als import Eigenbasis
+from mfrank.arrays import Grid
 from mfrank.arrays import device as gpu
-from mfrank.arrays.device import Grid
-from mfrank.backends import reference
-from mfrank.backends.cuda import plan, workers
+from mfrank.backends import Gram, SolveOptions, reference, rounded, scale_of
+from mfrank.backends.cuda import half_step as workers
+from mfrank.backends.cuda import plan
 from mfrank.backends.cuda.sources import Module
-from mfrank.backends.float16 import rounded, scale_of
-from mfrank.backends.row_problem import Gram
-from mfrank.backends.solve_options import SolveOptions
 
 needs_compiler = pytest.mark.skipif(
     emulated_gpu.why_unavailable() is not None, reason=str(emulated_gpu.why_unavailable())
@@ -177,7 +175,7 @@ def test_heavy_rows_and_two_devices(device: EmulatedGPU, monkeypatch: pytest.Mon
     monkeypatch.setattr(workers, "WORTH_A_DEVICE", 1)
     np.testing.assert_array_equal(of.solve(cuda)[0], wanted)
     monkeypatch.setattr(plan, "HEAVY", 25)
-    monkeypatch.setattr("mfrank.backends.cuda.exact.HEAVY", 25)
+    monkeypatch.setattr("mfrank.backends.cuda.rows.HEAVY", 25)
     check(of.solve(cuda)[0], of.solve(reference)[0], cuda.TOLERANCE["float32"])
 
 

@@ -17,11 +17,9 @@ from served import N_ITEMS, N_USERS, serving, store
 from sparse_on_gpu import SparseOnGPU, known_as_cupys
 
 import mfrank
-from mfrank.arrays.csr import CSR
-from mfrank.arrays.interop import to_host
-from mfrank.backends.cuda.resident import resident_on
-from mfrank.backends.cuda.transpose import by_columns
-from mfrank.evaluation.evaluate import evaluate
+from mfrank.arrays import CSR, to_host
+from mfrank.backends.cuda.resident import by_columns, resident_on
+from mfrank.evaluation import evaluate
 
 
 @pytest.fixture(autouse=True)

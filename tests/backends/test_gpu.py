@@ -21,10 +21,10 @@ from test_cuda_evaluate import METRICS, check_equal, on
 
 import mfrank
 from mfrank.arrays import device as gpu
-from mfrank.arrays.interop import is_on_gpu, to_host
+from mfrank.arrays import is_on_gpu, to_host
 from mfrank.backends import choose
-from mfrank.backends.cuda import workers
-from mfrank.evaluation.evaluate import evaluate
+from mfrank.backends.cuda import half_step as workers
+from mfrank.evaluation import evaluate
 from mfrank.losses import Loss
 
 if reason := gpu.why_unavailable():

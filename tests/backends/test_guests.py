@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import mfrank
 from mfrank import backends
-from mfrank.arrays.row_lists import listed_on_host
+from mfrank.arrays import listed_on_host
 from mfrank.backends import registry
 
 Floats = NDArray[Any]

@@ -15,11 +15,9 @@ from children import ROOT, run
 from numpy.typing import NDArray
 from problems import solve_plainly
 
-from mfrank.als.eigenbasis import Eigenbasis, solve_in_own_basis
-from mfrank.arrays.csr import CSR
-from mfrank.backends import cpu, reference
-from mfrank.backends.row_problem import CellTerm, Observed, RowProblem
-from mfrank.backends.solve_options import SolveOptions
+from mfrank.als import Eigenbasis, solve_in_own_basis
+from mfrank.arrays import CSR
+from mfrank.backends import CellTerm, ObservedLoss, RowProblem, SolveOptions, cpu, reference
 
 if reason := cpu.why_unavailable():
     pytest.skip(reason, allow_module_level=True)
@@ -35,7 +33,9 @@ def problem(n_rows: int, n_columns: int, length: int, dtype: str = "float32") ->
     data = rng.integers(1, 6, size=indptr[-1]).astype(dtype)
     one = CellTerm(np.ones(n_rows), 0.5)
     rows = CSR(indptr, columns.astype(np.int32).ravel(), data, n_columns)
-    return RowProblem(rows, np.ones(n_rows), np.full(n_rows, 0.1), Observed(one, one, one), True)
+    return RowProblem(
+        rows, np.ones(n_rows), np.full(n_rows, 0.1), ObservedLoss(one, one, one), True
+    )
 
 
 def solved(of: RowProblem, fixed: NDArray[Any], **options: Any) -> NDArray[Any]:

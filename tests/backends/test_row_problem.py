@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from problems import toy
 
-from mfrank.arrays.csr import CSR
-from mfrank.backends import row_problem
-from mfrank.backends.row_problem import CellTerm, Observed, RowProblem
+from mfrank.arrays import CSR
+from mfrank.backends import CellTerm, ObservedLoss, RowProblem, row_problem
 
 
 @given(counts=st.lists(st.integers(0, 9), max_size=12), at_once=st.integers(1, 20))
@@ -44,7 +43,7 @@ def test_row_sums_are_those_of_the_matrix(
         cells[dense < 0] = 0
     rows = CSR.from_scipy(matrix if users_are_rows else sp.csr_array(matrix.T), "f4")
     nothing = np.zeros(rows.n_rows)
-    problem = RowProblem(rows, nothing, nothing, Observed(term, term, term), users_are_rows)
+    problem = RowProblem(rows, nothing, nothing, ObservedLoss(term, term, term), users_are_rows)
     expected = cells.sum(axis=1 if users_are_rows else 0)
     np.testing.assert_allclose(problem.row_sums(term, likes_only=likes_only), expected)
 
@@ -61,7 +60,7 @@ def test_on_the_used_columns_it_is_the_same_problem(
     rows = CSR.from_scipy(matrix, "f8")
     term = CellTerm(np.linspace(1, 2, n_rows if users_are_rows else rows.n_columns), 0.5)
     nothing = np.zeros(n_rows)
-    problem = RowProblem(rows, nothing, nothing, Observed(term, term, term), users_are_rows)
+    problem = RowProblem(rows, nothing, nothing, ObservedLoss(term, term, term), users_are_rows)
     part, columns = problem.on_used_columns()
     np.testing.assert_array_equal(columns, np.unique(rows.indices))
     np.testing.assert_array_equal(columns[part.rows.indices], rows.indices)

@@ -10,12 +10,19 @@ import pytest
 from numpy.typing import NDArray
 from problems import solve_plainly
 
-from mfrank.als.eigenbasis import Eigenbasis
-from mfrank.arrays.csr import CSR
-from mfrank.backends import cpu, reference
-from mfrank.backends.row_problem import CellTerm, Observed, RowProblem, Shared
-from mfrank.backends.sharded.blocks import range_of, route
-from mfrank.backends.solve_options import SolveOptions, Solver
+from mfrank.als import Eigenbasis
+from mfrank.arrays import CSR
+from mfrank.backends import (
+    CellTerm,
+    ObservedLoss,
+    RowProblem,
+    Shared,
+    SolveOptions,
+    Solver,
+    cpu,
+    reference,
+)
+from mfrank.backends.sharded import range_of, route
 
 if reason := cpu.why_unavailable():
     pytest.skip(reason, allow_module_level=True)
@@ -37,7 +44,7 @@ def problem(dtype: str, n_rows: int = 2, ridge: float = 0.1, *, curved: bool = T
     )
     curvature, pull = (CellTerm(rng.uniform(0.5, 2, COLUMNS), 0.5) for _ in range(2))
     none = CellTerm(np.zeros(COLUMNS))
-    observed = Observed(curvature if curved else none, pull, none)
+    observed = ObservedLoss(curvature if curved else none, pull, none)
     return RowProblem(rows, np.full(n_rows, 0.3), np.full(n_rows, ridge), observed, False)
 
 

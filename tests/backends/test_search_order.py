@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mfrank.arrays import native
-from mfrank.arrays.csr import CSR
+from mfrank.arrays import CSR, native
 from mfrank.backends.cpu import search_order
-from mfrank.backends.cpu.kept import Kept
-from mfrank.backends.cpu.search_order import shelves_for
+from mfrank.backends.cpu.search_order import ArrayCache, shelves_for
 
 pytestmark = pytest.mark.skipif(native.why_missing is not None, reason=str(native.why_missing))
 
@@ -81,7 +79,7 @@ def test_filters_for_all_and_writable_items_are_not_sorted_before() -> None:
 
 
 def test_what_is_kept_goes_with_any_of_its_arrays() -> None:
-    kept: Kept[int] = Kept()
+    kept: ArrayCache[int] = ArrayCache()
     one, two = np.ones(3), np.ones(3)
     assert kept.of(one, make=lambda: 1) is None  # may be changed
     one.flags.writeable = two.flags.writeable = False

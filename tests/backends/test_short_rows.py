@@ -9,11 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mfrank.arrays.csr import CSR
-from mfrank.arrays.threads import single_threaded
-from mfrank.backends import cpu, reference
-from mfrank.backends.row_problem import CellTerm, Observed, RowProblem, Shared
-from mfrank.backends.solve_options import SolveOptions
+from mfrank.arrays import CSR, single_threaded
+from mfrank.backends import CellTerm, ObservedLoss, RowProblem, Shared, SolveOptions, cpu, reference
 
 if reason := cpu.why_unavailable():
     pytest.skip(reason, allow_module_level=True)
@@ -33,13 +30,13 @@ def problem(lengths: list[int], dtype: str, seed: int = 0) -> RowProblem:
     indices = np.concatenate([*columns, []]).astype(np.int32)
     data = rng.integers(1, 6, size=len(indices)).astype(dtype)
     curvature, pull = (CellTerm(rng.uniform(0.1, 1, n_rows), slope) for slope in (0.5, 0.3))
-    observed = Observed(curvature, pull, CellTerm(np.zeros(n_rows)))
+    observed = ObservedLoss(curvature, pull, CellTerm(np.zeros(n_rows)))
     weight, ridge = rng.uniform(0.1, 1, n_rows), rng.uniform(0.1, 1, n_rows)
     return RowProblem(CSR(indptr, indices, data, N_COLUMNS), weight, ridge, observed, True)
 
 
 def with_terms(work: RowProblem, curvature: CellTerm, pull: CellTerm) -> RowProblem:
-    observed = Observed(curvature, pull, work.observed.constant)
+    observed = ObservedLoss(curvature, pull, work.observed.constant)
     return RowProblem(work.rows, work.weight, work.ridge, observed, work.users_are_rows)
 
 
@@ -158,7 +155,7 @@ def rows_of(work: RowProblem, order: NDArray[np.int64]) -> RowProblem:
     indices = np.concatenate([columns for columns, _ in cells])
     data = np.concatenate([values for _, values in cells])
     terms = work.observed.curvature, work.observed.pull, work.observed.constant
-    observed = Observed(*(CellTerm(term.offset[order], term.slope) for term in terms))
+    observed = ObservedLoss(*(CellTerm(term.offset[order], term.slope) for term in terms))
     rows = CSR(indptr, indices, data, work.rows.n_columns)
     return RowProblem(rows, work.weight[order], work.ridge[order], observed, True)
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from mfrank.arrays import native
-from mfrank.arrays.csr import CSR
-from mfrank.backends.cpu import search_order, sketches
-from mfrank.backends.cpu.sketches import Sketch, sketch_of
+from mfrank.arrays import CSR, native
+from mfrank.backends.cpu import search_order
+from mfrank.backends.cpu import search_order as sketches
+from mfrank.backends.cpu.search_order import Sketch, sketch_of
 
 pytestmark = pytest.mark.skipif(native.why_missing is not None, reason=str(native.why_missing))
 
@@ -139,12 +139,12 @@ def test_only_what_does_not_change_and_is_asked_for_again_is_sketched() -> None:
 def test_sketches_go_with_their_items() -> None:
     items = np.ones((2000, 100), np.float32)
     items.flags.writeable = False
-    before = len(sketches._KEPT)
+    before = len(sketches._SKETCHES)
     sketch_of(items)
-    assert len(sketches._KEPT) == before + 1
+    assert len(sketches._SKETCHES) == before + 1
     del items
     gc.collect()
-    assert len(sketches._KEPT) == before
+    assert len(sketches._SKETCHES) == before
 
 
 def test_the_door_tells_what_does_not_fit() -> None:

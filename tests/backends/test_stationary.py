@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mfrank import backends
-from mfrank.arrays.csr import CSR
-from mfrank.backends.walks import Moves
-from mfrank.pagerank.stationary import Walker, settled
+from mfrank.arrays import CSR
+from mfrank.backends import Moves
+from mfrank.pagerank import Walker, settled
 
 NAMES = ["cpu", "reference"]
 

@@ -10,7 +10,7 @@ import pytest
 from both_sums import SUMS
 
 from mfrank.backends import Backend, named, names
-from mfrank.losses.sums import ListSums
+from mfrank.losses import ListSums
 
 OF_BACKENDS = {f"of {name}": named(name).list_sums() for name in names()}
 

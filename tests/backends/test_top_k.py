@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mfrank import backends
-from mfrank.arrays.csr import CSR
-from mfrank.arrays.row_lists import Listed, Picked
+from mfrank.arrays import CSR, Listed, Picked
 
 Lists = tuple[NDArray[np.int32], NDArray[Any]]
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mfrank import backends
-from mfrank.arrays.csr import CSR
-from mfrank.backends.walks import Chain, Until
+from mfrank.arrays import CSR
+from mfrank.backends import Chain, Until
 
 NAMES = sorted(backends.names())
 DTYPES = ["float32", "float64"]

@@ -15,7 +15,7 @@ from children import PATHS
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.retrieval.fitted import Fitted
+from mfrank.retrieval import Fitted
 
 DAYS = 3
 

@@ -16,10 +16,9 @@ from faults import ended_after
 import mfrank
 from mfrank.cli.commands import commands
 from mfrank.cli.main import main
-from mfrank.data.splits import by_ratio
-from mfrank.data.table_writer import write_table
+from mfrank.data import by_ratio, write_table
+from mfrank.models import FitPlan
 from mfrank.models import als as models
-from mfrank.models.fit_plan import FitPlan
 
 FAST = ["--factors", "4", "--iterations", "2", "--n-threads", "1", "--random-state", "0"]
 

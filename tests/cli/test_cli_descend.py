@@ -11,10 +11,10 @@ from faults import ended_after
 
 import mfrank
 from mfrank.cli.commands import descend
+from mfrank.cli.flags import spec_reader
 from mfrank.cli.main import main
-from mfrank.cli.specs import spec_reader
-from mfrank.data.table_writer import write_table
-from mfrank.models.checkpoint import Checkpoint
+from mfrank.data import write_table
+from mfrank.models import Checkpoint
 
 FAST = ["--factors", "4", "--iterations", "2", "--random-state", "0", "--negatives", "10"]
 

@@ -10,8 +10,7 @@ import pytest
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.data.ingest_plan import IngestPlan
-from mfrank.data.table_writer import write_table
+from mfrank.data import IngestPlan, write_table
 
 
 def parts(folder: Path) -> list[str]:

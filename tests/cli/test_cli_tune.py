@@ -10,7 +10,7 @@ import pytest
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.tuning.trials import Runner
+from mfrank.tuning import Runner
 
 FAST = ["--trials", "2", "--factors", "8", "--n-threads", "1"]
 

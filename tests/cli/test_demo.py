@@ -17,8 +17,8 @@ import pytest
 
 import mfrank
 from mfrank.cli.commands import demo
-from mfrank.cli.invocation import command_line
 from mfrank.cli.main import main
+from mfrank.cli.printing import command_line
 
 
 @dataclass(frozen=True)

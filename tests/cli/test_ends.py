@@ -12,8 +12,7 @@ import children
 import pytest
 
 import mfrank
-from mfrank.cli.ctrl_c import is_ctrl_c
-from mfrank.cli.main import main
+from mfrank.cli.main import is_ctrl_c, main
 
 CTRL_C_AT_IMPORT = """
 import signal, sys

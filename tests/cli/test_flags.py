@@ -10,7 +10,6 @@ import pytest
 
 import mfrank
 from mfrank import ALS, IALS, RG2, RGX, WRMF, RG2Sampled
-from mfrank.cli.docstrings import parameters, summary
 from mfrank.cli.flags import (
     OBJECTIVES,
     add_flags,
@@ -18,6 +17,8 @@ from mfrank.cli.flags import (
     given,
     objective,
     objective_of,
+    parameters,
+    summary,
 )
 
 

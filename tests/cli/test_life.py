@@ -10,7 +10,7 @@ import pytest
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.data.table_writer import write_table
+from mfrank.data import write_table
 
 DATA = mfrank.synthetic(80, 40, 1500, names=True, random_state=3)
 BEFORE = DATA.take(DATA.entry_users < 60).k_core(1)

@@ -13,7 +13,7 @@ import pytest
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.data.table_writer import write_table
+from mfrank.data import write_table
 
 
 @pytest.fixture(scope="module")

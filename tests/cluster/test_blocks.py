@@ -14,13 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from problems import matrices
 
-from mfrank.arrays.csr import CSR
-from mfrank.backends import choose
-from mfrank.backends.row_problem import CellTerm, Observed, RowProblem, Shared
-from mfrank.backends.sharded import blocks
-from mfrank.backends.sharded.backend import Sharded
-from mfrank.backends.solve_options import SolveOptions
-from mfrank.files.mapped import part_in_file
+from mfrank.arrays import CSR
+from mfrank.backends import CellTerm, ObservedLoss, RowProblem, Shared, SolveOptions, choose
+from mfrank.backends.sharded import Sharded, blocks
+from mfrank.files import part_in_file
 
 
 @given(st.lists(st.integers(0, 50), max_size=60), st.integers(1, 200))
@@ -131,7 +128,7 @@ def test_null_directions_are_those_of_all_rows(
     n_users = 60 if users_are_rows else 30
     term = CellTerm(rng.uniform(0.5, 2, n_users))
     problem = RowProblem(
-        rows, rng.uniform(0, 1, 60), np.zeros(60), Observed(term, term, term), users_are_rows
+        rows, rng.uniform(0, 1, 60), np.zeros(60), ObservedLoss(term, term, term), users_are_rows
     )
     fixed = rng.standard_normal((30, 6)).astype(np.float32)
     fixed[:25, 0] = 0

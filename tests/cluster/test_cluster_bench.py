@@ -19,10 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mfrank
-from mfrank.backends.registry import choose
-from mfrank.backends.sharded import backend, blocks
-from mfrank.backends.sharded.sent import held
-from mfrank.backends.sharded.tasks import solve
+from mfrank.backends import choose
+from mfrank.backends.sharded import backend, blocks, held, solve
 
 BENCH = Path(__file__).parents[2] / "bench"
 DATA = mfrank.synthetic(600, 200, 12_000, random_state=0)

@@ -11,13 +11,7 @@ import pytest
 from engines import Shuffled
 
 import mfrank
-from mfrank.backends.sharded.arithmetic import (
-    Arithmetic,
-    Worker,
-    arithmetic,
-    refuse_other,
-    threads_of_a_task,
-)
+from mfrank.backends.sharded import Arithmetic, Worker, arithmetic, refuse_other, threads_of_a_task
 
 DATA = mfrank.synthetic(30, 20, 200, random_state=0)
 
@@ -129,7 +123,7 @@ def test_workers_are_asked_for_and_must_have_the_same_arithmetic() -> None:
 def test_a_worker_that_joins_with_another_arithmetic_ends_the_fit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from mfrank.backends.sharded import arithmetic as told
+    from mfrank.backends.sharded import machine as told
 
     monkeypatch.setattr(told, "arithmetic", lambda: Arithmetic("0.0.1", "sse"))
     with pytest.raises(RuntimeError, match=r"a worker joined with mfrank 0.0.1 with sse"):
@@ -144,7 +138,7 @@ def test_cores_of_a_machine_are_divided_among_its_workers() -> None:
 
 
 def test_memory_of_a_machine_is_divided_among_its_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mfrank.backends.sharded import arithmetic as told
+    from mfrank.backends.sharded import machine as told
 
     here = [("a", Worker(arithmetic(), "one", 8, 3e9)) for _ in range(3)]
     other = ("b", Worker(arithmetic(), "two", 1, 5e8))

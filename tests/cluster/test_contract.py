@@ -19,10 +19,10 @@ from children import PATHS
 
 import mfrank
 from mfrank.backends.sharded import blocks
-from mfrank.cluster.processes import Processes
-from mfrank.cluster.surface import Engine
+from mfrank.cluster import Engine, Processes
 from mfrank.descent.rotation import layout
-from mfrank.pagerank import on_workers, pagerank
+from mfrank.pagerank import pagerank
+from mfrank.pagerank import plain as on_workers
 from mfrank.retrieval import all_lists
 
 DATA = mfrank.synthetic(300, 150, 4000, random_state=0)

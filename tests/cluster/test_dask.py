@@ -17,7 +17,7 @@ import pytest
 from children import PATHS
 
 import mfrank
-from mfrank.als.half_steps import HalfSteps
+from mfrank.als import HalfSteps
 from mfrank.backends.sharded import blocks
 from mfrank.cluster import connecting
 

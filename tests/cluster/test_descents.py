@@ -17,14 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mfrank
-from mfrank.arrays.csr import CSR
+from mfrank.arrays import CSR
 from mfrank.backends import choose
-from mfrank.cluster.processes import Processes
-from mfrank.descent.engine import Batches, DescentPlan
-from mfrank.descent.rotation import layout
-from mfrank.descent.rotation.layout import Deal, count_blocks, deal, pairs, user_bounds
-from mfrank.descent.rotation.meeting import meet
-from mfrank.descent.sampler import ListDrawer, Sampling
+from mfrank.cluster import Processes
+from mfrank.descent import Batches, DescentPlan, ListDrawer, Sampling
+from mfrank.descent.rotation import Deal, count_blocks, deal, layout, meet, pairs, user_bounds
 
 DATA = mfrank.synthetic(120, 60, 1500, random_state=0)
 DECOMPOSING = {name: loss for name, loss in LOSSES.items() if loss.decomposes}

@@ -11,7 +11,7 @@ from engines import Shuffled
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.data.table_writer import write_table
+from mfrank.data import write_table
 
 DATA = mfrank.synthetic(200, 90, 4000, random_state=0)
 SPLIT = mfrank.by_ratio(DATA, train=0.7, valid=0.0, test=0.3, random_state=0)

@@ -14,12 +14,11 @@ from engines import Delayed, Shuffled
 from problems import OBJECTIVES, toy
 
 import mfrank
-from mfrank.als.quadratic import QuadraticObjective
-from mfrank.backends.registry import choose
-from mfrank.backends.sharded import backend, blocks, sent
-from mfrank.backends.sharded.tasks import solve
-from mfrank.backends.solve_options import SolveOptions
-from mfrank.models.fit_plan import told_of_cluster
+from mfrank.als import QuadraticObjective
+from mfrank.backends import SolveOptions, choose
+from mfrank.backends.sharded import backend, blocks, solve
+from mfrank.backends.sharded import routes as sent
+from mfrank.models import told_of_cluster
 
 DATA = mfrank.synthetic(120, 60, 1500, random_state=0)
 

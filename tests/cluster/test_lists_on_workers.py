@@ -16,8 +16,9 @@ from children import kill_when_there
 from engines import Delayed, Shuffled
 
 import mfrank
-from mfrank.cluster.processes import Processes
-from mfrank.retrieval import all_lists, on_workers
+from mfrank.cluster import Processes
+from mfrank.retrieval import all_lists
+from mfrank.retrieval import all_lists as on_workers
 
 DATA = mfrank.synthetic(60, 40, 900, names=True, random_state=2)
 

@@ -13,13 +13,10 @@ import pytest
 from engines import Delayed, Shuffled
 
 import mfrank
-from mfrank.backends.registry import choose
-from mfrank.backends.sharded import backend, blocks, cuts
-from mfrank.backends.sharded.backend import Sharded
-from mfrank.backends.sharded.sent import Sent
-from mfrank.backends.sharded.tasks import sum_rows
-from mfrank.backends.solve_options import SolveOptions
-from mfrank.cluster.processes import Processes
+from mfrank.backends import SolveOptions, choose
+from mfrank.backends.sharded import Sent, Sharded, backend, blocks, sum_rows
+from mfrank.backends.sharded import blocks as cuts
+from mfrank.cluster import Processes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="others have no such limit")
 

@@ -13,7 +13,7 @@ from children import run
 
 import mfrank
 from mfrank.backends.sharded import blocks
-from mfrank.cluster.processes import Processes
+from mfrank.cluster import Processes
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +165,7 @@ def test_a_fit_survives_the_death_of_its_workers(monkeypatch: pytest.MonkeyPatch
         children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
         # Not multiprocessing's resource tracker, which an earlier test may have started.
         lines = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children}
-        workers = [pid for pid, line in lines.items() if b"mfrank.cluster.worker" in line]
+        workers = [pid for pid, line in lines.items() if b"mfrank.cluster.processes" in line]
         seen.extend(workers)
         os.kill(workers[0], signal.SIGKILL)
 

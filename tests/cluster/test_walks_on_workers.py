@@ -16,10 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mfrank
-from mfrank.cluster.flow import as_done
-from mfrank.cluster.processes import Processes
-from mfrank.cluster.worker import Call
-from mfrank.pagerank import RandomWalk, on_workers, pagerank
+from mfrank.cluster import Call, Processes, as_done
+from mfrank.pagerank import RandomWalk, pagerank
+from mfrank.pagerank import plain as on_workers
 from mfrank.retrieval import all_lists
 
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from mfrank.cluster import worker
-from mfrank.cluster.worker import Call, Kept, Order, Results, serve
+from mfrank.cluster import Call, KeptResult, Order, Results, serve
+from mfrank.cluster import processes as worker
 
 
 class Beats:
@@ -92,7 +92,7 @@ def unreadable() -> None:
 
 
 def test_each_order_is_answered_until_nobody_asks(beats: Beats) -> None:
-    total = Call(sum, (Kept(3),))
+    total = Call(sum, (KeptResult(3),))
     found = answers(
         beats,
         Order(total, {3: Call(range, (5,))}, ()),
@@ -152,7 +152,7 @@ def test_it_frees_what_no_task_will_take() -> None:
         made.append(weakref.ref(large))
         return large
 
-    results.obey(Order(Call(id, (Kept(0),)), {0: Call(make, ())}, ()))
+    results.obey(Order(Call(id, (KeptResult(0),)), {0: Call(make, ())}, ()))
     assert made[0]() is not None
     results.obey(Order(Call(os.getpid, ()), {1: Call(id, (make(),))}, (0,)))
     assert made[0]() is None

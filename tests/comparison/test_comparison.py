@@ -19,13 +19,10 @@ import pytest
 
 import mfrank
 from mfrank import ALS, RG2, WRMF, compare
-from mfrank.arrays.threads import usable_cores
-from mfrank.comparison.contenders import default_models, fit_once, objective_value
-from mfrank.comparison.scoreboard import Comparison
-from mfrank.comparison.usual import usual_models
-from mfrank.data.splits import by_ratio
-from mfrank.data.table_files import read_columns
-from mfrank.evaluation.evaluate import evaluate
+from mfrank.arrays import usable_cores
+from mfrank.comparison import Comparison, default_models, fit_once, objective_value, usual_models
+from mfrank.data import by_ratio, read_columns
+from mfrank.evaluation import evaluate
 
 quick = partial(compare, factors=4, iterations=2, repeats=2, n_threads=1, peak_memory=False)
 
@@ -124,7 +121,7 @@ def test_what_is_measured_unless_something_else_is_asked_for(split, monkeypatch,
     assert "peak" not in " ".join(quick(split, models={"a": Recorder("a", [])}).notes)
     assert not capsys.readouterr().err
     monkeypatch.setattr(
-        "mfrank.comparison.compare.usual_models", lambda **options: made.append(options)
+        "mfrank.comparison.side_by_side.usual_models", lambda **options: made.append(options)
     )
     with pytest.raises(ValueError, match="at least one model"):
         compare(split)
@@ -254,7 +251,7 @@ def test_ratios_are_to_implicits_als(against_implicit):
 def test_time_ratios_are_medians_within_a_repeat(split, monkeypatch):
     seconds = {"a": iter([2.0, 30.0, 4.0]), "b": iter([1.0, 10.0, 4.0])}
     monkeypatch.setattr(
-        "mfrank.comparison.compare.is_implicit_als", lambda model: model.name == "b"
+        "mfrank.comparison.side_by_side.is_implicit_als", lambda model: model.name == "b"
     )
 
     class Timed(Recorder):
@@ -268,7 +265,7 @@ def test_time_ratios_are_medians_within_a_repeat(split, monkeypatch):
 
 def test_ratios_of_memory_and_of_quality_are_to_the_baseline_unless_it_has_none(split, monkeypatch):
     monkeypatch.setattr(
-        "mfrank.comparison.compare.is_implicit_als", lambda model: isinstance(model, Recorder)
+        "mfrank.comparison.side_by_side.is_implicit_als", lambda model: isinstance(model, Recorder)
     )
     peaks = iter([30.0, 10.0])
     monkeypatch.setattr("mfrank.comparison.protocol.peak_memory", lambda work: next(peaks))

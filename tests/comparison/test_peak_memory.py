@@ -15,8 +15,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from mfrank.comparison import peak_memory as module
-from mfrank.comparison.peak_memory import peak_memory
+from mfrank.comparison import peak_memory
+from mfrank.comparison import protocol as module
 
 MIB = 2**20
 

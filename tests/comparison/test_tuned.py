@@ -11,19 +11,11 @@ import numpy as np
 import pytest
 
 import mfrank
-from mfrank.arrays.time_limit import OutOfTimeError, time_limit
+from mfrank.arrays import OutOfTimeError, time_limit
+from mfrank.comparison import ImplicitALS, _Recipe, compare
 from mfrank.comparison import tuned as module
-from mfrank.comparison.compare import compare
-from mfrank.comparison.implicit_family import ImplicitALS
-from mfrank.comparison.tuned import _Recipe
-from mfrank.data.interactions import Interactions
-from mfrank.data.splits import Split
-from mfrank.tuning.budget import Budget
-from mfrank.tuning.facts import Facts
-from mfrank.tuning.families import named
-from mfrank.tuning.family import Setting
-from mfrank.tuning.found import Found, search
-from mfrank.tuning.mixture import blended, recommender
+from mfrank.data import Interactions, Split
+from mfrank.tuning import Budget, Facts, SearchResult, Setting, blended, named, recommender, search
 
 TRIALS = 3
 METRICS = ["ndcg@10", "recall@20"]
@@ -42,7 +34,7 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> list[Interactions]:
     """What was searched on; searches are counted by trials, so that they repeat."""
     seen = list[Interactions]()
 
-    def counted(data: Interactions, metric: Any, clock: Budget, **options: Any) -> Found:
+    def counted(data: Interactions, metric: Any, clock: Budget, **options: Any) -> SearchResult:
         seen.append(data)
         assert 0 < clock.left() <= 60
         return search(data, metric, Budget(None), trials=TRIALS, **options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mfrank.data.columns import ROLES, assign
+from mfrank.data import ROLES, assign
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_what_cannot_be_told_is_refused(columns, chosen, message):
 
 @pytest.mark.parametrize("frame", [None, 5, np.zeros((3, 2)), [[1, 2]], {"user": [1], "item": [2]}])
 def test_what_is_no_frame_is_refused(frame):
-    from mfrank.data.interactions import Interactions
+    from mfrank.data import Interactions
 
     with pytest.raises(TypeError, match="frame must be a table with named columns, got"):
         Interactions.from_pandas(frame)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mfrank
-from mfrank.data.interactions import Interactions
+from mfrank.data import Interactions
 
 WORDS = st.sampled_from(["ann", "bob", "cy", "dee", "eve"])
 TABLE = st.lists(st.tuples(WORDS, st.integers(0, 6), st.integers(1, 5)), max_size=12)

@@ -7,7 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from mfrank.data.datasets import from_npz, movielens, published_split
+from mfrank.data import from_npz, movielens, published_split
 
 # user, item, rating, timestamp; ids have gaps, rows are in no order
 RATINGS = [

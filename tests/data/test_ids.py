@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mfrank.data.ids import Ids
+from mfrank.data import Ids
 
 quick = settings(max_examples=40, deadline=None)
 whole = st.integers(-(2**63), 2**63 - 1)

@@ -17,8 +17,7 @@ from test_interaction_folder import same
 
 import mfrank
 from mfrank.data import ingest as module
-from mfrank.data import on_disk
-from mfrank.data.table_writer import write_table
+from mfrank.data import on_disk, write_table
 
 Columns = dict[str, Any]
 
@@ -137,7 +136,7 @@ def test_a_full_disk_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "no space left on device")
 
-    for owner, name in ((on_disk.Spill, "add"), (on_disk.Column, "add")):
+    for owner, name in ((on_disk.Spill, "add"), (on_disk.GrowingArray, "add")):
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, full)
             with pytest.raises(OSError, match="No space left"):

@@ -20,8 +20,7 @@ from test_interaction_folder import same
 import mfrank
 from mfrank.data import ingest as module
 from mfrank.data import interaction_folder, on_disk
-from mfrank.files import journal
-from mfrank.files.checked import CheckedFiles
+from mfrank.files import CheckedFiles, journal
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no locks to tell by")
 
@@ -47,8 +46,8 @@ HARMS: dict[str, Callable[[bytes, int], bytes]] = {
 ENDINGS: dict[str, tuple[Any, str, int]] = {
     "numbering": (module.Numbering, "add", 3),
     "reading": (on_disk.Spill, "add", 3),
-    "merging": (on_disk.Column, "add", 15),
-    "sorting": (on_disk.Column, "add", 40),
+    "merging": (on_disk.GrowingArray, "add", 15),
+    "sorting": (on_disk.GrowingArray, "add", 40),
     "writing": (interaction_folder, "write_arrays", 1),
 }
 

@@ -17,9 +17,8 @@ from test_ingest import Columns, columns, written
 from test_interaction_folder import same
 
 import mfrank
+from mfrank.data import GrowingArray, Spill, interaction_folder
 from mfrank.data import ingest as module
-from mfrank.data import interaction_folder
-from mfrank.data.on_disk import Column, Spill
 from mfrank.files import journal
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no locks to tell by")
@@ -61,7 +60,7 @@ def half_of_records(spill: Spill, records: Any, rows: Any) -> None:
     SPILLED(spill, records[:size], rows[:size])
 
 
-def half_of_a_column(column: Column, part: Any) -> None:
+def half_of_a_column(column: GrowingArray, part: Any) -> None:
     ADDED(column, part[: len(part) // 2])
 
 
@@ -69,11 +68,11 @@ def nothing(*_: object) -> None:
     pass
 
 
-SPILLED, ADDED = Spill.add, Column.add
+SPILLED, ADDED = Spill.add, GrowingArray.add
 PLACES: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "ids": (module.Numbering, "add", nothing),
     "entries": (Spill, "add", half_of_records),
-    "columns": (Column, "add", half_of_a_column),
+    "columns": (GrowingArray, "add", half_of_a_column),
     "notes": (journal.Journal, "_note", nothing),
     "folder": (interaction_folder, "write_arrays", nothing),
 }
@@ -107,7 +106,7 @@ def ended_late(files: list[Path], folder: Path, error: BaseException) -> None:
     """Run until all entries are read, and end with an error."""
     with pytest.MonkeyPatch.context() as patch:
         ending = Ending(2, error)
-        patch.setattr(Column, "add", ending.wrap(Column.add, nothing))
+        patch.setattr(GrowingArray, "add", ending.wrap(GrowingArray.add, nothing))
         mfrank.Interactions.ingest(files, folder)
 
 

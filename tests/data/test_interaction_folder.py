@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from problems import matrices
 
 import mfrank
-from mfrank.store.checks import is_mapped
+from mfrank.store import is_mapped
 
 
 def named(timestamps: bool = True) -> mfrank.Interactions:

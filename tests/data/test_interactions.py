@@ -10,9 +10,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mfrank.arrays.read_only import freeze
-from mfrank.data.ids import Ids
-from mfrank.data.interactions import Interactions
+from mfrank.arrays import freeze
+from mfrank.data import Ids, Interactions
 
 quick = settings(max_examples=40, deadline=None)
 cell = st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(-2, 2), st.integers(0, 5))

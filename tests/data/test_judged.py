@@ -10,12 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mfrank.data.judged import Judged
-from mfrank.data.scaling import Scaling
-from mfrank.descent.judged_lists import QueryLists
-from mfrank.evaluation.metrics import MRR, NDCG, LimitedAUC, Recall
-from mfrank.evaluation.queries import evaluate_queries
-from mfrank.losses.sums.written_out import WRITTEN_OUT
+from mfrank.data import Judged, Scaling
+from mfrank.descent import QueryLists
+from mfrank.evaluation import MRR, NDCG, LimitedAUC, Recall, evaluate_queries
+from mfrank.losses import WRITTEN_OUT
 
 ENDLESS = np.broadcast_to(np.int64(1), 10**15)
 FEATURES = [[0.5, 2], [1, 0], [0, -1]]

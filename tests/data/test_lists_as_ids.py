@@ -15,7 +15,7 @@ import pytest
 from reading import DOORS, Door
 
 from mfrank.cli.main import main
-from mfrank.data.interactions import Interactions
+from mfrank.data import Interactions
 
 HISTORIES = ["N1 N2 N3", "N2 N4", "N1 N5 N6 N2", "N2"]
 LISTS: dict[str, list[Any]] = {

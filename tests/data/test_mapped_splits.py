@@ -16,10 +16,8 @@ from hypothesis import strategies as st
 from test_interaction_folder import same
 
 import mfrank
-from mfrank.data import divided
-from mfrank.data.order_statistic import kth_largest, number_below
-from mfrank.data.row_portions import rank_in_rows
-from mfrank.evaluation import relevant as evaluation
+from mfrank.data import divided, kth_largest, number_below, rank_in_rows
+from mfrank.evaluation import inputs as evaluation
 
 DATA = mfrank.synthetic(70, 40, 1200, names=True, random_state=5)
 
@@ -112,7 +110,7 @@ def test_an_evaluation_is_the_same_by_blocks(
     users = np.arange(0, 70, 2)
     wanted = mfrank.evaluate(model, split.test, train=DATA.take(DATA.timestamps > 5), users=users)
     values = mfrank.evaluate(model, split.test, **options)
-    monkeypatch.setattr(evaluation, "_ENTRIES_AT_ONCE", at_once)
+    monkeypatch.setattr(evaluation, "_TEST_ENTRIES_AT_ONCE", at_once)
     found = mfrank.evaluate(model, mapped.test, train=mapped.train, **options)
     assert found.to_dict() == values.to_dict()
     assert found.users.tolist() == values.users.tolist()
@@ -126,8 +124,8 @@ import resource, sys
 import numpy as np
 import mfrank
 from mfrank.data import divided
-from mfrank.evaluation import relevant as evaluation
-divided._ENTRIES_AT_ONCE = evaluation._ENTRIES_AT_ONCE = 1 << 15
+from mfrank.evaluation import inputs as evaluation
+divided._ENTRIES_AT_ONCE = evaluation._TEST_ENTRIES_AT_ONCE = 1 << 15
 folder, parts = sys.argv[1:]
 rng = np.random.default_rng(0)
 def work(data, parts):

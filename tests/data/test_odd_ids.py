@@ -16,10 +16,7 @@ import scipy.sparse as sp
 import mfrank
 from mfrank import Interactions
 from mfrank.cli.inputs import ids_in
-from mfrank.data import odd_ids
-from mfrank.data.fields import spelled_like
-from mfrank.data.ids import Ids
-from mfrank.data.odd_ids import tell_empty_rows
+from mfrank.data import Ids, odd_ids, spelled_like, tell_empty_rows
 
 ITEMS = [3, 1, 2, 3, 1]
 

@@ -12,11 +12,16 @@ from hypothesis import strategies as st
 from test_interaction_folder import same
 
 import mfrank
-from mfrank.data import delimited, ingest, numbering
-from mfrank.data.fields import as_text
-from mfrank.data.table_files import read_columns, read_portions
-from mfrank.data.table_writer import write_table
-from mfrank.data.time_units import TimeKind
+from mfrank.data import (
+    TimeKind,
+    as_text,
+    delimited,
+    ingest,
+    read_columns,
+    read_portions,
+    write_table,
+)
+from mfrank.data import ingest as numbering
 
 KINDS: list[TimeKind] = ["whole", "number", "date"]
 IDS = [

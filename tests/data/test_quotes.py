@@ -14,8 +14,7 @@ from reading import DOORS, triples
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.data.layouts import rows
-from mfrank.data.quotes import Quotes
+from mfrank.data import Quotes, rows
 
 FEW = settings(max_examples=100, deadline=None)
 HEAD = "user\titem\trating\n"

@@ -15,11 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mfrank
-from mfrank.data.alignment import aligned
-from mfrank.data.ids import Ids
-from mfrank.data.interaction_folder import FORMAT
+from mfrank.data import FORMAT, Ids, aligned
+from mfrank.files import Contents
 from mfrank.files import folder as folders
-from mfrank.files.manifest import Contents
 
 Pairs = set[tuple[Any, Any]]
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mfrank
-from mfrank.data.interactions import Interactions
+from mfrank.data import Interactions
 
 
 def sessions(seed: int, n: int = 30, n_items: int = 12) -> Interactions:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pages import page
 
 from mfrank import Interactions, Judged, Split, by_ratio, held_out_users, leave_last, synthetic
-from mfrank.data.ids import Ids
+from mfrank.data import Ids
 
 EVIL = "<script>alert('&')</script>"
 

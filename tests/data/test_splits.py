@@ -9,9 +9,16 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from mfrank.data.interactions import Interactions
-from mfrank.data.splits import Split, by_ratio, by_time, leave_k_out, leave_last
-from mfrank.data.user_splits import HeldOutSplit, held_out_users
+from mfrank.data import (
+    HeldOutSplit,
+    Interactions,
+    Split,
+    by_ratio,
+    by_time,
+    held_out_users,
+    leave_k_out,
+    leave_last,
+)
 
 property_test = settings(max_examples=40, deadline=None)
 

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse.linalg import svds
 
-from mfrank.data.splits import by_ratio
-from mfrank.data.synthetic import synthetic
+from mfrank.data import by_ratio, synthetic
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +36,7 @@ def test_counts_are_exact_up_to_every_pair(n_users, n_items, density, seed):
 
 
 def test_blocks_of_users_are_drawn_like_one(monkeypatch):
-    module = importlib.import_module("mfrank.data.synthetic")  # mfrank.synthetic is the function
+    module = importlib.import_module("mfrank.data.synthesis")  # mfrank.synthetic is the function
     monkeypatch.setattr(module, "_BLOCK", 1_000)
     made = synthetic(500, 200, 10_000)
     assert made.nnz == 10_000

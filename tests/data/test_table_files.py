@@ -16,11 +16,9 @@ from hostile import nested
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mfrank.data import delimited, table_files, table_writer
-from mfrank.data.datasets import movielens
-from mfrank.data.interactions import Interactions
-from mfrank.data.layouts import Dialect, layout_of
-from mfrank.data.unknown_ids import UnknownIdError
+from mfrank.data import Dialect, Interactions, UnknownIdError, delimited, layout_of, movielens
+from mfrank.data import tables as table_files
+from mfrank.data import tables as table_writer
 
 quick = settings(max_examples=25, deadline=None)
 WORDS = st.text(

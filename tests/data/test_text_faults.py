@@ -15,7 +15,7 @@ from reading import DOORS
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.data.text_files import LONGEST_LINE
+from mfrank.data import LONGEST_LINE
 
 BODY = "user,item,rating\n" + "".join(f"{n},{n % 7},{n % 5 + 1}\n" for n in range(1_000))
 PACKED = gzip.compress(BODY.encode())

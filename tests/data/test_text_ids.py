@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.data import delimited, table_files, table_writer
-from mfrank.data.interactions import Interactions
-from mfrank.data.layouts import Dialect
+from mfrank.data import Dialect, Interactions, delimited
+from mfrank.data import tables as table_files
+from mfrank.data import tables as table_writer
 
 FEW = settings(max_examples=60, deadline=None)
 PANDAS = ["with pandas", "without pandas"]

@@ -15,7 +15,7 @@ from reading import DOORS, triples
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.data.table_writer import write_table
+from mfrank.data import write_table
 
 FEW = settings(max_examples=60, deadline=None)
 ROWS = "x,2,5,9,s\ny,3,4,8,t\n"

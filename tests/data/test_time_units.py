@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mfrank.data.columns import BadRow
-from mfrank.data.time_units import (
+from mfrank.data import (
+    BadRow,
     FractionsError,
     Magnitudes,
     Moments,

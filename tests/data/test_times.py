@@ -17,9 +17,7 @@ from hypothesis import strategies as st
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.data import delimited, ingest
-from mfrank.data.columns import BadRow
-from mfrank.data.times import epoch_seconds
+from mfrank.data import BadRow, delimited, epoch_seconds, ingest
 from mfrank.pagerank import Sessions
 
 pandas = pytest.importorskip("pandas", reason="needs pandas")

@@ -14,7 +14,7 @@ from reading import DOORS
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.data.columns import ROLES, assign, tell_columns
+from mfrank.data import ROLES, assign, tell_columns
 
 FEW = settings(max_examples=80, deadline=None)
 

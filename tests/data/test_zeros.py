@@ -15,8 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mfrank
-from mfrank.data import ingest
-from mfrank.data.cells import from_triples
+from mfrank.data import from_triples, ingest
 from mfrank.files import journal
 from tests.support.reading import DOORS as TEXT
 

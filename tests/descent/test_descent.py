@@ -13,24 +13,43 @@ from fits import BACKENDS
 from problems import toy
 
 import mfrank
-from mfrank.arrays.csr import CSR
-from mfrank.arrays.unit_rows import directions_of
+from mfrank.arrays import CSR, directions_of
 from mfrank.backends import choose
-from mfrank.descent.engine import Batches, DescentPlan, descend
-from mfrank.descent.factor_tables import Tables
-from mfrank.descent.langevin import Langevin
-from mfrank.descent.optimizers import SGD, Adagrad, Adam, Optimizer, Touched
-from mfrank.descent.sample import Drawn
-from mfrank.descent.sampler import ListDrawer, Sampling
-from mfrank.descent.schedules import Constant, CosineDecay, Schedule, StepDecay
-from mfrank.descent.scoring import SCORINGS, Rows
-from mfrank.losses import Gradients, Lists, Loss, Scores, Sizes
-from mfrank.losses.bpr import BPR
-from mfrank.losses.sml import SML
-from mfrank.losses.softmax import SampledSoftmax, Softmax
-from mfrank.losses.song import SONG
-from mfrank.losses.sums.written_out import WRITTEN_OUT
-from mfrank.store.step import Step
+from mfrank.descent import (
+    SCORINGS,
+    SGD,
+    Adagrad,
+    Adam,
+    Batches,
+    Constant,
+    CosineDecay,
+    DescentPlan,
+    Drawn,
+    FactorRows,
+    FactorTables,
+    Langevin,
+    ListDrawer,
+    Optimizer,
+    Sampling,
+    Schedule,
+    StepDecay,
+    Touched,
+    descend,
+)
+from mfrank.losses import (
+    BPR,
+    SML,
+    SONG,
+    WRITTEN_OUT,
+    Gradients,
+    Lists,
+    Loss,
+    SampledSoftmax,
+    Scores,
+    Sizes,
+    Softmax,
+)
+from mfrank.store import Step
 
 N_USERS, N_ITEMS = 20, 15
 
@@ -39,20 +58,20 @@ def rows() -> CSR:
     return CSR.from_scipy(toy(N_USERS, N_ITEMS), None)
 
 
-def tables(backend: str = "reference", scores: Scores = "dot") -> Tables:
+def tables(backend: str = "reference", scores: Scores = "dot") -> FactorTables:
     rng = np.random.default_rng(1)
     users, items = rng.normal(size=(N_USERS, 3)), rng.normal(size=(N_ITEMS, 3))
     biases, scoring = rng.normal(size=(N_ITEMS, 1)), SCORINGS[scores]
     if scores == "distance":
         users, items = users / 4, items / 4  # well within the ball
     for table in (users, items):
-        scoring.project_rows(Rows(table, np.arange(len(table)), choose(backend)))
-    made = Tables(users, items, biases, choose(backend), scoring, 0.7)
+        scoring.project_rows(FactorRows(table, np.arange(len(table)), choose(backend)))
+    made = FactorTables(users, items, biases, choose(backend), scoring, 0.7)
     made.begin(SGD())
     return made
 
 
-def found(loss: Loss, at: Tables, drawn: Drawn) -> Gradients:
+def found(loss: Loss, at: FactorTables, drawn: Drawn) -> Gradients:
     """What a loss that remembers nothing yet gives."""
     scored = at.scores(drawn, pair_scores=loss.pair_scores)
     lists, sizes = drawn.lists, Sizes(len(rows().indices), N_USERS, N_ITEMS)
@@ -101,7 +120,7 @@ def test_a_step_goes_down_the_derivative_of_the_loss(
     rate, decay = 1e-3, 0.3
     drawn, make = lists(rows(), of, backend), partial(tables, backend, scores)
 
-    def value(at: Tables) -> float:
+    def value(at: FactorTables) -> float:
         return float(found(loss, at, drawn).loss.mean())
 
     before, after = make(), make()
@@ -124,7 +143,7 @@ def test_cosines_go_down_their_derivative_along_the_sphere(of: str, backend: str
     rate, loss = 1e-5, SampledSoftmax()
     drawn, make = lists(rows(), of, backend), partial(tables, backend)
 
-    def value(at: Tables) -> float:
+    def value(at: FactorTables) -> float:
         turned = replace(at, users=directions_of(at.users), items=directions_of(at.items))
         return float(found(loss, turned, drawn).loss.mean())
 
@@ -256,14 +275,14 @@ def run(loss: Loss, rule: Optimizer, seed: int = 0, **options: object) -> list[S
     rng = np.random.default_rng(seed)
     users, items = 0.1 * rng.normal(size=(150, 8)), 0.1 * rng.normal(size=(60, 8))
     for table in (users, items):
-        SCORINGS[loss.scores].project_rows(Rows(table, np.arange(len(table)), choose()))
+        SCORINGS[loss.scores].project_rows(FactorRows(table, np.arange(len(table)), choose()))
     plan = DescentPlan(loss, rule, Constant(), 6, Batches("users", 32), 0.0, None, seed)
     return list(
         descend(
             ListDrawer(cells, Sampling(5, 20), choose()),
             cells.counts,
             replace(plan, **options),
-            Tables(users, items, None, choose(), SCORINGS[loss.scores]),
+            FactorTables(users, items, None, choose(), SCORINGS[loss.scores]),
             loss.memory(Sizes(len(cells.indices), 150, 60)),
         )
     )
@@ -386,7 +405,7 @@ def test_langevin_shakes_users_who_like_nothing_and_descent_leaves_them() -> Non
     for rule, moves in ((Langevin(0.1, 0.5, 1e3), True), (SGD(0.1), False)):
         rng = np.random.default_rng(0)
         users, items = rng.normal(size=(4, 2)), rng.normal(size=(5, 2))
-        at = Tables(users.copy(), items, None, choose("reference"))
+        at = FactorTables(users.copy(), items, None, choose("reference"))
         plan = DescentPlan(BPR(), rule, Constant(), 1, Batches("users", 2), 0.0, None, 0)
         drawer = ListDrawer(cells, Sampling(1, 2), choose("reference"))
         (step,) = descend(drawer, cells.counts, plan, at, {})

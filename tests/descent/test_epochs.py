@@ -12,15 +12,21 @@ import numpy as np
 import pytest
 from problems import toy
 
-from mfrank.arrays.csr import CSR
+from mfrank.arrays import CSR
 from mfrank.backends import choose
-from mfrank.descent.engine import Batches, DescentPlan, descend
-from mfrank.descent.factor_tables import Tables
-from mfrank.descent.optimizers import SGD
-from mfrank.descent.sampler import ListDrawer, Sampling
-from mfrank.descent.schedules import Constant, Schedule
-from mfrank.losses.bpr import BPR
-from mfrank.store.step import Step
+from mfrank.descent import (
+    SGD,
+    Batches,
+    Constant,
+    DescentPlan,
+    FactorTables,
+    ListDrawer,
+    Sampling,
+    Schedule,
+    descend,
+)
+from mfrank.losses import BPR
+from mfrank.store import Step
 
 ROWS = CSR.from_scipy(toy(20, 15), None)
 STILL = SGD(1e-12)  # no step moves a loss by more than its rounding
@@ -32,11 +38,11 @@ def epochs(
     schedule: Schedule | None = None,
     watch: Callable[[int, int, float], object] | None = None,
     rule: SGD = STILL,
-) -> tuple[Tables, list[Step]]:
+) -> tuple[FactorTables, list[Step]]:
     """Two epochs in batches of 8, over whole lists."""
     rng = np.random.default_rng(0)
     backend = choose("reference")
-    tables = Tables(rng.normal(size=(20, 3)), rng.normal(size=(15, 3)), None, backend)
+    tables = FactorTables(rng.normal(size=(20, 3)), rng.normal(size=(15, 3)), None, backend)
     plan = DescentPlan(BPR(), rule, schedule or Constant(), 2, Batches(of, 8), 0.0, None, 0)
     drawer = ListDrawer(ROWS, Sampling(None, None), backend)
     return tables, list(descend(drawer, ROWS.counts, plan, tables, {}, watch=watch))

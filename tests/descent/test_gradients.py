@@ -7,19 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mfrank.backends import choose
-from mfrank.descent.factor_tables import Tables
-from mfrank.descent.gradients import Sums, SumsAt, joined
-from mfrank.descent.optimizers import SGD
-from mfrank.descent.sample import Drawn
-from mfrank.losses import Gradients, Lists
-from mfrank.losses.sums.written_out import WRITTEN_OUT
+from mfrank.descent import SGD, Drawn, FactorTables, GradientSums, SumsAt, joined
+from mfrank.losses import WRITTEN_OUT, Gradients, Lists
 
 ROWS = st.sets(st.integers(0, 9)).map(sorted)
 
 
 def at(rows: list[int], seed: int) -> SumsAt:
     rng = np.random.default_rng(seed)
-    sums = Sums(rng.normal(size=(len(rows), 3)), rng.normal(size=len(rows)))
+    sums = GradientSums(rng.normal(size=(len(rows), 3)), rng.normal(size=len(rows)))
     return SumsAt(np.array(rows, dtype=np.int64), sums)
 
 
@@ -39,7 +35,9 @@ def test_every_row_has_the_sum_of_both(first: list[int], second: list[int]) -> N
 def test_shared_items_that_no_list_may_have_are_not_touched() -> None:
     """Both users like item 5 of the sample, besides what was drawn of their likes."""
     rng, two = np.random.default_rng(0), np.ones(2)
-    tables = Tables(rng.normal(size=(2, 3)), rng.normal(size=(6, 3)), None, choose("reference"))
+    tables = FactorTables(
+        rng.normal(size=(2, 3)), rng.normal(size=(6, 3)), None, choose("reference")
+    )
     before, rule = tables.items.copy(), SGD()
     tables.begin(rule)
     lists = Lists(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mfrank.descent.judged_lists import QueryLists
-from mfrank.losses.sums.written_out import WRITTEN_OUT
+from mfrank.descent import QueryLists
+from mfrank.losses import WRITTEN_OUT
 
 RELEVANCE = np.array([0.0, 2, 1, 0, 0, 3, 1, 0.5, 0])
 QUERIES = np.array([2, 0, 2, 0, 1, 2, 0, 0, 2])  # nobody judged anything of query 1 relevant

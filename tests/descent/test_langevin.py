@@ -8,12 +8,9 @@ import numpy as np
 import pytest
 
 import mfrank
-from mfrank.arrays.unit_rows import directions_of
+from mfrank.arrays import directions_of
 from mfrank.backends import choose
-from mfrank.descent.factor_tables import Tables
-from mfrank.descent.langevin import Langevin
-from mfrank.descent.optimizers import Touched
-from mfrank.descent.scoring import SCORINGS
+from mfrank.descent import SCORINGS, FactorTables, Langevin, Touched
 
 N = 100_000
 
@@ -170,7 +167,7 @@ def test_rows_caught_up_are_drawn_back_to_the_sphere_and_biases_are_not() -> Non
     rng, rule = np.random.default_rng(0), Langevin(temperature=1e12)
     users, items = (directions_of(rng.normal(size=(n, 3))) for n in (4, 5))
     biases = rng.normal(size=(5, 1))
-    tables = Tables(users, items, biases.copy(), choose("reference"), SCORINGS["cosine"])
+    tables = FactorTables(users, items, biases.copy(), choose("reference"), SCORINGS["cosine"])
     tables.begin(rule)
     for state in tables.kept.values():
         state["steps"] += 3

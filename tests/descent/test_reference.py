@@ -9,9 +9,9 @@ import pytest
 from both_sums import BUILT, NATIVE
 
 import mfrank
-from mfrank.arrays.native import ext
+from mfrank.arrays import ext
 from mfrank.losses import Loss
-from mfrank.models.option_checks import loss_classes
+from mfrank.models import loss_classes
 
 DATA = mfrank.synthetic(40, 30, 300, random_state=0)
 OPTIONS: list[dict[str, Any]] = [

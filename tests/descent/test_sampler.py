@@ -11,11 +11,16 @@ import scipy.sparse as sp
 from fits import BACKENDS
 from problems import toy
 
-from mfrank.arrays.csr import CSR
+from mfrank.arrays import CSR
 from mfrank.backends import choose
-from mfrank.descent.catalog import negative_weight, popularity_weights
-from mfrank.descent.sample import Drawn
-from mfrank.descent.sampler import ListDrawer, NegativeSampling, Sampling
+from mfrank.descent import (
+    Drawn,
+    ListDrawer,
+    NegativeSampling,
+    Sampling,
+    negative_weight,
+    popularity_weights,
+)
 
 KINDS = ["uniform", "popularity", "in-batch", "uniform, shared", "popularity, shared"]
 

@@ -9,9 +9,9 @@ import pytest
 from fits import BACKENDS
 from numpy.typing import NDArray
 
-from mfrank.arrays.unit_rows import directions_of
+from mfrank.arrays import directions_of
 from mfrank.backends import choose
-from mfrank.descent.scoring import SCORINGS, Rows
+from mfrank.descent import SCORINGS, FactorRows
 from mfrank.losses import Scores
 
 Floats = NDArray[np.float64]
@@ -26,7 +26,7 @@ def rows(n_rows: int, seed: int) -> Floats:
 
 def confined(scores: Scores, n_rows: int, seed: int) -> Floats:
     table = rows(n_rows, seed)
-    SCORINGS[scores].project_rows(Rows(table, np.arange(n_rows), choose()))
+    SCORINGS[scores].project_rows(FactorRows(table, np.arange(n_rows), choose()))
     return table
 
 
@@ -54,7 +54,7 @@ def test_rows_are_drawn_back_to_the_sphere_and_into_the_ball(backend: str) -> No
         ("distance", table / np.maximum(lengths, 1)[:, None]),
     ):
         moved = table.copy()
-        SCORINGS[scores].project_rows(Rows(moved, some, choose(backend)))  # type: ignore[index]
+        SCORINGS[scores].project_rows(FactorRows(moved, some, choose(backend)))  # type: ignore[index]
         np.testing.assert_allclose(moved[some], expected[some])
         np.testing.assert_array_equal(moved[1::2], table[1::2])
 
@@ -76,7 +76,7 @@ def test_slopes_in_rows_are_derivatives_of_the_scores(
         "cosine": np.einsum("bn,bnj,bij->bi", g, q, np.eye(5) - own[:, :, None] * own[:, None]),
         "distance": -2 * (g[:, :, None] * (own[:, None] - q)).sum(1),
     }[scores]
-    before, rows = table.copy(), Rows(table, some, choose(backend), 2)
+    before, rows = table.copy(), FactorRows(table, some, choose(backend), 2)
     found = SCORINGS[scores].gradients(sums, totals, rows)
     assert found.dtype == dtype
     near = 1e-12 if dtype == "float64" else 2e-5

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import mfrank
 from mfrank import Interactions
-from mfrank.data.alignment import aligned
+from mfrank.data import aligned
 
 cell = st.tuples(st.sampled_from("abcd"), st.sampled_from("wxyz"), st.integers(1, 9))
 

@@ -16,7 +16,7 @@ from rankings import Dense, Factors, problem
 
 import mfrank
 from mfrank import Groups, IntraListSimilarity, Miscalibration, Novelty, Serendipity
-from mfrank.evaluation.evaluate import evaluate as anywhere
+from mfrank.evaluation import evaluate as anywhere
 
 evaluate = partial(anywhere, backend="reference")
 K = 3
@@ -92,10 +92,10 @@ def test_lists_are_scored_alike_however_they_are_portioned(monkeypatch: pytest.M
     model, train, test = problem(1, 60, 40)
     options: dict[str, Any] = {"train": train, "metrics": [*BEYOND, "auc", "novelty@9"]}
     whole = evaluate(model, test, **options)
-    monkeypatch.setattr("mfrank.evaluation.known._ENTRIES_AT_ONCE", 20)
-    monkeypatch.setattr("mfrank.evaluation.known._CELLS_AT_ONCE", 100)
+    monkeypatch.setattr("mfrank.evaluation.inputs._ENTRIES_AT_ONCE", 20)
+    monkeypatch.setattr("mfrank.evaluation.inputs._CELLS_AT_ONCE", 100)
     monkeypatch.setattr("mfrank.evaluation.tally._CELLS_AT_ONCE", 40)
-    monkeypatch.setattr("mfrank.evaluation.relevant._ENTRIES_AT_ONCE", 30)
+    monkeypatch.setattr("mfrank.evaluation.inputs._TEST_ENTRIES_AT_ONCE", 30)
     for batch_size in (None, 7):
         parts = evaluate(model, test, batch_size=batch_size, **options)
         for metric, score in whole.scores.items():

@@ -14,7 +14,7 @@ from strangers import COLD_ITEMS, COLD_USERS, EVERY, N_ITEMS, N_USERS, held_out,
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.data.user_splits import HeldOut
+from mfrank.data import HeldOut
 
 METRICS = ["ndcg@5", "recall@10", "hitrate@20", "auc", "auprc", "coverage@10"]
 

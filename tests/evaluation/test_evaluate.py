@@ -18,21 +18,10 @@ from rankings import EVERYTHING, Factors, per_user, problem, ranked, values
 from scipy import stats
 
 import mfrank
-from mfrank.arrays.time_limit import OutOfTimeError, time_limit
+from mfrank.arrays import OutOfTimeError, time_limit
 from mfrank.cli.main import main
-from mfrank.evaluation import evaluate as protocol
-from mfrank.evaluation.metrics import (
-    AUC,
-    AUPRC,
-    MAP,
-    MRR,
-    NDCG,
-    Coverage,
-    Gini,
-    Recall,
-)
-from mfrank.evaluation.names import definitions
-from mfrank.evaluation.report import Score
+from mfrank.evaluation import AUC, AUPRC, MAP, MRR, NDCG, Coverage, Gini, Recall, Score, definitions
+from mfrank.evaluation import full_ranking as protocol
 
 evaluate = partial(protocol.evaluate, backend="reference")
 

@@ -14,8 +14,8 @@ from rankings import EVERYTHING, problem
 
 import mfrank
 from mfrank import Groups, Recall, by_activity, by_popularity
-from mfrank.evaluation.evaluate import evaluate as anywhere
-from mfrank.evaluation.kinds import ListMetric
+from mfrank.evaluation import ListMetric
+from mfrank.evaluation import evaluate as anywhere
 
 evaluate = partial(anywhere, backend="reference")
 

@@ -13,24 +13,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from mfrank.arrays.csr import CSR
-from mfrank.evaluation.judgements import JudgedLists, judge, stand
-from mfrank.evaluation.kinds import CatalogMetric, ListMetric, Metric, RankingMetric
-from mfrank.evaluation.metrics import (
+from mfrank.arrays import CSR
+from mfrank.evaluation import (
     ALL,
     AUC,
     AUPRC,
     MAP,
     MRR,
     NDCG,
+    CatalogMetric,
     Coverage,
     Gini,
     HitRate,
+    JudgedLists,
     LimitedAUC,
+    ListMetric,
+    Metric,
     Precision,
+    RankingMetric,
     Recall,
+    definitions,
+    judge,
+    metric,
+    stand,
 )
-from mfrank.evaluation.names import definitions, metric
 
 Dense = NDArray[np.float64]
 CUTOFFS = (1, 3, 5, 10, 40)

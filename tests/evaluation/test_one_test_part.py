@@ -13,8 +13,8 @@ from rankings import Factors, per_user, problem
 
 import mfrank
 from mfrank import Recall
-from mfrank.evaluation.evaluate import evaluate as anywhere
-from mfrank.evaluation.report import Score
+from mfrank.evaluation import Score
+from mfrank.evaluation import evaluate as anywhere
 
 evaluate = partial(anywhere, backend="reference")
 

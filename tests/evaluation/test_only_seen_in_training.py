@@ -12,8 +12,7 @@ import pytest
 
 import mfrank
 from mfrank import NDCG, HitRate, Recall
-from mfrank.tuning.judge import Judge
-from mfrank.tuning.shortlists import Shortlists
+from mfrank.tuning import Shortlists, TrialJudge
 
 N_USERS, N_ITEMS = 40, 25
 
@@ -192,7 +191,7 @@ def test_early_stopping_judges_as_evaluate_does() -> None:
 
 def test_shortlists_of_a_search_rank_what_an_evaluation_ranks() -> None:
     fitted = model()
-    judge = Judge.of(TRAIN, NDCG @ CUT, 0, 1, VALID)
+    judge = TrialJudge.of(TRAIN, NDCG @ CUT, 0, 1, VALID)
     value = Shortlists.of([fitted], judge).value([1.0])
     assert value == pytest.approx(judge.score(fitted).value)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import mfrank
 from mfrank import NDCG, paired_differences
-from mfrank.evaluation.report import Evaluation, Score
+from mfrank.evaluation import Evaluation, Score
 
 METRIC = NDCG @ 10
 WAYS = list(product(("bootstrap", "permutation"), ("max-t", "holm")))
@@ -245,7 +245,7 @@ def test_samples_do_not_depend_on_how_many_fit_into_memory(
 ) -> None:
     results = drawn(50, 4, 0)
     whole = paired_differences(results, METRIC, method=method, samples=100)
-    monkeypatch.setattr("mfrank.evaluation.paired_differences._CELLS_AT_ONCE", 150)
+    monkeypatch.setattr("mfrank.evaluation.paired_tests._CELLS_AT_ONCE", 150)
     parts = paired_differences(results, METRIC, method=method, samples=100)
     for name, one in whole.items():
         assert parts[name].p_value == one.p_value

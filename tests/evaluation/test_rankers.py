@@ -13,9 +13,9 @@ import scipy.sparse as sp
 from rankings import EVERYTHING, Factors, per_user, problem, ranked, values
 
 import mfrank
-from mfrank.data.user_splits import HeldOut
-from mfrank.evaluation.evaluate import evaluate as anywhere
-from mfrank.evaluation.metrics import AUC, Recall
+from mfrank.data import HeldOut
+from mfrank.evaluation import AUC, Recall
+from mfrank.evaluation import evaluate as anywhere
 
 evaluate = partial(anywhere, backend="reference")
 

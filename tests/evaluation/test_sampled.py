@@ -15,10 +15,9 @@ from rankings import EVERYTHING, Factors, problem
 
 import mfrank
 from mfrank import MAP, MRR, NDCG, Recall
-from mfrank.arrays.csr import CSR
-from mfrank.evaluation.evaluate import evaluate as anywhere
-from mfrank.evaluation.kinds import ListMetric
-from mfrank.evaluation.sampled import SampledLists
+from mfrank.arrays import CSR
+from mfrank.evaluation import ListMetric, SampledLists
+from mfrank.evaluation import evaluate as anywhere
 
 evaluate = partial(anywhere, backend="reference")
 METRICS = (NDCG @ 3, Recall @ 2, MRR, MAP @ 5)

@@ -14,9 +14,8 @@ from strangers import COLD_USERS, N_USERS, held_out, train
 
 import mfrank
 from mfrank import ALS, NDCG, compare, evaluate
-from mfrank.comparison.scoreboard import Comparison
-from mfrank.evaluation.metrics import Coverage
-from mfrank.evaluation.report import Evaluation
+from mfrank.comparison import Comparison
+from mfrank.evaluation import Coverage, Evaluation
 
 EVIL = "<script>alert('&')</script>"
 

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import mfrank
-from mfrank.data.ids import Ids
-from mfrank.data.interactions import Interactions
-from mfrank.evaluation.evaluate import evaluate as anywhere
+from mfrank.data import Ids, Interactions
+from mfrank.evaluation import evaluate as anywhere
 
 evaluate = partial(anywhere, backend="reference")
 

@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from problems import toy
 
 import mfrank
-from mfrank.files.archive import read_from, write_to
-from mfrank.files.manifest import Format
+from mfrank.files import Format, read_from, write_to
 
 MODEL = als().fit(labeled())
 

@@ -17,8 +17,7 @@ import numpy as np
 import pytest
 from children import PATHS
 
-from mfrank.files import atomic
-from mfrank.files.atomic import replacing, resuming_beside
+from mfrank.files import atomic, replacing, resuming_beside
 
 OLD = ".0123456789abcdef."
 

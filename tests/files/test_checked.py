@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mfrank.files import checked
-from mfrank.files.checked import CheckedFiles
+from mfrank.files import CheckedFiles
+from mfrank.files import journal as checked
 
 INT = np.dtype(np.int32)
 

@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mfrank.files import Contents, Format, replacing, wanting_room
 from mfrank.files import folder as folders
-from mfrank.files.atomic import replacing
-from mfrank.files.manifest import Contents, Format
-from mfrank.files.room import wanting_room
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/fd").exists(), reason="names of open files are read from /proc"

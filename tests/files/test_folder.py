@@ -19,17 +19,19 @@ from children import PATHS
 from faults import Fault
 from folders import FORMAT, contents, is_clean, value_of
 
-from mfrank.files import folder as module
-from mfrank.files import marks, npy
-from mfrank.files.folder import (
+from mfrank.files import (
     ChangedFolderError,
+    Contents,
+    Format,
     generation_of,
     joined_origins,
+    npy,
     paths_of,
     read,
     write,
 )
-from mfrank.files.manifest import Contents, Format
+from mfrank.files import folder as marks
+from mfrank.files import folder as module
 
 
 @pytest.mark.parametrize("forever", [False, True], ids=["one call fails", "dead from there on"])

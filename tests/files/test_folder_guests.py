@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 from folders import FORMAT, contents, is_clean, value_of
 
-from mfrank.files import marks
-from mfrank.files.folder import read, write
-from mfrank.files.locks import LOCK
+from mfrank.files import LOCK, read, write
+from mfrank.files import folder as marks
 
 OTHER = f"data-{7:016}"
 

@@ -11,7 +11,7 @@ import pytest
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.files.regular import path_of
+from mfrank.files import path_of
 
 DATA = mfrank.synthetic(20, 12, 90, names=True, random_state=0)
 MODEL = mfrank.ALS(factors=2, iterations=1, random_state=0).fit(DATA)

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mfrank.files import journal
-from mfrank.files.journal import Journal
+from mfrank.files import Journal, journal
 
 ORIGIN = {"files": ["a.csv"], "size": 3}
 

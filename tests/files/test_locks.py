@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from children import run
 
-from mfrank.files.locks import LOCK, locked
+from mfrank.files import LOCK, locked
 
 
 class Waits(logging.Handler):

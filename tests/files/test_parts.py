@@ -12,9 +12,7 @@ from typing import Any
 
 import pytest
 
-from mfrank.files import parts
-from mfrank.files.manifest import Format
-from mfrank.files.parts import begun, check_takes_parts
+from mfrank.files import Format, begun, check_takes_parts, parts
 
 FORMAT = Format("test.lists", 2)
 NAMES = ["part-0.csv", "part-1.csv", "part-2.csv"]

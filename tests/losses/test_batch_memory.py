@@ -14,10 +14,9 @@ from loss_lists import long_lists
 import mfrank
 from mfrank.backends import choose
 from mfrank.backends.cpu import why_unavailable as why_no_cpu
-from mfrank.descent.engine import Batches
-from mfrank.descent.sampler import Sampling
+from mfrank.descent import Batches, Sampling
 from mfrank.losses import Loss, Sizes
-from mfrank.models.batch_memory import check_batch_memory
+from mfrank.models import check_batch_memory
 
 KNOWN: dict[str, Loss] = {
     **LOSSES,

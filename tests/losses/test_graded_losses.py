@@ -9,26 +9,32 @@ import pytest
 from both_sums import EITHER
 from numpy.typing import NDArray
 
-from mfrank.descent.judged_lists import QueryLists
-from mfrank.losses import Gradients, Lists, Loss, Sizes
-from mfrank.losses.approx_ndcg import ApproxNDCG
-from mfrank.losses.bce import BCE
-from mfrank.losses.bpr import BPR
-from mfrank.losses.ksong import KSONG
-from mfrank.losses.lambda_rank import LambdaRank
-from mfrank.losses.list_mle import ListMLE
-from mfrank.losses.list_net import ListNet
-from mfrank.losses.neural_ndcg import NeuralNDCG
-from mfrank.losses.rank_net import RankNet
-from mfrank.losses.smooth_ap import SmoothAP
-from mfrank.losses.softmax import SampledSoftmax, Softmax
-from mfrank.losses.solc import SOLC
-from mfrank.losses.song import SONG
-from mfrank.losses.soprc import SOPRC
-from mfrank.losses.sparsemax import Sparsemax
-from mfrank.losses.stochastic_rank import StochasticRank
-from mfrank.losses.sums import ListSums
-from mfrank.losses.sums.logistic import log_sum_exp
+from mfrank.descent import QueryLists
+from mfrank.losses import (
+    BCE,
+    BPR,
+    KSONG,
+    SOLC,
+    SONG,
+    SOPRC,
+    ApproxNDCG,
+    Gradients,
+    LambdaRank,
+    ListMLE,
+    ListNet,
+    Lists,
+    ListSums,
+    Loss,
+    NeuralNDCG,
+    RankNet,
+    SampledSoftmax,
+    Sizes,
+    SmoothAP,
+    Softmax,
+    Sparsemax,
+    StochasticRank,
+    log_sum_exp,
+)
 
 GRADED: tuple[Loss, ...] = (
     ApproxNDCG(),

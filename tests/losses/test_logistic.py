@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mfrank.losses.sums.logistic import log_sums_so_far
+from mfrank.losses import log_sums_so_far
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

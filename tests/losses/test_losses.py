@@ -11,23 +11,26 @@ from both_sums import EITHER
 from every_loss import LOSSES
 from loss_lists import SIZES, Scores, derivative, gradients, metrics, single_like, whole_lists
 
-from mfrank.losses import Loss
-from mfrank.losses.approx_ndcg import ApproxNDCG
-from mfrank.losses.bpr import BPR
-from mfrank.losses.ksong import KSONG
-from mfrank.losses.lambda_rank import LambdaRank
-from mfrank.losses.list_mle import ListMLE
-from mfrank.losses.neural_ndcg import NeuralNDCG
-from mfrank.losses.sml import SML
-from mfrank.losses.smooth_ap import SmoothAP
-from mfrank.losses.softmax import SampledSoftmax, Softmax
-from mfrank.losses.solc import SOLC
-from mfrank.losses.song import SONG
-from mfrank.losses.soprc import SOPRC
-from mfrank.losses.sparsemax import Sparsemax
-from mfrank.losses.stochastic_rank import StochasticRank
-from mfrank.losses.sums import ListSums
-from mfrank.losses.uib import UIB
+from mfrank.losses import (
+    BPR,
+    KSONG,
+    SML,
+    SOLC,
+    SONG,
+    SOPRC,
+    UIB,
+    ApproxNDCG,
+    LambdaRank,
+    ListMLE,
+    ListSums,
+    Loss,
+    NeuralNDCG,
+    SampledSoftmax,
+    SmoothAP,
+    Softmax,
+    Sparsemax,
+    StochasticRank,
+)
 
 HELD: dict[str, Loss] = {
     "soprc": SOPRC(hinge=0.7, smoothing=0.2),

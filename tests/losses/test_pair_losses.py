@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import native
 from mfrank.backends.cpu.native_sums import NativeSums
-from mfrank.losses.sums.written_out import WRITTEN_OUT
+from mfrank.losses import WRITTEN_OUT
 
 pytestmark = BUILT
 

@@ -14,19 +14,23 @@ import pytest
 from both_sums import EITHER
 from loss_lists import Scores, derivative, gradients, whole_lists
 
-from mfrank.losses import Lists, Loss
-from mfrank.losses.approx_ndcg import ApproxNDCG
-from mfrank.losses.bce import BCE
-from mfrank.losses.bpr import BPR
-from mfrank.losses.list_mle import ListMLE
-from mfrank.losses.list_net import ListNet
-from mfrank.losses.neural_ndcg import NeuralNDCG
-from mfrank.losses.smooth_ap import SmoothAP
-from mfrank.losses.softmax import SampledSoftmax, Softmax
-from mfrank.losses.song import SONG
-from mfrank.losses.sparsemax import Sparsemax
-from mfrank.losses.sums import ListSums
-from mfrank.losses.uib import UIB
+from mfrank.losses import (
+    BCE,
+    BPR,
+    SONG,
+    UIB,
+    ApproxNDCG,
+    ListMLE,
+    ListNet,
+    Lists,
+    ListSums,
+    Loss,
+    NeuralNDCG,
+    SampledSoftmax,
+    SmoothAP,
+    Softmax,
+    Sparsemax,
+)
 
 Value = Callable[[Scores, Scores, Scores, float], float]
 """Of the scores of a list's positives and negatives, the gains, and the ideal DCG."""

@@ -13,10 +13,7 @@ from loss_lists import derivative
 
 from mfrank.backends.cpu import native_sums
 from mfrank.backends.cpu.native_sums import TiledRamps
-from mfrank.losses.sums import ListSums, Ramp, Ramps
-from mfrank.losses.sums.logistic import sigmoid, softplus
-from mfrank.losses.sums.ramps import PairwiseRamps
-from mfrank.losses.sums.squared_hinges import SortedHinges
+from mfrank.losses import ListSums, PairwiseRamps, Ramp, Ramps, SortedHinges, sigmoid, softplus
 
 KINDS: list[Ramp] = ["hinge", "squared_hinge", "sigmoid", "softplus"]
 VALUES = {
@@ -82,7 +79,7 @@ WAYS = [
     ),
     pytest.param(SortedHinges, id="sorted hinges"),
     pytest.param(
-        partial(native_sums.SortedHinges, n_threads=2), id="native sorted hinges", marks=BUILT
+        partial(native_sums.NativeHinges, n_threads=2), id="native sorted hinges", marks=BUILT
     ),
 ]
 

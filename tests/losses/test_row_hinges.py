@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loss_lists import Scores, derivative
 
-from mfrank.losses.sums import ListSums, RowHinges
+from mfrank.losses import ListSums, RowHinges
 
 
 def found(apart: Scores, rest: tuple[Scores, Scores, Scores], sums: ListSums) -> RowHinges:

@@ -8,8 +8,7 @@ from both_sums import BUILT, EITHER, NATIVE, on_threads
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mfrank.losses.sums import ListSums
-from mfrank.losses.sums.written_out import WRITTEN_OUT
+from mfrank.losses import WRITTEN_OUT, ListSums
 
 
 @EITHER

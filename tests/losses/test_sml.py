@@ -9,9 +9,7 @@ import pytest
 from both_sums import EITHER
 from loss_lists import SIZES, Scores, derivative, gradients, whole_lists
 
-from mfrank.losses import Memory
-from mfrank.losses.sml import SML
-from mfrank.losses.sums import ListSums
+from mfrank.losses import SML, ListSums, Memory
 
 LOSS = SML(item_weight=0.6, margin_weight=0.3, largest_margin=2.0, margin_learning_rate=0.7)
 

@@ -8,9 +8,7 @@ from both_sums import BUILT, NATIVE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mfrank.losses.sums import NoisyScores
-from mfrank.losses.sums.metric_jumps import METRICS
-from mfrank.losses.sums.written_out import WRITTEN_OUT
+from mfrank.losses import METRICS, WRITTEN_OUT, NoisyScores
 
 pytestmark = BUILT
 

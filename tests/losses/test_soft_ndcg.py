@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from loss_lists import Scores, long_lists
 from numpy.typing import NDArray
 
-from mfrank.losses.sums.written_out import WRITTEN_OUT
+from mfrank.losses import WRITTEN_OUT
 
 pytestmark = BUILT
 

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mfrank.backends.cpu.native_sums import NativeSums
-from mfrank.losses.sums import ListSums
-from mfrank.losses.sums.written_out import WRITTEN_OUT
+from mfrank.losses import WRITTEN_OUT, ListSums
 
 
 @EITHER

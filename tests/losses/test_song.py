@@ -14,15 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from mfrank.losses import Lists, Sizes
-from mfrank.losses.bpr import BPR
-from mfrank.losses.ksong import KSONG
-from mfrank.losses.softmax import Softmax
-from mfrank.losses.solc import SOLC
-from mfrank.losses.song import SONG
-from mfrank.losses.soprc import SOPRC
-from mfrank.losses.sums import ListSums
-from mfrank.losses.sums.moving_averages import averaged
+from mfrank.losses import BPR, KSONG, SOLC, SONG, SOPRC, Lists, ListSums, Sizes, Softmax, averaged
 
 
 @EITHER

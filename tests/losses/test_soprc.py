@@ -10,10 +10,7 @@ import pytest
 from both_sums import EITHER
 from loss_lists import Scores, derivative, gradients, metrics, single_like, whole_lists
 
-from mfrank.losses import Lists, Sizes
-from mfrank.losses.soprc import SOPRC
-from mfrank.losses.sums import ListSums
-from mfrank.losses.sums.quantiles import quantiles
+from mfrank.losses import SOPRC, Lists, ListSums, Sizes, quantiles
 
 
 @EITHER

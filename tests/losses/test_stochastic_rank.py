@@ -8,10 +8,7 @@ from both_sums import EITHER
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from mfrank.losses import Gradients, Lists, Sizes
-from mfrank.losses.stochastic_rank import StochasticRank
-from mfrank.losses.sums import ListSums
-from mfrank.losses.sums.metric_jumps import METRICS
+from mfrank.losses import METRICS, Gradients, Lists, ListSums, Sizes, StochasticRank
 
 Scores = NDArray[np.float64]
 

@@ -11,15 +11,11 @@ import itertools
 import numpy as np
 import pytest
 
-from mfrank.data.judged import Judged
-from mfrank.descent.langevin import Langevin
-from mfrank.descent.optimizers import SGD, Optimizer
-from mfrank.evaluation.metrics import NDCG
-from mfrank.evaluation.queries import evaluate_queries
-from mfrank.losses import Loss
-from mfrank.losses.lambda_rank import LambdaRank
-from mfrank.losses.stochastic_rank import StochasticRank
-from mfrank.models.linear_ranker import LinearRanker
+from mfrank.data import Judged
+from mfrank.descent import SGD, Langevin, Optimizer
+from mfrank.evaluation import NDCG, evaluate_queries
+from mfrank.losses import LambdaRank, Loss, StochasticRank
+from mfrank.models import LinearRanker
 
 EXAMPLE = Judged(np.eye(3)[[0, 1, 2, 2, 0]], [3, 2, 1, 3, 2], [1, 1, 1, 2, 2])
 QUALITY = NDCG(gain="exponential") @ 3

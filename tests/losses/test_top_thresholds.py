@@ -14,8 +14,7 @@ from scipy.optimize import brentq
 
 from mfrank.arrays import native
 from mfrank.backends.cpu.native_sums import NativeSums
-from mfrank.losses.sums import ListSums
-from mfrank.losses.sums.written_out import WRITTEN_OUT
+from mfrank.losses import WRITTEN_OUT, ListSums
 
 Floats = NDArray[Any]
 

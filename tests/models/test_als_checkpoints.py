@@ -16,9 +16,9 @@ from engines import Shuffled
 from problems import OBJECTIVES
 
 import mfrank
-from mfrank.als.half_steps import HalfSteps
+from mfrank.als import HalfSteps
 from mfrank.backends.sharded import blocks
-from mfrank.store.checks import is_mapped
+from mfrank.store import is_mapped
 
 DATA = mfrank.synthetic(120, 60, 1500, names=True, random_state=0)
 SPLIT = mfrank.by_ratio(DATA, train=0.8, valid=0.2, test=0.0, random_state=0)
@@ -116,7 +116,7 @@ def test_every_solver_and_dtype_does(tmp_path: Path, options: dict[str, Any]) ->
 def test_a_fit_whose_momentum_begins_anew_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mfrank.als.momentum import Momentum
+    from mfrank.als import Momentum
 
     done, anew, restart = list[int](), set[int](), Momentum.restart
 
@@ -359,7 +359,7 @@ def test_a_fit_that_was_lost_before_its_first_epoch_has_no_factors(tmp_path: Pat
 
 @pytest.mark.parametrize("name", ["numbers", "items", "displacements"])
 def test_a_half_step_that_is_not_all_there_is_told(tmp_path: Path, name: str) -> None:
-    from mfrank.models import checkpoint
+    from mfrank.models import resume as checkpoint
 
     lost(tmp_path, 4, als())
     made = checkpoint.Checkpoint(tmp_path, {})

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import mfrank
-from mfrank.files.folder import ChangedFolderError
+from mfrank.files import ChangedFolderError
 
 DATA = replace(mfrank.synthetic(30, 20, 300, random_state=0), timestamps=None)
 MONDAY = mfrank.Interactions.from_arrays([30], [0])

@@ -19,8 +19,8 @@ from children import PATHS
 from faults import Fault
 
 import mfrank
-from mfrank.data.ids import Ids
-from mfrank.retrieval.all_lists import AllLists
+from mfrank.data import Ids
+from mfrank.retrieval import AllLists
 
 DATA = mfrank.synthetic(30, 20, 200, random_state=0)
 

@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 from problems import OBJECTIVES, solve_plainly, toy
 
 import mfrank
-from mfrank.als.half_steps import HalfSteps
-from mfrank.arrays.csr import CSR
-from mfrank.backends import reference
-from mfrank.backends.row_problem import Gram
-from mfrank.backends.solve_options import SolveOptions
+from mfrank.als import HalfSteps
+from mfrank.arrays import CSR
+from mfrank.backends import Gram, SolveOptions, reference
 
 ROUNDING = {"float32": 5e-4, "float64": 1e-7}
 

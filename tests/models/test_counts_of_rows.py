@@ -14,8 +14,7 @@ import scipy.sparse as sp
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.data.alignment import placed
-from mfrank.data.interactions import Interactions
+from mfrank.data import Interactions, placed
 
 USERS = [user for user in range(9) for _ in range(1 + user % 4)] * 2
 ITEMS = [(3 * user + k) % 7 for user in range(9) for k in range(1 + user % 4)] * 2

@@ -14,11 +14,9 @@ from fits import als, labeled
 from problems import OBJECTIVES, toy
 
 import mfrank
-from mfrank.als.eigenbasis import solve_in_own_basis
-from mfrank.als.half_steps import HalfSteps
-from mfrank.arrays.csr import CSR
-from mfrank.backends import choose
-from mfrank.backends.solve_options import SolveOptions
+from mfrank.als import HalfSteps, solve_in_own_basis
+from mfrank.arrays import CSR
+from mfrank.backends import SolveOptions, choose
 
 DAYS = 10
 

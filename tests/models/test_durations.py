@@ -12,10 +12,11 @@ from problems import toy
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.data.table_writer import write_table
+from mfrank.data import write_table
 from mfrank.descent import engine
-from mfrank.models import als, durations
-from mfrank.pagerank import gfn
+from mfrank.models import als
+from mfrank.models import cost as durations
+from mfrank.pagerank import learners as gfn
 
 
 class Began(Exception):

@@ -16,12 +16,10 @@ from hypothesis import given, settings
 from stores import same, store, stores
 
 import mfrank
-from mfrank.als.fold_in import FoldIn
-from mfrank.arrays.csr import CSR
-from mfrank.data.counts import Counts
-from mfrank.data.ids import Ids
-from mfrank.models.exchange import from_implicit, from_safetensors, to_implicit, to_safetensors
-from mfrank.models.parameters import restore
+from mfrank.als import FoldIn
+from mfrank.arrays import CSR
+from mfrank.data import Counts, Ids
+from mfrank.models import from_implicit, from_safetensors, restore, to_implicit, to_safetensors
 
 OPTIONAL = {"user_biases": None, "item_biases": None, "item_prior": None}
 

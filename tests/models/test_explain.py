@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from problems import OBJECTIVES, toy
 
 import mfrank
-from mfrank.arrays.csr import CSR
+from mfrank.arrays import CSR
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)

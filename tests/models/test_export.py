@@ -16,8 +16,8 @@ from stores import same, store, stores
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.data.ids import Ids
-from mfrank.models.bias_columns import with_bias_columns
+from mfrank.data import Ids
+from mfrank.models import with_bias_columns
 
 DATA = mfrank.synthetic(60, 40, 500, random_state=0)
 

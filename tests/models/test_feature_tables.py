@@ -13,8 +13,8 @@ from fits import als
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.data.feature_columns import FeatureColumns
-from mfrank.store.feature_weights import columns_of
+from mfrank.data import FeatureColumns
+from mfrank.store import columns_of
 
 pandas = pytest.importorskip("pandas", reason="makes the tables with pandas")
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import mfrank
-from mfrank.retrieval.recommender import Recommender
+from mfrank.retrieval import Recommender
 
 DATA = mfrank.synthetic(40, 30, 500, names=True, random_state=0)
 USERS, ITEMS = DATA.user_ids.labels.tolist(), DATA.item_ids.labels.tolist()

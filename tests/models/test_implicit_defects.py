@@ -18,8 +18,8 @@ from fits import BACKEND, als, same_factors
 from problems import toy
 
 import mfrank
-from mfrank.data.splits import leave_k_out
-from mfrank.evaluation.evaluate import evaluate
+from mfrank.data import leave_k_out
+from mfrank.evaluation import evaluate
 
 WORST = np.finfo(np.float32).min
 

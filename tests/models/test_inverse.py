@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mfrank.arrays.time_limit import OutOfTimeError, time_limit
-from mfrank.models import inverse as module
-from mfrank.models.inverse import inverse
+from mfrank.arrays import OutOfTimeError, time_limit
+from mfrank.models import ease as module
+from mfrank.models import inverse
 
 
 def gram_of(n: int, seed: int) -> np.ndarray:

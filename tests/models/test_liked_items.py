@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mfrank
-from mfrank.models.liked_items import LikedItems
+from mfrank.models import LikedItems
 
 N_ITEMS = 6
 LIKES = st.lists(st.tuples(st.integers(-1, N_ITEMS - 1), st.integers(-2, 3)), max_size=12)

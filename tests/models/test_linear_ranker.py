@@ -12,27 +12,26 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mfrank.data.judged import Judged
-from mfrank.descent.langevin import Langevin
-from mfrank.descent.optimizers import SGD, Adagrad, Adam, Optimizer
-from mfrank.evaluation.metrics import NDCG
-from mfrank.evaluation.queries import evaluate_queries
-from mfrank.files.folder import read, write
-from mfrank.losses import Loss
-from mfrank.losses.approx_ndcg import ApproxNDCG
-from mfrank.losses.ksong import KSONG
-from mfrank.losses.lambda_rank import LambdaRank
-from mfrank.losses.list_mle import ListMLE
-from mfrank.losses.list_net import ListNet
-from mfrank.losses.neural_ndcg import NeuralNDCG
-from mfrank.losses.rank_net import RankNet
-from mfrank.losses.sml import SML
-from mfrank.losses.softmax import Softmax
-from mfrank.losses.song import SONG
-from mfrank.losses.stochastic_rank import StochasticRank
-from mfrank.models.linear_ranker import LinearRanker
-from mfrank.models.linear_store import FORMAT, LinearStore
-from mfrank.retrieval.fitted import NotFittedError
+from mfrank.data import Judged
+from mfrank.descent import SGD, Adagrad, Adam, Langevin, Optimizer
+from mfrank.evaluation import NDCG, evaluate_queries
+from mfrank.files import read, write
+from mfrank.losses import (
+    KSONG,
+    SML,
+    SONG,
+    ApproxNDCG,
+    LambdaRank,
+    ListMLE,
+    ListNet,
+    Loss,
+    NeuralNDCG,
+    RankNet,
+    Softmax,
+    StochasticRank,
+)
+from mfrank.models import FORMAT, LinearRanker, LinearStore
+from mfrank.retrieval import NotFittedError
 
 GRADED = NDCG(gain="exponential") @ 10
 LOSSES: tuple[Loss, ...] = (

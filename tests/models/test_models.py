@@ -16,7 +16,7 @@ from problems import OBJECTIVES, gradient, stated_loss, toy
 
 import mfrank
 from mfrank.models import als as models
-from mfrank.store.step import Step
+from mfrank.store import Step
 
 FORMATS = ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"]
 

@@ -15,9 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mfrank
-from mfrank.data.datasets import from_npz
-from mfrank.pages.blended import blended
-from mfrank.pages.world import World
+from mfrank.data import from_npz
+from mfrank.pages.world import World, blended
 from mfrank.serving.answers import recommendations
 
 N_USERS, N_ITEMS = 24, 18

@@ -11,7 +11,7 @@ import pytest
 import mfrank
 from mfrank import SupervisedPageRank
 from mfrank.cli.main import main
-from mfrank.data.interactions import Interactions
+from mfrank.data import Interactions
 from mfrank.pagerank import GBN, GBP, GFN
 
 STEPS = 6

@@ -16,8 +16,18 @@ from query_graphs import dense, random_graphs
 import mfrank
 from mfrank import ALS, MRR, FactorStore, Interactions, Recommender, SupervisedPageRank, with_prior
 from mfrank.cli.main import main
-from mfrank.pagerank import GBN, GBP, GFN, Graphs, Problem, SquareLoss
-from mfrank.pagerank.next_clicks import Draw, item_graph, next_click_queries, recencies
+from mfrank.pagerank import (
+    GBN,
+    GBP,
+    GFN,
+    Draw,
+    Graphs,
+    Problem,
+    SquareLoss,
+    item_graph,
+    next_click_queries,
+    recencies,
+)
 
 ALPHA = SupervisedPageRank().alpha
 N_ITEMS = 12

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from problems import OBJECTIVES, toy
 
 import mfrank
-from mfrank.models.parameters import Parameters, describe, restore
+from mfrank.models import Parameters, describe, restore
 
 CLASSES = {
     "ALS": mfrank.ALS,

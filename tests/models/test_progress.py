@@ -11,8 +11,8 @@ from fits import als, same_factors
 from problems import toy
 
 import mfrank
-from mfrank.models.progress import follow
-from mfrank.store.step import Step
+from mfrank.models import follow
+from mfrank.store import Step
 
 
 def steps(n: int, objective: float | None = None) -> Iterator[Step]:

@@ -19,8 +19,10 @@ import pytest
 
 import mfrank
 from mfrank.als import engine, half_steps
-from mfrank.arrays import recycled
-from mfrank.models import baseline, factor_model, neighbor_lists
+from mfrank.arrays import memory as recycled
+from mfrank.models import baselines as baseline
+from mfrank.models import factor_model
+from mfrank.models import item_models as neighbor_lists
 from mfrank.models.page_rank import estimator
 from mfrank.models.page_rank import recommender as walks
 from mfrank.retrieval import fitted, row_scorer

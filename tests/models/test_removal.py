@@ -14,7 +14,7 @@ from fits import ITEMS, USERS, als, labeled
 from problems import toy
 
 import mfrank
-from mfrank.store.feature_weights import check_features
+from mfrank.store import check_features
 
 SECRET = "someone@example.org"
 

@@ -26,12 +26,18 @@ from fits import als
 from rerankers import CATBOOST, N_ITEMS, N_USERS, fitted, random_split, small, store_of
 
 import mfrank
+from mfrank.models import (
+    FEATURES,
+    FirstLists,
+    HeldOutOfUsers,
+    ListedUsers,
+    Reranker,
+    in_rows_of,
+    pair_features,
+)
 from mfrank.models.reranker import pairs
 from mfrank.models.reranker import reranker as reranker_module
-from mfrank.models.reranker.features import FEATURES, FirstLists, ListedUsers, pair_features
-from mfrank.models.reranker.held_out import HeldOut, in_rows_of
-from mfrank.models.reranker.reranker import Reranker
-from mfrank.retrieval.recommender import Recommender
+from mfrank.retrieval import Recommender
 
 
 def equal(got: Any, expected: Any) -> None:
@@ -101,7 +107,7 @@ def test_held_out_items_are_found_by_id_whatever_the_order_of_rows() -> None:
     users = ["u7", "u3", "u3", "u3", "stranger", "u7", "u9"]
     items = ["i2", "i2", "i5", "new", "i1", "i4", "new"]
     valid = mfrank.Interactions.from_arrays(users, items, [1, 1, 1, 1, 1, -1, 1])
-    held = HeldOut.of(valid, in_rows_of(model.store, train, "train"), model.store)
+    held = HeldOutOfUsers.of(valid, in_rows_of(model.store, train, "train"), model.store)
     of = {"u3": {"i5"}, "u7": {"i2"}}  # i2 of u3 is in train, i4 of u7 is disliked, u9 has no more
     for row, user in enumerate(model.user_ids.raw(held.users)):
         found = held.relevant[[row]].indices
@@ -115,7 +121,7 @@ def test_a_first_stage_without_factors_is_reranked_by_its_own_scores() -> None:
     split = random_split()
     knn = mfrank.ItemKNN().fit(split.train)
     seen = in_rows_of(knn.store, split.train, "train")
-    held = HeldOut.of(split.valid, seen, knn.store)
+    held = HeldOutOfUsers.of(split.valid, seen, knn.store)
     given = pairs.GivenFeatures.of(None, None, knn.store)
     features = pairs.training_pairs(knn, 12, seen, held, given, n_threads=1)
     users = knn.user_ids.raw(np.unique(features.users))
@@ -137,7 +143,7 @@ def test_training_pairs_are_the_candidates_of_users_with_an_order(
     split = random_split()
     model, likes = als().fit(split.train), split.valid.user_items > 0
     seen = in_rows_of(model.store, split.train, "train")
-    held = HeldOut.of(split.valid, seen, model.store)
+    held = HeldOutOfUsers.of(split.valid, seen, model.store)
     numbers = np.arange(N_USERS)[:, None], np.arange(N_ITEMS)[:, None]
     given = pairs.GivenFeatures.of(*numbers, model.store)
     got = pairs.training_pairs(model, 3, seen, held, given, n_threads=1)

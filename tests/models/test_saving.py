@@ -15,8 +15,8 @@ from fits import als, labeled, same_factors
 from problems import toy
 
 import mfrank
-from mfrank.models.exchange import from_implicit
-from mfrank.store.factors import FactorStore
+from mfrank.models import from_implicit
+from mfrank.store import FactorStore
 
 
 @pytest.mark.parametrize("data", [toy(values="dislikes"), labeled()], ids=["numbered", "labeled"])

@@ -20,7 +20,7 @@ from stores import store
 
 import mfrank
 from mfrank import ALS, RG2, Descent, Judged, LinearRanker, Recommender, Reranker
-from mfrank.models.parameters import Parameters
+from mfrank.models import Parameters
 
 EVIL = "<script>alert('&')</script>"
 

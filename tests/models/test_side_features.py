@@ -13,7 +13,7 @@ from fits import USERS, als, labeled
 from problems import toy
 
 import mfrank
-from mfrank.store.feature_weights import check_features
+from mfrank.store import check_features
 
 N_USERS, N_ITEMS, KINDS = 400, 200, 8
 COLD = np.arange(0, N_ITEMS, 5)

@@ -15,7 +15,7 @@ import mfrank
 from mfrank.arrays import native
 from mfrank.backends import cpu
 from mfrank.cli.main import main
-from mfrank.models import option_checks
+from mfrank.models import options as option_checks
 
 WHY = "the C++ extension is not there; install a C++17 compiler and reinstall mfrank"
 

@@ -13,8 +13,7 @@ from fits import als
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.data.feature_tables import FeatureTable, place_of_ids
-from mfrank.data.ids import Ids
+from mfrank.data import FeatureTable, Ids, place_of_ids
 
 pandas = pytest.importorskip("pandas", reason="makes the tables with pandas")
 
@@ -213,7 +212,7 @@ def test_fields_that_other_marks_separate_are_refused(tmp_path: Path, text: str)
 
 
 def test_the_reranker_matches_tables_by_id() -> None:
-    from mfrank.models.reranker.given_features import GivenFeatures
+    from mfrank.models import GivenFeatures
 
     store = als().fit(data()).store
     expected = GivenFeatures.of(None, frame()[["year", "long"]].to_numpy(), store).items
@@ -276,12 +275,12 @@ def test_categories_of_a_file_with_an_index_steer_the_same_lists(
 def test_titles_that_are_not_read_are_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from mfrank.pages.catalog import Catalog
+    from mfrank.pages.catalog import SiteCatalog
 
     file = tmp_path / "t.csv"
     file.write_text(",movieId,title\n0,5,five\n1,6,six, and more\n2,5,fünf\n")
     with caplog.at_level(logging.WARNING, "mfrank"):
-        catalog = Catalog(Ids.of([5, 6]), Ids.of([1]), np.array([1, 1]), file)
+        catalog = SiteCatalog(Ids.of([5, 6]), Ids.of([1]), np.array([1, 1]), file)
     assert (catalog.entry(5).name, catalog.entry(5).facts) == ("fünf", "")
     assert catalog.entry(6).name == "6"
     told = " ".join(record.getMessage() for record in caplog.records)

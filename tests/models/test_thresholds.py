@@ -16,8 +16,7 @@ import pytest
 import scipy.sparse as sp
 
 import mfrank
-from mfrank.data.alignment import aligned
-from mfrank.data.ids import Ids
+from mfrank.data import Ids, aligned
 from mfrank.pagerank import GBN
 from mfrank.pages import app
 from mfrank.serving.answers import from_items

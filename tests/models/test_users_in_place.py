@@ -16,13 +16,13 @@ import pytest
 from problems import OBJECTIVES
 
 import mfrank
-from mfrank.als.fold_in import FoldIn
-from mfrank.arrays import recycled
+from mfrank.als import FoldIn
+from mfrank.arrays import memory as recycled
 from mfrank.backends import cpu
 from mfrank.models import als as models
 from mfrank.models import factor_model
-from mfrank.retrieval.fitted import Promised
-from mfrank.store.step import Step
+from mfrank.retrieval import Promised
+from mfrank.store import Step
 
 DATA = mfrank.synthetic(90, 40, 1200, random_state=0)
 EPOCHS = 4
@@ -61,7 +61,7 @@ def solving(solve: Callable[..., Any]) -> Iterator[None]:
     """Every system of a fit in this process is solved by this function."""
     backend = SimpleNamespace(**vars(cpu) | {"solve_rows": solve})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mfrank.backends.sharded.opening.choose", lambda name: backend)
+        patch.setattr("mfrank.backends.sharded.backend.choose", lambda name: backend)
         yield
 
 

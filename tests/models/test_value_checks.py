@@ -13,7 +13,7 @@ from engines import Shuffled
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.models.value_checks import values_vary
+from mfrank.models import values_vary
 
 
 def plays() -> mfrank.Interactions:

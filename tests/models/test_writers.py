@@ -14,9 +14,9 @@ import pytest
 from children import run
 
 import mfrank
-from mfrank.als.half_steps import HalfSteps
-from mfrank.arrays.turns import without_turns
-from mfrank.retrieval.fitted import Fitted
+from mfrank.als import HalfSteps
+from mfrank.arrays import without_turns
+from mfrank.retrieval import Fitted
 
 DATA = mfrank.synthetic(30, 20, 300, names=True, random_state=0)
 USERS, ITEMS = DATA.user_ids.labels.tolist(), DATA.item_ids.labels.tolist()

@@ -9,18 +9,20 @@ import pytest
 from jacobian import first_term, jacobian
 from query_graphs import ALPHA, WALKER, dense, random_graphs, random_weights
 
-from mfrank.backends.walks import Until
-from mfrank.pagerank import Graphs
-from mfrank.pagerank.gradient import (
+from mfrank.backends import Until
+from mfrank.pagerank import (
+    Graphs,
+    Pairs,
+    SquareLoss,
+    Transitions,
     adjoint,
     adjoint_within,
     gradient,
     gradient_error,
+    nesterov_nemirovski,
+    power,
     sensitivity,
 )
-from mfrank.pagerank.loss import Pairs, SquareLoss
-from mfrank.pagerank.stationary import nesterov_nemirovski, power
-from mfrank.pagerank.transitions import Transitions
 
 SEEDS = range(4)
 LOSS = SquareLoss(0.01)

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from mfrank import FactorStore, Interactions
-from mfrank.data.counts import Counts
-from mfrank.data.ids import Ids
+from mfrank.data import Counts, Ids
 from mfrank.pagerank import Graphs, Sessions, similar_items
 
 MINUTE = 60

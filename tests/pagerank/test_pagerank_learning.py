@@ -12,12 +12,22 @@ import numpy as np
 import pytest
 from query_graphs import ALPHA, dense, random_graphs, random_weights
 
-from mfrank.pagerank import GBN, GBP, GFN, Graphs, Problem, SquareLoss, Tuned
-from mfrank.pagerank.accuracy import loss_error, steps_for_gradient, steps_for_loss
-from mfrank.pagerank.gfn import probe_gradient
-from mfrank.pagerank.stationary import power
-from mfrank.pagerank.transitions import Transitions
-from mfrank.pagerank.tuned import Ball
+from mfrank.pagerank import (
+    GBN,
+    GBP,
+    GFN,
+    Ball,
+    Graphs,
+    Problem,
+    SquareLoss,
+    Transitions,
+    Tuned,
+    loss_error,
+    power,
+    probe_gradient,
+    steps_for_gradient,
+    steps_for_loss,
+)
 
 SEEDS = range(3)
 ACCURACIES = ["certificate", "theory"]

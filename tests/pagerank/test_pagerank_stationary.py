@@ -7,15 +7,15 @@ import pytest
 from query_graphs import ALPHA, WALKER, dense, per_query, random_graphs, random_weights
 
 from mfrank.backends import choose
-from mfrank.pagerank import Graphs
-from mfrank.pagerank.stationary import (
+from mfrank.pagerank import (
+    Graphs,
+    Transitions,
     Walker,
     nesterov_nemirovski,
     power,
     power_steps,
     steps_within,
 )
-from mfrank.pagerank.transitions import Transitions
 
 SEEDS = range(4)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mfrank
-from mfrank.pages.layout import places
+from mfrank.pages.pictures import places
 
 
 def groups() -> mfrank.Recommender:

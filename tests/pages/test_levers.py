@@ -15,7 +15,7 @@ from markupsafe import escape
 from small_site import KINDS, MARKUP, client, data, models
 
 import mfrank
-from mfrank.pages.columns import columns_of
+from mfrank.pages.catalog import columns_of
 
 ITEMS = data().item_ids.labels.tolist()
 USER = data().user_ids.labels.tolist()[3]

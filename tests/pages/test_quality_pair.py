@@ -10,9 +10,8 @@ import pytest
 from small_site import client, data, models
 
 import mfrank
-from mfrank.evaluation.report import Evaluation
-from mfrank.pages.judging import judge
-from mfrank.pages.judging_pair import judge_pair
+from mfrank.evaluation import Evaluation
+from mfrank.pages.judging import judge, judge_pair
 from mfrank.pages.views import quality_pair
 
 METRICS = ["ndcg@10", "recall@10", "hitrate@10"]

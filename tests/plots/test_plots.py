@@ -13,8 +13,8 @@ from children import run
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.evaluation.report import Evaluation
-from mfrank.tuning.leaderboard import Leaderboard
+from mfrank.evaluation import Evaluation
+from mfrank.tuning import Leaderboard
 
 pytest.importorskip("matplotlib", reason="pictures need matplotlib: pip install mfrank[plot]")
 
@@ -416,7 +416,7 @@ def test_colors_are_told_apart_by_the_color_blind(seen: Any) -> None:
     """By the simulation of Machado et al. (2009), in CIELAB, where 2.3 is just noticeable."""
     from matplotlib.colors import to_rgb
 
-    from mfrank.plots.axes import COLORS
+    from mfrank.plots import COLORS
 
     values = np.array([to_rgb(color) for color in COLORS])
     linear = np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)

@@ -15,9 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mfrank
-from mfrank.arrays.threads import usable_cores
-from mfrank.retrieval import all_lists
-from mfrank.retrieval.list_tables import Table
+from mfrank.arrays import usable_cores
+from mfrank.retrieval import Table, all_lists
 
 pandas = pytest.importorskip("pandas", reason="reads the files with pandas")
 parquet = pytest.importorskip("pyarrow.parquet", reason="reads the files with pyarrow")

@@ -11,11 +11,9 @@ import scipy.sparse as sp
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mfrank.arrays.csr import CSR
-from mfrank.arrays.row_lists import union
-from mfrank.retrieval import gpu_filters
-from mfrank.retrieval.candidates import Candidates
-from mfrank.retrieval.queries import Queries, check_rows
+from mfrank.arrays import CSR, union
+from mfrank.retrieval import Candidates, Queries, check_rows
+from mfrank.retrieval import filters as gpu_filters
 
 N_USERS, N_ITEMS = 12, 30
 ROWS = np.array([7, 2, 2, 11])

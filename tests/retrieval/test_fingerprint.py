@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import mfrank
-from mfrank.data.ids import Ids
+from mfrank.data import Ids
 from mfrank.retrieval import fingerprint
 
 CELLS = [0, 0, 1, 2], [1, 2, 0, 1]

@@ -16,7 +16,7 @@ import pytest
 from problems import toy
 
 import mfrank
-from mfrank.data.ids import Ids
+from mfrank.data import Ids
 
 TABLES: dict[str, list[list[Any]]] = {
     "0..n-1": [list(range(9)), list(range(7))],

@@ -18,8 +18,7 @@ from rerankers import fitted as fitted_reranker
 from strangers import COLD_ITEMS, EVERY, N_ITEMS, N_USERS, WITH, WITHOUT, model, popular, train
 
 import mfrank
-from mfrank.retrieval.row_scorer import RowScorer
-from mfrank.retrieval.top_k import recommend
+from mfrank.retrieval import RowScorer, recommend
 
 COLD = ["u00", "u13", "u29"]
 UNMET = {f"i{row:02}" for row in COLD_ITEMS}

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import mfrank
-from mfrank.data.counts import Counts
-from mfrank.data.ids import Ids
+from mfrank.data import Counts, Ids
 from mfrank.retrieval import scored_lists
-from mfrank.store.factors import FactorStore
+from mfrank.store import FactorStore
 
 
 def served(

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import mfrank
-from mfrank.retrieval import scored_lists
-from mfrank.retrieval.scored_lists import _first
+from mfrank.retrieval import _first, scored_lists
 
 
 @given(

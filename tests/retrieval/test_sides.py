@@ -13,7 +13,7 @@ from problems import toy
 
 import mfrank
 from mfrank.retrieval import top_k
-from mfrank.store.factors import FactorStore
+from mfrank.store import FactorStore
 
 
 def equal(got: Any, expected: Any) -> None:

@@ -10,11 +10,9 @@ import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays.csr import CSR
+from mfrank.arrays import CSR
 from mfrank.backends import choose
-from mfrank.retrieval.candidates import Candidates
-from mfrank.retrieval.queries import Queries
-from mfrank.retrieval.top_k import Lists, nearest, recommend, score, similar
+from mfrank.retrieval import Candidates, Lists, Queries, nearest, recommend, score, similar
 
 N_USERS, N_ITEMS, K = 12, 30, 5
 ROWS = np.array([7, 2, 2, 11])

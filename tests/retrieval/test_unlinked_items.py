@@ -449,16 +449,15 @@ def test_candidates_are_the_linked_items() -> None:
 
 def test_a_search_weighs_blends_by_what_they_list() -> None:
     """An item-weight model alone earns nothing by items that only others list."""
-    from mfrank.evaluation.metrics import Recall
-    from mfrank.tuning.judge import Judge
-    from mfrank.tuning.shortlists import Shortlists
+    from mfrank.evaluation import Recall
+    from mfrank.tuning import Shortlists, TrialJudge
 
     als = mfrank.ALS(mfrank.IALS(), factors=4, iterations=2, random_state=0).fit(train())
     far = np.zeros((N_USERS, N_ITEMS))
     for user in range(N_USERS):  # what is relevant is of another part
         far[user, (user + 1) % 3] = 1
     valid = mfrank.Interactions(sp.csr_array(far), train().user_ids, train().item_ids)
-    judge = Judge.of(train(), Recall @ N, 0, 1, valid)
+    judge = TrialJudge.of(train(), Recall @ N, 0, 1, valid)
     lists = Shortlists.of([als, model("ItemKNN")], judge)
     assert lists.value([0.0, 1.0]) == judge.score(model("ItemKNN")).value == 0
     assert lists.value([1.0, 0.0]) == pytest.approx(judge.score(als).value)

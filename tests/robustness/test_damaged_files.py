@@ -17,8 +17,7 @@ from fits import als, labeled
 from rerankers import CATBOOST, random_split, small
 
 import mfrank
-from mfrank.models.exchange import from_implicit, from_safetensors, to_implicit, to_safetensors
-from mfrank.models.reranker.reranker import Reranker
+from mfrank.models import Reranker, from_implicit, from_safetensors, to_implicit, to_safetensors
 
 MUTATIONS = 60
 

@@ -20,8 +20,8 @@ from children import PATHS
 from fits import als
 
 import mfrank
-from mfrank.arrays.csr_checks import checked, checked_rows
-from mfrank.data.ids import Ids
+from mfrank.arrays import checked, checked_rows
+from mfrank.data import Ids
 from mfrank.pagerank import RandomWalk
 
 SIZE = 12  # users and items

@@ -13,7 +13,7 @@ warnings.simplefilter("ignore")  # of forks beside BLAS's threads
 import numpy as np
 import mfrank
 from mfrank.backends import choose
-from mfrank.arrays.distinct import distinct
+from mfrank.arrays.csr import distinct
 data = mfrank.synthetic(1000, 600, 30_000, random_state=0)
 model = mfrank.ALS(factors=16, iterations=1, random_state=0, n_threads=2).fit(data)
 long, ones = np.ones((100_000, 128), np.float32), np.ones(100_000)

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 import mfrank
-from mfrank.als.quadratic import QuadraticObjective
+from mfrank.als import QuadraticObjective
 
 pytestmark = pytest.mark.filterwarnings("ignore:WRMF takes values as confidences")
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 import mfrank
 from mfrank.arrays import memory
-from mfrank.comparison.peak_memory import peak_memory
-from mfrank.models import batch_memory
-from mfrank.retrieval.top_k import recommend, similar
+from mfrank.comparison import peak_memory
+from mfrank.models import cost as batch_memory
+from mfrank.retrieval import recommend, similar
 
 DATA = mfrank.synthetic(60, 50, 900, random_state=0)
 MODEL = mfrank.ALS(factors=4, iterations=1, random_state=0).fit(DATA)

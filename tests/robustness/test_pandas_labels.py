@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mfrank
-from mfrank.arrays.labelled import check_same_rows, is_labelled
-from mfrank.data.ids import Ids
+from mfrank.arrays import check_same_rows, is_labelled
+from mfrank.data import Ids
 from mfrank.pagerank import Graphs, Sessions, pagerank
 
 pandas = pytest.importorskip("pandas", reason="makes Series")

@@ -12,7 +12,7 @@ import pytest
 
 import mfrank
 from mfrank import Interactions
-from mfrank.data.ids import Ids
+from mfrank.data import Ids
 
 N_USERS, N_ITEMS = 24, 16
 

@@ -25,7 +25,7 @@ from starlette.testclient import TestClient
 import mfrank
 from mfrank import serving
 from mfrank.cli.main import main
-from mfrank.files.manifest import MANIFEST
+from mfrank.files import MANIFEST
 from mfrank.serving import live_model
 from mfrank.serving.live_model import LiveModel
 

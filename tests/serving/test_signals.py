@@ -33,7 +33,7 @@ USER = str(named().user_ids.labels[-1])
 SERVICE = """
 import sys, time
 from mfrank.cli.main import main
-from mfrank.serving import live_model, running, signals
+from mfrank.serving import application as running, live_model, signals
 running._GRACE, signals._LAST = {grace}, {last}
 load, loads = live_model.load, []
 

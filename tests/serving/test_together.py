@@ -23,13 +23,12 @@ from starlette.testclient import TestClient
 
 import mfrank
 from mfrank import serving
-from mfrank.data.unknown_ids import UnknownIdError
-from mfrank.retrieval.answers import Answer
+from mfrank.data import UnknownIdError
+from mfrank.retrieval import Answer
 from mfrank.serving import together
-from mfrank.serving.answers import dump
+from mfrank.serving.answers import batch, dump, user_lists
 from mfrank.serving.live_model import LiveModel
 from mfrank.serving.together import Together
-from mfrank.serving.written import batch, user_lists
 
 httpx2 = pytest.importorskip("httpx2")
 uvicorn = pytest.importorskip("uvicorn", reason="needs uvicorn: pip install mfrank[serve]")

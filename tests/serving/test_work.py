@@ -22,7 +22,7 @@ from starlette.testclient import TestClient
 
 import mfrank
 from mfrank import pages, serving
-from mfrank.arrays.time_limit import OutOfTimeError, check_time, time_limit
+from mfrank.arrays import OutOfTimeError, check_time, time_limit
 from mfrank.serving import answers, api, questions
 from mfrank.serving.limits import Limits
 from mfrank.steering import greedy
@@ -383,7 +383,7 @@ sys.path.insert(0, {support!r})
 from clients import model
 import mfrank
 from mfrank import serving
-from mfrank.serving import running, signals
+from mfrank.serving import application as running, signals
 
 class Deep(mfrank.Recommender):
     is_armed = False

@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import mfrank
-from mfrank.data.counts import Counts
+from mfrank.data import Counts
 from mfrank.retrieval import steered
-from mfrank.steering import levers
-from mfrank.steering.calibration import ALPHA, Divergence
+from mfrank.steering import ALPHA, Divergence, levers
 
 
 def model(

@@ -21,8 +21,7 @@ from stores import same
 import mfrank
 from mfrank import FactorStore, Recommender
 from mfrank.cli.main import main
-from mfrank.data.counts import Counts
-from mfrank.data.ids import Ids
+from mfrank.data import Counts, Ids
 
 N_USERS, N_ITEMS, FACTORS = 5, 8, 3
 

@@ -12,7 +12,7 @@ import pytest
 
 import mfrank
 from mfrank import FactorStore
-from mfrank.store.knowledge import has_features
+from mfrank.store import has_features
 
 DATA = mfrank.synthetic(40, 30, 300, random_state=0)
 ALS = mfrank.ALS(factors=5, iterations=2, random_state=0).fit(DATA)

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.store import extra_rows
+from mfrank.store import contents as extra_rows
 
 ROWS = sp.csr_array(np.array([[0, 2.5, 0, 1], [0, 0, 0, 0], [3, 0, -1, 0]]))
 DAMAGE: dict[str, dict[str, NDArray[Any]]] = {

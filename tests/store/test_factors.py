@@ -17,11 +17,8 @@ from hypothesis import strategies as st
 from stores import same, store, stores
 
 from mfrank import FactorStore
-from mfrank.data.counts import Counts
-from mfrank.data.ids import Ids
-from mfrank.store.checks import is_mapped
-from mfrank.store.history import epochs_of, seconds_of, summary
-from mfrank.store.step import Step
+from mfrank.data import Counts, Ids
+from mfrank.store import Step, epochs_of, is_mapped, seconds_of, summary
 
 
 @settings(max_examples=40, deadline=None)

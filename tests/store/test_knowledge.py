@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from mfrank import FactorStore
-from mfrank.data.counts import Counts
-from mfrank.store.knowledge import has_counts, ranks_anybody
+from mfrank.data import Counts
+from mfrank.store import has_counts, ranks_anybody
 
 ITEMS = np.array([[1.0, 2.0], [0.0, 0.0], [-1.0, 0.5], [3.0, 0.0]])
 

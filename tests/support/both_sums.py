@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mfrank.arrays.native import why_missing
+from mfrank.arrays import why_missing
 from mfrank.backends.cpu.native_sums import NativeSums
-from mfrank.losses.sums import ListSums
-from mfrank.losses.sums.written_out import WRITTEN_OUT
+from mfrank.losses import WRITTEN_OUT, ListSums
 
 BUILT = pytest.mark.skipif(why_missing is not None, reason=str(why_missing))
 NATIVE = NativeSums(2)

@@ -28,10 +28,10 @@ import numpy as np
 import pytest
 from numpy.typing import DTypeLike, NDArray
 
+from mfrank.arrays import Grid
 from mfrank.arrays import device as gpu
-from mfrank.arrays.device import Grid
 from mfrank.backends.cuda.sources import Module, modules
-from mfrank.files.locks import locked
+from mfrank.files import locked
 
 __all__ = ["DeviceArray", "EmulatedGPU", "installed", "unknown_to", "why_unavailable"]
 

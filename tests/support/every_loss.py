@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from mfrank.losses import Loss
-from mfrank.losses.approx_ndcg import ApproxNDCG
-from mfrank.losses.bce import BCE
-from mfrank.losses.bpr import BPR
-from mfrank.losses.ksong import KSONG
-from mfrank.losses.lambda_rank import LambdaRank
-from mfrank.losses.list_mle import ListMLE
-from mfrank.losses.list_net import ListNet
-from mfrank.losses.neural_ndcg import NeuralNDCG
-from mfrank.losses.rank_net import RankNet
-from mfrank.losses.sml import SML
-from mfrank.losses.smooth_ap import SmoothAP
-from mfrank.losses.softmax import SampledSoftmax, Softmax
-from mfrank.losses.solc import SOLC
-from mfrank.losses.song import SONG
-from mfrank.losses.sparsemax import Sparsemax
-from mfrank.losses.uib import UIB
+from mfrank.losses import (
+    BCE,
+    BPR,
+    KSONG,
+    SML,
+    SOLC,
+    SONG,
+    UIB,
+    ApproxNDCG,
+    LambdaRank,
+    ListMLE,
+    ListNet,
+    Loss,
+    NeuralNDCG,
+    RankNet,
+    SampledSoftmax,
+    SmoothAP,
+    Softmax,
+    Sparsemax,
+)
 
 
 def ksong(choice: str) -> KSONG:

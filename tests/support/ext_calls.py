@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.native import ext as _ext
-from mfrank.backends.cpu.sketches import Sketch
-from mfrank.backends.displacements import half_of
+from mfrank.arrays import ext as _ext
+from mfrank.backends import half_of
+from mfrank.backends.cpu.search_order import Sketch
 
 Arguments = dict[str, Any]
 

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from problems import toy
 
 import mfrank
-from mfrank.als.quadratic import QuadraticObjective
+from mfrank.als import QuadraticObjective
 from mfrank.backends import cpu
 
 BACKEND = "auto"

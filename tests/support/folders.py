@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mfrank.files.manifest import Contents, Format
+from mfrank.files import Contents, Format
 
 FORMAT = Format("test.things", 1)
 

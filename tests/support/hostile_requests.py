@@ -13,7 +13,7 @@ from hostile import TEXTS, Rng
 from small_world import N_ITEMS, N_USERS, model, one_of
 
 from mfrank import serving
-from mfrank.arrays.checks import shown
+from mfrank.arrays import shown
 
 _ROUTES = (
     *("recommend/{0}", "similar/{1}", "score/{0}", "explain/{0}/{1}", "recommend", "docs"),

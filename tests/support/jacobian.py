@@ -1,6 +1,6 @@
 """The paper's derivative of the stationary distribution: an n_nodes x m matrix (4.5 - 4.7).
 
-The adjoint of :mod:`mfrank.pagerank.gradient` is tested and timed against this slower method.
+The adjoint of :mod:`mfrank.pagerank.problem` is tested and timed against this slower method.
 """
 
 from __future__ import annotations
@@ -8,9 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.backends.walks import Until
-from mfrank.pagerank.stationary import Walker
-from mfrank.pagerank.transitions import Transitions
+from mfrank.backends import Until
+from mfrank.pagerank import Transitions, Walker
 
 __all__ = ["first_term", "jacobian"]
 

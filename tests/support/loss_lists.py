@@ -8,9 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.losses import Gradients, Lists, Loss, Sizes
-from mfrank.losses.sums import ListSums
-from mfrank.losses.sums.written_out import WRITTEN_OUT
+from mfrank.losses import WRITTEN_OUT, Gradients, Lists, ListSums, Loss, Sizes
 
 Scores = NDArray[np.float64]
 

@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import mfrank
-from mfrank.als.eigenbasis import Eigenbasis
-from mfrank.als.quadratic import QuadraticObjective
-from mfrank.backends.row_problem import Gram, RowProblem
-from mfrank.backends.solve_options import SolveOptions
+from mfrank.als import Eigenbasis, QuadraticObjective
+from mfrank.backends import Gram, RowProblem, SolveOptions
 
 Dense = NDArray[np.float64]
 

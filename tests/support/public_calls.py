@@ -31,9 +31,8 @@ from small_world import (
 
 import mfrank
 from mfrank import pagerank
-from mfrank.arrays.checks import is_count
-from mfrank.data.counts import Counts
-from mfrank.data.ids import Ids
+from mfrank.arrays import is_count
+from mfrank.data import Counts, Ids
 from mfrank.losses import Loss
 
 SEAMS = {

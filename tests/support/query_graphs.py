@@ -7,9 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mfrank.backends import choose
-from mfrank.pagerank.graphs import Graphs
-from mfrank.pagerank.stationary import Walker
-from mfrank.pagerank.transitions import Transitions
+from mfrank.pagerank import Graphs, Transitions, Walker
 
 ALPHA = 0.15
 WALKER = Walker(ALPHA, choose())

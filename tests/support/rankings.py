@@ -9,20 +9,20 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.evaluation.metrics import (
+from mfrank.evaluation import (
     AUC,
     AUPRC,
     MAP,
     MRR,
     NDCG,
     Coverage,
+    Evaluation,
     Gini,
     HitRate,
     LimitedAUC,
     Precision,
     Recall,
 )
-from mfrank.evaluation.report import Evaluation
 
 Dense = NDArray[np.float64]
 

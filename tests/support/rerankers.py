@@ -10,11 +10,10 @@ import scipy.sparse as sp
 from fits import als
 
 import mfrank
-from mfrank.data.counts import Counts
-from mfrank.data.ids import Ids
-from mfrank.models.reranker.reranker import Reranker
-from mfrank.retrieval.recommender import Recommender
-from mfrank.store.factors import FactorStore
+from mfrank.data import Counts, Ids
+from mfrank.models import Reranker
+from mfrank.retrieval import Recommender
+from mfrank.store import FactorStore
 
 CATBOOST = "the extra rerank is not installed"
 

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from problems import toy
 
 import mfrank
-from mfrank.data.counts import Counts
-from mfrank.data.ids import Ids
+from mfrank.data import Counts, Ids
 
 N_USERS, N_ITEMS, WIDTH = 11, 23, 5
 

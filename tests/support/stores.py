@@ -9,8 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from mfrank import FactorStore
-from mfrank.data.counts import Counts
-from mfrank.data.ids import Ids
+from mfrank.data import Counts, Ids
 
 
 def store(n_users: int = 4, n_items: int = 3, factors: int = 2, **changes: Any) -> FactorStore:

@@ -9,11 +9,20 @@ import pytest
 import scipy.sparse as sp
 
 import mfrank
-from mfrank.tuning.axes import Axis, near, spread_out
-from mfrank.tuning.facts import Facts
-from mfrank.tuning.families import BASELINES, FAMILIES, TIMED_SPACE, Closed, named
-from mfrank.tuning.family import Family, Setting
-from mfrank.tuning.recent_family import Recent
+from mfrank.tuning import (
+    BASELINES,
+    FAMILIES,
+    TIMED_SPACE,
+    Axis,
+    Closed,
+    Facts,
+    Family,
+    Recent,
+    Setting,
+    named,
+    near,
+    spread_out,
+)
 
 CLOSED = [family for family in FAMILIES["ALS"] if isinstance(family, Closed)]
 IDS = [family.name for family in CLOSED]

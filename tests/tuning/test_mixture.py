@@ -8,18 +8,26 @@ import numpy as np
 import pytest
 
 import mfrank
-from mfrank.evaluation.kinds import ListMetric, Metric
-from mfrank.tuning.budget import CAUTION, Budget
-from mfrank.tuning.facts import Facts
-from mfrank.tuning.family import Setting
-from mfrank.tuning.judge import Judge
-from mfrank.tuning.mixture import _late, blended, mixed, recommender, spread
-from mfrank.tuning.outcomes import Outcome, Trial
-from mfrank.tuning.shortlists import Shortlists
-from mfrank.tuning.trials import Runner
+from mfrank.evaluation import ListMetric, Metric
+from mfrank.tuning import (
+    CAUTION,
+    Budget,
+    Facts,
+    Outcome,
+    Runner,
+    Setting,
+    Shortlists,
+    Trial,
+    TrialJudge,
+    _late,
+    blended,
+    mixed,
+    recommender,
+    spread,
+)
 
 DATA = mfrank.synthetic(300, 80, 6000, random_state=0)
-JUDGE = Judge.of(DATA, mfrank.NDCG @ 5, 0, 1)
+JUDGE = TrialJudge.of(DATA, mfrank.NDCG @ 5, 0, 1)
 ALS = mfrank.ALS(factors=6, iterations=3, random_state=0).fit(JUDGE.train)
 RG2 = mfrank.ALS(mfrank.RG2(), factors=6, iterations=3, random_state=0).fit(JUDGE.train)
 FILTER, EASE = (model.fit(JUDGE.train) for model in (mfrank.ItemFilter(), mfrank.EASE(50.0)))

@@ -10,15 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mfrank
-from mfrank.tuning.budget import Budget, refit_seconds
-from mfrank.tuning.facts import Facts
-from mfrank.tuning.families import BASELINES, FAMILIES, named
-from mfrank.tuning.family import Setting
-from mfrank.tuning.finalists import finalists
-from mfrank.tuning.ladder import Ladder, best
-from mfrank.tuning.outcomes import Outcome, Trial
-from mfrank.tuning.search import Search
-from mfrank.tuning.space import Space
+from mfrank.tuning import (
+    BASELINES,
+    FAMILIES,
+    Budget,
+    Facts,
+    Ladder,
+    Outcome,
+    Search,
+    Setting,
+    Space,
+    Trial,
+    best,
+    finalists,
+    named,
+    refit_seconds,
+)
 
 DATA = mfrank.synthetic(300, 200, 4000, random_state=0)
 SETTING = Setting(Facts.of(DATA), 64, 0, 1)

@@ -21,16 +21,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import mfrank
+from mfrank.tuning import Outcome, Trial, TrialJournal
 from mfrank.tuning import journal as module
-from mfrank.tuning.journal import Journal
-from mfrank.tuning.outcomes import Outcome, Trial
 
 TRIALS = [Trial("ALS", (0.25, number / 10), number, is_new=True) for number in range(6)]
 DONE = [Outcome(trial, 0.125 + trial.rung / 7, 0.01, 3, 1.5, 1.0, 0.25) for trial in TRIALS]
 
 
 def written(path: Path, outcomes: Sequence[Outcome] = DONE[:3]) -> Path:
-    journal = Journal(path, "search")
+    journal = TrialJournal(path, "search")
     for outcome in outcomes:
         journal.add(outcome)
     return path
@@ -59,7 +58,7 @@ FOREIGN: dict[str, Callable[[Path], object]] = {
     "ours, by name": lambda path: execute(written(path), "PRAGMA application_id = 7"),
     "a write-ahead log": lambda path: of_others(path, "PRAGMA journal_mode = WAL"),
     "a newer version": lambda path: execute(written(path), "PRAGMA user_version = 9"),
-    "another search": lambda path: Journal(path, "other"),
+    "another search": lambda path: TrialJournal(path, "other"),
     "nobody knows which search": lambda path: execute(written(path), "DELETE FROM search"),
     "of two searches": lambda path: execute(written(path), "INSERT INTO search VALUES ('other')"),
 }
@@ -71,7 +70,7 @@ def test_a_file_of_others_is_refused_and_stays_as_it_is(tmp_path: Path, kind: st
     FOREIGN[kind](path)
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     with pytest.raises(ValueError, match=r"storage: .*search\.sqlite .*name another file"):
-        Journal(path, "search")
+        TrialJournal(path, "search")
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 
@@ -84,9 +83,9 @@ def test_a_file_from_before_it_said_whose_it_is_goes_on(tmp_path: Path) -> None:
         "INSERT INTO search VALUES ('search')",
         f"INSERT INTO trials (outcome) VALUES ('{json.dumps(DONE[0].to_dict())}')",
     )
-    journal = Journal(path, "search")
+    journal = TrialJournal(path, "search")
     journal.add(DONE[1])
-    assert Journal(path, "search").outcomes == journal.outcomes == DONE[:2]
+    assert TrialJournal(path, "search").outcomes == journal.outcomes == DONE[:2]
 
 
 @pytest.mark.parametrize(
@@ -108,9 +107,9 @@ def test_a_damaged_row_is_named(tmp_path: Path, harm: str) -> None:
     path = written(tmp_path / "search.sqlite")
     execute(path, f"UPDATE trials SET outcome = {harm} WHERE number = 2")
     with pytest.raises(ValueError, match=r"search\.sqlite: trial 2 is damaged .*delete this row"):
-        Journal(path, "search")
+        TrialJournal(path, "search")
     execute(path, "DELETE FROM trials WHERE number = 2")
-    assert Journal(path, "search").outcomes == [DONE[0], DONE[2]]
+    assert TrialJournal(path, "search").outcomes == [DONE[0], DONE[2]]
 
 
 @settings(
@@ -128,7 +127,7 @@ def test_a_damaged_file_is_no_other_search(tmp_path: Path, data: st.DataObject) 
         del text[data.draw(st.integers(0, len(text) - 1)) :]
     path.write_bytes(text)
     try:
-        found = Journal(path, "search").outcomes
+        found = TrialJournal(path, "search").outcomes
     except ValueError:
         return
     # A bit may lie in a row's number, or cut the list of rows short; no outcome is another.
@@ -144,10 +143,10 @@ def test_a_lock_is_waited_for_and_then_told(
         with monkeypatch.context() as patch:
             patch.setattr(module, "_LOCKED", 0.05)
             with pytest.raises(TimeoutError, match=r"has locked .*search\.sqlite .*same call"):
-                Journal(path, "search")
+                TrialJournal(path, "search")
         ends = threading.Timer(0.2, other.rollback)
         ends.start()
-        assert Journal(path, "search").outcomes == DONE[:3]
+        assert TrialJournal(path, "search").outcomes == DONE[:3]
         ends.join()
 
 
@@ -159,7 +158,7 @@ def in_order(done: Sequence[Outcome]) -> Trial | None:
 
 def test_several_searches_share_the_trials(tmp_path: Path) -> None:
     path = tmp_path / "search.sqlite"
-    one, two, three = (Journal(path, "search") for _ in range(3))
+    one, two, three = (TrialJournal(path, "search") for _ in range(3))
     assert [each.claimed(in_order) for each in (one, two, three)] == TRIALS[:3]
     two.add(DONE[1])
     assert two.claimed(in_order) == TRIALS[3]
@@ -176,7 +175,7 @@ def test_the_last_outcomes_of_others_are_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "search.sqlite"
-    one, two = (Journal(path, "search") for _ in range(2))
+    one, two = (TrialJournal(path, "search") for _ in range(2))
     few = lambda done: in_order([*done, *map(Outcome.pending, TRIALS[2:])])  # noqa: E731
     assert [one.claimed(few), two.claimed(few)] == TRIALS[:2]
     two.add(DONE[1])
@@ -203,9 +202,9 @@ def test_the_claim_of_a_process_that_ended_is_free(tmp_path: Path) -> None:
             sys.executable,
             "-c",
             f"import sys, os; sys.path[:0] = {PATHS!r}\n"
-            "from mfrank.tuning.journal import Journal\n"
+            "from mfrank.tuning.journal import TrialJournal\n"
             "from test_storage import in_order\n"
-            f"assert Journal({str(path)!r}, 'search').claimed(in_order)\n"
+            f"assert TrialJournal({str(path)!r}, 'search').claimed(in_order)\n"
             "os._exit(0)",
         ],
         check=False,
@@ -214,7 +213,7 @@ def test_the_claim_of_a_process_that_ended_is_free(tmp_path: Path) -> None:
     )
     assert ended.returncode == 0, ended.stderr
     assert len(claims(path)) == 1
-    journal = Journal(path, "search")
+    journal = TrialJournal(path, "search")
     assert journal.claimed(in_order) == TRIALS[0]
     journal.release()
     assert not claims(path)
@@ -231,7 +230,7 @@ def test_the_claim_of_a_process_that_ended_is_free(tmp_path: Path) -> None:
 )
 def test_a_damaged_claim_is_none(tmp_path: Path, column: str, harm: str) -> None:
     path = tmp_path / "search.sqlite"
-    stopped, other = (Journal(path, "search") for _ in range(2))
+    stopped, other = (TrialJournal(path, "search") for _ in range(2))
     assert stopped.claimed(in_order) == TRIALS[0]
     execute(path, f"UPDATE claims SET {column} = {harm}")
     assert other.claimed(in_order) == TRIALS[0]
@@ -243,7 +242,7 @@ def test_a_damaged_claim_is_none(tmp_path: Path, column: str, harm: str) -> None
 @pytest.mark.parametrize("machine", ["elsewhere", "here"])
 def test_a_claim_that_is_not_renewed_ends(tmp_path: Path, machine: str) -> None:
     path = tmp_path / "search.sqlite"
-    stopped, other = (Journal(path, "search") for _ in range(2))
+    stopped, other = (TrialJournal(path, "search") for _ in range(2))
     assert stopped.claimed(in_order) == TRIALS[0]
     if machine == "elsewhere":
         execute(path, "UPDATE claims SET owner = 'x 1 elsewhere'")
@@ -253,21 +252,21 @@ def test_a_claim_that_is_not_renewed_ends(tmp_path: Path, machine: str) -> None:
     assert other.claimed(in_order) == TRIALS[0]
     other.add(DONE[0])
     stopped.add(replace(DONE[0], value=0.5))  # it wakes: the trial is there, and counts once
-    assert stopped.outcomes == Journal(path, "search").outcomes == [DONE[0]]
+    assert stopped.outcomes == TrialJournal(path, "search").outcomes == [DONE[0]]
 
 
 def test_a_claim_is_renewed_while_its_trial_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, renewed, real = tmp_path / "search.sqlite", threading.Event(), Journal._renew
+    path, renewed, real = tmp_path / "search.sqlite", threading.Event(), TrialJournal._renew
     monkeypatch.setattr(module, "_CLAIMED", 0.04)
 
-    def told(self: Journal) -> None:
+    def told(self: TrialJournal) -> None:
         real(self)
         renewed.set()
 
-    monkeypatch.setattr(Journal, "_renew", told)
-    journal = Journal(path, "search")
+    monkeypatch.setattr(TrialJournal, "_renew", told)
+    journal = TrialJournal(path, "search")
     journal.claimed(in_order)
     ((_, before),) = claims(path)
     for _ in range(2):  # the first may have begun before

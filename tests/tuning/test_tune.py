@@ -16,24 +16,33 @@ from children import run
 from pages import page
 
 import mfrank
-from mfrank.tuning.budget import Budget
-from mfrank.tuning.facts import Facts
-from mfrank.tuning.families import FAMILIES, Counted
-from mfrank.tuning.family import Setting
-from mfrank.tuning.found import Found
-from mfrank.tuning.item_families import Filter, Regression
-from mfrank.tuning.judge import Judge, Watch
-from mfrank.tuning.mixture import Part, blended, spread
-from mfrank.tuning.outcomes import Outcome, Trial
-from mfrank.tuning.trials import Runner
-from mfrank.tuning.tune import Tuned, _fitted
+from mfrank.tuning import (
+    FAMILIES,
+    BlendPart,
+    Budget,
+    Counted,
+    Facts,
+    Filter,
+    Outcome,
+    Regression,
+    Runner,
+    SearchResult,
+    Setting,
+    Trial,
+    TrialJudge,
+    TrialWatch,
+    TuneResult,
+    _fitted,
+    blended,
+    spread,
+)
 
 DATA = mfrank.synthetic(150, 60, 2500, random_state=0)
 SMALL: dict[str, Any] = {"trials": 6, "factors": 16, "n_threads": 1}
 
 
 @pytest.fixture(scope="module")
-def found() -> Tuned:
+def found() -> TuneResult:
     return mfrank.tune(DATA, **SMALL)
 
 
@@ -42,7 +51,7 @@ def lists(model: mfrank.Recommender) -> np.ndarray:
 
 
 def test_the_model_is_fitted_to_all_data_and_knows_what_was_seen(
-    found: Tuned, tmp_path: Path
+    found: TuneResult, tmp_path: Path
 ) -> None:
     assert found.model.seen is not None
     np.testing.assert_array_equal(
@@ -52,14 +61,14 @@ def test_the_model_is_fitted_to_all_data_and_knows_what_was_seen(
     np.testing.assert_array_equal(lists(mfrank.load(tmp_path / "model")), lists(found.model))
 
 
-def test_the_same_seed_gives_the_same_bits_by_trials(found: Tuned) -> None:
+def test_the_same_seed_gives_the_same_bits_by_trials(found: TuneResult) -> None:
     again = mfrank.tune(DATA, **SMALL)
     np.testing.assert_array_equal(again.model.item_factors, found.model.item_factors)
     without_times = [[{**row, "seconds": 0} for row in one.leaderboard] for one in (again, found)]
     assert without_times[0] == without_times[1]
 
 
-def test_a_search_that_was_killed_goes_on(found: Tuned, tmp_path: Path) -> None:
+def test_a_search_that_was_killed_goes_on(found: TuneResult, tmp_path: Path) -> None:
     file = tmp_path / "search.sqlite"
     killed = run(
         "import os, signal, mfrank\n"
@@ -91,7 +100,9 @@ def test_a_search_that_was_killed_goes_on(found: Tuned, tmp_path: Path) -> None:
         assert ran == []
 
 
-def test_a_search_that_goes_on_without_time_fits_its_best(found: Tuned, tmp_path: Path) -> None:
+def test_a_search_that_goes_on_without_time_fits_its_best(
+    found: TuneResult, tmp_path: Path
+) -> None:
     file = tmp_path / "search.sqlite"
     mfrank.tune(DATA, **SMALL, storage=file)
     resumed = mfrank.tune(DATA, factors=16, n_threads=1, minutes=1e-6, storage=file)
@@ -102,11 +113,13 @@ def test_a_search_that_goes_on_without_time_fits_its_best(found: Tuned, tmp_path
     assert type(resumed.model).__name__ == best["model"].split("(")[0]
 
 
-def families(found: Tuned) -> list[str]:
+def families(found: TuneResult) -> list[str]:
     return [row["family"] for row in found.leaderboard]
 
 
-def test_a_leaderboard_is_best_first_and_all_of_it_is_json(found: Tuned, tmp_path: Path) -> None:
+def test_a_leaderboard_is_best_first_and_all_of_it_is_json(
+    found: TuneResult, tmp_path: Path
+) -> None:
     board = found.leaderboard
     values = [row["value"] for row in board]
     assert values == sorted(values, reverse=True)
@@ -120,7 +133,9 @@ def test_a_leaderboard_is_best_first_and_all_of_it_is_json(found: Tuned, tmp_pat
     assert "Leaderboard" in board._repr_html_()
 
 
-def test_a_leaderboard_fits_the_terminal(found: Tuned, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_leaderboard_fits_the_terminal(
+    found: TuneResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
     board, wide = found.leaderboard, str(found.leaderboard)
     assert max(map(len, wide.splitlines())) > 80
     monkeypatch.setattr("mfrank.tuning.leaderboard.terminal_width", lambda: 80)
@@ -129,20 +144,20 @@ def test_a_leaderboard_fits_the_terminal(found: Tuned, monkeypatch: pytest.Monke
     assert shown.split() == wide.split()
 
 
-def test_what_was_found_is_shown_in_notebooks(found: Tuned) -> None:
+def test_what_was_found_is_shown_in_notebooks(found: TuneResult) -> None:
     shown = page(found)
     assert shown.texts[:2] == str(found).splitlines()[:2]
     assert [row[0] for row in shown.rows[1:]] == [str(row["rank"]) for row in found.leaderboard]
 
 
-def test_a_leaderboard_as_a_frame(found: Tuned) -> None:
+def test_a_leaderboard_as_a_frame(found: TuneResult) -> None:
     pytest.importorskip("pandas", reason="frames are those of pandas")
     frame = found.leaderboard.to_frame()
     assert list(frame["rank"]) == [row["rank"] for row in found.leaderboard]
 
 
-def test_the_value_is_that_of_the_models_on_the_held_out_part(found: Tuned) -> None:
-    judge = Judge.of(DATA, mfrank.NDCG @ 20, 0, 1)
+def test_the_value_is_that_of_the_models_on_the_held_out_part(found: TuneResult) -> None:
+    judge = TrialJudge.of(DATA, mfrank.NDCG @ 20, 0, 1)
     row = next(row for row in found.leaderboard if row["family"] == "IALS")
     model = eval(row["model"], {name: getattr(mfrank, name) for name in mfrank.__all__})
     model.set_params(iterations=row["epochs"]).fit(judge.train)
@@ -155,7 +170,7 @@ def test_the_value_is_that_of_the_models_on_the_held_out_part(found: Tuned) -> N
 def test_metrics_of_the_whole_ranking_are_searched_too(metric: str) -> None:
     data = mfrank.synthetic(100, 60, 1500, random_state=0)
     found = mfrank.tune(data, trials=2, factors=4, metric=metric, n_threads=1)
-    judge = Judge.of(data, mfrank.NDCG @ 20, 0, 1)
+    judge = TrialJudge.of(data, mfrank.NDCG @ 20, 0, 1)
     popular = mfrank.Popularity().fit(judge.train)
     value = mfrank.evaluate(popular, judge.valid, users=judge.users, metrics=metric)[metric].value
     row = next(row for row in found.leaderboard if row["family"] == "Popularity")
@@ -207,7 +222,7 @@ def test_the_objective_that_reads_values_is_found_where_values_tell() -> None:
     assert closed[0]["family"] == "WRMF"
 
 
-def test_a_blend_is_at_least_as_good_as_its_parts(found: Tuned) -> None:
+def test_a_blend_is_at_least_as_good_as_its_parts(found: TuneResult) -> None:
     parts = [row for row in found.leaderboard if row["weight"] and row["family"] != "blend"]
     assert found.leaderboard[0]["value"] >= max(row["value"] for row in parts)
     if "blend" in families(found):
@@ -229,7 +244,7 @@ def test_the_latest_are_held_out_where_there_are_times() -> None:
     times = np.random.default_rng(0).integers(0, 10**6, DATA.nnz)
     cells = DATA.entry_users, DATA.user_items.indices
     data = mfrank.Interactions.from_arrays(*cells, timestamps=times)
-    judge = Judge.of(data, mfrank.NDCG @ 20, 0, 1)
+    judge = TrialJudge.of(data, mfrank.NDCG @ 20, 0, 1)
     assert judge.kind == "by time"
     assert judge.train.timestamps is not None
     assert judge.valid.timestamps is not None
@@ -242,7 +257,7 @@ def test_a_part_of_each_users_is_held_out_where_time_does_not_serve(times: str) 
     users = DATA.entry_users
     timestamps = {"none": None, "one": np.zeros(DATA.nnz, np.int64)}.get(times, users * 1000)
     data = mfrank.Interactions.from_arrays(users, DATA.user_items.indices, timestamps=timestamps)
-    judge = Judge.of(data, mfrank.NDCG @ 20, 0, 1)
+    judge = TrialJudge.of(data, mfrank.NDCG @ 20, 0, 1)
     assert judge.kind == "per user"
     assert judge.train.nnz + judge.valid.nnz == data.nnz
     assert len(judge.users) > 100
@@ -250,7 +265,7 @@ def test_a_part_of_each_users_is_held_out_where_time_does_not_serve(times: str) 
 
 def test_at_most_five_thousand_users_are_judged() -> None:
     data = mfrank.synthetic(9_000, 50, 90_000, random_state=0)
-    judge = Judge.of(data, mfrank.NDCG @ 20, 0, 1)
+    judge = TrialJudge.of(data, mfrank.NDCG @ 20, 0, 1)
     assert len(np.unique(judge.users)) == 5_000
     assert (judge.valid.counts.users[judge.users] > 0).all()
 
@@ -271,7 +286,7 @@ class _Slow:
 
 def epochs_within(seconds: float, reserve: float) -> tuple[int, float]:
     slow = _Slow()
-    watch = Watch(slow, Budget(seconds, slow), reserve)  # type: ignore[arg-type]
+    watch = TrialWatch(slow, Budget(seconds, slow), reserve)  # type: ignore[arg-type]
     values: list[float] = []
     while True:
         slow.time += 9.0
@@ -303,7 +318,7 @@ def test_a_clear_fall_is_not_waited_out_where_epochs_have_no_noise(
     values: list[float], falls: bool, over: bool
 ) -> None:
     slow = _Slow()
-    watch = Watch(slow, Budget(1e6, slow), 0.0, falls=falls)  # type: ignore[arg-type]
+    watch = TrialWatch(slow, Budget(1e6, slow), 0.0, falls=falls)  # type: ignore[arg-type]
     watch.value(None, DATA, "auto", 1)
     assert watch.is_over(values) == over
 
@@ -318,18 +333,18 @@ def test_the_minutes_are_kept() -> None:
 
 def test_parts_for_which_no_time_is_left_are_taken_as_they_are() -> None:
     late = Budget(1.0, lambda: 0.0)
-    judge = Judge.of(DATA, mfrank.NDCG @ 20, 0, 1)
+    judge = TrialJudge.of(DATA, mfrank.NDCG @ 20, 0, 1)
     trials = [Trial("IALS", (0.5,) * 3, 0), Trial("ItemFilter", (0.5,) * 2, 0)]
     models = mfrank.ALS(mfrank.IALS(), factors=4), mfrank.ItemFilter()
     kept = {trial: model.fit(judge.train) for trial, model in zip(trials, models, strict=True)}
     made = Runner(Setting(Facts.of(judge.train), 4, 0, 1), judge, late, kept)
-    parts = [Part(Outcome(trial, 0.1, 0.01, 1, 90.0, 90.0, 1.0)) for trial in trials]
-    whole = _fitted(Found(made, [], {}, parts, None), DATA)
+    parts = [BlendPart(Outcome(trial, 0.1, 0.01, 1, 90.0, 90.0, 1.0)) for trial in trials]
+    whole = _fitted(SearchResult(made, [], {}, parts, None), DATA)
     values = whole.store.extras["values_indptr"]
     assert values[-1] == judge.train.nnz
     assert whole.seen is not None
     assert whole.seen.matrix.nnz == DATA.nnz
-    alone = _fitted(Found(made, [], {}, parts[:1], None), DATA)
+    alone = _fitted(SearchResult(made, [], {}, parts[:1], None), DATA)
     assert isinstance(alone, mfrank.ALS)
     assert alone.seen is not None
     assert alone.seen.matrix.nnz == DATA.nnz
@@ -348,7 +363,7 @@ class Ticking:
 
 
 def run_with(seconds: float, trial: Trial, factors: int = 8) -> tuple[Runner, Outcome]:
-    judge = Judge.of(DATA, mfrank.NDCG @ 20, 0, 1)
+    judge = TrialJudge.of(DATA, mfrank.NDCG @ 20, 0, 1)
     setting = Setting(Facts.of(judge.train), factors, 0, 1)
     runner = Runner(setting, judge, Budget(seconds, Ticking()), {})
     return runner, runner.run(trial, 0.0)
@@ -368,7 +383,7 @@ def test_a_fit_without_time_for_an_epoch_is_given_up(family: str) -> None:
 def test_a_fit_that_is_stopped_keeps_the_epochs_it_had(
     seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Watch, "is_over", lambda *_: False)
+    monkeypatch.setattr(TrialWatch, "is_over", lambda *_: False)
     trial = Trial("IALS", (0.5,) * 3, 2)
     runner, outcome = run_with(seconds, trial)
     assert outcome.value is not None

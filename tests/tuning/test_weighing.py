@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mfrank.arrays.time_limit import OutOfTimeError
-from mfrank.tuning.weighing import MOST_PARTS, Weights, weighed
+from mfrank.arrays import OutOfTimeError
+from mfrank.tuning import MOST_PARTS, Weights, weighed
 
 PARTS = 7
 

@@ -12,7 +12,7 @@ from ranking_losses.torch.lists import Lists, Memory
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from mfrank.arrays.random import key_of, random_units
+from mfrank.arrays import key_of, random_units
 
 
 def bpr(positives: Tensor, negatives: Tensor, lists: Lists, memory: Memory) -> Tensor:

@@ -1,4 +1,4 @@
-// Gradients of a metric of the first places, smoothed by noise; see smoothing.py and
+// Gradients of a metric of the first places, smoothed by noise; see written_out.py and
 // metric_jumps.py in mfrank/losses/sums.
 //
 // All items beyond the first places can pass the same items. A jump is linear in an item's worth,

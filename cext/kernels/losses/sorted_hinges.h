@@ -1,4 +1,4 @@
-// Squared hinges over sorted thresholds, by the method of mfrank/losses/sums/squared_hinges.py. A
+// Squared hinges over sorted thresholds, by the method of mfrank/losses/sums/ramps.py. A
 // place is added at one threshold instead of all of them, which takes O(N + T log T) per list.
 
 // The finite thresholds of a list in ascending order, and a search for the number of them that a

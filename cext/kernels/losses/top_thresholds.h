@@ -1,5 +1,5 @@
 // Smooth thresholds near the K-th largest scores of lists; see
-// mfrank/losses/sums/top_thresholds.py.
+// mfrank/losses/sums/ramps.py.
 
 // The weight of a list that is softly above a threshold, and minus its derivative by the threshold.
 template <class T>
@@ -24,7 +24,7 @@ struct SoftlyAbove {
 template <class T>
 static double top_threshold(const TopTask<T>& task, const T* scores, const T* weights,
                             double share, double start) {
-    constexpr int STEPS = 60;        // as in top_thresholds.py
+    constexpr int STEPS = 60;        // as in ramps.py
     constexpr double BEYOND = 40, NEAR = 1e-9;
     constexpr double ROUNDING = std::numeric_limits<T>::epsilon();
     double lowest = std::numeric_limits<double>::infinity(), highest = -lowest, all = 0;

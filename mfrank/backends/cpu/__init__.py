@@ -14,20 +14,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.native import ext as _ext
-from mfrank.arrays.native import why_missing
-from mfrank.arrays.placement import on_host
-from mfrank.arrays.row_lists import Listed, union
-from mfrank.backends.cpu import row_sums
+from mfrank.arrays import Listed, on_host, union, why_missing
+from mfrank.arrays import ext as _ext
+from mfrank.backends.cpu import half_step as row_sums
 from mfrank.backends.cpu.descent import adam as adam
 from mfrank.backends.cpu.descent import ball_gradients as ball_gradients
+from mfrank.backends.cpu.descent import draw_negatives as draw_negatives
+from mfrank.backends.cpu.descent import draw_positives as draw_positives
 from mfrank.backends.cpu.descent import project_rows as project_rows
 from mfrank.backends.cpu.descent import score as score
 from mfrank.backends.cpu.descent import sum_items as sum_items
 from mfrank.backends.cpu.descent import sum_queries as sum_queries
 from mfrank.backends.cpu.descent import tangent as tangent
-from mfrank.backends.cpu.draws import draw_negatives as draw_negatives
-from mfrank.backends.cpu.draws import draw_positives as draw_positives
 from mfrank.backends.cpu.half_step import cells_of
 from mfrank.backends.cpu.half_step import solve_rows as solve_rows
 from mfrank.backends.cpu.matmul import multiply
@@ -35,11 +33,10 @@ from mfrank.backends.cpu.native_sums import NativeSums
 from mfrank.backends.cpu.search_order import shelves_for
 from mfrank.backends.cpu.walks import stationary as stationary
 from mfrank.backends.cpu.walks import walk as walk
+from mfrank.backends.dense import eigh as eigh
 from mfrank.backends.row_problem import Gram, RowProblem
-from mfrank.backends.solve_options import GatherDtype
-from mfrank.backends.surface import Factors, RowSums
-from mfrank.backends.symmetric import eigh as eigh
-from mfrank.losses.sums import ListSums
+from mfrank.backends.surface import Factors, GatherDtype, RowSums
+from mfrank.losses import ListSums
 
 TOLERANCE = {"float32": 2e-4, "float64": 1e-8}
 GATHERS: tuple[GatherDtype, ...] = ()

@@ -1,4 +1,4 @@
-"""Half-steps: rows in the dtype of the factors, and again in float64 where that is too coarse."""
+"""Half-steps: rows in the factors' dtype, or in float64 where that is too coarse."""
 
 from __future__ import annotations
 
@@ -8,27 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.native import ext as _ext
-from mfrank.backends.least_squares import alike, in_float64, minimum_norm
-from mfrank.backends.row_problem import RowProblem, Shared, Vector
-from mfrank.backends.solve_options import SolveOptions
-from mfrank.backends.surface import Factors
-
-__all__ = [
-    "HalfStep",
-    "Unsolved",
-    "cells_of",
-    "chosen",
-    "solve_rows",
-    "solve_unsolved",
-    "summed_from",
-]
+from mfrank.arrays import ext as _ext
+from mfrank.backends.row_problem import RowProblem, Shared, Vector, alike, in_float64, minimum_norm
+from mfrank.backends.surface import Factors, SolveOptions
 
 _EXACTLY = SolveOptions("cholesky")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HalfStep:
+class SolveArguments:
     """The arguments of ``solve_rows`` except the start, and the array for its gains."""
 
     problem: RowProblem
@@ -60,7 +48,9 @@ def solve_rows(
     prior: Factors | None = None,
 ) -> Vector:
     """Solve every row into ``out``, in float64 if the dtype is not precise enough."""
-    step = HalfStep(problem, fixed, shared, prior, out, np.empty(problem.rows.n_rows), options)
+    step = SolveArguments(
+        problem, fixed, shared, prior, out, np.empty(problem.rows.n_rows), options
+    )
     if turn is not None:
         turn = np.ascontiguousarray(turn, dtype=fixed.dtype)
     begun = out if start is None else start
@@ -69,7 +59,7 @@ def solve_rows(
     return step.gain
 
 
-def solve_unsolved(step: HalfStep, left: Unsolved) -> None:
+def solve_unsolved(step: SolveArguments, left: Unsolved) -> None:
     """Solve some rows in float64; those that are singular even there, by least squares.
 
     Where iterations are allowed, rows that were summed over ranges of columns are iterated on
@@ -116,7 +106,7 @@ def chosen(options: SolveOptions, dtype: np.dtype[Any]) -> dict[str, Any]:
     }
 
 
-def _solve(step: HalfStep, start: Factors, turn: NDArray[Any] | None) -> NDArray[np.int64]:
+def _solve(step: SolveArguments, start: Factors, turn: NDArray[Any] | None) -> NDArray[np.int64]:
     """Solve in the dtype of the factors; return the rows that need more precision."""
     return _ext.solve_rows(
         **cells_of(step.problem),
@@ -135,7 +125,7 @@ def _solve(step: HalfStep, start: Factors, turn: NDArray[Any] | None) -> NDArray
     )
 
 
-def _iterate(step: HalfStep, left: Unsolved) -> NDArray[np.int64]:
+def _iterate(step: SolveArguments, left: Unsolved) -> NDArray[np.int64]:
     """Solve some rows by iterations; return those that are left even so."""
     rows, start, turn = left
     prior = None if step.prior is None else np.ascontiguousarray(step.prior[rows])
@@ -152,7 +142,7 @@ def _iterate(step: HalfStep, left: Unsolved) -> NDArray[np.int64]:
     return rows[failed]
 
 
-def _solve_in_float64(step: HalfStep, rows: NDArray[np.int64]) -> None:
+def _solve_in_float64(step: SolveArguments, rows: NDArray[np.int64]) -> None:
     """Solve some rows in float64; those that are singular even there, by least squares.
 
     Rows that are solved from sums over ranges of columns are solved one by one: the ranges depend
@@ -166,7 +156,7 @@ def _solve_in_float64(step: HalfStep, rows: NDArray[np.int64]) -> None:
     together = alike(problem, rows[~summed], fixed, step.shared)
     for some in [*(rows[summed][:, np.newaxis]), *together]:
         part, columns = problem.part(some)
-        precisely = HalfStep(
+        precisely = SolveArguments(
             in_float64(part),
             fixed[columns].astype(wide),
             step.shared,
@@ -179,9 +169,63 @@ def _solve_in_float64(step: HalfStep, rows: NDArray[np.int64]) -> None:
         step.out[some], step.gain[some] = precisely.out, precisely.gain
 
 
-def _solve_or_least_squares(step: HalfStep) -> None:
+def _solve_or_least_squares(step: SolveArguments) -> None:
     """Solve all rows in float64; those that are singular even there, by least squares."""
     for r in _solve(step, step.out, None):
         step.out[r], step.gain[r] = minimum_norm(
             step.problem, int(r), step.fixed, step.shared, step.prior
         )
+
+
+# Rows with very many entries, by sums over ranges of columns; see :class:`RowSums`.
+#
+# It is how :func:`~mfrank.backends.cpu.half_step.solve_rows` solves them, too
+# (``cext/kernels/rows/heavy_rows.h``), with the same bits.
+
+
+def column_ranges(n_columns: int) -> NDArray[np.int64]:
+    """See :meth:`mfrank.backends.surface.RowSums.column_ranges`."""
+    return _ext.column_ranges(n_columns)
+
+
+def sum_rows(
+    problem: RowProblem, fixed: Factors, n_threads: int = 0, *, curved: bool
+) -> NDArray[Any]:
+    """See :meth:`mfrank.backends.surface.RowSums.sum_rows`."""
+    return _ext.sum_rows(**cells_of(problem), fixed=fixed, curved=curved, n_threads=n_threads)
+
+
+def solve_summed(
+    problem: RowProblem,
+    rows: NDArray[np.int64],
+    sums: NDArray[Any],
+    fixed: Factors,
+    shared: Shared,
+    out: Factors,
+    gain: Vector,
+    options: SolveOptions,
+    start: Factors,
+    turn: NDArray[np.float64] | None = None,
+    *,
+    prior: Factors | None = None,
+) -> None:
+    """See :meth:`mfrank.backends.surface.RowSums.solve_summed`."""
+    solved, gains = np.empty((len(rows), fixed.shape[1]), fixed.dtype), np.empty(len(rows))
+    failed = _ext.solve_summed(
+        sums=sums,
+        curved=problem.curved,
+        weight=problem.weight[rows],
+        ridge=problem.ridge[rows],
+        fixed=fixed,
+        eigenvalues=shared.values,
+        vector=shared.vector,
+        prior=None if prior is None else prior[rows],
+        out=solved,
+        gain=gains,
+        n_threads=options.n_threads,
+    )
+    out[rows], gain[rows] = solved, gains
+    if turn is not None:
+        turn = np.ascontiguousarray(turn, dtype=fixed.dtype)
+    step = SolveArguments(problem, fixed, shared, prior, out, gain, options)
+    solve_unsolved(step, Unsolved(rows[failed], start[failed], turn))

@@ -7,10 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.in_parts import MOST_PARTS, parts_of, run_parts
-from mfrank.arrays.threads import single_threaded, usable_cores
-
-__all__ = ["multiply"]
+from mfrank.arrays import MOST_PARTS, parts_of, run_parts, single_threaded, usable_cores
 
 _WORTH_A_THREAD = 2**22  # multiply-adds per thread, as in the extension
 

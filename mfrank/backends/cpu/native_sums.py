@@ -9,12 +9,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-from mfrank.arrays.native import ext
-from mfrank.arrays.placement import Array
-from mfrank.losses.sums import NoisyScores, Projection, Ramp, Ramps, RowHinges, Softmax
-from mfrank.losses.sums.metric_jumps import TopMetric
-
-__all__ = ["NativeSums", "SortedHinges", "TiledRamps"]
+from mfrank.arrays import Array, ext
+from mfrank.losses import NoisyScores, Projection, Ramp, Ramps, RowHinges, SoftmaxOfLists, TopMetric
 
 _FEW = 128  # thresholds up to which comparing all pairs is faster than sorting
 
@@ -35,7 +31,7 @@ class NativeSums:
         """See :meth:`mfrank.losses.sums.ListSums.squared_hinges`."""
         if thresholds.shape[1] <= _FEW:
             return self.ramps("squared_hinge", scores, weights, thresholds)
-        return SortedHinges(scores, weights, thresholds, self.n_threads)
+        return NativeHinges(scores, weights, thresholds, self.n_threads)
 
     def row_hinges(
         self, scores: Array, thresholds: Array, row_weights: Array, weights: Array
@@ -76,7 +72,7 @@ class NativeSums:
         )
         return gradients, losses
 
-    def softmax(self, scores: Array, filled: Array, less: Array | None = None) -> Softmax:
+    def softmax(self, scores: Array, filled: Array, less: Array | None = None) -> SoftmaxOfLists:
         """See :meth:`mfrank.losses.sums.ListSums.softmax`."""
         dtype = _dtype(scores)
         log_total, values = np.empty(len(scores), dtype), np.empty(scores.shape, dtype)
@@ -93,7 +89,7 @@ class NativeSums:
         )
         if less is not None and level:
             log_total -= less[:, 0]
-        return Softmax(log_total[:, None], values)
+        return SoftmaxOfLists(log_total[:, None], values)
 
     def project(self, scores: Array, filled: Array) -> Projection:
         """See :meth:`mfrank.losses.sums.ListSums.project`."""
@@ -220,7 +216,7 @@ class TiledRamps:
         return -by_sums * self.slope_sums, by_scores
 
 
-class SortedHinges:
+class NativeHinges:
     """Squared hinges over sorted thresholds, list by list, summed in float64."""
 
     def __init__(self, scores: Array, weights: Array, thresholds: Array, n_threads: int) -> None:

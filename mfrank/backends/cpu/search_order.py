@@ -1,20 +1,107 @@
-"""Search order of the extension's top-K: which items, in which order, with or without a sketch."""
+"""Search order of the extension's top-K, and the sketches that single queries read."""
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.csr import CSR
-from mfrank.arrays.placement import on_host
-from mfrank.arrays.row_lists import Listed, listed_on_host
-from mfrank.backends.cpu.kept import Kept
-from mfrank.backends.cpu.sketches import Sketch, sketch_of
+from mfrank.arrays import CSR, Listed, empty_aligned, ext, listed_on_host, on_host
 
-__all__ = ["Shelves", "shelves_for"]
+# Results computed from read-only arrays at their second request, and kept while these live.
+
+
+T = TypeVar("T")
+
+_Known = tuple[tuple[weakref.ref[NDArray[Any]], ...], T | None]
+
+
+class ArrayCache(Generic[T]):
+    """Results by the arrays that they are computed from; removed when any of these is freed."""
+
+    def __init__(self) -> None:
+        self._of: dict[tuple[int, ...], _Known[T]] = {}
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def of(self, *arrays: NDArray[Any], make: Callable[[], T]) -> T | None:
+        """What ``make`` returned for these arrays.
+
+        None for writable arrays, and at the first request, because a view that was made for one
+        call is never requested again.
+        """
+        if any(array.flags.writeable for array in arrays):
+            return None
+        key = tuple(map(id, arrays))
+        references, made = self._of.get(key, ((), None))
+        if not references or any(
+            each() is not array for each, array in zip(references, arrays, strict=True)
+        ):
+            new = (weakref.ref(array, lambda _: self._of.pop(key, None)) for array in arrays)
+            self._of[key] = tuple(new), None
+            return None
+        if made is None:
+            made = make()
+            self._of[key] = references, made
+        return made
+
+
+# Items in one byte per factor: a single query reads these to find the few items it must score.
+#
+# Results are still exact: a sketch gives an upper bound on each item's score, and all items that
+# may enter the list are scored from the factors themselves (``cext/kernels/topk/sketch.h``).
+
+
+_BLOCK, _WORD = 32, 4  # items per block, and codes per word
+_WORTH_IT = 1 << 17  # numbers: a query reads fewer in the time it takes to wake a thread
+
+
+class Sketch(NamedTuple):
+    """Codes of N items with K factors, in blocks of 32 items.
+
+    Attributes
+    ----------
+    codes : int8, shape (N K,), with N rounded up to whole blocks and K to whole words
+        By block, then by word of four factors, then by item.
+    scales : float32, shape (N,), N rounded up
+        Item i is approximately ``2**24 * scales[i]`` times its codes.
+    rooms : float32, shape (N,), N rounded up
+        Largest amount by which an item's score can exceed its codes' for a query of length 1.
+    """
+
+    codes: NDArray[np.int8]
+    scales: NDArray[np.float32]
+    rooms: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, items: NDArray[np.floating], n_threads: int = 0) -> Sketch:
+        """Sketch the rows of a float32 or float64 matrix."""
+        n_items, k = items.shape
+        blocks, words = -(-n_items // _BLOCK), -(-k // _WORD)
+        codes: NDArray[Any] = empty_aligned((blocks * words * _BLOCK * _WORD,), np.int8)
+        codes[:] = 0
+        made = cls(codes, *(np.zeros(blocks * _BLOCK, np.float32) for _ in range(2)))
+        ext.sketch(items, made, n_threads)
+        return made
+
+
+_SKETCHES: ArrayCache[Sketch] = ArrayCache()
+
+
+def sketch_of(items: NDArray[np.floating], n_threads: int = 0) -> Sketch | None:
+    """Return the kept sketch of read-only items, made at their second request.
+
+    None for writable items, for small tables, and at the first request.
+    """
+    if items.size < _WORTH_IT:
+        return None
+    return _SKETCHES.of(items, make=lambda: Sketch.of(items, n_threads))
+
 
 _QUERIES_WORTH_A_SKETCH = 16  # More queries share the cost of reading the items themselves.
 _QUERIES_WORTH_A_SORT = 256  # Sorting the items by length costs about as much as this many queries.
@@ -75,7 +162,7 @@ def _every(n_items: int) -> CSR:
     return CSR(np.array([0, n_items]), np.arange(n_items, dtype=np.int32), None, n_items)
 
 
-_KEPT: Kept[Shelves] = Kept()
+_KEPT: ArrayCache[Shelves] = ArrayCache()
 
 
 def _kept_order(items: NDArray[Any], item_bias: NDArray[Any] | None) -> Shelves | None:

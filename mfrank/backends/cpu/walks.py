@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.csr import CSR
-from mfrank.arrays.native import ext as _ext
+from mfrank.arrays import CSR
+from mfrank.arrays import ext as _ext
 from mfrank.backends.surface import Factors
 from mfrank.backends.walks import Chain, Moves, Stationary, Until, Walked
-
-__all__ = ["stationary", "walk"]
 
 
 def walk(

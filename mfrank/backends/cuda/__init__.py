@@ -18,30 +18,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays import CSR, Array, Listed, beside
 from mfrank.arrays import device as gpu
-from mfrank.arrays.csr import CSR
-from mfrank.arrays.device import Array
-from mfrank.arrays.placement import beside
-from mfrank.arrays.row_lists import Listed
-from mfrank.backends import symmetric
-from mfrank.backends.adam import AdamAverages, AdamRates
-from mfrank.backends.bounded_rows import ball_gradients as ball_gradients
-from mfrank.backends.bounded_rows import project_rows as project_rows
-from mfrank.backends.bounded_rows import tangent as tangent
-from mfrank.backends.cuda import draws, factor_sums, list_products, selection, walks
+from mfrank.backends import dense as symmetric
+from mfrank.backends.cuda import descent as draws
+from mfrank.backends.cuda import descent as list_products
+from mfrank.backends.cuda import factor_sums, selection, walks
 from mfrank.backends.cuda.filters import Filters
-from mfrank.backends.cuda.fixed_factors import Fixed
+from mfrank.backends.cuda.half_step import RowsTask, solve
 from mfrank.backends.cuda.resident import Resident, resident_on
-from mfrank.backends.cuda.workers import RowsTask, solve
-from mfrank.backends.displacements import extrapolate as extrapolate_by
-from mfrank.backends.least_squares import in_float64, minimum_norm
-from mfrank.backends.negative_sampling import ROUNDS, ItemProbabilities
-from mfrank.backends.row_problem import Gram, RowProblem, Shared
-from mfrank.backends.solve_options import GatherDtype, SolveOptions
-from mfrank.backends.surface import Factors, RowSums
+from mfrank.backends.cuda.system import Fixed
+from mfrank.backends.dense import ball_gradients as ball_gradients
+from mfrank.backends.dense import extrapolate as extrapolate_by
+from mfrank.backends.dense import project_rows as project_rows
+from mfrank.backends.dense import tangent as tangent
+from mfrank.backends.row_problem import Gram, RowProblem, Shared, in_float64, minimum_norm
+from mfrank.backends.surface import (
+    ROUNDS,
+    AdamAverages,
+    AdamRates,
+    Factors,
+    GatherDtype,
+    ItemProbabilities,
+    RowSums,
+    SolveOptions,
+)
 from mfrank.backends.walks import Chain, Moves, Stationary, Until, Walked
-from mfrank.losses.sums import ListSums
-from mfrank.losses.sums.written_out import WRITTEN_OUT
+from mfrank.losses import WRITTEN_OUT, ListSums
 
 TOLERANCE = {"float32": 2e-4, "float64": 1e-8}
 GATHERS: tuple[GatherDtype, ...] = ("float16",)

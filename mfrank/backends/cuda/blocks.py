@@ -9,13 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.csr import CSR
-from mfrank.arrays.device import Array, Device, Grid
-from mfrank.backends.cuda.resident import PerRow, Resident, Rows
+from mfrank.arrays import CSR, Array, Device, Grid
+from mfrank.backends.cuda.resident import DeviceRows, PerRow, Resident
 from mfrank.backends.cuda.sources import Module
 from mfrank.backends.row_problem import RowProblem
-
-__all__ = ["Block", "blocks", "warps"]
 
 _PART_OF_FREE = 0.25  # fraction of free memory for a block's entries, and again for its rows
 _MOST_ROWS = 1 << 22  # of a block: a grid has at most 2^31 - 1 blocks
@@ -42,7 +39,7 @@ class Block:
         Row r has the entries ``indptr[r] - first`` up to ``indptr[r + 1] - first``.
     curvature, pull : shape (nnz,)
         c times scale^2 and d times scale of the entries, in the dtype of the factors, where scale
-        is that of the fixed factors (:class:`mfrank.backends.cuda.fixed_factors.Fixed`).
+        is that of the fixed factors (:class:`mfrank.backends.cuda.system.Fixed`).
     kinds : uint8, shape (R,), on the host
         Bits of each row: 1 if it has curvature, 2 if some curvature is negative, 4 if some entries
         have a pull but no curvature.
@@ -116,7 +113,7 @@ class _Entries:
 
     device: Device
     rows: CSR
-    kept: Rows
+    kept: DeviceRows
 
     @property
     def most(self) -> int:

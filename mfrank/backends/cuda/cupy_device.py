@@ -13,10 +13,8 @@ import cupyx
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from mfrank.arrays.device import Array, Grid
+from mfrank.arrays import Array, Grid
 from mfrank.backends.cuda.sources import Module
-
-__all__ = ["CupyDevice", "all_devices", "why_no_gpu"]
 
 _CUDA = {2, 13}  # DLPack's device types of CUDA memory and of managed memory
 _NO_REDUCED_PRECISION = 16  # cuBLAS's CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION

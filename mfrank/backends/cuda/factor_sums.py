@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.device import Array, Device, Grid
+from mfrank.arrays import Array, Device, Grid
 from mfrank.backends.cuda.blocks import blocks, warps
 from mfrank.backends.cuda.resident import Resident, resident_on
 from mfrank.backends.cuda.sources import Module
 from mfrank.backends.row_problem import RowProblem
-
-__all__ = ["gram", "observed_value", "rotate", "some_rows"]
 
 _BYTES_AT_ONCE = 1 << 28
 """Size of a copy of some rows; independent of free memory, so that runs sum the same parts."""

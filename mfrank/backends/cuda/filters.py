@@ -9,13 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.csr import CSR
-from mfrank.arrays.device import Array, Device, Grid
-from mfrank.arrays.row_lists import Listed, Picked, listed_on_host
-from mfrank.backends.cuda.resident import Rows, resident_on
+from mfrank.arrays import CSR, Array, Device, Grid, Listed, Picked, listed_on_host
+from mfrank.backends.cuda.resident import DeviceRows, resident_on
 from mfrank.backends.cuda.sources import Module
-
-__all__ = ["MOST_QUERIES", "Filters", "Lists", "Spans"]
 
 MOST_QUERIES = 1 << 15
 """Whose filters are applied at a time: a grid has at most 2^16 - 1 blocks along y."""
@@ -32,7 +28,7 @@ class Spans(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lists:
+class DeviceRowLists:
     """One list per query, from rows that stay on the device if they fit.
 
     Attributes
@@ -46,11 +42,11 @@ class Lists:
 
     device: Device
     whole: CSR
-    kept: Rows
+    kept: DeviceRows
     rows: Array | None
 
     @classmethod
-    def of(cls, device: Device, listed: Listed) -> Lists:
+    def of(cls, device: Device, listed: Listed) -> DeviceRowLists:
         """Copy the rows to the device unless they are there already."""
         resident = resident_on(device)
         if isinstance(listed, CSR):
@@ -64,7 +60,7 @@ class Lists:
         indptr, at = self.kept.indptr, part if self.rows is None else self.rows[part]
         return Spans(indptr[:-1][at], indptr[1:][at], self.kept.indices)
 
-    def of_queries(self, at: Array) -> Lists:
+    def of_queries(self, at: Array) -> DeviceRowLists:
         """The lists of the queries ``at``, int64 on the device."""
         return replace(self, rows=at if self.rows is None else self.rows[at])
 
@@ -91,8 +87,8 @@ class Filters:
     """
 
     shelf: Array | None
-    only: Lists | None
-    exclude: tuple[Lists, ...]
+    only: DeviceRowLists | None
+    exclude: tuple[DeviceRowLists, ...]
 
     @classmethod
     def of(
@@ -108,10 +104,10 @@ class Filters:
         if isinstance(candidates, CSR) and candidates.n_rows == 1:
             shelf = device.asarray(candidates.indices)
         elif candidates is not None:
-            only = Lists.of(device, candidates)
+            only = DeviceRowLists.of(device, candidates)
         if exclude_all is not None:
             shelf = _without(device, n_items, shelf, device.asarray(exclude_all))
-        return cls(shelf, only, tuple(Lists.of(device, each) for each in exclude))
+        return cls(shelf, only, tuple(DeviceRowLists.of(device, each) for each in exclude))
 
     def of_queries(self, at: Array) -> Filters:
         """The filters of the queries ``at``, int64 on the device."""
@@ -127,7 +123,7 @@ class Filters:
         n_queries, stride = scores.shape
         n = items.stop - items.start
         each_item = -(-n // _THREADS), n_queries
-        removals: list[tuple[Lists, str, int | tuple[int, int]]] = [
+        removals: list[tuple[DeviceRowLists, str, int | tuple[int, int]]] = [
             (lists, "drop_listed", n_queries) for lists in self.exclude
         ]
         if self.only is not None:

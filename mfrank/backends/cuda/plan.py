@@ -9,13 +9,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.csr import CSR
+from mfrank.arrays import CSR
 from mfrank.backends.cuda.blocks import Block
 
 if TYPE_CHECKING:
-    from mfrank.backends.solve_options import SolveOptions
-
-__all__ = ["HEAVY", "LONG", "Group", "Way", "exact_groups", "padded", "plan", "steps_worth"]
+    from mfrank.backends.surface import SolveOptions
 
 Way = str
 """``diagonal``, ``diagonal-long``, ``short``, ``iterate``, ``long``, ``dual``, ``primal`` or
@@ -59,14 +57,14 @@ class Group(NamedTuple):
     flat: bool = True
 
 
-class Plan(NamedTuple):
+class RowPlan(NamedTuple):
     """The groups of a block, and the rows of those that iterate, one group after the other."""
 
     groups: list[Group]
     iterated: NDArray[np.int32]
 
 
-_plans: WeakKeyDictionary[CSR, dict[Any, tuple[NDArray[np.uint8], Plan]]]
+_plans: WeakKeyDictionary[CSR, dict[Any, tuple[NDArray[np.uint8], RowPlan]]]
 _plans = WeakKeyDictionary()
 
 
@@ -75,7 +73,7 @@ def padded(n: int) -> int:
     return _SMALL if n <= _SMALL else -(-n // _LARGE) * _LARGE
 
 
-def plan(block: Block, k: int, options: SolveOptions) -> Plan:
+def plan(block: Block, k: int, options: SolveOptions) -> RowPlan:
     """Put every row of the block in one group; the plan is cached for later epochs."""
     key = block.rows.start, block.rows.stop, k, options.solver, options.cg_steps
     known = _plans.setdefault(block.owner, {})
@@ -85,7 +83,7 @@ def plan(block: Block, k: int, options: SolveOptions) -> Plan:
     return known[key][1]
 
 
-def _planned(block: Block, k: int, options: SolveOptions) -> Plan:
+def _planned(block: Block, k: int, options: SolveOptions) -> RowPlan:
     diagonal = (block.kinds & 1) == 0  # no curvature: the matrix is diagonal
     iterated = ~diagonal & _iterated(block.counts, k, options)
     long, none = block.counts > LONG, np.empty(0, np.int32)
@@ -93,7 +91,7 @@ def _planned(block: Block, k: int, options: SolveOptions) -> Plan:
     iterating += _by_size("iterate", block, _numbers(iterated & ~long), 64, 256)
     others = [*_those("diagonal-long", diagonal & long), *_those("diagonal", diagonal & ~long)]
     others += exact_groups(block, k, _numbers(~diagonal & ~iterated))
-    return Plan(iterating + others, np.concatenate([none, *(group.rows for group in iterating)]))
+    return RowPlan(iterating + others, np.concatenate([none, *(group.rows for group in iterating)]))
 
 
 def _those(way: Way, mask: NDArray[np.bool_]) -> Iterator[Group]:

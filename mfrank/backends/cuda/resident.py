@@ -10,18 +10,38 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.csr import CSR
-from mfrank.arrays.device import Array, Device
-from mfrank.arrays.device_copies import device_copy_of
-from mfrank.backends.cuda.transpose import BYTES_OF_AN_ENTRY, by_columns
+from mfrank.arrays import CSR, Array, Device, device_copy_of
 from mfrank.backends.row_problem import RowProblem
 
-__all__ = ["PerRow", "Resident", "Rows", "resident_on"]
+# Transposing a CSR on the device, so that its transpose need not be copied from the host.
+
+
+BYTES_OF_AN_ENTRY = 40
+"""Temporary memory per entry: the sort order, the sorted arrays and the sort's own workspace."""
+
+
+def by_columns(
+    device: Device, indptr: Array, indices: Array, data: Array | None, n_columns: int
+) -> tuple[Array, Array, Array | None]:
+    """The transpose as a CSR with ascending indices: ``scipy.sparse.csr_array.T.tocsr()``.
+
+    Returns
+    -------
+    indptr : int64, shape (n_columns + 1,)
+    indices : int32, shape (nnz,)
+    data : shape (nnz,), or None if ``data`` is None
+    """
+    xp = device.xp
+    order = xp.argsort(indices, kind="stable")  # stable: ascending rows
+    ends = xp.searchsorted(indices[order], xp.arange(n_columns + 1, dtype=np.int32))
+    rows = xp.searchsorted(indptr[1:], order, side="right").astype(np.int32)
+    return ends.astype(np.int64), rows, None if data is None else data[order]
+
 
 _MOST_OF_FREE = 0.5  # Largest fraction of free memory that an array may take in order to stay.
 
 
-class Rows(NamedTuple):
+class DeviceRows(NamedTuple):
     """A CSR's arrays on the device; None for an array that is too large to stay, or None itself."""
 
     indptr: Array
@@ -39,24 +59,24 @@ class PerRow(NamedTuple):
 
 
 class Resident:
-    """Copies on one device, or the originals of host copies (:mod:`mfrank.arrays.device_copies`).
+    """Copies on one device, or the originals of host copies (:mod:`mfrank.arrays.device`).
 
     The objects that they belong to, ``CSR`` and ``RowProblem``, are immutable.
     """
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        self._rows = WeakKeyDictionary[CSR, Rows]()
+        self._rows = WeakKeyDictionary[CSR, DeviceRows]()
         self._columns = WeakValueDictionary[int, Array]()
         self._problems = WeakKeyDictionary[RowProblem, PerRow]()
         self._blocks = WeakKeyDictionary[RowProblem, dict[Any, Any]]()
         self._arrays: dict[tuple[int, Any], tuple[weakref.ref[Any], Array]] = {}
 
-    def rows(self, rows: CSR) -> Rows:
+    def rows(self, rows: CSR) -> DeviceRows:
         """The arrays of ``rows`` on the device."""
         kept = self._rows.get(rows)
         if kept is None:
-            kept = self._transposed(rows) or Rows(
+            kept = self._transposed(rows) or DeviceRows(
                 self._device.asarray(self._original(rows.indptr), np.int64),
                 self._columns_of(rows),
                 self._if_it_fits(rows.data),
@@ -64,7 +84,7 @@ class Resident:
             self._rows[rows] = kept
         return kept
 
-    def _transposed(self, rows: CSR) -> Rows | None:
+    def _transposed(self, rows: CSR) -> DeviceRows | None:
         """Arrays transposed on the device from ``rows.across``, if that came from a device."""
         source = rows.across
         if source is None or device_copy_of(source.indices) is None:
@@ -74,7 +94,7 @@ class Resident:
         indptr, indices, data = self.rows(source if rows.data is not None else source.pattern())
         if indices is None or (data is None and rows.data is not None):
             return None
-        return Rows(*by_columns(self._device, indptr, indices, data, rows.n_rows))
+        return DeviceRows(*by_columns(self._device, indptr, indices, data, rows.n_rows))
 
     def per_row(self, problem: RowProblem) -> PerRow:
         """The problem's numbers on the device."""

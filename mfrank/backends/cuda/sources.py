@@ -10,8 +10,6 @@ from importlib.resources import files
 import numpy as np
 from numpy.typing import DTypeLike
 
-__all__ = ["Module", "modules"]
-
 _INCLUDE = re.compile(r'^#include "([a-z_.]+)"$', re.MULTILINE)
 _INCLUDES_TILES, _INCLUDES_FIXED = '#include "tile.cuh"', '#include "fixed.cuh"'
 _SHORT_ROWS = (8, 16, 32)

@@ -8,13 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.csr import CSR
-from mfrank.arrays.device import Array, Device, Grid
+from mfrank.arrays import CSR, Array, Device, Grid
 from mfrank.backends.cuda.blocks import warps
 from mfrank.backends.cuda.sources import Module
 from mfrank.backends.walks import Chain, Moves, Stationary, Until, Walked
-
-__all__ = ["stationary", "walk"]
 
 _CHUNK = 256  # Rows whose changes are summed by one block of threads.
 _STEPS_BETWEEN_CHECKS = 8  # of whether all have stopped; each check waits for the device

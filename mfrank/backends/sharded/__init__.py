@@ -9,7 +9,41 @@ The blocks depend on the data alone, and every row is solved by the same kernel 
 numbers. So the bits are those of one process, whatever runs a task, when, and how often.
 """
 
-from mfrank.backends.sharded.one_place import check_one_place
-from mfrank.backends.sharded.opening import solving
+from mfrank.backends.sharded.backend import Sharded, check_one_place, solving
+from mfrank.backends.sharded.blocks import Cuts, RowBlock, SumPlan, block_of, range_of, route
+from mfrank.backends.sharded.half_step import ShardedHalfStep, solve, sum_rows
+from mfrank.backends.sharded.machine import (
+    Arithmetic,
+    Worker,
+    arithmetic,
+    refuse_joined,
+    refuse_other,
+    same_workers,
+    threads_of_a_task,
+)
+from mfrank.backends.sharded.routes import Routes, Sent, held
 
-__all__ = ["check_one_place", "solving"]
+__all__ = [
+    "Arithmetic",
+    "Cuts",
+    "Routes",
+    "RowBlock",
+    "Sent",
+    "Sharded",
+    "ShardedHalfStep",
+    "SumPlan",
+    "Worker",
+    "arithmetic",
+    "block_of",
+    "check_one_place",
+    "held",
+    "range_of",
+    "refuse_joined",
+    "refuse_other",
+    "route",
+    "same_workers",
+    "solve",
+    "solving",
+    "sum_rows",
+    "threads_of_a_task",
+]

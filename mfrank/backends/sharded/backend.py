@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.csr import CSR
+from mfrank.arrays import CSR
+from mfrank.backends.registry import choose
 from mfrank.backends.row_problem import RowProblem, Shared, Vector
-from mfrank.backends.sharded.arithmetic import (
+from mfrank.backends.sharded.blocks import Cuts, RowBlock, SumPlan, columns_of, route
+from mfrank.backends.sharded.half_step import HalfStepOfTasks, ShardedHalfStep
+from mfrank.backends.sharded.machine import (
     arithmetic,
     memory_of_a_task,
     same_workers,
     threads_of_a_task,
 )
-from mfrank.backends.sharded.blocks import Block, columns_of, route
-from mfrank.backends.sharded.cuts import Cuts, Sums
-from mfrank.backends.sharded.half_step import HalfStep
 from mfrank.backends.sharded.routes import Routes
-from mfrank.backends.sharded.tasks import Step
-from mfrank.backends.solve_options import SolveOptions
-from mfrank.backends.surface import Backend, Factors
-from mfrank.cluster.surface import Engine
-
-__all__ = ["Sharded", "Shipped"]
+from mfrank.backends.surface import Backend, Factors, SolveOptions
+from mfrank.cluster import Cluster, Engine, check_cluster, connected
 
 _SHARE_OF_MEMORY = 0.25
 """Largest share of a task's memory for all fixed factors: they are there twice on arrival."""
@@ -84,9 +82,9 @@ class Sharded:
         """See :meth:`mfrank.backends.Backend.solve_rows`."""
         row_sums, (n_columns, width) = self._backend.SUMS, fixed.shape
         curved = problem.curved
-        sums = Sums.of(row_sums, width, fixed.dtype, options, n_columns, curved=curved)
+        sums = SumPlan.of(row_sums, width, fixed.dtype, options, n_columns, curved=curved)
         route = self._routes.of(problem.rows, sums)
-        step = Step(
+        step = HalfStepOfTasks(
             self._name,
             arithmetic(),
             shared,
@@ -102,7 +100,7 @@ class Sharded:
             _beyond(fixed, shared),
             self._sends_all(route.touched, len(fixed), fixed.nbytes),
         )
-        here = HalfStep.begun(
+        here = ShardedHalfStep.begun(
             self._engine,
             self._most,
             problem,
@@ -140,11 +138,11 @@ class Sharded:
         """What a half-step of these rows will take, computed from their entries, which are read."""
         sent_row = width * (2 if options.gather_dtype == "float16" else dtype.itemsize)
         warm, row = options.solver != "cholesky", width * dtype.itemsize
-        sums = Sums.of(self._backend.SUMS, width, dtype, options, rows.n_columns, curved=True)
+        sums = SumPlan.of(self._backend.SUMS, width, dtype, options, rows.n_columns, curved=True)
         cuts = Cuts(rows, sums)
         touched, summed, tasks = 0, 0, list[int]()
 
-        def task(block: Block, back: int) -> None:
+        def task(block: RowBlock, back: int) -> None:
             nonlocal touched
             n = len(columns_of(route(block)))
             touched += n
@@ -202,3 +200,38 @@ def _beyond(fixed: Factors, shared: Shared) -> NDArray[np.int32]:
     n_null = int(np.count_nonzero(shared.values == 0))
     reaching = np.flatnonzero(fixed[:, :n_null].any(axis=1)) if n_null else np.empty(0)
     return reaching[:1].astype(np.int32)
+
+
+# The backend of a fit: in this process, or sharded on a cluster.
+
+
+@contextmanager
+def solving(name: str, cluster: Cluster | None) -> Iterator[Backend]:
+    """The backend with that name, whose half-steps run on a checked ``cluster`` if there is one.
+
+    Raises
+    ------
+    ConnectionError, ValueError
+        Nothing answers there, or the workers do not all have the arithmetic of this process.
+    """
+    if cluster is None:
+        yield choose(name)
+        return
+    with connected(cluster) as engine:
+        yield cast(Backend, Sharded(choose(name), name, engine))
+
+
+# Whether tasks give what one process computes.
+
+
+def check_one_place(cluster: Any, backend: str) -> None:
+    """Raise unless ``cluster`` is None, or names a cluster and the backend is not on a GPU.
+
+    Raises
+    ------
+    TypeError, ValueError, ModuleNotFoundError
+        See :func:`mfrank.cluster.connecting.check_cluster`; or the backend is on a GPU.
+    """
+    check_cluster(cluster)
+    if cluster is not None and not isinstance(choose(backend).place(np.empty((1, 1))), np.ndarray):
+        raise ValueError(f"cluster and backend={backend!r} do not go together; leave one out")

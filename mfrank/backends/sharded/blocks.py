@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.csr import CSR
-from mfrank.arrays.distinct import distinct
-from mfrank.arrays.placement import readable
-from mfrank.files.mapped import FilePart, part_in_file
-
-__all__ = [
-    "Block",
-    "RoutedBlock",
-    "block_of",
-    "bounds",
-    "columns_of",
-    "long_rows",
-    "range_of",
-    "route",
-]
+from mfrank.arrays import CSR, distinct, readable
+from mfrank.backends.surface import RowSums, SolveOptions
+from mfrank.files import FilePart, part_in_file
 
 _BLOCKS = 32
 _FEWEST_ENTRIES, _MOST_ENTRIES = 1 << 19, 1 << 22
@@ -54,7 +43,7 @@ _Pieces = Sequence[NDArray[Any] | FilePart]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Block:
+class RowBlock:
     """Some rows of a matrix; columns and values lie in a file that workers read, or travel.
 
     Attributes
@@ -87,7 +76,7 @@ class RoutedBlock:
         Ascending.
     """
 
-    block: Block
+    block: RowBlock
     touched: NDArray[np.int32]
 
     def rows(self, n_columns: int, *, values: bool) -> CSR:
@@ -102,7 +91,7 @@ class RoutedBlock:
         return CSR(readable(self.block.indptr), columns, data, n_columns)
 
 
-def block_of(rows: CSR, begin: int, end: int, left_out: NDArray[np.int64] = _NONE) -> Block:
+def block_of(rows: CSR, begin: int, end: int, left_out: NDArray[np.int64] = _NONE) -> RowBlock:
     """The block of rows ``begin:end``; those that are left out are there without entries."""
     out = left_out[slice(*np.searchsorted(left_out, [begin, end]))]
     counts = rows.counts[begin:end]
@@ -112,7 +101,7 @@ def block_of(rows: CSR, begin: int, end: int, left_out: NDArray[np.int64] = _NON
     return _block(rows, counts, zip(firsts, lasts, strict=True))
 
 
-def range_of(rows: CSR, some: NDArray[np.int64], begin: int, end: int) -> Block:
+def range_of(rows: CSR, some: NDArray[np.int64], begin: int, end: int) -> RowBlock:
     """The entries of some rows in columns ``begin:end``."""
     parts = [
         rows.indptr[row] + np.searchsorted(rows.row(row)[0], [begin, end]) for row in some.tolist()
@@ -120,16 +109,16 @@ def range_of(rows: CSR, some: NDArray[np.int64], begin: int, end: int) -> Block:
     return _block(rows, np.array([last - first for first, last in parts], dtype=np.int64), parts)
 
 
-def _block(rows: CSR, counts: NDArray[np.int64], parts: Iterable[Any]) -> Block:
+def _block(rows: CSR, counts: NDArray[np.int64], parts: Iterable[Any]) -> RowBlock:
     """A block of rows with so many entries, which are parts of the matrix's."""
     slices = [slice(first, last) for first, last in parts if last > first]
     indptr = np.concatenate([[0], np.cumsum(counts)])
     columns = _located(rows.indices, slices)
     values = None if rows.data is None else _located(rows.data, slices)
-    return Block(indptr, columns, values, rows.n_columns)
+    return RowBlock(indptr, columns, values, rows.n_columns)
 
 
-def route(block: Block) -> RoutedBlock:
+def route(block: RowBlock) -> RoutedBlock:
     """Find the columns that a block touches."""
     return RoutedBlock(block, distinct(_read(block.columns)))
 
@@ -153,3 +142,78 @@ def _located(array: NDArray[Any], slices: Sequence[slice]) -> _Pieces:
 def _read(pieces: _Pieces) -> NDArray[Any]:
     arrays = [each.read() if isinstance(each, FilePart) else each for each in pieces]
     return readable(arrays[0]) if len(arrays) == 1 else np.concatenate(arrays)
+
+
+# How a half-step is cut into tasks, which depends on the data and the width alone.
+
+
+_SUMS_AT_ONCE = 1 << 26
+"""Maximum bytes of the sums that a task returns: above, fewer rows are summed together."""
+
+
+class SumPlan(NamedTuple):
+    """Which rows are solved from sums over ranges of columns, and how many of them together.
+
+    Attributes
+    ----------
+    rows_from : int
+        Minimum number of entries of such rows; 0 if there are no such rows.
+    at_once : int
+    ranges : int64
+        Where ranges of columns begin, and the end.
+    """
+
+    rows_from: int
+    at_once: int
+    ranges: NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls,
+        row_sums: RowSums | None,
+        n_factors: int,
+        dtype: np.dtype[Any],
+        options: SolveOptions,
+        n_columns: int,
+        *,
+        curved: bool,
+    ) -> Self:
+        """The sums of a backend, by its ``Backend.SUMS``; none if it has none."""
+        if row_sums is None:
+            return cls(0, 1, np.empty(0, dtype=np.int64))
+        size = n_factors * (curved * n_factors + 1) * dtype.itemsize
+        return cls(
+            row_sums.summed_from(n_factors, dtype, options, curved=curved),
+            max(1, _SUMS_AT_ONCE // size),
+            row_sums.column_ranges(n_columns),
+        )
+
+
+class Cuts:
+    """Blocks of rows, without the entries of long rows; and groups of these, range by range.
+
+    Attributes
+    ----------
+    slices : list of slice
+        The rows of each block.
+    groups : list of int64 arrays
+        Long rows that are summed together.
+    """
+
+    def __init__(self, rows: CSR, sums: SumPlan) -> None:
+        self._rows, self._ranges = rows, list(pairwise(sums.ranges.tolist()))
+        self._long = long_rows(rows, sums.rows_from)
+        ends = bounds(rows, self._long).tolist()
+        self.slices = [slice(begin, end) for begin, end in pairwise(ends)]
+        places = range(0, len(self._long), sums.at_once)
+        self.groups = [self._long[first : first + sums.at_once] for first in places]
+
+    def blocks(self) -> Iterator[RowBlock]:
+        """The block of each slice."""
+        for each in self.slices:
+            yield block_of(self._rows, each.start, each.stop, self._long)
+
+    def ranges(self, group: NDArray[np.int64]) -> Iterator[RowBlock]:
+        """The entries of a group's rows in each range of columns."""
+        for begin, end in self._ranges:
+            yield range_of(self._rows, group, begin, end)

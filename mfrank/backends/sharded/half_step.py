@@ -1,4 +1,4 @@
-"""The tasks of one half-step, as they are sent to workers and come back."""
+"""The tasks of one half-step: what workers run, as they are sent and come back."""
 
 from __future__ import annotations
 
@@ -10,23 +10,193 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.counted import counted
-from mfrank.arrays.csr_checks import all_finite
-from mfrank.backends.float16 import scale_of
-from mfrank.backends.row_problem import RowProblem, Vector
-from mfrank.backends.sharded.blocks import block_of, route
-from mfrank.backends.sharded.routes import Part
-from mfrank.backends.sharded.sent import Sent, held, pieces
-from mfrank.backends.sharded.tasks import Coefficients, Step, solve, sum_rows
-from mfrank.backends.surface import Factors
-from mfrank.cluster.answers import array_of, kind_of, parts_of, wrong
-from mfrank.cluster.surface import Engine, Task
+from mfrank.arrays import all_finite, counted, empty_aligned, readable
+from mfrank.backends.dense import scale_of
+from mfrank.backends.registry import choose
+from mfrank.backends.row_problem import CellTerm, ObservedLoss, RowProblem, Shared, Vector
+from mfrank.backends.sharded.blocks import RoutedBlock, block_of, route
+from mfrank.backends.sharded.machine import Arithmetic, refuse_joined
+from mfrank.backends.sharded.routes import RoutedPart, Sent, held, pieces, taken
+from mfrank.backends.surface import Factors, SolveOptions
+from mfrank.cluster import Engine, Task, array_of, kind_of, parts_of, wrong
 
-__all__ = ["HalfStep"]
+# The tasks of a half-step: to solve the rows of a block, and to sum a part of long rows.
+#
+# Arrays that were sent may lie at any address, which kernels refuse, so all pass ``readable``.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HalfStep:
+class HalfStepOfTasks:
+    """What all blocks of a half-step have in common.
+
+    Attributes
+    ----------
+    backend : str
+    arithmetic : Arithmetic
+        The arithmetic that the worker must have.
+    shared : Shared
+    turn : shape (K, K), or None
+    options : SolveOptions
+    has_values, users_are_rows, curved : bool
+        Of the row problem.
+    beyond : int32, shape (0,) or (1,)
+        A fixed row that every block needs beside those that it touches.
+    everywhere : bool
+        Whether workers have all fixed factors, in pieces.
+    """
+
+    backend: str
+    arithmetic: Arithmetic
+    shared: Shared
+    turn: NDArray[np.float64] | None
+    options: SolveOptions
+    has_values: bool
+    users_are_rows: bool
+    curved: bool
+    beyond: NDArray[np.int32]
+    everywhere: bool
+
+    def problem(self, block: RoutedBlock, coefficients: Coefficients, n_columns: int) -> RowProblem:
+        """The row problem of a block, on a worker with the arithmetic that the fit began with.
+
+        Raises
+        ------
+        RuntimeError
+            The worker joined later, with another one.
+        """
+        refuse_joined(self.arithmetic)
+        rows = block.rows(n_columns, values=self.has_values)
+        users = rows.n_rows if self.users_are_rows else rows.n_columns
+        return RowProblem(
+            rows,
+            _unpacked(coefficients.weight, rows.n_rows),
+            _unpacked(coefficients.ridge, rows.n_rows),
+            coefficients.observed(users),
+            self.users_are_rows,
+        )
+
+    def known(self, block: RoutedBlock, fixed: Sequence[Sent]) -> Factors:
+        """Factors of the columns that a block touches, and of the one beyond."""
+        if self.everywhere:
+            return taken(fixed, np.concatenate([block.touched, self.beyond]))
+        known = fixed[0].received()
+        if len(known) != len(block.touched) + len(self.beyond):
+            raise RuntimeError(
+                f"cluster: a block touches {len(block.touched)} columns, but the engine told of "
+                f"{len(known) - len(self.beyond)}; use another engine, or cluster=None"
+            )
+        return known
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coefficients:
+    """Coefficients of a block's row problem; a vector of equal numbers is sent as one number."""
+
+    weight: Vector
+    ridge: Vector
+    curvature: CellTerm
+    pull: CellTerm
+
+    @classmethod
+    def of(
+        cls, problem: RowProblem, rows: slice | NDArray[Any], columns: NDArray[Any]
+    ) -> Coefficients:
+        """The coefficients of the rows over these columns."""
+        users = rows if problem.users_are_rows else columns
+        terms = (problem.observed.curvature, problem.observed.pull)
+        cells = [CellTerm(_packed(term.offset[users]), term.slope) for term in terms]
+        return cls(_packed(problem.weight[rows]), _packed(problem.ridge[rows]), *cells)
+
+    def observed(self, n_users: int) -> ObservedLoss:
+        """The cell terms; a half-step has no use for the constant one."""
+        curvature, pull = (
+            CellTerm(_unpacked(term.offset, n_users), term.slope)
+            for term in (self.curvature, self.pull)
+        )
+        return ObservedLoss(curvature, pull, CellTerm(np.zeros(n_users)))
+
+
+def solve(
+    block: RoutedBlock,
+    step: HalfStepOfTasks,
+    coefficients: Coefficients,
+    start: Sent | None,
+    prior: Sent | None,
+    *fixed: Sent,
+) -> tuple[Factors, Vector]:
+    """Solve the rows of a block.
+
+    Parameters
+    ----------
+    block : RoutedBlock, of R rows that touch T columns
+    step : Step
+    coefficients : Coefficients
+    start : Sent, shape (R, K), or None
+        Initial values of iterations.
+    prior : Sent, shape (R, K), or None
+        Where the ridges pull to.
+    *fixed : Sent
+        Factors of the touched columns, and perhaps of one more, shape (T, K) or (T + 1, K); or, if
+        they are everywhere, the pieces of all.
+
+    Returns
+    -------
+    solved : shape (R, K)
+    gain : float64, shape (R,)
+        As ``Backend.solve_rows`` returns it.
+
+    Raises
+    ------
+    RuntimeError
+        The worker joined later, with another arithmetic.
+    """
+    known = step.known(block, fixed)
+    problem = step.problem(block, coefficients, len(known))
+    solved = empty_aligned((problem.rows.n_rows, known.shape[1]), known.dtype)
+    solved[:] = 0
+    shared = Shared(readable(step.shared.values), readable(step.shared.vector))
+    begin, turn = (None, None) if start is None else (start.received(), _readable(step.turn))
+    gain = choose(step.backend).solve_rows(
+        problem,
+        known,
+        shared,
+        solved,
+        step.options,
+        begin,
+        turn,
+        **({} if prior is None else {"prior": prior.received()}),
+    )
+    return solved, gain
+
+
+def sum_rows(
+    block: RoutedBlock, step: HalfStepOfTasks, coefficients: Coefficients, *fixed: Sent
+) -> NDArray[Any]:
+    """Sums over the entries of a block, for each of its rows (``Backend.SUMS``).
+
+    Parameters and errors are those of :func:`solve`.
+    """
+    known = step.known(block, fixed)
+    problem = step.problem(block, coefficients, len(known))
+    row_sums = choose(step.backend).SUMS
+    assert row_sums is not None  # asked of the backend by whoever made the task
+    return row_sums.sum_rows(problem, known, step.options.n_threads, curved=step.curved)
+
+
+def _readable(array: NDArray[Any] | None) -> NDArray[Any] | None:
+    return None if array is None else readable(array)
+
+
+def _packed(vector: Vector) -> Vector:
+    return vector[:1] if len(vector) and (vector == vector[0]).all() else vector
+
+
+def _unpacked(vector: Vector, size: int) -> Vector:
+    return np.full(size, vector[0]) if len(vector) == 1 else readable(vector)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShardedHalfStep:
     """A half-step on an engine.
 
     Attributes
@@ -48,7 +218,7 @@ class HalfStep:
     engine: Engine
     most: int
     problem: RowProblem
-    step: Step
+    step: HalfStepOfTasks
     fixed: Factors
     scale: float | None
     table: Sequence[Task]
@@ -60,20 +230,20 @@ class HalfStep:
         engine: Engine,
         most: int,
         problem: RowProblem,
-        step: Step,
+        step: HalfStepOfTasks,
         fixed: Factors,
         *,
         rounds: bool,
         least: int,
         long_from: int,
-    ) -> HalfStep:
+    ) -> ShardedHalfStep:
         """Send all fixed factors, in ``least`` pieces or more, if they are to be everywhere."""
         scale = scale_of(fixed) if rounds else None
         cut = pieces(fixed, scale, least) if step.everywhere else ()
         table = [engine.submit(held, piece) for piece in cut]
         return cls(engine, most, problem, step, fixed, scale, table, long_from)
 
-    def sums(self, parts: Sequence[Part]) -> NDArray[Any]:
+    def sums(self, parts: Sequence[RoutedPart]) -> NDArray[Any]:
         """Sums of long rows over all of their parts, which are added in order."""
         ahead, under_way, done = iter(parts), deque[Task](), set[Task]()
         total: NDArray[Any] | None = None
@@ -93,7 +263,7 @@ class HalfStep:
 
     def solve(
         self,
-        blocks: Sequence[Part],
+        blocks: Sequence[RoutedPart],
         start: Factors,
         prior: Factors | None,
         out: Factors,
@@ -130,7 +300,7 @@ class HalfStep:
             running[task] = part.rows
         self._collect(running, out, gain, again, most=0)
 
-    def _submitted(self, function: Any, part: Part, *own: Sent | None) -> Task:
+    def _submitted(self, function: Any, part: RoutedPart, *own: Sent | None) -> Task:
         """A task of a part, with the fixed factors that it needs."""
         columns = np.concatenate([part.touched, self.step.beyond])
         coefficients = Coefficients.of(self.problem, part.rows, columns)
@@ -177,7 +347,7 @@ class HalfStep:
                 raise wrong(self.engine, "zeros alone", task)
         return solved, gain
 
-    def _sums_of(self, answer: Any, part: Part, before: NDArray[Any] | None) -> NDArray[Any]:
+    def _sums_of(self, answer: Any, part: RoutedPart, before: NDArray[Any] | None) -> NDArray[Any]:
         """What the task of some long rows returned, checked; zeros are right in an empty range."""
         n_rows = len(self.problem.rows.counts[part.rows])
         task = f"the sums of {counted(n_rows, 'row')}"

@@ -12,21 +12,13 @@ import sys
 from collections.abc import Callable
 from inspect import signature
 
-from mfrank.arrays.checks import share
-from mfrank.arrays.counted import counted
-from mfrank.cli.docstrings import parameters
-from mfrank.cli.flags import OBJECTIVES, objective
-from mfrank.cli.folders import check_writable
-from mfrank.cli.inputs import add_table_flags, read_like, read_table
-from mfrank.cli.json_output import add_json_flag, check_json, tell
-from mfrank.cli.progress import somebody_watches
-from mfrank.comparison.compare import DEFAULT_METRICS, compare
-from mfrank.comparison.contenders import DEFAULT_OBJECTIVES
-from mfrank.comparison.usual import usual_models
-from mfrank.data import splits
-from mfrank.data.interactions import Interactions
-from mfrank.data.splits import Split
-from mfrank.models.page_rank.estimator import SupervisedPageRank
+from mfrank.arrays import counted, share
+from mfrank.cli.flags import OBJECTIVES, objective, parameters
+from mfrank.cli.inputs import add_table_flags, check_writable, read_like, read_table
+from mfrank.cli.printing import add_json_flag, check_json, somebody_watches, tell
+from mfrank.comparison import DEFAULT_METRICS, DEFAULT_OBJECTIVES, compare, usual_models
+from mfrank.data import Interactions, Split, splits
+from mfrank.models import SupervisedPageRank
 
 EXAMPLES = """\
   mfrank compare ratings.csv

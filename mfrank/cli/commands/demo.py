@@ -11,19 +11,14 @@ from pathlib import Path
 
 import numpy as np
 
-from mfrank.als.objectives import RG2
-from mfrank.arrays.counted import counted
+from mfrank.als import RG2
+from mfrank.arrays import counted
 from mfrank.backends import choose
-from mfrank.cli.invocation import command_line
-from mfrank.cli.listing import listing
-from mfrank.cli.progress import somebody_watches
-from mfrank.comparison.compare import compare
-from mfrank.data.interactions import Interactions
-from mfrank.data.splits import by_ratio
-from mfrank.data.synthetic import synthetic
-from mfrank.data.table_writer import write_table
-from mfrank.files.regular import path_of
-from mfrank.models.als import ALS
+from mfrank.cli.printing import command_line, listing, somebody_watches
+from mfrank.comparison import compare
+from mfrank.data import Interactions, by_ratio, synthetic, write_table
+from mfrank.files import path_of
+from mfrank.models import ALS
 
 EXAMPLES = """\
   mfrank demo

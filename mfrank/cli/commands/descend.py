@@ -9,18 +9,12 @@ from __future__ import annotations
 
 import argparse
 
-from mfrank.cli.clusters import add_cluster_flag
-from mfrank.cli.flags import add_flags, given
-from mfrank.cli.folders import check_takes_model, read_model
-from mfrank.cli.inputs import add_table_flags, read_table
-from mfrank.cli.progress import announce, somebody_watches
-from mfrank.cli.saving import saved_if_it_ends, told
-from mfrank.cli.specs import spec_reader, summaries
-from mfrank.cluster.connecting import check_cluster
-from mfrank.descent import optimizers, schedules
-from mfrank.descent.langevin import Langevin
-from mfrank.models.descent import Descent
-from mfrank.models.option_checks import loss_classes
+from mfrank.cli.flags import add_cluster_flag, add_flags, given, spec_reader, summaries
+from mfrank.cli.inputs import add_table_flags, check_takes_model, read_model, read_table
+from mfrank.cli.printing import announce, saved_if_it_ends, somebody_watches, told
+from mfrank.cluster import check_cluster
+from mfrank.descent import SGD, Adagrad, Adam, Constant, CosineDecay, Langevin, StepDecay
+from mfrank.models import Descent, loss_classes
 
 EXAMPLES = """\
   mfrank descend ratings.csv --start als --model ranked --loss song --factors 64
@@ -30,13 +24,9 @@ EXAMPLES = """\
 """
 
 _LOSSES = {name.lower(): loss for name, loss in loss_classes().items()}
-_OPTIMIZERS = {
-    rule.__name__.lower(): rule
-    for rule in (optimizers.Adam, optimizers.Adagrad, optimizers.SGD, Langevin)
-}
+_OPTIMIZERS = {rule.__name__.lower(): rule for rule in (Adam, Adagrad, SGD, Langevin)}
 _SCHEDULES = {
-    schedule.__name__.lower(): schedule
-    for schedule in (schedules.Constant, schedules.StepDecay, schedules.CosineDecay)
+    schedule.__name__.lower(): schedule for schedule in (Constant, StepDecay, CosineDecay)
 }
 
 

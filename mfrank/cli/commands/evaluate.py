@@ -8,15 +8,12 @@ from __future__ import annotations
 import argparse
 import sys
 
-from mfrank.arrays.counted import counted
-from mfrank.cli.clusters import add_cluster_flag
-from mfrank.cli.folders import read_model
-from mfrank.cli.inputs import add_table_flags, read_like
-from mfrank.cli.json_output import add_json_flag, check_json, tell
-from mfrank.cli.steering import add_steering_flags, steering_of
-from mfrank.cli.usual_flags import add_threads_flag
-from mfrank.cluster.connecting import check_cluster
-from mfrank.evaluation.evaluate import DEFAULT_METRICS, evaluate
+from mfrank.arrays import counted
+from mfrank.cli.flags import add_cluster_flag, add_steering_flags, add_threads_flag, steering_of
+from mfrank.cli.inputs import add_table_flags, read_like, read_model
+from mfrank.cli.printing import add_json_flag, check_json, tell
+from mfrank.cluster import check_cluster
+from mfrank.evaluation import DEFAULT_METRICS, evaluate
 
 EXAMPLES = """\
   mfrank evaluate --model model --test test.csv

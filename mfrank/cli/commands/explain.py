@@ -15,14 +15,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mfrank.cli.folders import read_model
-from mfrank.cli.inputs import add_table_flags, as_ids, read_like
-from mfrank.cli.json_output import write_json
-from mfrank.cli.listing import Table, add_list_flags, check_output, write
-from mfrank.data.labels import objects
-from mfrank.models.als import ALS
-from mfrank.models.page_rank.estimator import SupervisedPageRank
-from mfrank.retrieval.recommender import Recommender
+from mfrank.cli.inputs import add_table_flags, as_ids, read_like, read_model
+from mfrank.cli.printing import add_list_flags, check_output, write, write_json
+from mfrank.data import objects
+from mfrank.models import ALS, SupervisedPageRank
+from mfrank.retrieval import Recommender, Table
 
 EXAMPLES = """\
   mfrank explain --model model alice item-9

@@ -9,13 +9,12 @@ import argparse
 import sys
 
 from mfrank import pages, serving
-from mfrank.arrays.counted import counted
-from mfrank.cli.folders import read_model
-from mfrank.cli.inputs import add_table_flags, read_like
-from mfrank.cli.usual_flags import add_address_flags
-from mfrank.data.interactions import Interactions
-from mfrank.files.regular import path_of
-from mfrank.retrieval.recommender import Recommender
+from mfrank.arrays import counted
+from mfrank.cli.flags import add_address_flags
+from mfrank.cli.inputs import add_table_flags, read_like, read_model
+from mfrank.data import Interactions
+from mfrank.files import path_of
+from mfrank.retrieval import Recommender
 
 EXAMPLES = """\
   mfrank explore model

@@ -13,14 +13,10 @@ import argparse
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from mfrank.cli.folders import check_writable, read_model
-from mfrank.files.regular import path_of
-from mfrank.models.bias_columns import check_exportable
-from mfrank.models.exchange import to_safetensors
-from mfrank.models.faiss_index import to_faiss
-from mfrank.models.onnx_graph import to_onnx
-from mfrank.models.parquet_factors import to_parquet
-from mfrank.store.factors import FactorStore
+from mfrank.cli.inputs import check_writable, read_model
+from mfrank.files import path_of
+from mfrank.models import check_exportable, to_faiss, to_onnx, to_parquet, to_safetensors
+from mfrank.store import FactorStore
 
 EXAMPLES = """\
   mfrank export --model model --to onnx model.onnx

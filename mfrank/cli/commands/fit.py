@@ -10,21 +10,14 @@ from __future__ import annotations
 import argparse
 from contextlib import nullcontext
 
-from mfrank.arrays.checks import share
-from mfrank.arrays.counted import counted
-from mfrank.cli.clusters import add_cluster_flag
-from mfrank.cli.flags import add_flags, add_objective_flags, given, objective_of
-from mfrank.cli.folders import check_takes_model
-from mfrank.cli.inputs import add_table_flags, read_table
-from mfrank.cli.progress import announce, print_objective, somebody_watches
-from mfrank.cli.saving import saved_if_it_ends, told
-from mfrank.cluster.connecting import check_cluster
-from mfrank.data.interactions import Interactions
-from mfrank.data.splits import by_ratio
-from mfrank.evaluation.stopping import EarlyStopping
-from mfrank.models.als import ALS
-from mfrank.models.fit_plan import FitPlan, told_of_cluster
-from mfrank.models.value_checks import values_told
+from mfrank.arrays import counted, share
+from mfrank.cli.flags import add_cluster_flag, add_flags, add_objective_flags, given, objective_of
+from mfrank.cli.inputs import add_table_flags, check_takes_model, read_table
+from mfrank.cli.printing import announce, print_objective, saved_if_it_ends, somebody_watches, told
+from mfrank.cluster import check_cluster
+from mfrank.data import Interactions, by_ratio
+from mfrank.evaluation import EarlyStopping
+from mfrank.models import ALS, FitPlan, told_of_cluster, values_told
 
 EXAMPLES = """\
   mfrank fit ratings.csv --model model

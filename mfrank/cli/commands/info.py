@@ -14,12 +14,10 @@ from typing import Any
 
 from mfrank import backends
 from mfrank._version import __version__
-from mfrank.arrays.counted import counted
-from mfrank.arrays.threads import usable_cores
-from mfrank.cli.folders import check_holds_model
-from mfrank.cli.json_output import add_json_flag, check_json, tell
-from mfrank.store.factors import FactorStore
-from mfrank.store.history import epochs_of, seconds_of
+from mfrank.arrays import counted, usable_cores
+from mfrank.cli.inputs import check_holds_model
+from mfrank.cli.printing import add_json_flag, check_json, tell
+from mfrank.store import FactorStore, epochs_of, seconds_of
 
 EXAMPLES = """\
   mfrank info

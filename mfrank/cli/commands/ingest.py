@@ -9,12 +9,11 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from mfrank.arrays.counted import counted
+from mfrank.arrays import counted
 from mfrank.cli.inputs import add_table_flags, columns_of, dialect_of
-from mfrank.cli.progress import somebody_watches
-from mfrank.data.ingest_plan import IngestPlan
-from mfrank.data.interactions import Interactions
-from mfrank.files.regular import path_of
+from mfrank.cli.printing import somebody_watches
+from mfrank.data import IngestPlan, Interactions
+from mfrank.files import path_of
 
 EXAMPLES = """\
   mfrank ingest plays-*.parquet --folder plays --dry-run

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import argparse
 
-from mfrank.arrays.counted import counted
-from mfrank.cli.flags import add_flags, given
-from mfrank.cli.folders import check_takes_model
-from mfrank.cli.inputs import add_table_flags, read_table
-from mfrank.cli.progress import announce, somebody_watches
-from mfrank.cli.saving import saved_if_it_ends
-from mfrank.cli.specs import spec_reader, summaries
-from mfrank.models.page_rank.estimator import SupervisedPageRank
+from mfrank.arrays import counted
+from mfrank.cli.flags import add_flags, given, spec_reader, summaries
+from mfrank.cli.inputs import add_table_flags, check_takes_model, read_table
+from mfrank.cli.printing import announce, saved_if_it_ends, somebody_watches
+from mfrank.models import SupervisedPageRank
 from mfrank.pagerank import GBN, GBP, GFN
 
 EXAMPLES = """\

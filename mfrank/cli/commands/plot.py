@@ -14,20 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from mfrank.arrays.counted import counted
-from mfrank.cli.folders import check_writable, read_model
-from mfrank.cli.inputs import add_table_flags, read_like
-from mfrank.data.interactions import Interactions
-from mfrank.evaluation.evaluate import evaluate
-from mfrank.evaluation.metrics import NDCG
-from mfrank.evaluation.report import Evaluation
-from mfrank.files.regular import path_of
-from mfrank.plots.activity import activity
-from mfrank.plots.axes import check_matplotlib, save
-from mfrank.plots.convergence import convergence
-from mfrank.plots.cost import cost
-from mfrank.plots.exposure import exposure
-from mfrank.plots.leaderboard import leaderboard
+from mfrank.arrays import counted
+from mfrank.cli.inputs import add_table_flags, check_writable, read_like, read_model
+from mfrank.data import Interactions
+from mfrank.evaluation import NDCG, Evaluation, evaluate
+from mfrank.files import path_of
+from mfrank.plots import activity, check_matplotlib, convergence, cost, exposure, leaderboard, save
 
 EXAMPLES = """\
   mfrank plot convergence model other-model --by epochs --output convergence.png

@@ -10,12 +10,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from mfrank.cli.folders import read_model
-from mfrank.cli.inputs import as_ids, ids_in, ids_of
-from mfrank.cli.listing import add_fallback_flag, add_list_flags, check_output, write_lists
-from mfrank.cli.steering import add_steering_flags, steering_of
-from mfrank.cli.usual_flags import add_threads_flag
-from mfrank.retrieval.recommender import Recommender
+from mfrank.cli.flags import add_steering_flags, add_threads_flag, steering_of
+from mfrank.cli.inputs import as_ids, ids_in, ids_of, read_model
+from mfrank.cli.printing import add_fallback_flag, add_list_flags, check_output, write_lists
+from mfrank.retrieval import Recommender
 
 EXAMPLES = """\
   mfrank recommend --model model --output recommendations.parquet

@@ -10,19 +10,15 @@ import argparse
 from pathlib import Path
 from typing import Any, get_args
 
-from mfrank.arrays.counted import counted, sized
-from mfrank.cli.clusters import add_cluster_flag
-from mfrank.cli.folders import check_holds_model
-from mfrank.cli.inputs import as_ids, ids_in
-from mfrank.cli.listing import add_fallback_flag
-from mfrank.cli.progress import somebody_watches
-from mfrank.cli.steering import add_steering_flags, steering_of
-from mfrank.cli.usual_flags import add_threads_flag
-from mfrank.cluster.connecting import check_cluster
-from mfrank.data.ids import Ids
-from mfrank.files.regular import path_of
-from mfrank.models.loading import load
-from mfrank.retrieval.all_lists import AllLists, ListFormat
+from mfrank.arrays import counted, sized
+from mfrank.cli.flags import add_cluster_flag, add_steering_flags, add_threads_flag, steering_of
+from mfrank.cli.inputs import as_ids, check_holds_model, ids_in
+from mfrank.cli.printing import add_fallback_flag, somebody_watches
+from mfrank.cluster import check_cluster
+from mfrank.data import Ids
+from mfrank.files import path_of
+from mfrank.models import load
+from mfrank.retrieval import AllLists, ListFormat
 
 EXAMPLES = """\
   mfrank recommend-all --model model --folder lists

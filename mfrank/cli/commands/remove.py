@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import argparse
 
-from mfrank.arrays.counted import counted
-from mfrank.cli.folders import model_to_change
-from mfrank.cli.inputs import ids_in, ids_of
+from mfrank.arrays import counted
+from mfrank.cli.inputs import ids_in, ids_of, model_to_change
 
 EXAMPLES = """\
   mfrank remove --model model --user bob

@@ -12,9 +12,8 @@ from __future__ import annotations
 import argparse
 
 from mfrank import serving
-from mfrank.cli.flags import add_flags, given
-from mfrank.cli.folders import check_holds_model
-from mfrank.cli.usual_flags import add_address_flags
+from mfrank.cli.flags import add_address_flags, add_flags, given
+from mfrank.cli.inputs import check_holds_model
 from mfrank.serving.signals import end_soon, handled
 
 EXAMPLES = """\

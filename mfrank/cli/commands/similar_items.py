@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import argparse
 
-from mfrank.cli.folders import read_model
-from mfrank.cli.inputs import as_ids
-from mfrank.cli.listing import add_list_flags, check_output, write_lists
-from mfrank.cli.usual_flags import add_threads_flag
+from mfrank.cli.flags import add_threads_flag
+from mfrank.cli.inputs import as_ids, read_model
+from mfrank.cli.printing import add_list_flags, check_output, write_lists
 
 EXAMPLES = """\
   mfrank similar-items --model model item-9

@@ -10,13 +10,11 @@ import argparse
 import sys
 from inspect import signature
 
-from mfrank.cli.docstrings import parameters
-from mfrank.cli.folders import check_takes_model
-from mfrank.cli.inputs import add_table_flags, read_table
-from mfrank.cli.json_output import add_json_flag, check_json, tell
-from mfrank.cli.progress import somebody_watches
-from mfrank.data.interactions import Interactions
-from mfrank.tuning.tune import Tuned, tune
+from mfrank.cli.flags import parameters
+from mfrank.cli.inputs import add_table_flags, check_takes_model, read_table
+from mfrank.cli.printing import add_json_flag, check_json, somebody_watches, tell
+from mfrank.data import Interactions
+from mfrank.tuning import TuneResult, tune
 
 EXAMPLES = """\
   mfrank tune ratings.csv --minutes 10 --model model
@@ -70,7 +68,7 @@ def run(args: argparse.Namespace) -> None:
     tell(f"{found}\nsaved to {args.model}", list(found.leaderboard), args.json)
 
 
-def _found(data: Interactions, args: argparse.Namespace) -> Tuned:
+def _found(data: Interactions, args: argparse.Namespace) -> TuneResult:
     return tune(
         data,
         valid=args.valid,

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import argparse
 
-from mfrank.arrays.counted import counted
-from mfrank.cli.folders import model_to_change
-from mfrank.cli.inputs import add_table_flags, read_spelled_like
-from mfrank.models.growing import Growing
+from mfrank.arrays import counted
+from mfrank.cli.inputs import add_table_flags, model_to_change, read_spelled_like
+from mfrank.models import Growing
 
 EXAMPLES = """\
   mfrank update today.csv --model model

@@ -13,9 +13,8 @@ users and items, and draws each item as often, as in one process; only the posit
 fewer, because they lie in one block.
 """
 
-from __future__ import annotations
-
 from mfrank.descent.rotation.engine import rotate
-from mfrank.descent.rotation.layout import count_blocks
+from mfrank.descent.rotation.layout import Deal, count_blocks, deal, pairs, user_bounds
+from mfrank.descent.rotation.meeting import meet
 
-__all__ = ["count_blocks", "rotate"]
+__all__ = ["Deal", "count_blocks", "deal", "meet", "pairs", "rotate", "user_bounds"]

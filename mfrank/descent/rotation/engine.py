@@ -11,20 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.csr import CSR
-from mfrank.arrays.csr_checks import all_finite
-from mfrank.backends.sharded.arithmetic import arithmetic, same_workers, threads_of_a_task
-from mfrank.backends.sharded.blocks import Block, block_of
-from mfrank.cluster.answers import array_of, kind_of, parts_of, wrong
-from mfrank.cluster.surface import Engine, Task
+from mfrank.arrays import CSR, all_finite
+from mfrank.backends.sharded import RowBlock, arithmetic, block_of, same_workers, threads_of_a_task
+from mfrank.cluster import Engine, Task, array_of, kind_of, parts_of, wrong
 from mfrank.descent.engine import DescentPlan, Share, ended
-from mfrank.descent.factor_tables import Tables
-from mfrank.descent.rotation.layout import Deal, Pair, deal, user_bounds
-from mfrank.descent.rotation.meeting import Fit, Meeting, TableRows, keep, meet
+from mfrank.descent.factor_tables import FactorTables
+from mfrank.descent.rotation.layout import BlockPair, Deal, deal, user_bounds
+from mfrank.descent.rotation.meeting import Meeting, RotatingFit, TableRows, keep, meet
 from mfrank.descent.sampler import Sampling
-from mfrank.store.step import Step
-
-__all__ = ["rotate"]
+from mfrank.store import Step
 
 _TASKS_OF_A_WORKER = 2
 """Number of tasks sent to a worker at a time: while one runs, the rows of the next are on their
@@ -36,7 +31,7 @@ def rotate(
     n_blocks: int,
     sampling: Sampling,
     plan: DescentPlan,
-    tables: Tables,
+    tables: FactorTables,
     engine: Engine,
     backend: str,
     done: int = 0,
@@ -76,7 +71,9 @@ def rotate(
     """
     workers = same_workers(engine, backend)
     threads = threads_of_a_task(workers, tables.n_threads)
-    fit = Fit(backend, arithmetic(), plan, sampling, tables.scoring, tables.temperature, threads)
+    fit = RotatingFit(
+        backend, arithmetic(), plan, sampling, tables.scoring, tables.temperature, threads
+    )
     tables.begin(plan.rule)
     of_users = plan.batches.of == "users"
     visits = np.minimum(rows.counts, 1) if of_users else rows.counts
@@ -86,7 +83,7 @@ def rotate(
         began = perf_counter()
         dealt = deal(rows, bounds, plan, epoch)
         total = int(dealt.visits.sum())
-        losses = dict[Pair, float]()
+        losses = dict[BlockPair, float]()
         n_done = 0
         for pair, loss in rotation.losses(dealt, epoch):
             losses[pair] = loss
@@ -104,8 +101,8 @@ class _Rotation:
         self,
         rows: CSR,
         bounds: NDArray[np.int64],
-        fit: Fit,
-        tables: Tables,
+        fit: RotatingFit,
+        tables: FactorTables,
         engine: Engine,
         most: int,
     ) -> None:
@@ -115,10 +112,10 @@ class _Rotation:
         self._ends, self._pattern = list(pairwise(bounds.tolist())), rows.pattern()
         self._blocks = [engine.submit(keep, self._block(users)) for users in range(len(bounds) - 1)]
 
-    def losses(self, dealt: Deal, epoch: int) -> Iterator[tuple[Pair, float]]:
+    def losses(self, dealt: Deal, epoch: int) -> Iterator[tuple[BlockPair, float]]:
         """Let the blocks meet, each in the order of its rounds; yield sums of losses."""
         shares = dealt.shares()
-        waiting, running = list(shares), dict[Task, Pair]()
+        waiting, running = list(shares), dict[Task, BlockPair]()
         while waiting or running:
             for pair in self._free(waiting, list(running.values())):
                 waiting.remove(pair)
@@ -133,9 +130,9 @@ class _Rotation:
                 self._put(new, dealt, pair)
                 yield pair, loss
 
-    def _free(self, waiting: list[Pair], running: list[Pair]) -> list[Pair]:
+    def _free(self, waiting: list[BlockPair], running: list[BlockPair]) -> list[BlockPair]:
         """Pairs that can meet now: no earlier pair that is not done has one of their blocks."""
-        free: list[Pair] = []
+        free: list[BlockPair] = []
         users, items = ({pair[side] for pair in running} for side in (1, 2))
         for pair in waiting:
             if len(running) + len(free) == self._most:
@@ -146,7 +143,7 @@ class _Rotation:
             items.add(pair.items)
         return free
 
-    def _meeting(self, dealt: Deal, pair: Pair, share: Share, epoch: int) -> Meeting:
+    def _meeting(self, dealt: Deal, pair: BlockPair, share: Share, epoch: int) -> Meeting:
         users, items = dealt.users[pair.users][pair.items], dealt.items[pair.items]
         given = {
             name: TableRows.of(table, self._tables.kept[name], users if name == "users" else items)
@@ -156,7 +153,7 @@ class _Rotation:
         return Meeting(epoch, share, local, items, catalog, given)
 
     def _checked(
-        self, answer: Any, pair: Pair, meeting: Meeting
+        self, answer: Any, pair: BlockPair, meeting: Meeting
     ) -> tuple[dict[str, TableRows], float]:
         """What a meeting returned; ``meeting`` is what it started from.
 
@@ -179,10 +176,10 @@ class _Rotation:
             raise wrong(self._engine, "NaN or zeros alone", task)
         return new, loss
 
-    def _block(self, users: int) -> Block:
+    def _block(self, users: int) -> RowBlock:
         return block_of(self._pattern, *self._ends[users])
 
-    def _put(self, new: dict[str, TableRows], dealt: Deal, pair: Pair) -> None:
+    def _put(self, new: dict[str, TableRows], dealt: Deal, pair: BlockPair) -> None:
         users, items = dealt.users[pair.users][pair.items], dealt.items[pair.items]
         for name, table in self._tables.by_name().items():
             rows = users if name == "users" else items

@@ -11,11 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.csr import CSR
-from mfrank.arrays.random import key_of
+from mfrank.arrays import CSR, key_of
 from mfrank.descent.engine import DescentPlan, Share
-
-__all__ = ["Deal", "Pair", "count_blocks", "deal", "order_key", "pairs", "user_bounds"]
 
 Ints = NDArray[np.int64]
 
@@ -44,7 +41,7 @@ def user_bounds(visits: Ints, n_blocks: int) -> Ints:
     return np.concatenate([[0], cuts + 1, [len(visits)]])
 
 
-class Pair(NamedTuple):
+class BlockPair(NamedTuple):
     """A block of users meets a block of items, by number."""
 
     round: int
@@ -52,11 +49,11 @@ class Pair(NamedTuple):
     items: int
 
 
-def pairs(n_blocks: int) -> Iterator[Pair]:
+def pairs(n_blocks: int) -> Iterator[BlockPair]:
     """Every pair of blocks once, in rounds: a Latin square."""
     for number in range(n_blocks):
         for users in range(n_blocks):
-            yield Pair(number, users, (users + number) % n_blocks)
+            yield BlockPair(number, users, (users + number) % n_blocks)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,10 +74,10 @@ class Deal:
     users: list[list[Ints]]
     visits: Ints
 
-    def shares(self) -> dict[Pair, Share]:
+    def shares(self) -> dict[BlockPair, Share]:
         """The share of the epoch that each meeting does; without meetings that do nothing."""
         n_blocks, total = len(self.visits), int(self.visits.sum())
-        shares: dict[Pair, Share] = {}
+        shares: dict[BlockPair, Share] = {}
         first = 0
         for number in range(n_blocks):
             of_round = [pair for pair in pairs(n_blocks) if pair.round == number]

@@ -11,26 +11,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.csr import CSR
-from mfrank.arrays.placement import Array, copied
-from mfrank.backends.registry import choose
-from mfrank.backends.sharded.arithmetic import Arithmetic, refuse_joined
-from mfrank.backends.sharded.blocks import Block
-from mfrank.descent.catalog import Catalog
+from mfrank.arrays import CSR, Array, copied
+from mfrank.backends import choose
+from mfrank.backends.sharded import Arithmetic, RowBlock, refuse_joined
 from mfrank.descent.engine import DescentPlan, Share, visit
-from mfrank.descent.factor_tables import Tables
+from mfrank.descent.factor_tables import FactorTables, Scoring
 from mfrank.descent.optimizers import State
 from mfrank.descent.rotation.layout import order_key
-from mfrank.descent.sampler import ListDrawer, Sampling
-from mfrank.descent.scoring import Scoring
-
-__all__ = ["Fit", "Meeting", "TableRows", "keep", "meet"]
+from mfrank.descent.sampler import Catalog, ListDrawer, Sampling
 
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fit:
+class RotatingFit:
     """What all meetings have in common.
 
     Attributes
@@ -99,12 +93,12 @@ class Meeting:
     tables: dict[str, TableRows]
 
 
-def keep(block: Block) -> Block:
+def keep(block: RowBlock) -> RowBlock:
     """The block, as the result of a task that stays on workers."""
     return block
 
 
-def meet(block: Block, fit: Fit, meeting: Meeting) -> tuple[dict[str, TableRows], float]:
+def meet(block: RowBlock, fit: RotatingFit, meeting: Meeting) -> tuple[dict[str, TableRows], float]:
     """Visit the users among the items; return the new rows, and the sum of the losses.
 
     Raises
@@ -145,13 +139,13 @@ def _among(rows: CSR, items: Ints) -> CSR:
     return CSR(indptr, found[inside], None, len(items))
 
 
-def _tables(fit: Fit, given: dict[str, TableRows]) -> Tables:
+def _tables(fit: RotatingFit, given: dict[str, TableRows]) -> FactorTables:
     tables = {name: copied(rows.table) for name, rows in given.items()}
     kept = {
         name: {of: np.array(array) for of, array in rows.state.items()}
         for name, rows in given.items()
     }
-    return Tables(
+    return FactorTables(
         tables["users"],
         tables["items"],
         tables.get("biases"),

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal, NamedTuple, Protocol
 
-from mfrank.arrays.placement import Array
+from mfrank.arrays import Array
 from mfrank.losses.sums.metric_jumps import TopMetric
 
-__all__ = ["ListSums", "NoisyScores", "Projection", "Ramp", "Ramps", "RowHinges", "Softmax"]
+__all__ = ["ListSums", "NoisyScores", "Projection", "Ramp", "Ramps", "RowHinges", "SoftmaxOfLists"]
 
 Ramp = Literal["hinge", "squared_hinge", "sigmoid", "softplus"]
 """max(0, x), max(0, x)^2, 1 / (1 + exp(-x)), or log(1 + exp(x))."""
@@ -65,7 +65,7 @@ class RowHinges(NamedTuple):
     gradients: Array
 
 
-class Softmax(NamedTuple):
+class SoftmaxOfLists(NamedTuple):
     """Softmax over each list.
 
     Attributes
@@ -196,7 +196,7 @@ class ListSums(Protocol):
         steepness : float, default 1.0
         """
 
-    def softmax(self, scores: Array, filled: Array, less: Array | None = None) -> Softmax:
+    def softmax(self, scores: Array, filled: Array, less: Array | None = None) -> SoftmaxOfLists:
         """Softmax of ``scores - less`` over each list.
 
         Parameters
@@ -215,7 +215,7 @@ class ListSums(Protocol):
     ) -> tuple[Array, Array]:
         """Gradients (B, N) of a smoothed metric by the centers, and its values (B,) at the noise.
 
-        See :mod:`mfrank.losses.sums.smoothing`.
+        See :mod:`mfrank.losses.sums.written_out`.
 
         Parameters
         ----------

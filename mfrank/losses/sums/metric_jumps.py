@@ -18,9 +18,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from mfrank.arrays.placement import Array
-
-__all__ = ["METRICS", "Above", "TopMetric"]
+from mfrank.arrays import Array
 
 Above = Literal["nothing", "count", "chance"]
 

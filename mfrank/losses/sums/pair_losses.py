@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mfrank.arrays.placement import Array
-from mfrank.losses.sums.logistic import sigmoid, softplus
-
-__all__ = ["pair_losses"]
+from mfrank.arrays import Array
+from mfrank.losses.sums.softmax_sums import sigmoid, softplus
 
 
 def pair_losses(

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mfrank.arrays.placement import Array
-
-__all__ = ["soft_ndcg"]
+from mfrank.arrays import Array
 
 
 def soft_ndcg(

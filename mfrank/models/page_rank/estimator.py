@@ -4,35 +4,85 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Self, get_args
+from typing import Any, NamedTuple, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays.checks import check_above_zero, check_choice, check_count, share, shown
-from mfrank.arrays.random import Seed, generator
-from mfrank.arrays.threads import check_threads
-from mfrank.arrays.turns import in_turn
-from mfrank.data.cells import without_zeros
-from mfrank.data.counts import Counts
-from mfrank.data.interactions import Interactions
-from mfrank.models.factor_model import Callback, check_callback
-from mfrank.models.option_checks import check_backend, runnable, warn_if_slow
-from mfrank.models.page_rank.learning import Learned
-from mfrank.models.page_rank.recommender import WalkRecommender, walk_arrays
-from mfrank.models.page_rank.tasks import Task
-from mfrank.models.parameters import Parameters, describe, restore, set_since
-from mfrank.models.shown import Fit, fit_of
-from mfrank.models.value_checks import tell_below, tell_unread_values
-from mfrank.pagerank import GBN, GBP, GFN, Graphs, Problem, SquareLoss, Tuned
-from mfrank.pagerank.next_clicks import Draw
-from mfrank.pagerank.prior import with_prior
-from mfrank.pagerank.problem import Accuracy
-from mfrank.retrieval.seen import pack
-from mfrank.store.factors import FactorStore
-from mfrank.store.own_classes import IMPORTED, OwnClasses
+from mfrank.arrays import (
+    Seed,
+    check_above_zero,
+    check_choice,
+    check_count,
+    check_threads,
+    generator,
+    in_turn,
+    share,
+    shown,
+)
+from mfrank.data import Counts, Interactions, without_zeros
+from mfrank.models.cost import warn_if_steps_are_long
+from mfrank.models.factor_model import Callback, check_callback, follow
+from mfrank.models.options import (
+    check_backend,
+    runnable,
+    tell_below,
+    tell_unread_values,
+    warn_if_slow,
+)
+from mfrank.models.page_rank.recommender import Task, WalkRecommender, walk_arrays
+from mfrank.models.parameters import FitFacts, Parameters, describe, fit_of, restore, set_since
+from mfrank.pagerank import (
+    GBN,
+    GBP,
+    GFN,
+    Accuracy,
+    Draw,
+    Graphs,
+    Problem,
+    SquareLoss,
+    Tuned,
+    with_prior,
+)
+from mfrank.retrieval import pack
+from mfrank.store import IMPORTED, FactorStore, OwnClasses, Record
 
-__all__ = ["SupervisedPageRank"]
+# The state of learning a supervised PageRank: best weights so far and history.
+
+
+@dataclass(slots=True, eq=False)
+class Learned:
+    """The best weights so far and a record of each complete step."""
+
+    weights: NDArray[np.float64]
+    history: list[Record]
+
+    def take_up(
+        self, steps: Iterator[Tuned], callback: Callback | None, most: int, *, show_progress: bool
+    ) -> None:
+        """Run the steps, of which there are at most ``most``."""
+        counted: Iterator[_LearningProgress] = map(_LearningProgress.of, steps)
+        for _, _, tuned in follow(counted, most, unit="step") if show_progress else counted:
+            if not self.history:
+                warn_if_steps_are_long(tuned.seconds, most)
+            self.history.append(tuned.record())
+            if tuned.is_best:
+                self.weights = tuned.weights
+            if callback and callback(tuned.step - 1, tuned.seconds, tuned.loss):
+                break
+
+
+class _LearningProgress(NamedTuple):
+    """A step with the attributes that the progress bar reads."""
+
+    epoch: int
+    objective: float
+    tuned: Tuned
+
+    @classmethod
+    def of(cls, tuned: Tuned) -> Self:
+        return cls(tuned.step, tuned.loss, tuned)
+
 
 Floats = NDArray[np.float64]
 Method = GBN | GBP | GFN
@@ -242,7 +292,7 @@ class SupervisedPageRank(Parameters, WalkRecommender):
         prior: Floats = np.asarray(self.store.item_prior)
         return prior
 
-    def _fit_told(self) -> Fit | None:
+    def _fit_told(self) -> FitFacts | None:
         if self._held is None:
             return None
         return fit_of(self._held.store, set_since(self, self._held.store.fitter))

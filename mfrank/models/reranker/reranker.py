@@ -12,31 +12,37 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from mfrank.arrays.checks import check_above_zero, check_count, shown
-from mfrank.arrays.random import Seed, generator
-from mfrank.arrays.threads import check_threads
-from mfrank.arrays.turns import in_turn, turn_of
-from mfrank.data.unknown_ids import OnUnknown
-from mfrank.files.folder import Origin
-from mfrank.files.regular import path_of
-from mfrank.models.parameters import Parameters, describe, set_since
+from mfrank.arrays import (
+    Seed,
+    check_above_zero,
+    check_count,
+    check_threads,
+    generator,
+    in_turn,
+    shown,
+    turn_of,
+)
+from mfrank.data import OnUnknown
+from mfrank.files import Origin, path_of
+from mfrank.models.parameters import FitFacts, Parameters, describe, set_since
 from mfrank.models.reranker import saving, trees
-from mfrank.models.reranker.features import FEATURES
-from mfrank.models.reranker.given_features import GivenFeatures
-from mfrank.models.reranker.held_out import Found, HeldOut, in_rows_of
-from mfrank.models.reranker.pairs import training_pairs
+from mfrank.models.reranker.features import FEATURES, GivenFeatures
+from mfrank.models.reranker.pairs import CandidateRecall, HeldOutOfUsers, in_rows_of, training_pairs
 from mfrank.models.reranker.second_stage import scores_of_trees
-from mfrank.models.shown import Fit
-from mfrank.retrieval.answers import Answer, Fallback
-from mfrank.retrieval.fallback import unannounced
-from mfrank.retrieval.fitted import NotFittedError
-from mfrank.retrieval.recommender import Recommender
-from mfrank.retrieval.seen import Seen
-from mfrank.retrieval.sides import Matrix, Raw, given_ids, is_single
-from mfrank.steering.steering import Steering
-from mfrank.store.own_classes import OwnClasses
-
-__all__ = ["Reranker"]
+from mfrank.retrieval import (
+    Answer,
+    Fallback,
+    Matrix,
+    NotFittedError,
+    Raw,
+    Recommender,
+    Seen,
+    given_ids,
+    is_single,
+    unannounced,
+)
+from mfrank.steering import Steering
+from mfrank.store import OwnClasses
 
 
 class _Fitted(NamedTuple):
@@ -48,7 +54,7 @@ class _Fitted(NamedTuple):
 
     trees: Any
     given: GivenFeatures
-    found: Found
+    found: CandidateRecall
     fitter: Mapping[str, Any]
 
     @property
@@ -173,7 +179,7 @@ class Reranker(Parameters):
         )
         trees.check(growth)
         seen = in_rows_of(store, train, "train")
-        held_out = HeldOut.of(valid, seen, store)
+        held_out = HeldOutOfUsers.of(valid, seen, store)
         pairs = training_pairs(
             self.model, self.candidates, seen, held_out, given, n_threads=self.n_threads
         )
@@ -185,7 +191,7 @@ class Reranker(Parameters):
         return self
 
     @property
-    def found(self) -> Found:
+    def found(self) -> CandidateRecall:
         """How many held-out items of the fit were among the candidates."""
         return self._fitted().found
 
@@ -378,9 +384,9 @@ class Reranker(Parameters):
             raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit() first")
         return self._state
 
-    def _fit_told(self) -> Fit | None:
+    def _fit_told(self) -> FitFacts | None:
         if not hasattr(self, "_state"):
             return None
         changed = set_since(self, self._state.fitter)
         other = f" with other {', '.join(changed)}" if changed else ""
-        return Fit(f"{self._state.found.users_trained_on:,} users{other}")
+        return FitFacts(f"{self._state.found.users_trained_on:,} users{other}")

@@ -5,7 +5,7 @@
 
 The second stage names the folder of its first. A save writes a new first stage, then the second,
 which atomically replaces the old one. An interrupted save leaves the old pair and an unreferenced
-first stage. The next save removes this if it has the mark of a save (mfrank.files.marks); folders
+first stage. The next save removes this if it has the mark of a save (mfrank.files.folder); folders
 without the mark are never removed. A lock on ``<folder>/.lock`` serializes concurrent saves.
 """
 
@@ -20,18 +20,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.files import marks
-from mfrank.files.folder import Origin, metadata_of, read, write
-from mfrank.files.locks import LOCK, locked
-from mfrank.files.manifest import MANIFEST, Contents, Format, check_keys
-from mfrank.files.regular import is_folder
+from mfrank.files import (
+    LOCK,
+    MANIFEST,
+    Contents,
+    Format,
+    Origin,
+    check_keys,
+    is_folder,
+    locked,
+    metadata_of,
+    read,
+    write,
+)
+from mfrank.files import folder as marks
 from mfrank.models.loading import loaded
-from mfrank.models.reranker.given_features import GivenFeatures
-from mfrank.models.reranker.held_out import Found
-from mfrank.retrieval.recommender import Recommender
-from mfrank.store.own_classes import OwnClasses
-
-__all__ = ["FORMAT", "SecondStage", "load", "save"]
+from mfrank.models.reranker.features import GivenFeatures
+from mfrank.models.reranker.pairs import CandidateRecall
+from mfrank.retrieval import Recommender
+from mfrank.store import OwnClasses
 
 FORMAT = Format("mfrank.reranker", version=1)
 
@@ -49,7 +56,7 @@ class SecondStage(NamedTuple):
 
     cbm: NDArray[np.uint8]
     given: GivenFeatures
-    found: Found
+    found: CandidateRecall
     origin: Origin
 
 
@@ -131,7 +138,7 @@ def _second(
             raise ValueError("trees must be a 1-D array of uint8")
         tables = arrays.get("user_features"), arrays.get("item_features")
         given = GivenFeatures.of(*tables, store=model.store)
-        return options, SecondStage(arrays["cbm"], given, Found(**found), contents.origin)
+        return options, SecondStage(arrays["cbm"], given, CandidateRecall(**found), contents.origin)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{folder} is damaged: {error}") from error
 

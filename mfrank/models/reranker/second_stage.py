@@ -8,14 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.models.reranker import trees
-from mfrank.models.reranker.features import FirstLists, ListedUsers
-from mfrank.models.reranker.given_features import GivenFeatures
+from mfrank.models.reranker.features import FirstLists, GivenFeatures, ListedUsers
 from mfrank.models.reranker.pairs import blocks, described
-from mfrank.retrieval.answers import Answer
-from mfrank.retrieval.recommender import Recommender
-from mfrank.retrieval.sides import Matrix, Raw, given_rows, sides
-
-__all__ = ["scores_of_trees"]
+from mfrank.retrieval import Answer, Matrix, Raw, Recommender, given_rows, sides
 
 
 def scores_of_trees(

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Growth", "check", "from_bytes", "grow", "scores", "to_bytes"]
-
 
 @dataclass(frozen=True, slots=True)
 class Growth:

@@ -7,11 +7,8 @@ from itertools import pairwise
 from typing import Any
 
 from mfrank.pages.asked import Asked
-from mfrank.pages.blended import blended, why_no_blend
 from mfrank.pages.views.user import RANKED, ranks_in, ranks_of
-from mfrank.pages.world import World, path_of
-
-__all__ = ["compare"]
+from mfrank.pages.world import World, blended, path_of, why_no_blend
 
 Ranks = Mapping[Any, int]
 

@@ -8,8 +8,6 @@ from mfrank.pages.asked import Asked
 from mfrank.pages.world import World
 from mfrank.serving.answers import similar
 
-__all__ = ["item"]
-
 _MOST = 500
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from mfrank.pages.asked import Asked
-from mfrank.pages.layout import places
+from mfrank.pages.pictures import places
 from mfrank.pages.world import World
-
-__all__ = ["ItemMap"]
 
 _KINDS = 7
 """Kinds of items that get a color of their own; all others share one."""

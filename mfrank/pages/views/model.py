@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mfrank.pages.asked import Asked
-from mfrank.pages.curves import curve
+from mfrank.pages.pictures import curve
 from mfrank.pages.world import World, path_of
-from mfrank.store.history import seconds_of
-
-__all__ = ["model"]
+from mfrank.store import seconds_of
 
 _CURVES = {
     "objective": "Objective",

@@ -10,12 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from mfrank.evaluation.report import Evaluation, Score
+from mfrank.evaluation import Evaluation, Score
 from mfrank.pages.asked import Asked
 from mfrank.pages.judging import LENGTH, METRICS, Judgement, judge
 from mfrank.pages.world import World, path_of
-
-__all__ = ["Quality"]
 
 _LISTED, _POINTS = 20, 50
 

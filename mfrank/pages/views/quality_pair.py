@@ -8,13 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.evaluation.report import Evaluation
+from mfrank.evaluation import Evaluation
 from mfrank.pages.asked import Asked
-from mfrank.pages.judging import LENGTH, METRICS
-from mfrank.pages.judging_pair import Pair, judge_pair
+from mfrank.pages.judging import LENGTH, METRICS, JudgedPair, judge_pair
 from mfrank.pages.world import World, path_of
-
-__all__ = ["QualityPair"]
 
 _LISTED = 20
 
@@ -112,7 +109,7 @@ def _groups(first: dict[str, Evaluation], second: dict[str, Evaluation]) -> list
     ]
 
 
-def _users(world: World, pair: Pair) -> dict[str, Any]:
+def _users(world: World, pair: JudgedPair) -> dict[str, Any]:
     """How many users each model serves better, and whom by most: by NDCG."""
     mine, theirs = (each[METRICS[0]].per_user for each in (pair.first, pair.second))
     assert mine is not None
@@ -130,7 +127,7 @@ def _users(world: World, pair: Pair) -> dict[str, Any]:
 
 def _most(
     world: World,
-    pair: Pair,
+    pair: JudgedPair,
     values: tuple[NDArray[np.float64], NDArray[np.float64]],
     gained: NDArray[np.float64],
 ) -> list[dict[str, Any]]:

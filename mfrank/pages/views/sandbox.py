@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from mfrank.pages.asked import Asked
-from mfrank.pages.levers import effect, levers_of, switched
-from mfrank.pages.reasons import because
+from mfrank.pages.levers import because, effect, levers_of, switched
 from mfrank.pages.views.user import RANKED, ranks_in
 from mfrank.pages.world import World
 from mfrank.serving.answers import CannotAnswer, from_items
-
-__all__ = ["sandbox"]
 
 _MOST_PICKED = 50
 

@@ -7,8 +7,6 @@ from typing import Any
 from mfrank.pages.asked import Asked
 from mfrank.pages.world import World, path_of
 
-__all__ = ["home", "search"]
-
 _PER_PAGE = 20
 
 

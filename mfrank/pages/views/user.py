@@ -5,12 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from mfrank.pages.asked import Asked
-from mfrank.pages.levers import effect, levers_of, switched
-from mfrank.pages.reasons import because
+from mfrank.pages.levers import because, effect, levers_of, switched
 from mfrank.pages.world import World, path_of
 from mfrank.serving.answers import CannotAnswer, Items, explanation
-
-__all__ = ["RANKED", "ranks_in", "ranks_of", "user", "why"]
 
 RANKED = 1000
 """Ranks are told up to this one."""

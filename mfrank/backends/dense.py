@@ -1,0 +1,160 @@
+"""Numpy's operations on tables of factors that several backends share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import frexp, inf, ldexp
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from mfrank.arrays import Array, empty_aligned, empty_beside, single_threaded
+
+
+def eigh(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """See :meth:`mfrank.backends.Backend.eigh`."""
+    with single_threaded():
+        values, vectors = np.linalg.eigh(matrix)
+    return values, vectors
+
+
+# Factors in float16: half the bytes of float32, for kernels limited by memory bandwidth.
+#
+# float16 has 11 significant bits from 6e-5 to 65504, fewer below and no numbers above. Scores are
+# products, so the factors of one side can have any scale. They are therefore divided by a power of
+# two first, which is exact and makes any scale from 1e-16 to 1e16 usable.
+
+
+_LARGEST = 15  # The largest scaled factor is below 2 to this power.
+_MOST = 40  # Largest exponent of the scale, whose square must be a normal float32.
+
+
+def scale_of(factors: Any) -> float:
+    """Power of two that factors, shape (R, K), are divided by before rounding.
+
+    A factor keeps all 11 bits if it is at least 2^-28 of the largest.
+    """
+    largest = max(float(factors.max()), -float(factors.min())) if factors.size else 0.0
+    if not 0 < largest < inf:
+        return 1.0
+    return ldexp(1.0, min(max(frexp(largest)[1] - _LARGEST, -_MOST), _MOST))
+
+
+def rounded(factors: Any, scale: float) -> Any:
+    """``factors / scale`` in float16, rounded to nearest, ties to even; numpy or device arrays.
+
+    Float64 is rounded to float32 first, as CuPy would do in any case.
+    """
+    return (factors / scale).astype(np.float32).astype(np.float16)
+
+
+# How far momentum moved rows, in half of their bytes.
+#
+# A displacement only has to be approximate: the table that it is added to is exact, and so is the
+# table that is left when it is subtracted again. float32 tables have displacements in bfloat16,
+# the upper half of a float32, which has its range; numpy has no such type, so these are stored as
+# uint16. float64 tables have them in float32.
+
+
+_ROWS_AT_ONCE = 1 << 14
+"""Rows computed at a time, so that intermediate results do not take another table."""
+
+Rotate = Callable[[Array, NDArray[np.float64], int, Array, int], None]
+
+
+def half_of(dtype: DTypeLike) -> np.dtype[Any]:
+    """The dtype of the displacements of a float32 or float64 table."""
+    return np.dtype(np.uint16 if np.dtype(dtype) == np.float32 else np.float32)
+
+
+def none_of(table: Any) -> Array:
+    """Displacements of 0, on the side of the table that they belong to."""
+    half = half_of(table.dtype)
+    if not isinstance(table, np.ndarray):
+        return np.zeros(table.shape, dtype=half, like=table)
+    displacements = empty_aligned(table.shape, half)
+    displacements[:] = 0
+    return displacements
+
+
+def halved(values: Array) -> Array:
+    """Round float32 or float64 to the nearest number of half the bytes, ties to even."""
+    if values.dtype != np.float32:
+        return values.astype(np.float32)
+    bits = values.view(np.uint32)
+    return ((bits + np.uint32(0x7FFF) + (bits >> 16 & np.uint32(1))) >> 16).astype(np.uint16)
+
+
+def widened(half: Array) -> Array:
+    """The numbers that :func:`halved` stands for, exactly, in float32 or float64."""
+    if half.dtype != np.uint16:
+        return half.astype(np.float64)
+    return (half.astype(np.uint32) << 16).view(np.float32)
+
+
+def extrapolate(
+    rotate: Rotate,
+    solved: Array,
+    weight: float,
+    before: Array,
+    basis: NDArray[np.float64],
+    displacements: Array,
+    turn: NDArray[np.float64],
+    n_threads: int,
+) -> None:
+    """``Backend.extrapolate`` by rotations, for arrays of numpy or with its interface."""
+    for begin in range(0, len(solved), _ROWS_AT_ONCE):
+        rows = slice(begin, begin + _ROWS_AT_ONCE)
+        last, moved = (empty_beside(solved, solved[rows].shape) for _ in range(2))
+        rotate(before[rows], basis, 0, last, n_threads)
+        rotate(widened(displacements[rows]), turn, 0, moved, n_threads)
+        step = (solved[rows] - last + moved) * solved.dtype.type(weight)
+        displacements[rows] = halved(step)
+        solved[rows] += widened(displacements[rows])
+
+
+def withdraw(
+    rotate: Rotate,
+    moved: Array,
+    displacements: Array,
+    turn: NDArray[np.float64],
+    n_threads: int,
+) -> None:
+    """Take back ``displacements @ turn``, in place, where the moved rows were turned since."""
+    for begin in range(0, len(moved), _ROWS_AT_ONCE):
+        rows = slice(begin, begin + _ROWS_AT_ONCE)
+        by = empty_beside(moved, moved[rows].shape)
+        rotate(widened(displacements[rows]), turn, 0, by, n_threads)
+        moved[rows] -= by
+
+
+# Rows on the unit sphere or in the unit ball: the numpy implementation.
+#
+# These functions of :class:`mfrank.backends.Backend` work for arrays of any library with numpy's
+# interface.
+
+
+def tangent(table: Array, rows: NDArray[np.int64], sums: Array, n_threads: int = 0) -> Array:
+    """See :meth:`mfrank.backends.Backend.tangent`."""
+    own = table[rows]
+    own *= np.einsum("rk,rk->r", sums, own)[:, None]
+    sums -= own
+    return sums
+
+
+def ball_gradients(
+    table: Array, rows: NDArray[np.int64], sums: Array, totals: Array, n_threads: int = 0
+) -> Array:
+    """See :meth:`mfrank.backends.Backend.ball_gradients`."""
+    sums -= totals[:, None] * table[rows]
+    sums *= 2
+    return sums
+
+
+def project_rows(table: Array, rows: NDArray[np.int64], *, ball: bool, n_threads: int = 0) -> None:
+    """See :meth:`mfrank.backends.Backend.project_rows`."""
+    own = table[rows]
+    lengths = np.sqrt((own.astype(np.float64) ** 2).sum(1, keepdims=True))
+    far = lengths[:, 0] > (1 if ball else 0)
+    table[rows[far]] = (own[far] / lengths[far]).astype(table.dtype)

@@ -1,0 +1,213 @@
+"""What commands print: lists, tables, JSON, and how a fit goes."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, get_args
+
+from numpy.typing import NDArray
+
+from mfrank.arrays import counted
+from mfrank.cli.inputs import check_writable
+from mfrank.data import Interactions, check_table_file, write_table
+from mfrank.files import path_of, replacing
+from mfrank.models import FactorModel, SupervisedPageRank
+from mfrank.retrieval import Answer, Fallback, NotFittedError, Recommender, Table, list_table
+from mfrank.serving.answers import dump
+from mfrank.store import seconds_of
+
+# The flag ``--json`` of commands that print results, and what it writes.
+
+
+_STDOUT = "-"
+
+
+def add_json_flag(parser: argparse._ActionsContainer, what: str, text: str = "the text") -> None:
+    """Add ``--json`` for a result; ``text`` is what is printed otherwise."""
+    parser.add_argument(
+        "--json",
+        metavar="FILE",
+        help=f"write {what} as JSON to this file; - writes it to stdout, in place of {text}",
+    )
+
+
+def check_json(path: str | None) -> None:
+    """Raise ValueError if the file could not be written, before any work."""
+    if path != _STDOUT:
+        check_writable(path)
+
+
+def tell(text: object, content: Any, path: str | None) -> None:
+    """Print a result as text and write it as JSON too, or only as JSON where that is for stdout."""
+    if path != _STDOUT:
+        print(text)
+    if path is not None:
+        write_json(content, path)
+
+
+def write_json(content: Any, path: str) -> None:
+    """Write a result to a file, atomically, or to stdout; numbers that are not finite are null."""
+    written = json.dumps(json.loads(dump(content)), indent=2)
+    if path == _STDOUT:
+        print(written)
+        return
+    with replacing(path_of(path)) as draft:
+        draft.write_text(written + "\n", encoding="utf-8")
+
+
+def listing(model: Recommender, users: NDArray[Any], n: int = 10, **options: Any) -> Table:
+    """Columns user, rank (from 1), item and score of the users' best ``n`` items.
+
+    ``options`` are passed to :meth:`mfrank.Recommender.recommend`. Shorter lists have fewer rows.
+    """
+    items, scores = model.recommend(users, N=n, **options)
+    return list_table(("user", users), ("item", items), scores)
+
+
+def add_list_flags(parser: argparse.ArgumentParser, of_each: str) -> None:
+    """Add the flags for the length of lists and the files they are written to."""
+    parser.add_argument("--n", type=int, default=10, metavar="INT", help=f"{of_each} (default: 10)")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--output",
+        metavar="FILE",
+        help=".csv, .tsv or .txt (also with .gz), or .parquet (default: CSV on stdout)",
+    )
+    add_json_flag(where, "the result", "the CSV")
+
+
+def add_fallback_flag(parser: argparse.ArgumentParser) -> None:
+    """Add the flag for users with nothing to go by."""
+    parser.add_argument(
+        "--fallback",
+        choices=get_args(Fallback),
+        default="none",
+        help="what users with nothing to go by get, and what follows in lists that the model does "
+        "not fill: popularity is the items that most users have (default: none, an empty place)",
+    )
+
+
+def check_output(args: argparse.Namespace) -> None:
+    """Raise if the lists could not be written to this file, before they are made."""
+    check_json(args.json)
+    if args.output is not None:
+        check_table_file(args.output)
+        check_writable(args.output)
+
+
+def write_lists(
+    asked: tuple[str, NDArray[Any]], listed: str, answer: Answer, args: argparse.Namespace
+) -> None:
+    """Write the list of each id that was asked: columns asked, rank (from 1), listed and score.
+
+    As JSON it is ``[{asked: id, "items": [{"id": ..., "score": ...}, ...]}, ...]``.
+    """
+    name, ids = asked
+    if args.json is None:
+        write(list_table(asked, (listed, answer.ids), answer.scores), args.output)
+        return
+    lists = zip(ids.tolist(), answer.to_dicts(), strict=True)
+    write_json([{name: one, "items": items} for one, items in lists], args.json)
+
+
+def write(table: Table, output: str | None) -> None:
+    """Write the table to a file in the format of its suffix, or as CSV to stdout."""
+    if output is None:
+        lines = csv.writer(sys.stdout, lineterminator="\n")
+        lines.writerow(table)
+        lines.writerows(zip(*table.values(), strict=True))
+        return
+    write_table(output, table)
+    rows = counted(len(next(iter(table.values()))), "row")
+    print(f"{rows} written to {output}", file=sys.stderr)
+
+
+# What is printed while a fit runs: that it began, and its epochs.
+
+
+def somebody_watches() -> bool:
+    """Whether progress is worth showing: stderr is a terminal."""
+    return sys.stderr.isatty()
+
+
+def announce(fitted: object, data: Interactions) -> None:
+    """Tell somebody who watches that the fit began: its first epoch may take long."""
+    if somebody_watches():
+        print(f"mfrank: fitting {fitted} to {data}", file=sys.stderr)
+
+
+def print_objective(epoch: int, seconds: float, objective: float | None) -> None:
+    """Print the objective after an epoch (a callback of ``fit``, which counts epochs from 0)."""
+    print(f"epoch {epoch + 1:,}: objective {objective:.8g}, {seconds:.2f} s", flush=True)
+
+
+# Saves the model of a fit from the command line, and reports on the fit.
+
+
+def told(model: FactorModel, fitted: object, data: Interactions, folder: str) -> str:
+    """Report on a fit: what was fitted, its duration, its last objective if known, its folder."""
+    history = model.store.history
+    objective = history[-1].get("objective")
+    last = "" if objective is None else f", last objective {objective:.8g}"
+    return (
+        f"fitted {fitted} to {data}\n"
+        f"{counted(len(history), 'epoch')} in {seconds_of(history):.2f} s{last}; saved to {folder}"
+    )
+
+
+@contextmanager
+def saved_if_it_ends(model: FactorModel | SupervisedPageRank, folder: str) -> Iterator[None]:
+    """Save what there is of a fit that is ended by Ctrl-C, or by a full disk at its checkpoint."""
+    try:
+        yield
+    except (KeyboardInterrupt, OSError):
+        _save_what_there_is(model, folder)
+        raise
+
+
+def _save_what_there_is(model: FactorModel | SupervisedPageRank, folder: str) -> None:
+    """Save the last complete epoch of a fit that was interrupted."""
+    try:
+        epochs = len(model.store.history)
+    except NotFittedError:
+        print("mfrank: no epoch was complete, nothing was saved", file=sys.stderr)
+        return
+    model.save(folder)
+    if isinstance(model, FactorModel):
+        done = f"{epochs:,} of {counted(model.iterations, 'epoch')}"
+    else:
+        done = counted(epochs, "step")
+    print(f"mfrank: saved the model after {done} to {folder}", file=sys.stderr)
+
+
+# How the user called this program, for command lines that are printed to be pasted.
+
+
+def command_line(*words: object) -> str:
+    """A command of this program as the user can paste it into the same shell.
+
+    ``mfrank`` alone where the shell finds it; otherwise the path by which it was called now, such
+    as ``.venv/bin/mfrank``, or ``python -m mfrank``.
+    """
+    return shlex.join([*_program(), *map(str, words)])
+
+
+def _program() -> list[str]:
+    called = Path(sys.argv[0])
+    if called.name == "__main__.py":
+        return [_shortest(Path(sys.executable)), "-m", "mfrank"]
+    return [_shortest(called)] if called.name.startswith("mfrank") else ["mfrank"]
+
+
+def _shortest(program: Path) -> str:
+    found = shutil.which(program.name)
+    is_found = found is not None and Path(found).absolute() == program.absolute()
+    return program.name if is_found else str(program)

@@ -1,0 +1,209 @@
+"""A fair comparison of models: one split, one machine, alternating runs, one evaluation.
+
+A copy of every model is fitted to the same matrix, ``repeats`` times. The order of the models is
+reversed with each repeat, so that a machine that slows down affects all of them, and times are
+compared within a repeat before the median is taken. Memory is measured in separate processes. All
+models are evaluated by the same code. Models that are to be tuned are tuned first
+(:mod:`mfrank.comparison.tuned`).
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mfrank.arrays import Seed, check_count, counted
+from mfrank.comparison.contenders import (
+    TimedFit,
+    has_implicit,
+    is_implicit_als,
+    usual_factors,
+    usual_models,
+)
+from mfrank.comparison.protocol import Course
+from mfrank.comparison.scoreboard import Comparison, Row
+from mfrank.comparison.tuned import Tuning, tuned
+from mfrank.data import Interactions, Split, in_rows_of
+from mfrank.evaluation import MAP, MRR, NDCG, Metric, Recall
+from mfrank.models import tell_readers, values_told
+from mfrank.tuning import Leaderboard
+
+DEFAULT_METRICS: tuple[Metric, ...] = (Recall @ 20, NDCG @ 20, MRR @ 20, MAP @ 20)
+
+
+def compare(
+    train: Any,
+    test: Any = None,
+    *,
+    models: Mapping[str, Any] | None = None,
+    tune: float | None = None,
+    factors: int | None = None,
+    iterations: int = 15,
+    n_threads: int = 0,
+    repeats: int = 3,
+    metrics: Sequence[Metric | str] = DEFAULT_METRICS,
+    random_state: Seed = 0,
+    peak_memory: bool = True,
+    show_progress: bool = False,
+) -> Comparison:
+    """Fit models side by side and report their time, memory, objective and ranking quality.
+
+    Parameters
+    ----------
+    train : Split, Interactions, scipy sparse (users x items) or DataFrame
+        Training data; a Split also provides the test part.
+    test : Interactions, scipy sparse (users x items) or DataFrame, optional
+        Held-out interactions; those with ids are matched by id, a matrix has the rows of ``train``.
+    models : mapping of str to model, optional
+        Unfitted models by name: mfrank's, implicit's, or any with the same ``fit``. Default: WRMF,
+        IALS, RG2, RGX and Popularity of mfrank and, if installed, implicit's ALS (conjugate
+        gradients, its default; and exact) and BPR, all with their default hyper-parameters. With
+        ``tune``: mfrank.tune, EASE, ItemKNN and Popularity of mfrank and, if installed, implicit's
+        ALS.
+    tune : float or None, default None
+        Minutes, > 0, for which each model's hyper-parameters are searched before the comparison, by
+        the first of ``metrics``, as :func:`mfrank.tune` searches: on interactions held out of
+        ``train``, never on ``test``. Each model has the same minutes, and what was found is then
+        fitted to all of ``train``. Searched are the ALS of mfrank, under the objectives that
+        mfrank.tune tries, the ALS of implicit, Descent with SampledSoftmax, EASE and ItemFilter,
+        with at most the factors that they are given; mfrank's models keep no other option. In
+        ``models``, the function ``mfrank.tune`` itself stands for all that it searches. Other
+        models stay as they are. A model that cannot be fitted in the time or memory is left out,
+        with a note.
+    factors : int or None, default None
+        Width of the factors of the default models: 64 or, with ``tune``, at most 512.
+    iterations : int, default 15
+        Epochs of the default models.
+    n_threads : int, default 0
+        Threads of the default models and of the evaluation; 0 takes every usable core.
+    repeats : int, default 3
+        Fits of each model, in alternating order.
+    metrics : sequence of Metric or str, default Recall, NDCG, MRR and MAP at 20
+        Metrics to evaluate.
+    random_state : int, Generator or None, default 0
+        Seed of the default models; the libraries still draw different first factors from it. With
+        ``tune`` an int, also the seed of the search and of what is held out.
+    peak_memory : bool, default True
+        Whether to fit each model once more, in a separate process, to measure its memory.
+    show_progress : bool, default False
+        Whether to show the current run and the time left on stderr.
+
+    Returns
+    -------
+    Comparison
+        Its ratios are relative to implicit's ALS, if that takes part.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Before any fit: test data are missing or of another shape, a metric is unknown, or there are
+        no models; or with ``tune`` no model can be searched, ``train`` has dislikes, or the first
+        metric has no values for each user.
+    """
+    check_count("repeats", repeats, 1)
+    course = Course(*_parts(train, test), tuple(_listed(metrics)), n_threads)
+    course.check()
+    contenders = models
+    if contenders is None:
+        contenders = usual_models(
+            tuned=tune is not None,
+            factors=factors,
+            iterations=iterations,
+            n_threads=n_threads,
+            random_state=random_state,
+        )
+    if not contenders:
+        raise ValueError("models must name at least one model")
+    leaderboards, of_search = dict[str, Leaderboard](), list[str]()
+    _tell_readers(contenders, course.train)
+    with values_told():
+        if tune is not None:
+            most = usual_factors(factors, tuned=True)
+            tuning = Tuning(tune, course.metrics[0], most, random_state, n_threads, show_progress)
+            contenders, leaderboards = tuned(contenders, course.train, tuning)
+            of_search = tuning.notes(contenders, leaderboards)
+        runs = course.alternate(contenders, repeats, show_progress=show_progress)
+        rows = [
+            course.row(name, runs[name], course.peak(model) if peak_memory else None)
+            for name, model in contenders.items()
+        ]
+    baseline = next((row for row in rows if is_implicit_als(contenders[row.model])), None)
+    settings = course.settings() | {"repeats": repeats, "tune": tune}
+    return Comparison(
+        tuple(_with_ratios(row, runs, baseline) for row in rows),
+        baseline.model if baseline else None,
+        settings,
+        (*_notes(rows, baseline, settings), *of_search),
+        leaderboards,
+    )
+
+
+def _tell_readers(contenders: Mapping[str, Any], train: Interactions) -> None:
+    """Log which contenders read values that vary, as far as it is known."""
+    uses = {name: getattr(model, "uses_values", None) for name, model in contenders.items()}
+    by_use = {use: [name for name in uses if uses[name] is use] for use in (True, False)}
+    tell_readers(train, by_use[True], by_use[False])
+
+
+def _parts(train: Any, test: Any) -> tuple[Interactions, Interactions]:
+    if isinstance(train, Split):
+        if test is not None:
+            raise ValueError("a Split has its own test part; pass it alone, or pass train and test")
+        train, test = train.train, train.test
+    elif test is None:
+        raise ValueError("test is needed: pass it, or a Split, such as mfrank.by_ratio(data)")
+    known = Interactions.of(train)
+    return known, in_rows_of(test, known.user_ids, known.item_ids, "test")
+
+
+def _listed(metrics: Sequence[Metric | str] | Metric | str) -> Sequence[Metric | str]:
+    return [metrics] if isinstance(metrics, Metric | str) else metrics
+
+
+def _with_ratios(row: Row, runs: Mapping[str, Sequence[TimedFit]], baseline: Row | None) -> Row:
+    if baseline is None:
+        return row
+    mine, theirs = runs[row.model], runs[baseline.model]
+    ratios = {
+        measure: statistics.median(
+            getattr(fit, measure) / getattr(other, measure)
+            for fit, other in zip(mine, theirs, strict=True)
+        )
+        for measure in ("epoch_seconds", "total_seconds")
+    }
+    ratios["peak_memory"] = _ratio(row.peak_memory, baseline.peak_memory)
+    for metric, score in row.evaluation.scores.items():
+        ratios[str(metric)] = _ratio(score.value, baseline.evaluation.scores[metric].value)
+    return replace(row, ratios=ratios)
+
+
+def _ratio(value: float | None, other: float | None) -> float | None:
+    return value / other if value is not None and other else None
+
+
+def _notes(
+    rows: Sequence[Row], baseline: Row | None, settings: Mapping[str, Any]
+) -> tuple[str, ...]:
+    notes = [
+        f"{counted(settings['users'], 'user')} x {counted(settings['items'], 'item')}, "
+        f"{settings['train_entries']:,} training and "
+        f"{counted(settings['test_entries'], 'test entry')}; "
+        f"{counted(settings['threads'], 'thread')}, "
+        f"medians over alternating runs: {settings['repeats']}"
+    ]
+    if rows and (told := rows[0].evaluation).n_cold_users:
+        notes.append(
+            f"{told.n_cold_users:,} of {counted(told.n_users, 'test user')} cold, not in the "
+            "training data; to_dict() has the metrics of the others"
+        )
+    if any(row.peak_memory is not None for row in rows):
+        notes.append("peak: memory that a fit adds to a fresh process")
+    if baseline is not None:
+        same = [row.model for row in rows if row.objective_name == baseline.objective_name]
+        notes.append(f"objective: the same sum for {', '.join(same)}; the others have their own")
+        notes.append(f"x: ratio to {baseline.model}, measured in the same way")
+    elif not has_implicit():
+        notes.append("implicit is not installed; to compare with it: pip install mfrank[compare]")
+    return tuple(notes)

@@ -1,0 +1,207 @@
+"""Interactions in the rows of other data, and with further users and items.
+
+Interactions have ids and are matched by them, also where they have as many rows as the others. A
+matrix has no ids, so its rows must be those of the others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mfrank.arrays import sparse_to_host
+from mfrank.data import cells
+from mfrank.data.ids import Ids, UnknownIdError
+from mfrank.data.interactions import Interactions
+
+
+def in_rows_of(given: Any, user_ids: Ids, item_ids: Ids, name: str) -> Interactions:
+    """Interactions or a table by id, or a matrix by row, as :func:`aligned` interactions."""
+    here = sparse_to_host(given)
+    if sp.issparse(here):
+        return matrix_in_rows(here, user_ids, item_ids, name)
+    return aligned(Interactions.of(here), user_ids, item_ids, name)
+
+
+def matrix_in_rows(matrix: Any, user_ids: Ids, item_ids: Ids, name: str) -> Interactions:
+    """A scipy sparse matrix as interactions of these users and items, which are its rows.
+
+    Raises
+    ------
+    ValueError
+        It has another shape.
+    """
+    shape, given = (len(user_ids), len(item_ids)), cast(Any, matrix).shape
+    if given != shape:
+        raise ValueError(
+            f"{name}: a matrix must have the shape {shape} of the training data, because it has no "
+            f"ids, got {given}; pass Interactions, which are matched by id: "
+            "Interactions.from_frame(test, user_ids=train.user_ids, item_ids=train.item_ids)"
+        )
+    return Interactions.from_sparse(matrix, user_ids=user_ids, item_ids=item_ids)
+
+
+def aligned(data: Interactions, user_ids: Ids, item_ids: Ids, name: str) -> Interactions:
+    """The same interactions in the rows of these ids, matched by id.
+
+    Parameters
+    ----------
+    data : Interactions
+        Unchanged if its ids are these.
+    user_ids, item_ids : Ids
+        Ids of the model or of the training data.
+    name : str
+        Name of the data in errors, such as ``"test"``.
+
+    Raises
+    ------
+    UnknownIdError
+        If the user or the item of an entry is not among these ids.
+    ValueError
+        If both have only row numbers as ids, and not equally many.
+    """
+    pairs = (data.user_ids, user_ids), (data.item_ids, item_ids)
+    if all(own is ids or own == ids for own, ids in pairs):
+        return data
+    users = _places(data.user_ids, user_ids, data.counts.users > 0, name, "user")
+    items = _places(data.item_ids, item_ids, data.counts.items > 0, name, "item")
+    return placed(data, users, items, user_ids, item_ids)
+
+
+def placed(
+    data: Interactions,
+    users: NDArray[np.int64],
+    items: NDArray[np.int64],
+    user_ids: Ids,
+    item_ids: Ids,
+) -> Interactions:
+    """The same interactions in other rows, whose ids are given.
+
+    ``users`` and ``items`` are the new rows of the old ones; interactions at -1 are left out.
+    """
+    shape = len(user_ids), len(item_ids)
+    found = cells.moved(data.cells, users, items, shape)
+    if data.seen_only is not None:
+        found = found._replace(seen_only=cells.moved(data.seen_only.cells, users, items, shape))
+    return Interactions._of_cells(found, user_ids, item_ids, threshold=data.threshold)
+
+
+def _places(own: Ids, ids: Ids, used: NDArray[np.bool_], name: str, side: str) -> NDArray[np.int64]:
+    """The row among ``ids`` of each row of ``own``; -1 for unknown rows without entries."""
+    check_alike(own, ids, name, side)
+    check_numbering(own, ids, name, side)
+    if own is ids or own == ids:
+        return np.arange(len(own))
+    places = ids.rows(own.labels, missing=-1)
+    try:
+        if (places[used] < 0).any():
+            ids.rows(own.labels[used])
+    except UnknownIdError as error:
+        raise UnknownIdError(
+            f"{name} has {side}s that the training data do not have ({error}); "
+            + _remedy(own, ids, name, side),
+            error.ids,
+        ) from error
+    return places
+
+
+def check_alike(own: Ids, ids: Ids, name: str, side: str) -> None:
+    """Raise ValueError if both only number their rows, and not equally many."""
+    if own.table is None and ids.table is None and len(own) != len(ids):
+        raise ValueError(
+            f"{name} has {len(own)} {side}s and the training data {len(ids)}, which both only "
+            f"number: give {name} the shape of the training data, or make it with "
+            f"{side}_ids=train.{side}_ids"
+        )
+
+
+def check_numbering(own: Ids, ids: Ids, name: str, side: str, remedy: str | None = None) -> None:
+    """Raise UnknownIdError if one of both only numbers its rows, as many as the other has numbers.
+
+    They are then likely to be the same rows, of which one was made without their ids; matched by
+    id, the numbers would be taken for whom they happen to name. Numbers that are the other's ids in
+    another order are ids. Numbers and text need no check, because they are never the same id.
+    """
+    one_is_numbered = (own.table is None) != (ids.table is None)
+    if not (one_is_numbered and len(own) == len(ids) and own.are_numbers and ids.are_numbers):
+        return
+    unknown = own.labels[ids.rows(own.labels, missing=-1) < 0]
+    if len(unknown):
+        raise UnknownIdError(
+            f"{name} and the training data have {len(own)} {side}s each, with ids like "
+            f"{own.labels[:3].tolist()} and {ids.labels[:3].tolist()}; "
+            + (remedy or _remedy(own, ids, name, side)),
+            unknown.tolist(),
+        )
+
+
+def _remedy(own: Ids, ids: Ids, name: str, side: str) -> str:
+    """What to do about unknown ids: those of one side may be row numbers, or of another kind."""
+    if own.table is None or ids.table is None:
+        numbered = name if own.table is None else "the training data"
+        return (
+            f"the {side}s of {numbered} are only numbered, and rows are not matched by number: "
+            "make both with the same ids, or pass the matrix (Interactions.user_items) of one with "
+            "the rows of the other"
+        )
+    if own.are_numbers != ids.are_numbers:
+        return "convert the ids of one of them: numbers and text are never the same id"
+    return f"leave their rows out of {name}, or add them to the training data"
+
+
+def by_ids(
+    values: NDArray[Any], own: Ids | None, ids: Ids | None, fill: int
+) -> tuple[NDArray[Any], int]:
+    """Values of rows with the ids ``own`` in the rows of ``ids``, and how many rows have none.
+
+    These get ``fill``. Without ids, and where ids only number rows, the order of rows is that of
+    the values.
+
+    Raises
+    ------
+    ValueError
+        None of the rows has a value.
+    """
+    if own is None or ids is None or own == ids or own.table is None or ids.table is None:
+        return values, 0
+    places = own.rows(ids.labels, missing=-1)
+    unknown = int((places < 0).sum())
+    if unknown and unknown == len(places):
+        raise ValueError(
+            f"ids are like {', '.join(map(repr, own.labels[:1].tolist()))}, and the rows of the "
+            f"evaluation are like {ids.labels.tolist()[0]!r}; take those of the training data"
+        )
+    return np.where(places < 0, fill, values[places]), unknown
+
+
+# Interactions with further users and items that have none.
+
+
+def with_labels(
+    data: Interactions, users: NDArray[Any] | None, items: NDArray[Any] | None
+) -> Interactions:
+    """The interactions with rows and columns for these ids too, after those that are there.
+
+    ``None`` adds no ids; ids that are there stay where they are.
+    """
+    if users is None and items is None:
+        return data
+    user_ids, item_ids = (
+        ids if labels is None else with_more(ids, labels)
+        for ids, labels in ((data.user_ids, users), (data.item_ids, items))
+    )
+    rows = np.arange(data.n_users), np.arange(data.n_items)
+    return placed(data, *rows, user_ids, item_ids)
+
+
+def with_more(ids: Ids, more: NDArray[Any]) -> Ids:
+    """The ids, and after them those of ``more`` that are not among them."""
+    new = more[ids.rows(more, missing=-1) < 0]
+    if not len(ids):
+        return Ids.of(new)
+    if ids.labels.dtype == new.dtype == np.int64:
+        return Ids.of(np.concatenate([ids.labels, new]))
+    return Ids.of([*ids.labels.tolist(), *new.tolist()])

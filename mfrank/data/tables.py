@@ -1,0 +1,480 @@
+"""Table files, text or Parquet: read by the roles of their columns, and written atomically.
+
+The suffix determines the format: .csv, .tsv, .txt, .dat and .data, each also with .gz, are text,
+.parquet is parquet. Fields of text are separated by commas, tabs, semicolons, bars, two colons or,
+except in .csv and .tsv, spaces: by the one that splits the first two rows alike. Text is UTF-8,
+read with pandas if it is installed, else with the standard library; parquet needs the extra
+``parquet``.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import logging
+import os
+import sys
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, NamedTuple, cast, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mfrank.arrays import shown
+from mfrank.data import delimited
+from mfrank.data.columns import Chosen, IdsAs, as_text, assign, tell_columns
+from mfrank.data.frames import columns_reader, settled_columns, unsettled_columns
+from mfrank.data.labels import canonical
+from mfrank.data.layouts import Dialect, rows
+from mfrank.data.text_files import (
+    AS_USUAL,
+    Quotes,
+    Tell,
+    Text,
+    local_file,
+    open_text,
+    refuse_elsewhere,
+)
+from mfrank.data.time_units import Moments, TimeKind, TimestampUnit
+from mfrank.files import path_of, replacing
+
+# The kind of a table file, by its suffix.
+
+
+USUAL: Mapping[str, str | None] = {
+    ".csv": ",",
+    ".tsv": "\t",
+    ".txt": None,
+    ".dat": None,
+    ".data": None,
+}
+"""Suffix of a text file -> what usually separates its fields."""
+
+
+def kind_of(path: str | os.PathLike[str]) -> str:
+    """The suffix that determines the format, without .gz."""
+    suffixes = [suffix.lower() for suffix in path_of(path).suffixes]
+    if suffixes[-1:] == [".gz"] and suffixes[-2:-1] != [".parquet"]:
+        suffixes.pop()
+    kind = suffixes[-1] if suffixes else ""
+    if kind not in (*USUAL, ".parquet"):
+        known = ", ".join(USUAL)
+        remedy = "; mfrank.movielens reads MovieLens as distributed" * (kind == ".zip")
+        raise ValueError(f"{path}: expected a suffix {known} (also with .gz) or .parquet{remedy}")
+    return kind
+
+
+def is_text(path: str | os.PathLike[str]) -> bool:
+    """Whether a file of this name is a text file, in which ids have no type."""
+    return is_stream(path_of(path)) or kind_of(path) in USUAL
+
+
+def is_stream(file: Path) -> bool:
+    """Whether it is the standard input or a pipe, which can be read only once.
+
+    Not a device: reading /dev/zero would never end.
+    """
+    return str(file) == "-" or file.is_fifo()
+
+
+_log = logging.getLogger("mfrank")
+
+_USUAL_DIALECT = Dialect()
+_STREAM = ""  # The kind of text without a name that could tell more.
+
+
+def read_columns(
+    path: str | os.PathLike[str],
+    chosen: Chosen,
+    ids: IdsAs = "auto",
+    dialect: Dialect = _USUAL_DIALECT,
+    unit: TimestampUnit | None = None,
+) -> dict[str, NDArray[Any]]:
+    """Read the user, item, value and timestamp columns of a file.
+
+    Unless the dialect says so, a text file has a header if its first row contains a name known to
+    :func:`mfrank.data.columns.guess`, if columns are chosen by name, or if its first row contains
+    no number but the second does. Otherwise its columns are user, item, value, timestamp in this
+    order; the last two may be absent. What is read and ignored is logged.
+
+    Parameters
+    ----------
+    path : path-like
+        ``-`` is the standard input, which is read as text, as are pipes.
+    chosen : mapping of role -> column name, None or False
+        As in :func:`mfrank.data.columns.assign`; a column of text may be given by its number
+        from 1.
+    ids : {"auto", "text"}, default "auto"
+        Type of ids. A text file does not distinguish numbers from text: with ``"auto"`` a column
+        of ids is int64 if every field is spelled as Python prints an int64, else text as written
+        (``007``, ``+7``, ``1.0``, ``1e5``). With ``"text"`` ids are always text, and integers of a
+        parquet file are converted.
+    dialect : Dialect, optional
+        What is known of how the text is written.
+    unit : {"s", "ms", "us", "ns"} or None, default None
+        Unit of timestamps that are numbers, as in :func:`mfrank.data.times.epoch_seconds`.
+
+    Returns
+    -------
+    dict
+        Role -> values, shape (n_rows,), n_rows > 0. In a text file ids are int64 or text, values
+        float64; timestamps are int64 (:func:`mfrank.data.times.epoch_seconds`). Spaces after a
+        separator are ignored, as are empty fields beyond those of the first row; fields may be
+        quoted. Columns of a parquet file keep their dtypes.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If the suffix is unknown, a column is not recognized, there are no rows, or, in text, rows
+        differ in length or are joined by quotes, or a field of these columns is empty or invalid;
+        or the file is damaged, in another encoding, a folder or a URL. The message names the file,
+        the column, the value and the line on which the row begins, counted from 1 as in an editor:
+        including header and blank lines, and line breaks in quotes.
+    ModuleNotFoundError
+        If the file is parquet and pandas or pyarrow is not installed.
+    """
+    file, tell = path_of(path), _teller(path, set())
+    _check_options(ids, dialect)
+    if is_stream(file):
+        kind, streamed = _STREAM, _stream_bytes(file)
+    else:
+        kind, streamed = _kind_of_file(path), b""
+    if kind == ".parquet":
+        _refuse_names(file, dialect)
+        return read(file, chosen, ids, tell, unit)
+
+    def lines() -> IO[str]:
+        return Text(io.BytesIO(streamed), str(file)) if kind == _STREAM else open_text(file)
+
+    try:
+        return delimited.read(lines, dialect, USUAL.get(kind), chosen, ids, tell, unit)
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
+
+
+class Portion(NamedTuple):
+    """Some rows of a file.
+
+    Attributes
+    ----------
+    columns : dict
+        As :func:`read_columns` returns them, without the timestamps.
+    first_row : int
+        Number of the rows before.
+    moments : Moments or None
+        The timestamps, whose unit is not settled.
+    """
+
+    columns: dict[str, NDArray[Any]]
+    first_row: int
+    moments: Moments | None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.columns["user"])
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the file has timestamps."""
+        return self.moments is not None
+
+
+def read_portions(
+    path: str | os.PathLike[str],
+    chosen: Chosen,
+    ids: IdsAs = "auto",
+    dialect: Dialect = _USUAL_DIALECT,
+    *,
+    n_rows: int,
+    times: TimeKind | None = None,
+    said: set[str] | None = None,
+) -> Iterator[Portion]:
+    """Yield what :func:`read_columns` returns, of up to ``n_rows`` rows at a time.
+
+    Ids of one portion may be int64 and those of another text;
+    :func:`as_text <mfrank.data.columns.as_text>` turns them into those that the whole file has. How
+    timestamps of a text file are read depends on all of them, which ``times`` tells; with None,
+    each portion has them by its own kind, and may have none of dates.
+
+    Parameters
+    ----------
+    path, chosen, ids, dialect
+        As in :func:`read_columns`; the file is read more than once, so it must not be a stream.
+    n_rows : int
+    times : {"whole", "number", "date"}, optional
+    said : set of str, optional
+        What has been logged of other files, or of this one: it is not logged again.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError, ModuleNotFoundError
+        As in :func:`read_columns`; if a file has several errors, the same one is raised.
+    """
+    file, tell = path_of(path), _teller(path, set() if said is None else said)
+    _check_options(ids, dialect)
+    kind = _kind_of_file(path)
+    if kind == ".parquet":
+        _refuse_names(file, dialect)
+        for columns, first_row in batches_of(file, chosen, ids, n_rows, tell):
+            yield Portion(columns, first_row, columns.pop("timestamp", None))
+        return
+
+    first_row = 0
+    lines = partial(open_text, file)
+    found = delimited.portions(
+        lines, dialect, USUAL[kind], chosen, ids, tell, n_rows=n_rows, times=times
+    )
+    try:
+        for columns, when in found:
+            yield Portion(columns, first_row, when)
+            first_row += len(columns["user"])
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
+
+
+def text_rows(path: str | os.PathLike[str], separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line and the fields of each row of a local file of text, that of names included.
+
+    Raises
+    ------
+    ValueError
+        The file cannot be read, or quotes join rows; the message names the file.
+    FileNotFoundError
+        There is no such file.
+    """
+    file = local_file(path)
+    remedy = "write a quote that is part of a field twice, in quotes"
+    quotes = Quotes(separator, AS_USUAL, remedy=remedy)
+    with open_text(file) as lines:
+        try:
+            yield from rows(lines, separator, quotes, keep_blanks=True)
+        except ValueError as error:
+            raise ValueError(f"{file}: {error}") from error
+    quotes.told(_teller(path, set()))
+
+
+def parquet_rows(path: str | os.PathLike[str]) -> int | None:
+    """Number of rows of a parquet file, from its footer; None for a text file."""
+    return number_of_rows(path) if kind_of(path) == ".parquet" else None
+
+
+def _teller(path: str | os.PathLike[str], said: set[str]) -> Tell:
+    """Logs lines about a file, each once for all files that share ``said``."""
+
+    def tell(level: int, line: str) -> None:
+        if line not in said:
+            said.add(line)
+            _log.log(level, "%s: %s", path, line)
+
+    return tell
+
+
+def _check_options(ids: IdsAs, dialect: Dialect) -> None:
+    if ids not in get_args(IdsAs):
+        raise ValueError(f"ids must be 'auto' or 'text', got {shown(ids)}")
+    dialect.check()
+
+
+def _refuse_names(file: Path, dialect: Dialect) -> None:
+    if dialect.columns is not None or dialect.header is False:
+        raise ValueError(
+            f"{file}: columns= and header= are for text, and a Parquet file names its columns: "
+            "name those that are read with user=, item=, value= and timestamp="
+        )
+
+
+def _kind_of_file(path: str | os.PathLike[str]) -> str:
+    refuse_elsewhere(path)
+    kind = kind_of(path)
+    local_file(path)
+    return kind
+
+
+def _stream_bytes(file: Path) -> bytes:
+    return sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+
+
+# Parquet files, by pyarrow and pandas.
+
+
+def modules() -> Any:
+    """Return pyarrow, with its parquet.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        If pandas or pyarrow is not installed.
+    """
+    try:
+        import pandas  # noqa: F401
+        import pyarrow.parquet
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "parquet files need pandas and pyarrow: pip install mfrank[parquet]"
+        ) from error
+    return pyarrow
+
+
+@contextmanager
+def faults_named(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Raise what is wrong with a file as a ValueError that begins with its name.
+
+    pyarrow names no file, and reports damage as errors of many kinds.
+    """
+    import pyarrow
+
+    try:
+        yield
+    except (OSError, pyarrow.ArrowException) as error:
+        # An error of the system has a number, and a lack of memory is not the file's fault.
+        if isinstance(error, MemoryError) or getattr(error, "errno", None) is not None:
+            raise
+        cause = str(error).partition("\n")[0]
+        raise ValueError(
+            f"{path}: no Parquet file, or a damaged one: {cause}; copy or write it again"
+        ) from error
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def number_of_rows(path: str | os.PathLike[str]) -> int:
+    """Number of rows of the file, from its footer."""
+    parquet = modules().parquet
+    with faults_named(path):
+        return int(parquet.read_metadata(path).num_rows)
+
+
+def read(
+    file: Path, chosen: Chosen, ids: IdsAs, tell: Tell, unit: TimestampUnit | None = None
+) -> dict[str, NDArray[Any]]:
+    """Read the columns of a file; see :func:`mfrank.data.tables.read_columns`."""
+    parquet = modules().parquet
+    with faults_named(file):
+        roles = _roles(parquet.read_schema(file).names, chosen, tell)
+        frame = _frame(parquet.read_table(file, columns=list(roles.values())))
+        if not len(frame):
+            raise ValueError("the file has columns and no rows")
+        return settled_columns(_columns_of(frame, roles, ids, 0), roles, chosen, unit)
+
+
+def batches_of(
+    file: Path, chosen: Chosen, ids: IdsAs, n_rows: int, tell: Tell
+) -> Iterator[tuple[dict[str, Any], int]]:
+    """Yield the columns of up to ``n_rows`` rows at a time, and the number of rows before.
+
+    Timestamps are :class:`mfrank.data.times.Moments`.
+    """
+    pyarrow, first_row = modules(), 0
+    # A row group is not read as a whole: each column has a buffer.
+    with (
+        faults_named(file),
+        pyarrow.parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False) as opened,
+    ):
+        roles = _roles(opened.schema_arrow.names, chosen, tell)
+        if not opened.metadata.num_rows:
+            raise ValueError("the file has columns and no rows")
+        for batch in opened.iter_batches(n_rows, columns=list(roles.values()), use_threads=False):
+            frame = _frame(pyarrow.Table.from_batches([batch]))
+            yield _columns_of(frame, roles, ids, first_row), first_row
+            first_row += len(frame)
+
+
+def write(file: Path, columns: Mapping[str, NDArray[Any]]) -> None:
+    """Write columns of one length."""
+    pyarrow = modules()
+    arrays = {name: _arrow(column) for name, column in columns.items()}
+    pyarrow.parquet.write_table(pyarrow.table(arrays), file)
+
+
+def _roles(names: list[str], chosen: Chosen, tell: Tell) -> dict[str, Hashable]:
+    roles = assign(names, chosen)
+    tell_columns(names, roles, chosen, tell)
+    return roles
+
+
+def _frame(table: Any) -> Any:
+    """A table as a DataFrame with all of its columns.
+
+    What pandas wrote down of the table is ignored: it would make an index of some columns, and
+    numbers of names.
+    """
+    return table.to_pandas(ignore_metadata=True)
+
+
+def _columns_of(
+    frame: Any, roles: Mapping[str, Hashable], ids: IdsAs, first_row: int
+) -> dict[str, Any]:
+    columns = unsettled_columns(columns_reader(frame)[1], roles, first_row)
+    if ids == "text":
+        columns |= {role: as_text(canonical(columns[role], first_row)) for role in ("user", "item")}
+    return columns
+
+
+def _arrow(array: NDArray[Any]) -> Any:
+    """The column for pyarrow, which cannot tell the type of an empty object column: it is text."""
+    import pyarrow
+
+    return (
+        pyarrow.array([], pyarrow.string()) if array.dtype == object and not len(array) else array
+    )
+
+
+# Tables written atomically, as text or parquet.
+
+
+def check_table_file(path: str | os.PathLike[str]) -> None:
+    """Raise, as :func:`write_table` does, if there is no format for this suffix or it is missing.
+
+    Raises
+    ------
+    ValueError
+        If the suffix is unknown.
+    ModuleNotFoundError
+        If the file is parquet and pandas or pyarrow is not installed.
+    """
+    if kind_of(path) == ".parquet":
+        modules()
+
+
+def write_table(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) -> None:
+    """Write columns of equal length with a header, atomically.
+
+    In text a missing value (None) is an empty field, and floats have as few digits as needed to
+    read the same number back.
+
+    Raises
+    ------
+    ValueError
+        If the suffix is unknown, or the columns differ in length.
+    ModuleNotFoundError
+        If the file is parquet and pandas or pyarrow is not installed.
+    OSError
+        If writing fails; an earlier file of that name is then unchanged.
+    """
+    file, kind = path_of(path), kind_of(path)
+    arrays = {name: np.asarray(column) for name, column in columns.items()}
+    if len({array.shape for array in arrays.values()}) > 1:
+        lengths = {name: array.shape for name, array in arrays.items()}
+        raise ValueError(f"columns must have one length, got {lengths}")
+    with replacing(file) as draft:
+        if kind == ".parquet":
+            write(draft, arrays)
+            return
+        opener = cast(Callable[..., IO[str]], gzip.open if file.suffix.lower() == ".gz" else open)
+        with opener(draft, "wt", encoding="utf-8", newline="") as text:
+            writer = csv.writer(text, delimiter=USUAL[kind] or "\t", lineterminator="\n")
+            writer.writerow(arrays)
+            writer.writerows(zip(*map(_printable, arrays.values()), strict=True))
+
+
+def _printable(array: NDArray[Any]) -> list[Any]:
+    """Values for the csv module; floats as text, because it prints float32 as a longer float64."""
+    printable: list[Any] = (array.astype(str) if array.dtype.kind == "f" else array).tolist()
+    return printable

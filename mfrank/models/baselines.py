@@ -1,0 +1,189 @@
+"""Models that are counted, not iterated: popularity."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from copy import copy
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.arrays import check_above_zero, in_turn
+from mfrank.backends import Factors
+from mfrank.data import Interactions, tell_of_duration, timestamps_of
+from mfrank.models.factor_model import Callback, FactorModel, check_callback, refuse_no_likes
+from mfrank.models.options import check_backend, tell_unread_values
+from mfrank.models.parameters import describe
+from mfrank.retrieval import (
+    Answer,
+    Matrix,
+    Raw,
+    Recommender,
+    given_ids,
+    given_rows,
+    is_single,
+    sides,
+)
+from mfrank.store import FactorStore
+
+
+class Baseline(FactorModel):
+    """A model to compare others with, whose store follows from the data."""
+
+    @in_turn
+    def fit(
+        self,
+        user_items: Any,
+        *,
+        callback: Callback | None = None,
+        show_progress: bool = False,
+    ) -> Self:
+        """Fit to interactions.
+
+        Parameters
+        ----------
+        user_items : Interactions, scipy or CuPy sparse matrix (users x items), or DataFrame
+        callback : function, optional
+            Called once, at the end, with 0, the seconds of the fit, and None.
+        show_progress : bool, default False
+            As in other models; there is nothing to show.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            The data have no positive entry, or cannot be read as interactions.
+        """
+        self.__post_init__()
+        check_callback(callback)
+        began = perf_counter()
+        data = Interactions.of(user_items)
+        refuse_no_likes(data)
+        if not self.uses_values:
+            tell_unread_values(type(self).__name__, data)
+        self._hold(self._store_of(data), copy(data.seen))  # shallow: the arrays are read-only
+        self._origin = {}
+        if callback:
+            callback(0, perf_counter() - began, None)
+        return self
+
+    @abstractmethod
+    def __post_init__(self) -> None:
+        """Check the options, which may have been set since."""
+
+    def remove(self, *args: Any, **options: Any) -> Self:
+        """Raise TypeError: a new fit takes no longer than a removal would."""
+        raise TypeError(
+            f"{type(self).__name__} cannot remove users and items: fit it anew to interactions "
+            "without them"
+        )
+
+    @abstractmethod
+    def _store_of(self, data: Interactions) -> FactorStore:
+        """What the model is of these interactions."""
+
+
+# The baseline that recommends the same to everybody: the items that most users have.
+
+
+@dataclass(eq=False, repr=False)
+class Popularity(Baseline):
+    """Recommend the items that most users have; the least that a model has to beat.
+
+    An item's score is the number of users with a value above 0 for it, the same for every user.
+    As in every model, a user's own items are left out, and equal scores are ordered by row.
+
+    Parameters
+    ----------
+    backend : {"auto", "cpu", "reference", "cuda"}, default "auto"
+        Where lists are computed, as for :class:`mfrank.ALS`.
+    window : float or None, default None
+        > 0, in the unit of the timestamps (seconds, where they were dates). Counts only users whose
+        latest interaction with the item is at most that long before the latest interaction of all:
+        where news or fashions come and go, the baseline to beat is what is popular now. None counts
+        all users.
+
+    Attributes
+    ----------
+    store : FactorStore
+        Has one factor: 1 for each user, and for each item the number of users that count.
+
+    Examples
+    --------
+    >>> import mfrank
+    >>> data = mfrank.Interactions.from_arrays([0, 0, 1, 1, 2], [5, 6, 6, 7, 6])
+    >>> ids, scores = mfrank.Popularity().fit(data).recommend(2, N=2)
+    >>> ids.tolist(), scores.tolist()
+    ([5, 7], [1.0, 1.0])
+    """
+
+    backend: str = "auto"
+    window: float | None = None
+
+    def __post_init__(self) -> None:
+        check_backend(self.backend)
+        if self.window is not None:
+            check_above_zero(window=self.window)
+
+    def _store_of(self, data: Interactions) -> FactorStore:
+        if self.window is None:
+            return popularity_store(data, describe(self))
+        times = timestamps_of(data, "Popularity with a window", "window=None")
+        tell_of_duration("window", self.window, times)
+        late = times >= int(times.max()) - self.window
+        likes = data.user_items.indices[late & (data.user_items.data > 0)]
+        return _store(data, likes, describe(self))
+
+    def recalculate_user(self, userid: Raw, user_items: Matrix, *, by_row: bool = False) -> Factors:
+        """The factor of any user, 1: shape (1,) for one user, (len(userid), 1) for many."""
+        userid = given_ids(userid, "userid")
+        rows = given_rows(user_items, userid, *sides(self.store, by_row=by_row), "user_items")
+        same = np.ones((rows.shape[0], 1))
+        return same[0] if is_single(userid) else same
+
+    def similar_items(self, *args: Any, **options: Any) -> Answer:
+        """Each item alone: the number of its users does not say which others it is like."""
+        return self._alike_to_nothing().similar_items(*args, **options)
+
+    def similar_users(self, *args: Any, **options: Any) -> Answer:
+        """Each user alone, as all have the same scores."""
+        return self._alike_to_nothing().similar_users(*args, **options)
+
+    def recommend_users(self, *args: Any, **options: Any) -> Answer:
+        """Raise TypeError: an item has the same score for all users."""
+        raise TypeError("Popularity has one list for all; it cannot rank users for an item")
+
+    def _alike_to_nothing(self) -> Recommender:
+        store = self.store
+        nothing = {
+            name: np.zeros_like(getattr(store, name)) for name in ("user_factors", "item_factors")
+        }
+        return Recommender.of(replace(store, **nothing))
+
+
+def popularity_store(data: Interactions, fitter: dict[str, Any], **arrays: Any) -> FactorStore:
+    """The number of users of each item as a store; ``arrays`` are its extras."""
+    return _store(data, data.user_items.indices[data.user_items.data > 0], fitter, **arrays)
+
+
+def _store(
+    data: Interactions, likes: NDArray[Any], fitter: dict[str, Any], **arrays: Any
+) -> FactorStore:
+    """The number of times that each item is among ``likes``, as a store."""
+    popularity = np.bincount(likes, minlength=data.n_items).astype(np.float64)
+    return FactorStore(
+        np.ones((data.n_users, 1)),
+        popularity[:, None],
+        data.user_ids,
+        data.item_ids,
+        counts=data.counts,
+        fitter=fitter,
+        extras=arrays,
+        threshold=data.threshold,
+    )

@@ -1,0 +1,345 @@
+"""Item-to-item models: linear filters, nearest neighbors, and lists made of them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mfrank.arrays import Work, check_count, check_powers
+from mfrank.data import Interactions, cells, rank_in_rows
+from mfrank.models.baselines import Baseline, popularity_store
+from mfrank.models.parameters import describe
+from mfrank.retrieval import Matrix, Raw, Rows, RowScorer, Side, given_rows
+from mfrank.store import FactorStore, pack_neighbors
+from mfrank.store import contents as extra_rows
+
+# Recommendations from the nearest neighbors of a user's items.
+
+
+class _Neighborhood(NamedTuple):
+    """Cosines of items with their neighbors, and the values of users by which they are summed."""
+
+    near: sp.csr_array
+    values: sp.csr_array
+
+
+class NeighborRecommender(RowScorer):
+    """A recommender by the neighbors of items, which the store has in its extras.
+
+    Similar items are an item's neighbors, by their cosine.
+    """
+
+    @property
+    def similarity(self) -> sp.csr_array:
+        """Cosines of each item with its neighbors, float64, shape (n_items, n_items)."""
+        return self._fitted().near
+
+    def _parts_of(self, store: FactorStore) -> _Neighborhood:
+        try:
+            near, values = extra_rows.unpack_neighbors(store.extras, store.n_users, store.n_items)
+            if near.shape[0] != store.n_items:
+                raise ValueError(f"there must be {store.n_items} rows of neighbors")
+        except (KeyError, ValueError) as error:
+            raise ValueError(f"the neighbors saved with the store are damaged: {error}") from error
+        return _Neighborhood(near, values)
+
+    def _fitted(self) -> _Neighborhood:
+        parts: _Neighborhood = self._now().parts
+        return parts
+
+    def _rows_of(self, users: Rows) -> sp.csr_array:
+        return extra_rows.pick(self._fitted().values, users, "values")
+
+    def _rows_given(
+        self, userid: Raw, user_items: Matrix, users: Side, items: Side
+    ) -> sp.csr_array:
+        given = given_rows(user_items, userid, users, items, "user_items")
+        try:
+            given = sp.csr_array(given.astype(np.float64))
+            given.eliminate_zeros()  # what is only seen
+            return Interactions.from_sparse(given).user_items
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"user_items: {error}") from None
+
+    def _scores_of(self, rows: sp.csr_array, n_threads: int) -> NDArray[Any]:
+        return np.asarray((rows @ self.similarity).toarray())
+
+    def _scores_near(self, items: Rows, n_threads: int) -> NDArray[Any]:
+        cosines = np.asarray(self.similarity[items].toarray())
+        cosines[cosines == 0] = -np.inf  # no neighbors
+        cosines[np.arange(len(items)), items] = 1
+        return cosines
+
+
+class ItemWeights(NeighborRecommender, Baseline):
+    """A model of which items users have: values above 0 count as 1, others as 0."""
+
+    @abstractmethod
+    def _weights(self, likes: sp.csr_array) -> sp.csr_array:
+        """Weights between items, from a matrix of ones, float64, shape (n_users, n_items)."""
+
+    def _store_of(self, data: Interactions) -> FactorStore:
+        likes = _likes(data.user_items)
+        return popularity_store(data, describe(self), **pack_neighbors(self._weights(likes), likes))
+
+    def _rows_given(
+        self, userid: Raw, user_items: Matrix, users: Side, items: Side
+    ) -> sp.csr_array:
+        return _likes(super()._rows_given(userid, user_items, users, items))
+
+
+def _likes(rows: sp.csr_array) -> sp.csr_array:
+    liked = cells.select(rows, np.flatnonzero(rows.data > 0))
+    return sp.csr_array((np.ones(liked.nnz), liked.indices, liked.indptr), liked.shape)
+
+
+# The nearest neighbors of every item, by products of the items' columns.
+
+
+_CELLS_AT_ONCE = 1 << 22
+
+
+def nearest_items(user_items: sp.csr_array, n_neighbors: int) -> sp.csr_array:
+    """The cosines of each item with its nearest others, ties by lower row.
+
+    Parameters
+    ----------
+    user_items : csr_array, shape (n_users, n_items)
+        Canonical, without zeros.
+    n_neighbors : int
+        Maximum number of neighbors of an item; only cosines above 0 count.
+
+    Returns
+    -------
+    csr_array, float64, shape (n_items, n_items)
+        Row i has the neighbors of item i.
+    """
+    n_items = user_items.shape[1]
+    values, items = user_items.data.astype(np.float64), user_items.indices
+    largest = np.zeros(n_items)
+    np.maximum.at(largest, items, np.abs(values))
+    values = np.ldexp(values, -np.frexp(largest)[1][items])  # exact; no square leaves the range
+    lengths = np.sqrt(np.bincount(items, values**2, minlength=n_items))
+    units = sp.csr_array((values / lengths[items], items, user_items.indptr), user_items.shape)
+    columns = units.T.tocsr()
+
+    def cosines(part: slice) -> sp.csr_array:
+        found = sp.csr_array(columns[part] @ units)
+        return cells.select(found, np.flatnonzero(found.data > 0))
+
+    return strongest(cosines, n_items, n_neighbors, links_of(user_items))
+
+
+def links_of(user_items: sp.csr_array) -> NDArray[np.float64]:
+    """Pairs of entries through which each item is linked to others, shape (n_items,)."""
+    of_users = np.diff(user_items.indptr)
+    weights = np.repeat(of_users, of_users).astype(np.float64)
+    found = np.bincount(user_items.indices, weights, minlength=user_items.shape[1])
+    return found.astype(np.float64, copy=False)
+
+
+def strongest(
+    weights_of: Callable[[slice], sp.csr_array],
+    n_items: int,
+    n_neighbors: int,
+    work_of: NDArray[np.float64] | None = None,
+) -> sp.csr_array:
+    """The weights between items that are farthest from 0, without those of an item with itself.
+
+    Parameters
+    ----------
+    weights_of : function
+        Called with slices of items; returns their weights, sparse, shape (slice, n_items).
+    n_items, n_neighbors : int
+        Most weights of a row; ties by lower column.
+    work_of : shape (n_items,), optional
+        Cost of the weights of each item, in any unit; default the same for all.
+
+    Returns
+    -------
+    csr_array, float64, shape (n_items, n_items)
+
+    Raises
+    ------
+    OutOfTimeError
+        See :mod:`mfrank.arrays.work`.
+    """
+    size = rows_at_once(n_items)
+    parts = [sp.csr_array((0, n_items))]
+    each = np.ones(n_items) if work_of is None else work_of
+    work = Work(float(each.sum()))
+    for begin in range(0, n_items, size):
+        weights = weights_of(slice(begin, min(begin + size, n_items)))
+        rows = cells.entry_rows(weights)
+        sizes = np.abs(weights.data)
+        sizes[weights.indices == begin + rows] = -1  # itself
+        least = np.maximum(_nth_largest(sizes, weights.indptr, n_neighbors), 0)
+        weights = cells.select(weights, np.flatnonzero(sizes >= least[rows]))
+        weights.sort_indices()  # so that ties are by row: the ranks are stable
+        if (np.diff(weights.indptr) > n_neighbors).any():  # of equals the first
+            near = rank_in_rows(weights.indptr, -np.abs(weights.data)) < n_neighbors
+            weights = cells.select(weights, np.flatnonzero(near))
+        parts.append(weights)
+        work.advance(float(each[begin : begin + size].sum()))
+    return sp.csr_array(sp.vstack(parts, format="csr"))
+
+
+def strongest_of_dense(rows: NDArray[np.floating], n: int) -> sp.csr_array:
+    """The entries of dense rows that are farthest from 0: at least ``n`` of each, more if equal."""
+    sizes = np.abs(rows)
+    place = max(0, rows.shape[1] - n)
+    least = np.partition(sizes, place, axis=1)[:, place, None]
+    at, columns = np.nonzero((sizes >= least) & (sizes > 0))
+    indptr = np.searchsorted(at, np.arange(len(rows) + 1))
+    return sp.csr_array((rows[at, columns], columns, indptr), rows.shape)
+
+
+def _nth_largest(
+    sizes: NDArray[np.float64], indptr: NDArray[np.integer], n: int
+) -> NDArray[np.float64]:
+    """The n-th largest of each row; 0 if it has no more: much quicker than sorting all."""
+    found = np.zeros(len(indptr) - 1)
+    for row in np.flatnonzero(np.diff(indptr) > n):
+        own = sizes[indptr[row] : indptr[row + 1]]
+        found[row] = np.partition(own, len(own) - n)[len(own) - n]
+    return found
+
+
+def rows_at_once(n_columns: int) -> int:
+    """Number of rows that may be dense at once, of a matrix with this many columns."""
+    return max(1, _CELLS_AT_ONCE // max(n_columns, 1))
+
+
+# A linear item-to-item filter that keeps all directions of the data, not only the strongest.
+
+
+@dataclass(eq=False, repr=False)
+class ItemFilter(ItemWeights):
+    """Recommend items that share users with the user's items, by a low-pass filter of full rank.
+
+    With the matrix X of ones where a value is above 0, and the numbers d of items of each user and
+    e of users of each item, the scores of a user with the row x are x W, where W is
+
+        E^-q X' D^-p X E^-(1 - q),   D = diag(d), E = diag(e),
+
+    with zeros on its diagonal: an item does not recommend itself, as in :class:`mfrank.EASE` and
+    :class:`mfrank.ItemKNN`. With p = 1 and q = 1/2 these are the scores that the linear filter of
+    GF-CF (Shen et al. 2021) gives to items that the user does not have; to the user's own items it
+    adds their diagonal, which matters only with ``filter_already_liked_items=False``.
+
+    Factors keep the strongest directions of the data and the filter keeps them all, so a blend of
+    both (:func:`mfrank.blend`) often ranks better than either.
+
+    Parameters
+    ----------
+    user_power : float, default 1.0
+        p, from 0 to 1: how much less the links through a user with many items count.
+    item_power : float, default 0.5
+        q, from 0 to 1: the smaller q, the more the popularity of a recommended item is divided out.
+    neighbors : int, default 200
+        Maximum number of links kept for each item, the strongest, >= 1. A link takes 12 bytes.
+
+    Attributes
+    ----------
+    similarity : scipy.sparse.csr_array, float64, shape (n_items, n_items)
+        Row i has the links of item i. Do not write to it.
+    store : FactorStore
+        As that of :class:`mfrank.ItemKNN`.
+
+    Notes
+    -----
+    The time of a fit grows with the sum of n_u^2 over the users u, who have n_u items each.
+
+    Examples
+    --------
+    >>> import mfrank
+    >>> data = mfrank.Interactions.from_arrays([0, 0, 1, 1, 2], [5, 6, 6, 7, 5])
+    >>> ids, scores = mfrank.ItemFilter().fit(data).recommend(2, N=1)
+    >>> ids.tolist(), scores.round(2).tolist()
+    ([6], [0.25])
+    """
+
+    user_power: float = 1.0
+    item_power: float = 0.5
+    neighbors: int = 200
+
+    def __post_init__(self) -> None:
+        check_powers(user_power=self.user_power, item_power=self.item_power)
+        check_count("neighbors", self.neighbors, 1)
+
+    def _weights(self, likes: sp.csr_array) -> sp.csr_array:
+        of_users, of_items = (np.maximum(likes.sum(axis=axis), 1.0) for axis in (1, 0))
+        left = sp.csr_array(sp.diags_array(of_items**-self.item_power) @ likes.T)
+        right = sp.csr_array(
+            sp.diags_array(of_users**-self.user_power)
+            @ likes
+            @ sp.diags_array(of_items ** (self.item_power - 1))
+        )
+        return strongest(
+            lambda part: sp.csr_array(left[part] @ right),
+            likes.shape[1],
+            self.neighbors,
+            links_of(likes),
+        )
+
+
+# The baseline of item-to-item neighbors.
+
+
+@dataclass(eq=False, repr=False)
+class ItemKNN(NeighborRecommender, Baseline):
+    """Recommend the neighbors of a user's items; a baseline that is often hard to beat.
+
+    The score of item j for a user is the sum over the user's items i of their value times the
+    cosine of the columns i and j of the interactions, if j is among the nearest ``neighbors`` of i
+    (Sarwar et al. 2001). An item that is a neighbor of none of the user's items has score 0 and is
+    in no list of theirs. Weights go into the data:
+    ``ItemKNN().fit(mfrank.bm25_weight(data))``, ``ItemKNN().fit(mfrank.tfidf_weight(data))``.
+
+    Parameters
+    ----------
+    neighbors : int, default 100
+        Maximum number of neighbors of an item, >= 1.
+
+    Attributes
+    ----------
+    similarity : scipy.sparse.csr_array, float64, shape (n_items, n_items)
+        Row i has the cosines of item i with its neighbors. Do not write to it.
+    store : FactorStore
+        Has the neighbors and the users' rows among its extras. Its factors are those of
+        :class:`mfrank.Popularity`, a stand-in by which nothing is ranked: ``Recommender.of(store)``
+        and exports of factors refuse it.
+
+    Notes
+    -----
+    A fit multiplies sparse matrices on one core: its time grows with the sum of n_u^2 over the
+    users u, who have n_u items each.
+
+    Examples
+    --------
+    >>> import mfrank
+    >>> data = mfrank.Interactions.from_arrays([0, 0, 1, 1, 2], [5, 6, 6, 7, 5])
+    >>> ids, scores = mfrank.ItemKNN().fit(data).recommend(2, N=1)
+    >>> ids.tolist(), scores.round(2).tolist()
+    ([6], [0.5])
+    """
+
+    neighbors: int = 100
+
+    def __post_init__(self) -> None:
+        check_count("neighbors", self.neighbors, 1)
+
+    @property
+    def uses_values(self) -> bool:
+        """True: cosines and scores are of the values."""
+        return True
+
+    def _store_of(self, data: Interactions) -> FactorStore:
+        arrays = pack_neighbors(nearest_items(data.user_items, self.neighbors), data.user_items)
+        return popularity_store(data, describe(self), **arrays)

@@ -1,0 +1,365 @@
+"""Checks of the options that estimators share, and the classes that a saved model may name."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import is_dataclass
+from functools import cache
+from inspect import isabstract
+from types import ModuleType
+from typing import Any, cast
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mfrank import als, descent, losses
+from mfrank.als import QuadraticObjective
+from mfrank.arrays import counted, native, shown, warn_caller
+from mfrank.backends import Backend, GatherDtype, choose
+from mfrank.data import Interactions, ValuesFrom
+from mfrank.descent import Optimizer, Schedule
+from mfrank.losses import Loss
+
+OPTION_KINDS = (Loss, QuadraticObjective, Optimizer, Schedule)
+"""Base classes that a caller's own option class may derive from."""
+
+_warned = False
+
+
+def check_backend(backend: Any) -> None:
+    """Raise unless it is the name of a backend that can run."""
+    choose(backend)
+
+
+def check_dtype(dtype: Any) -> None:
+    """Raise unless the dtype is float32 or float64; None (float64 to numpy) is refused."""
+    if not _is_dtype(dtype, "float32", "float64"):
+        raise ValueError(f"dtype must be float32 or float64, got {shown(dtype)}")
+
+
+def check_kind(name: str, value: object, kind: type, example: str) -> None:
+    """Raise unless an option is a dataclass derived from ``kind``, mfrank's or the caller's."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be one of mfrank's, such as {example}; got {shown(value)}")
+    if not is_dataclass(value):
+        raise TypeError(
+            f"{name} must be a dataclass of its options; put @dataclass(frozen=True) above "
+            f"class {type(value).__name__}"
+        )
+
+
+def gather_dtype(given: Any) -> GatherDtype | None:
+    """Return ``"float16"``, or None for the factors' own dtype; raise ValueError for others."""
+    if given is not None and not _is_dtype(given, "float16"):
+        raise ValueError(f"gather_dtype must be None or float16, got {shown(given)}")
+    return None if given is None else "float16"
+
+
+def check_gathers(given: Any, name: str, backend: Backend) -> None:
+    """Raise unless the backend of that name can read fixed factors in the given dtype."""
+    dtype = gather_dtype(given)
+    if dtype is not None and dtype not in backend.GATHERS:
+        raise ValueError(
+            f"backend {name!r} reads factors in their own dtype only; leave gather_dtype out, "
+            "or fit on a GPU with backend='cuda' or on a cluster"
+        )
+
+
+def runnable(backend: str) -> str:
+    """Return ``backend``, or "auto" if it cannot run here (the model was saved elsewhere)."""
+    try:
+        choose(backend)
+    except ValueError:
+        return "auto"
+    return backend
+
+
+def warn_if_slow(backend: str = "auto") -> None:
+    """Warn, once per process, if "auto" falls back to numpy because the extension is missing."""
+    global _warned
+    if _warned or backend != "auto" or choose() is not choose("reference"):
+        return
+    _warned = True
+    warn_caller(f"fits run in numpy, up to hundreds of times slower: {native.why_missing}")
+
+
+def objective_classes() -> dict[str, type[QuadraticObjective]]:
+    """Every ALS objective by class name, as ``mfrank.als`` names them."""
+    return _concrete(als, QuadraticObjective)
+
+
+def loss_classes() -> dict[str, type[Loss]]:
+    """Every ranking loss by class name, as ``mfrank.losses`` names them."""
+    return _concrete(losses, Loss)
+
+
+@cache
+def option_classes() -> dict[str, type[Any]]:
+    """Option classes of mfrank by name; a saved model may name these."""
+    of_descent = _concrete(descent, Optimizer) | _concrete(descent, Schedule)
+    return {**objective_classes(), **loss_classes(), **of_descent}
+
+
+def _concrete(folder: ModuleType, kind: type[Any]) -> dict[str, type[Any]]:
+    """The classes of a kind that a folder's face names, without abstract ones."""
+    named = {name: getattr(folder, name) for name in folder.__all__}
+    classes = {name: one for name, one in named.items() if isinstance(one, type)}
+    return {
+        name: one for name, one in classes.items() if issubclass(one, kind) and not isabstract(one)
+    }
+
+
+def _is_dtype(given: Any, *names: str) -> bool:
+    """Whether it is one of these dtypes, or names one."""
+    try:
+        return given is not None and np.dtype(given) in map(np.dtype, names)
+    except (TypeError, ValueError, SyntaxError, RecursionError):  # numpy parses strs and lists
+        return False
+
+
+# Which options of an ALS can be combined.
+
+
+def check_biases(
+    objective: QuadraticObjective, solver: str, cg_tolerance: float | None, gather_dtype: Any
+) -> None:
+    """Raise ValueError if an option cannot be combined with ``biases=True``."""
+    if objective.interaction(1):
+        raise ValueError(
+            f"biases=True: {type(objective).__name__} couples all items by their scores, which "
+            "has no closed form with biases; use RG2, or biases=False"
+        )
+    if objective.regularization == 0:
+        raise ValueError("biases=True needs an objective with regularization > 0")
+    if solver == "cg" or cg_tolerance is not None or gather_dtype is not None:
+        raise ValueError(
+            "biases=True solves all rows exactly; leave out solver='cg', cg_tolerance and "
+            "gather_dtype"
+        )
+
+
+def check_biased_fit(backend: Backend, name: str, *others: Any) -> None:
+    """Raise ValueError if the backend or arguments of a fit cannot be combined with biases."""
+    if not backend.PRIORS:
+        raise ValueError(f"backend {name!r} cannot fit biases; use backend='auto'")
+    if any(other is not None for other in others):
+        raise ValueError(
+            "biases=True does not go together with checkpoint, user_features and item_features; "
+            "leave them out"
+        )
+
+
+def check_featured_fit(
+    given: Mapping[str, Any],
+    objective: QuadraticObjective,
+    backend: Backend,
+    name: str,
+) -> None:
+    """Raise ValueError if there are features and another option cannot be combined with them."""
+    first = next((name for name, features in given.items() if features is not None), None)
+    if first is None:
+        return
+    if not backend.PRIORS:
+        raise ValueError(
+            f"backend {name!r} cannot fit {first}; use backend='auto', or leave it out"
+        )
+    if objective.regularization == 0:
+        raise ValueError(
+            f"{first} needs an objective with regularization > 0: features are where its ridge "
+            "pulls to"
+        )
+
+
+# What is said about values: that a fit does not read them, or takes them as confidences.
+#
+# And that data beside a model are not cut by a threshold, as those of its fit were: a rating of 1
+# would count as a like.
+
+
+_log = logging.getLogger("mfrank")
+
+_HEAVY = 100.0
+"""Largest confidence times the root of the density without a warning. For this product, ``tune``
+begins to search with an average near 1, and ends at 10."""
+_OVER_MEDIAN = 10.0
+"""The least factor by which it exceeds the median: below, all weigh about the same."""
+_LOOKED_AT = 1_000_000
+"""Maximum number of values looked at, in all or at a time: data may be mapped from a disk."""
+
+
+def warn_if_unscaled(objective: QuadraticObjective, data: Interactions) -> None:
+    """Warn if an objective that reads values as confidences is given some that drown the rest.
+
+    Values of at most 1 count as scaled: if they weigh much, that is by the caller's ``alpha``.
+    """
+    if not objective.uses_values:
+        return
+    values = data.user_items.data[:: -(-data.nnz // _LOOKED_AT)]
+    sizes = np.abs(values)
+    slope = objective.observed(np.ones(1, np.int64), data.n_items).curvature.slope
+    density = data.nnz / (data.n_users * data.n_items)
+    largest, median = float(sizes.max()), float(np.median(sizes))
+    if largest <= 1 or largest < _OVER_MEDIAN * median:
+        return
+    if slope * largest * np.sqrt(density) <= _HEAVY:
+        return
+    logarithms = "fit to mfrank.log_weight(data), or " if values.min() > 0 else ""
+    warn_caller(
+        f"{type(objective).__name__} takes values as confidences, and they go up to "
+        f"{largest:,.6g} (the median is {median:,.6g}): a few cells outweigh all "
+        f"others; {logarithms}lower alpha"
+    )
+
+
+_READS = "mfrank.ALS(mfrank.WRMF(alpha=...)) reads them as confidences"
+_REMEDY = f"{_READS}; if they are ratings, at_least(threshold) keeps those that count as positive"
+_told: ContextVar[bool] = ContextVar("_told", default=False)
+
+
+@contextmanager
+def values_told() -> Iterator[None]:
+    """Within, nothing is said about values: who makes several fits says it once for all."""
+    before = _told.set(True)
+    try:
+        yield
+    finally:
+        _told.reset(before)
+
+
+def tell_unread_values(
+    name: str,
+    given: Interactions | NDArray[np.floating],
+    values_from: ValuesFrom | None = None,
+    before: NDArray[np.floating] | None = None,
+) -> None:
+    """Log that a model does not read values, unless all are 1.
+
+    It is a warning where they vary, because then the model ignores what they say; but not where it
+    is nothing new to the caller: a threshold was set, the values are numbers of equal rows, or the
+    model had such values ``before``.
+
+    Parameters
+    ----------
+    name : str
+        Of the objective, loss or model.
+    given : Interactions, or values of shape (n,)
+        Models that do not read values leave out, or refuse, those that are not above 0.
+    values_from : {"given", "repeats", "threshold"}, optional
+        By default that of the interactions.
+    before : values of shape (n,), optional
+    """
+    values = given.user_items.data if isinstance(given, Interactions) else given
+    if _told.get() or not len(values):
+        return
+    least, most = _range(values)
+    if least == most == 1:
+        return
+    source = values_from or source_of(given)
+    if source == "repeats":
+        _log.info(
+            "%s counts equal rows of a user and an item once, and does not read these values, the "
+            "numbers of such rows, up to %g; %s",
+            *(name, most, _READS),
+        )
+        return
+    if least == most:
+        _log.info("%s does not read values, which are all %g", name, most)
+        return
+    if source == "threshold" or _are_within(before, least, most):
+        _log.info("%s does not read values, which go from %g to %g", name, least, most)
+        return
+    _log.warning(
+        "%s does not read values, which go from %g to %g: to it, all interactions are alike; %s",
+        *(name, least, most, _REMEDY),
+    )
+
+
+def tell_readers(data: Interactions, readers: Sequence[str], others: Sequence[str]) -> None:
+    """Log which of several models read values that vary, and which others do not."""
+    least, most = _range(data.user_items.data)
+    if least == most or not others:
+        return
+    source = source_of(data)
+    _log.log(
+        logging.WARNING if source == "given" else logging.INFO,
+        "values%s go from %g to %g: read by %s; not read by %s",
+        ", the numbers of equal rows," if source == "repeats" else "",
+        *(least, most, ", ".join(readers) or "none", ", ".join(others)),
+    )
+
+
+def source_of(given: Any) -> ValuesFrom:
+    """Where the values of interactions come from; of all else, they are as given."""
+    if not isinstance(given, Interactions):
+        return "given"
+    has_dropped = given.threshold is not None and given.seen_only is not None
+    return "threshold" if has_dropped else given.cells.values_from
+
+
+def n_below(given: Any, threshold: float | None) -> int:
+    """Number of values above 0 and below the threshold that a model's data were cut by.
+
+    It is 0 for interactions that were cut by any threshold, because the caller has chosen what
+    counts, and where all values are 1, as in data that have none.
+
+    Parameters
+    ----------
+    given : Interactions, or sparse matrix or values on the host
+    threshold : float or None
+    """
+    if threshold is None or (isinstance(given, Interactions) and given.threshold is not None):
+        return 0
+    stored: Any = given.user_items if isinstance(given, Interactions) else given
+    values = cast(Any, stored).tocsr().data if sp.issparse(stored) else np.asarray(stored)
+    parts = [values[begin : begin + _LOOKED_AT] for begin in range(0, len(values), _LOOKED_AT)]
+    if all((part == 1).all() for part in parts):
+        return 0
+    return sum(int(np.count_nonzero((part > 0) & (part < threshold))) for part in parts)
+
+
+def tell_below(name: str, given: Any, threshold: float | None, effect: str) -> None:
+    """Warn of values below the threshold of a model's fit, and say what becomes of them.
+
+    Parameters
+    ----------
+    name : str
+        Of the argument.
+    given, threshold
+        As in :func:`n_below`.
+    effect : str
+        Such as ``"count as hits"``.
+    """
+    if not _told.get() and (below := n_below(given, threshold)):
+        remedy = f"keep only values from {threshold:g} on"
+        if isinstance(given, Interactions):
+            remedy = f"pass {name}.at_least({threshold:g}), or {name}.at_least(0) if that is meant"
+        _log.warning(
+            "%s has %s below %g, and the fit's data were cut by at_least(%g): these %s; %s",
+            *(name, counted(below, "value"), threshold, threshold, effect, remedy),
+        )
+
+
+def values_vary(values: NDArray[np.floating]) -> bool:
+    """Whether the values above 0 are not all the same."""
+    least, most = _range(values)
+    return least < most
+
+
+def _are_within(before: NDArray[np.floating] | None, least: float, most: float) -> bool:
+    """Whether values that vary were there before, and these are among them."""
+    if before is None:
+        return False
+    first, last = _range(before)
+    return first < last and first <= least and most <= last
+
+
+def _range(values: NDArray[np.floating]) -> tuple[float, float]:
+    """The least and the largest value above 0; both 1 if there is none."""
+    if not len(values) or (most := float(values.max())) <= 0:
+        return 1.0, 1.0
+    least = float(values.min())
+    return (least if least > 0 else float(values[values > 0].min())), most

@@ -1,0 +1,122 @@
+"""A curve over epochs as SVG, and a map of items."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.linalg import eigsh
+
+from mfrank.retrieval import Recommender
+
+WIDTH, HEIGHT = 600.0, 160.0
+
+
+def curve(values: Sequence[float | int | None]) -> dict[str, Any] | None:
+    """Points from left to right, y downward, and the first, last, least and greatest value.
+
+    None if there are not two values.
+    """
+    known = [(epoch, float(value)) for epoch, value in enumerate(values, 1) if value is not None]
+    if len(known) < 2:
+        return None
+    numbers = [value for _, value in known]
+    least, span = min(numbers), max(numbers) - min(numbers)
+    steps = known[-1][0] - known[0][0]
+    points = [
+        (
+            WIDTH * (epoch - known[0][0]) / steps,
+            HEIGHT * (1 - (value - least) / span) if span else HEIGHT / 2,
+        )
+        for epoch, value in known
+    ]
+    return {
+        "points": " ".join(f"{x:.1f},{y:.1f}" for x, y in points),
+        "epochs": [known[0][0], known[-1][0]],
+        "least": least,
+        "greatest": max(numbers),
+        "last": numbers[-1],
+    }
+
+
+# A map of items: places in the plane where similar items are near one another.
+#
+# As in UMAP (McInnes, Healy & Melville 2018): neighbors attract, random others repel, from a
+# spectral start; all pairs of a step at once, so that a few thousand items take about a second in
+# numpy.
+
+
+_NEIGHBORS, _STEPS, _OTHERS, _FARTHEST, _GRAVITY = 12, 250, 6, 4.0, 0.2
+
+
+def places(model: Recommender, rows: NDArray[np.int64], seed: int = 0) -> NDArray[np.float64]:
+    """Places of items of a model, each coordinate in 0..1, shape (len(rows), 2).
+
+    Parameters
+    ----------
+    model : Recommender
+    rows : int, shape (n,)
+        Rows of the items.
+    seed : int, default 0
+        The same seed gives the same map.
+    """
+    n = len(rows)
+    if n < 4:
+        return np.stack([np.linspace(0, 1, n), np.full(n, 0.5)], axis=1)
+    near, likeness = model.similar_items(rows, _NEIGHBORS + 1, items=rows, by_row=True, n_threads=1)
+    place_of = np.full(len(model.item_ids), -1)
+    place_of[rows] = np.arange(n)
+    heads = np.repeat(np.arange(n), near.shape[1])
+    tails = np.where(near.ravel() >= 0, place_of[near.ravel()], -1)
+    # An item without a direction is like no other, but its list of neighbors is filled in row
+    # order.
+    kept = (tails >= 0) & (tails != heads) & (likeness.ravel() > 0)
+    heads, tails = heads[kept], tails[kept]
+    rng = np.random.default_rng(seed)
+    at = _start(heads, tails, n, rng)
+    for step in range(_STEPS):
+        at += _pull(at, heads, tails, n, rng) * (1 - step / _STEPS)
+    low, high = np.percentile(at, [0.5, 99.5], axis=0)
+    return np.asarray(np.clip((at - low) / np.maximum(high - low, 1e-9), 0, 1))
+
+
+def _start(
+    heads: NDArray[np.int64], tails: NDArray[np.int64], n: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """The order of items by the second and third eigenvectors of the graph's random walk.
+
+    The eigenvectors' values would put a few loosely connected items far away from all others.
+    """
+    graph = sp.csr_array((np.ones(len(heads)), (heads, tails)), shape=(n, n))
+    graph = graph + graph.T + 1e-3 * sp.eye_array(n, format="csr")
+    scale = sp.diags_array(1 / np.sqrt(graph.sum(axis=1)))
+    _, vectors = eigsh(scale @ graph @ scale, k=3, v0=np.ones(n), tol=1e-3)
+    order = vectors[:, [1, 0]].argsort(axis=0, kind="stable").argsort(axis=0, kind="stable")
+    return np.asarray(20 * order / n - 10 + 0.1 * rng.standard_normal((n, 2)))
+
+
+def _pull(
+    at: NDArray[np.float64],
+    heads: NDArray[np.int64],
+    tails: NDArray[np.int64],
+    n: int,
+    rng: np.random.Generator,
+) -> NDArray[np.float64]:
+    """How each item moves in a step: toward its neighbors, away from a few others."""
+    moves = -_GRAVITY * at
+    apart = at[heads] - at[tails]
+    square = (apart**2).sum(axis=1, keepdims=True)
+    pulled = np.clip(-2 / (1 + square) * apart, -_FARTHEST, _FARTHEST)
+    for side, sign in ((heads, 1.0), (tails, -1.0)):
+        for axis in (0, 1):
+            moves[:, axis] += sign * np.bincount(side, pulled[:, axis], minlength=n)
+    everybody = np.tile(np.arange(n), _OTHERS)
+    apart = at[everybody] - at[rng.integers(n, size=len(everybody))]
+    square = (apart**2).sum(axis=1, keepdims=True)
+    pushed = np.clip(2 / ((0.01 + square) * (1 + square)) * apart, -_FARTHEST, _FARTHEST)
+    for axis in (0, 1):
+        moves[:, axis] += np.bincount(everybody, pushed[:, axis], minlength=n)
+    return 0.1 * np.clip(moves, -_FARTHEST * 5, _FARTHEST * 5)

@@ -1,0 +1,154 @@
+"""Pictures of lists: whom a model serves, and how often items are recommended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.data import Groups, Interactions, by_activity, by_ids
+from mfrank.evaluation import Metric
+from mfrank.plots.axes import COLORS, GRAY, MARKERS, axes_of, evaluations_of, metric_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def activity(
+    results: Any, train: Any, metric: Metric | str | None = None, *, ax: Axes | None = None
+) -> Axes:
+    """Draw a metric by the users' activity, with 95 % intervals.
+
+    Parameters
+    ----------
+    results : Evaluation, Comparison, or mapping of str to Evaluation
+    train : Interactions, scipy sparse (users x items), DataFrame or Groups
+        The training data, whose users are divided into four groups by :func:`mfrank.by_activity`;
+        or groups of users.
+    metric : Metric or str, optional
+        Default the first that was evaluated.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; default a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        For each model, a point with its interval for each group.
+
+    Raises
+    ------
+    TypeError, ValueError, KeyError
+        ``results`` are none of these, lack the metric, or it has no per-user values; or ``train``
+        has other users.
+    ModuleNotFoundError
+        matplotlib is not installed.
+    """
+    evaluations = evaluations_of(results)
+    groups = train if isinstance(train, Groups) else by_activity(train)
+    chosen = metric_of(metric or next(iter(next(iter(evaluations.values())).scores)))
+    for one in evaluations.values():
+        if one[chosen].per_user is None:
+            raise ValueError(f"{chosen} has one value for all users, so it has none for groups")
+    parts = {name: one.by_group(groups) for name, one in evaluations.items()}
+    shown = [name for name in groups.names if any(name in part for part in parts.values())]
+    axes = axes_of(ax)
+    for place, (name, part) in enumerate(parts.items()):
+        there = [group for group in range(len(shown)) if shown[group] in part]
+        scores = [part[shown[group]][chosen] for group in there]
+        offset = 0.12 * (place - (len(parts) - 1) / 2)
+        axes.errorbar(
+            np.array(there) + offset,
+            [score.value for score in scores],
+            yerr=[1.959964 * np.nan_to_num(score.standard_error) for score in scores],
+            fmt=MARKERS[place % len(MARKERS)], markersize=5, capsize=2.5, elinewidth=1.2,
+            color=COLORS[place % len(COLORS)], label=name or "_",
+        )  # fmt: skip
+    first = next(iter(parts.values()))
+    counts = [f"{group}\n{first[group].n_users:,} users" for group in shown if group in first]
+    axes.set_xticks(range(len(shown)), counts if len(counts) == len(shown) else shown, fontsize=8)
+    axes.set_xlim(-0.5, len(shown) - 0.5)
+    axes.set_xlabel("users by their training interactions")
+    axes.set_ylabel(f"{chosen}, 95 % interval")
+    axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+    if any(evaluations):
+        axes.legend(frameon=False)
+    return axes
+
+
+# How often items are recommended, against how popular they are.
+
+
+def exposure(results: Any, train: Any, *, ax: Axes | None = None) -> Axes:
+    """Draw the share of all recommendations that goes to the items up to each popularity.
+
+    Items are ordered from the least popular. The dashed line shows their share of the training
+    interactions: a model below it recommends popular items more than users took them. On the
+    diagonal all items would have equal exposure.
+
+    Parameters
+    ----------
+    results : Evaluation, Comparison, or mapping of str to Evaluation
+        With metrics of the top ranks.
+    train : Interactions, scipy sparse (users x items) or DataFrame
+        The training data; Interactions are matched by id, a matrix has the rows of the evaluation.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; default a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        One line per model, then the training data and the diagonal.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``results`` are none of these or have no lists, or ``train`` has other items.
+    ModuleNotFoundError
+        matplotlib is not installed.
+    """
+    evaluations = evaluations_of(results)
+    data = Interactions.of(train)
+    item_ids = next(iter(evaluations.values())).item_ids
+    popularity, _ = by_ids(data.counts.items, data.item_ids, item_ids, 0)
+    for name, one in evaluations.items():
+        of = f" of {name}" if name else ""
+        if one.exposure is None or not one.exposure.any():
+            raise ValueError(
+                f"the evaluation{of} has no lists: evaluate with a metric such as ndcg@10, and "
+                "without negatives"
+            )
+        if len(one.exposure) != len(popularity):
+            raise ValueError(
+                f"train must have the {len(one.exposure):,} items of the evaluation{of}, got "
+                f"{len(popularity):,}"
+            )
+    axes = axes_of(ax)
+    order = np.argsort(popularity, kind="stable")
+    items = np.arange(len(order) + 1) / len(order)
+    for place, (name, one) in enumerate(evaluations.items()):
+        color = COLORS[place % len(COLORS)]
+        shares = _shares(np.asarray(one.exposure)[order])
+        axes.plot(items, shares, color=color, label=name or "recommendations")
+    axes.plot(
+        items,
+        _shares(popularity[order]),
+        color="#444444",
+        linestyle="--",
+        label="training interactions",
+    )
+    axes.plot([0, 1], [0, 1], color=GRAY, linewidth=0.8, label="equal exposure")
+    axes.set_xlabel("items, from the least to the most popular")
+    axes.set_ylabel("share of recommendations")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1.01)
+    axes.legend(frameon=False, loc="upper left")
+    return axes
+
+
+def _shares(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    total = np.concatenate([[0], np.cumsum(counts)])
+    shares: NDArray[np.float64] = total / max(int(total[-1]), 1)
+    return shares

@@ -1,0 +1,269 @@
+"""The best model of a table of interactions, by one call."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import scipy.sparse as sp
+
+from mfrank.arrays import (
+    OutOfTimeError,
+    check_above_zero,
+    check_count,
+    check_threads,
+    paragraphs,
+    sparse_to_host,
+)
+from mfrank.data import Interactions, aligned, check_alike, check_numbering, matrix_in_rows
+from mfrank.evaluation import NDCG, Metric
+from mfrank.models import Popularity, tell_below, tell_readers, values_told, values_vary
+from mfrank.retrieval import Recommender, pack
+from mfrank.tuning.families import SPACE
+from mfrank.tuning.family import Model
+from mfrank.tuning.found import (
+    SearchResult,
+    budget_of,
+    likes_of,
+    metric_of,
+    search,
+    without_dislikes,
+)
+from mfrank.tuning.leaderboard import Leaderboard
+from mfrank.tuning.mixture import BlendPart, blended, recommender
+from mfrank.tuning.trials import Runner
+
+_DEFAULT_MINUTES = 10.0
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TuneResult:
+    """The result of :func:`mfrank.tune`.
+
+    Attributes
+    ----------
+    model : Recommender
+        Fitted to all data: an :class:`mfrank.ALS`, a :class:`mfrank.Descent`, an item-to-item
+        model, a baseline, or a blend of several as one store (an :class:`mfrank.ItemBlend` if an
+        item-to-item model is part of it), which has no fold-in.
+    leaderboard : Leaderboard
+        All trials, best first.
+    validation : {"by time", "per user", "as given"}
+        How the interactions that models were chosen by were held out.
+    uses_values : bool or None
+        Whether the model, or a part of a blend, reads the values of the interactions; None where
+        all are the same.
+    """
+
+    model: Recommender
+    leaderboard: Leaderboard
+    validation: str
+    uses_values: bool | None = None
+
+    def __repr__(self) -> str:
+        return "\n".join([*self._told(), str(self.leaderboard)])
+
+    def _repr_html_(self) -> str:
+        return paragraphs(self._told()) + self.leaderboard._repr_html_()
+
+    def _told(self) -> list[str]:
+        told = [repr(self.model), f"chosen on interactions held out {self.validation}"]
+        if self.uses_values is not None:
+            told.append(f"it {'reads' if self.uses_values else 'does not read'} their values")
+        return told
+
+
+def tune(
+    data: Any,
+    *,
+    valid: Any = None,
+    minutes: float | None = None,
+    trials: int | None = None,
+    metric: Metric | str = NDCG @ 20,
+    factors: int = 512,
+    random_state: int = 0,
+    n_threads: int = 0,
+    memory: float | None = None,
+    storage: str | os.PathLike[str] | None = None,
+    show_progress: bool = False,
+) -> TuneResult:
+    """Search for the model that ranks held-out interactions best, and fit it to all data.
+
+    A tenth of the interactions is held out: the latest, if there are timestamps and enough users
+    have interactions before and after; otherwise a random tenth of each user's. Models are fitted
+    to the rest and judged on it: ALS under several objectives, a sampled softmax, and linear
+    item-to-item models (:class:`mfrank.ItemFilter`; :class:`mfrank.EASE` where users or items are
+    few), and, if the latest are held out, popularity within windows of time. Each is searched in
+    one space for all data: ranges are in units that follow from the data (numbers of rows, columns
+    and entries, mean values). Where values vary, models that read them (ALS under WRMF, ItemKNN)
+    compete with those that do not. Each fit is judged after every epoch, by at most 5,000 users,
+    and keeps its best epoch. All begin narrow; the best go on to more factors. The best model or,
+    if that ranks higher, a blend of up to four of several kinds is fitted to all data.
+
+    A fit begins if, judging by the fits measured so far, it and all that comes after it are
+    expected to be in time. A fit that is slower than expected ends early or is given up: an
+    item-to-item model within a block of items, a descent within a batch, an ALS within a half-step.
+    If no time is left to fit a chosen model to all data, it is taken as it was fitted to the rest.
+    The call exceeds its time by at most what one such block, batch or half-step of the slowest
+    model takes, except where there is not even time to read the data, divide them and count
+    popularity, which is the result if no other model could be fitted. The leaderboard says what was
+    given up or left out.
+
+    Parameters
+    ----------
+    data : Interactions, scipy sparse (users x items) or DataFrame
+    valid : Interactions, scipy sparse (users x items) or DataFrame, optional
+        Interactions to choose models by, in place of a tenth of the data. Pass interactions that
+        resemble later use, such as each user's last ones. Matched by id. Users who are not in the
+        data, and entries that are in them, do not count. The final fit is to both.
+    minutes : float or None
+        Maximum minutes of the whole call, > 0. Default 10; None if ``trials`` is given.
+    trials : int or None, default None
+        Maximum number of fits of the search, >= 1, not counting those of baselines and of the final
+        model. With ``trials`` and without ``minutes`` the result does not depend on the clock: the
+        same seed gives the same bits. With ``minutes``, the number of fits depends on the machine.
+    metric : Metric or str, default NDCG @ 20
+        Metric to maximize, with values for each user.
+    factors : int, default 512
+        Factors of the widest model, >= 1; a blend is wider.
+    random_state : int, default 0
+        Seed of the validation part, the search and every fit, >= 0.
+    n_threads : int, default 0
+        0 uses every core this process may use.
+    memory : float or None, default None
+        GiB that the search may take beside the data, > 0; default what is free when it begins. A
+        model is not tried if one fit is estimated to take more than a quarter of this: the best of
+        each kind are kept beside it.
+    storage : path or None, default None
+        SQLite file that gets every result at once. The same call resumes a search that was stopped
+        or killed: time and trials spent before count. Its best model is fitted even if no time is
+        left. Several processes that make this call at the same time share the trials.
+    show_progress : bool, default False
+        Show each result on stderr.
+
+    Returns
+    -------
+    Tuned
+
+    Raises
+    ------
+    ValueError, TypeError
+        Before any work: an argument is out of range, the data have no positive values or have
+        dislikes, no user has interactions to hold out, only one of ``data`` and ``valid`` has
+        timestamps or ids, or ``storage`` is damaged or not of this search.
+    TimeoutError
+        Another process has locked ``storage`` for half a minute.
+
+    Examples
+    --------
+    >>> import mfrank
+    >>> data = mfrank.synthetic(200, 100, 4000, random_state=0)
+    >>> found = mfrank.tune(data, trials=2, factors=16)
+    >>> ids, scores = found.model.recommend(data.user_ids.raw([0, 1]), N=5)
+    >>> ids.shape
+    (2, 5)
+    """
+    if minutes is None and trials is None:
+        minutes = _DEFAULT_MINUTES
+    if minutes is not None:
+        check_above_zero(minutes=minutes)
+    if trials is not None:
+        check_count("trials", trials, 1)
+    if memory is not None:
+        check_above_zero(memory=memory)
+    for name, value, least in (("factors", factors, 1), ("random_state", random_state, 0)):
+        check_count(name, value, least)
+    check_threads(n_threads)
+    chosen, clock = metric_of(metric), budget_of(minutes)
+    everything = train = likes_of(data)
+    chooses = None
+    if valid is not None:
+        given = _valid_of(valid, train)
+        tell_below("valid", given, train.threshold, "count as hits and likes")
+        everything, train, chooses = _joined(train, given)
+    _tell_readers(everything)
+    with values_told():
+        found = search(
+            train,
+            chosen,
+            clock,
+            trials=trials,
+            factors=int(factors),
+            seed=int(random_state),
+            n_threads=n_threads,
+            memory=memory,
+            storage=storage,
+            show_progress=show_progress,
+            valid=chooses,
+        )
+        model = _fitted(found, everything)
+    used = None
+    if values_vary(everything.user_items.data):
+        used = any(
+            found.runner.space.named(part.outcome.trial.family).uses_values for part in found.parts
+        )
+    return TuneResult(model, found.leaderboard, found.runner.judge.kind, used)
+
+
+def _tell_readers(data: Interactions) -> None:
+    families = (*SPACE.baselines, *SPACE.families())
+    by_use = {use: [f.name for f in families if f.uses_values == use] for use in (True, False)}
+    tell_readers(data, by_use[True], by_use[False])
+
+
+def _is_numbered(data: Interactions) -> bool:
+    return data.user_ids.table is None and data.item_ids.table is None
+
+
+def _valid_of(valid: Any, data: Interactions) -> Interactions:
+    """The interactions to choose by: a matrix has the rows of the data, all others have ids."""
+    here = sparse_to_host(valid)
+    if sp.issparse(here) and not _is_numbered(data):
+        here = matrix_in_rows(here, data.user_ids, data.item_ids, "valid")
+    return without_dislikes(here, "valid")
+
+
+def _joined(
+    data: Interactions, valid: Interactions
+) -> tuple[Interactions, Interactions, Interactions]:
+    """Both together, and each in the rows of both."""
+    if (data.timestamps is None) != (valid.timestamps is None):
+        some, none = ("data", "valid") if valid.timestamps is None else ("valid", "data")
+        raise ValueError(
+            f"{some} has timestamps and {none} has none: give both, or leave them out with "
+            f"dataclasses.replace({some}, timestamps=None)"
+        )
+    for side in ("user", "item"):
+        for check in (check_alike, check_numbering):
+            check(getattr(valid, f"{side}_ids"), getattr(data, f"{side}_ids"), "valid", side)
+    both = data + valid
+    ids = both.user_ids, both.item_ids
+    return both, aligned(data, *ids, "data"), aligned(valid, *ids, "valid")
+
+
+def _fitted(found: SearchResult, data: Interactions) -> Recommender:
+    if not found.parts:
+        errors = [outcome.error or "" for outcome in found.outcomes]
+        if any(error.startswith(MemoryError.__name__) for error in errors):
+            raise MemoryError(f"no fit succeeded: {errors[-1]}")
+        return Popularity().fit(data)  # there was no time for anything else
+    models = [_whole(found.runner, part, data) for part in found.parts]
+    if len(models) == 1:
+        return models[0]
+    store = blended(models, [part.weight for part in found.parts])
+    return recommender(pack(store, data.seen))
+
+
+def _whole(runner: Runner, part: BlendPart, data: Interactions) -> Model:
+    """A part fitted to all data or, if there is no time, to most of it, if it was."""
+    kept = runner.kept.get(part.outcome.trial)
+    if kept is None:
+        return runner.refitted(part.outcome, data)
+    if runner.budget.left() > part.outcome.fit_seconds:
+        try:
+            with runner.budget.to_the_end():
+                return runner.refitted(part.outcome, data)
+        except OutOfTimeError:
+            pass
+    return type(kept)._from_store(pack(kept.store, data.seen))  # all data are seen

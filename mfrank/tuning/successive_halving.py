@@ -1,0 +1,436 @@
+"""The search: trial after trial, by successive halving, while there is time."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from mfrank.arrays import OutOfTimeError, time_limit
+from mfrank.models import Popularity
+from mfrank.tuning.families import SPACE
+from mfrank.tuning.family import Family, Setting, Space, near, spread_out
+from mfrank.tuning.outcomes import Outcome, Trial
+
+# Successive halving without waiting (Li et al. 2020, ASHA): which trial comes next.
+#
+# Most trials begin on rung 0, narrow and quick. The best third of the trials of a rung go on to
+# the next, as soon as it is known. So the search can be stopped at any time, and what comes next
+# depends only on the outcomes so far, not on how long they took.
+
+
+_PROMOTED = 3
+"""One of this many trials of a rung goes on to the next."""
+
+
+def best(outcomes: Sequence[Outcome]) -> Outcome | None:
+    """The outcome of the highest value, the first of equals; None if all failed."""
+    judged = [outcome for outcome in outcomes if outcome.value is not None]
+    return max(judged, key=lambda outcome: outcome.value or 0.0, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """Families that compete for the same rungs."""
+
+    families: tuple[Family, ...]
+    seed: int
+
+    @property
+    def top(self) -> int:
+        """The highest rung."""
+        return self.families[0].rungs - 1
+
+    def of(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        """The outcomes of this ladder."""
+        names = {family.name for family in self.families}
+        return [outcome for outcome in outcomes if outcome.trial.family in names]
+
+    def proposed(self, outcomes: Sequence[Outcome], top: int, base: int = 0) -> Trial:
+        """The next trial, given this ladder's outcomes.
+
+        No rung is above ``top``; new points begin on ``base``, below which there is nothing to
+        save.
+        """
+        if trial := self._left_behind(outcomes, top):
+            return trial
+        for rung in reversed(range(top)):
+            if trial := _promoted(outcomes, rung):
+                return trial
+        return self._new(outcomes, top, min(base, top))
+
+    def climb(self, outcomes: Sequence[Outcome], top: int) -> Trial | None:
+        """The best so far on the rung ``top``; None if it or another was there or above."""
+        leader = best(outcomes)
+        if leader is None or any(outcome.trial.rung >= top for outcome in outcomes):
+            return None
+        return Trial(leader.trial.family, leader.trial.point, top)
+
+    def _left_behind(self, outcomes: Sequence[Outcome], top: int) -> Trial | None:
+        """The best of a family without a trial on the second highest rung of all trials, or above.
+
+        A family that is behind with few factors may lead with many, and would otherwise never go
+        on.
+        """
+        judged = [one for one in outcomes if one.value is not None and one.trial.rung <= top]
+        rungs = sorted((one.trial.rung for one in judged), reverse=True)
+        wide = rungs[1] if len(rungs) > 1 else 0
+        for family in self.families:
+            own = [one for one in outcomes if one.trial.family == family.name]
+            leader = best(own)
+            if leader is not None and all(one.trial.rung < wide for one in own):
+                return Trial(family.name, leader.trial.point, wide)
+        return None
+
+    def _new(self, outcomes: Sequence[Outcome], top: int, base: int) -> Trial:
+        """A trial that no other led to.
+
+        First the first point of each family; then in turn one near the best so far, on its rung,
+        and a point of a sequence that fills the cube. Every other point of it begins on rung 1
+        at least, because what is best for few factors need not be for many (Hyperband, Li et al.
+        2018).
+        """
+        number = sum(outcome.trial.is_new for outcome in outcomes)
+        if number < len(self.families):
+            family = self.families[number]
+            return Trial(family.name, family.first, base, is_new=True)
+        number -= len(self.families)
+        turn, leader = number // 2, best(outcomes)
+        if number % 2 == 0 and leader is not None:
+            point, rung = near(leader.trial.point, number, self.seed), min(leader.trial.rung, top)
+            return Trial(leader.trial.family, point, rung, is_new=True)
+        turn, which = divmod(turn, len(self.families))
+        family = self.families[which]
+        point = spread_out(len(family.axes), turn, self.seed + which)
+        return Trial(family.name, point, max(base, min(turn % 2, top)), is_new=True)
+
+
+def _promoted(outcomes: Sequence[Outcome], rung: int) -> Trial | None:
+    """The best trial of a rung that is among its best third and has not gone on yet."""
+    here = [one for one in outcomes if one.trial.rung == rung and one.value is not None]
+    here.sort(key=lambda one: -(one.value or 0.0))
+    above = {(one.trial.family, one.trial.point) for one in outcomes if one.trial.rung > rung}
+    for one in here[: len(here) // _PROMOTED]:
+        if (one.trial.family, one.trial.point) not in above:
+            return Trial(one.trial.family, one.trial.point, rung + 1)
+    return None
+
+
+# The time that a search may take, and what it has learned of the time that trials take.
+
+
+Clock = Callable[[], float]
+
+_UNKNOWN = 3.0
+"""Factor by which a trial is assumed to exceed its plan while none was measured."""
+CAUTION = 1.6
+"""Factor by which a refit is assumed to take longer than the fit to the training part: it has more
+data, and the machine may be busier by then."""
+
+
+class Budget:
+    """Seconds left, by a clock; without a limit, infinitely many.
+
+    ``spare`` are further seconds, which nothing is planned to take.
+    """
+
+    def __init__(
+        self, seconds: float | None, clock: Clock = time.perf_counter, spare: float = 0.0
+    ) -> None:
+        self._clock, self._spare = clock, spare
+        self._ends = math.inf if seconds is None else clock() + seconds
+        self.is_limited = seconds is not None
+
+    def spend(self, seconds: float) -> None:
+        """Count the seconds of an earlier run of the same search."""
+        self._ends -= seconds
+
+    def now(self) -> float:
+        """The clock's time."""
+        return self._clock()
+
+    def left(self) -> float:
+        """Seconds left."""
+        return self._ends - self._clock()
+
+    @contextmanager
+    def keeping(self, reserve: float, share: float = 1.0) -> Iterator[None]:
+        """Raise ``OutOfTimeError`` in the body if it takes more than a share of the time left.
+
+        ``reserve`` are seconds that must be left after it.
+        """
+        with time_limit(share * (self.left() - reserve), self._clock):
+            yield
+
+    @contextmanager
+    def to_the_end(self) -> Iterator[None]:
+        """Raise ``OutOfTimeError`` in the body if it takes more than ``left`` and ``spare``."""
+        with self.keeping(-self._spare):
+            yield
+
+
+def predicted_seconds(work: float, done: Sequence[tuple[float, Outcome]]) -> float:
+    """About the seconds of a trial of so much work, from the trials of its ladder that are done.
+
+    ``done`` has the work and the outcome of each. Of the trials nearest in work, the slowest
+    counts.
+    """
+    if not done:
+        return _UNKNOWN * work
+
+    def distance(planned: float) -> float:
+        return abs(math.log(planned / work))
+
+    least = min(distance(planned) for planned, _ in done)
+    near = [one for one in done if distance(one[0]) <= least]
+    return work * max(outcome.seconds / planned for planned, outcome in near)
+
+
+def refit_seconds(outcome: Outcome) -> float:
+    """About the seconds of the same fit to all data."""
+    return CAUTION * outcome.fit_seconds
+
+
+Run = Callable[[Trial, float], object]
+"""Runs a trial, given the seconds that must be left after it."""
+
+Claimed = Callable[[Callable[[Sequence[Outcome]], Trial | None]], Trial | None]
+"""Returns the trial that a function proposes, so that no other search runs it."""
+
+_BASELINES_SHARE = 0.05
+"""A baseline is left out if it would take more of the time than this; popularity never is."""
+_ITEMS_SHARE = 0.1
+"""A family without rungs is left out above this share, if it is not searched alone."""
+_LENIENCE = 4
+"""A fit and its refit are given up after this many times the share that they may take."""
+_MOST_TRIALS = 100
+"""Of a ladder: among more, chance would choose, because the same users judge all of them."""
+_MOST_QUICK_TRIALS = 8
+"""Of a ladder with one rung: few axes, and no width to look for."""
+_QUICK_SELDOM = 3
+"""Such a ladder takes turns this many times less often than others."""
+_QUICK_SHARE = 0.06
+"""Of the time, also the most that such a ladder has after two trials."""
+_WITH_REFIT = 1.5
+"""Seconds of a trial and of the refit of its best epoch, as a multiple of those of the trial."""
+_ENOUGH_TRIALS = 24
+"""If a ladder has time for this many trials on a rung, narrower rungs are left out: they would only
+mislead."""
+_HOPELESS = 3
+"""A ladder whose first trials, this many, all fail is given up."""
+_TOO_SLOW = 0.15
+"""No time is kept for a part of a blend that would take more than this share of all."""
+_MIXING_SHARE = 0.06
+"""Of the time, kept for weighing the candidates of a blend."""
+_WEIGHINGS = 7
+"""Judgments that time is kept for: a blend lists, scores and weighs each part, and is judged."""
+
+
+class Search:
+    """Which trial comes next, given the outcomes so far, the time and the trials that are left.
+
+    The ladders take turns: next is the one that took the fewest seconds or, if only trials are
+    counted, the fewest trials. Before time or trials run out, the best of each ladder is lifted to
+    the highest rung that it can still be fitted on, if none of its ladder was there.
+    """
+
+    def __init__(
+        self, setting: Setting, budget: Budget, trials: int | None, space: Space = SPACE
+    ) -> None:
+        self._setting, self._budget, self._trials = setting, budget, trials
+        self._space, self._is_alone = space, len(space.ladders) == 1
+        self._seconds = max(0.0, budget.left())
+        self._ladders = {
+            name: Ladder(possible, setting.seed)
+            for name, of in space.ladders.items()
+            if (possible := tuple(family for family in of if self._is_possible(family)))
+        }
+        self._works: dict[tuple[str, int], float] = {}
+
+    def _is_possible(self, family: Family) -> bool:
+        """Whether the narrowest fit has the memory it needs and, if it has one rung, the time."""
+        return self._is_quick(family) and (family.rungs > 1 or family.fits(0, self._setting))
+
+    def run(self, done: Sequence[Outcome], run: Run, claimed: Claimed | None = None) -> None:
+        """Run trials until there is no time or none is left; ``run`` appends to ``done``.
+
+        ``claimed`` calls :meth:`next` with ``done`` and what other searches run.
+        """
+        while trial := claimed(self.next) if claimed else self.next(done):
+            run(trial, self._left_after(trial, done))
+
+    def next(self, done: Sequence[Outcome]) -> Trial | None:
+        """The next trial; None if the search is over."""
+        if trial := self._baseline(done):
+            return trial
+        searched = [one for ladder in self._ladders.values() for one in ladder.of(done)]
+        if not self._ladders or self._budget.left() <= 0:
+            return None
+        if not searched:  # if it can be done, however long it is expected to take
+            return next(iter(self._ladders.values())).proposed([], 0)
+        if self._trials is not None and len(searched) >= self._trials:
+            return None
+        for name in self._turns(done):
+            if trial := self._of_ladder(name, done):
+                return trial
+        return None
+
+    def reserve(self, done: Sequence[Outcome]) -> float:
+        """Seconds to be left for blending the best of all ladders, and refitting the best three."""
+        leaders = sorted(self._leaders(done), key=lambda one: -(one.value or 0.0))
+        costs = [refit_seconds(one) + _WEIGHINGS * one.judge_seconds for one in leaders]
+        slow = _TOO_SLOW * self._seconds
+        mixes = self._budget.is_limited and not self._is_alone and costs
+        mixing = _MIXING_SHARE * self._seconds if mixes else 0.0
+        return mixing + sum(costs[:1]) + sum([cost for cost in costs[1:] if cost <= slow][:2])
+
+    def _left_after(self, trial: Trial, done: Sequence[Outcome]) -> float:
+        """Seconds to be left after a trial: more after one that was let in because it is quick."""
+        reserve, share = self.reserve(done), self._quick_share(self._space.named(trial.family))
+        if not self._budget.is_limited or share > 1:
+            return reserve
+        return max(reserve, self._budget.left() - _LENIENCE * share * self._seconds)
+
+    def _leaders(self, done: Sequence[Outcome]) -> list[Outcome]:
+        leaders = [best(ladder.of(done)) for ladder in self._ladders.values()]
+        return [leader for leader in leaders if leader is not None]
+
+    def _baseline(self, done: Sequence[Outcome]) -> Trial | None:
+        """A baseline that was not fitted yet."""
+        known = {outcome.trial.family for outcome in done}
+        for family in self._space.baselines:
+            if family.name not in known and self._is_quick(family):
+                return Trial(family.name, (), 0)
+        return None
+
+    def left_out(self, done: Sequence[Outcome]) -> dict[str, str]:
+        """Families that were not tried although they might have been, and why."""
+        known = {outcome.trial.family for outcome in done}
+        families = (*self._space.baselines, *self._space.families())
+        reasons = {family.name: self._reason(family) for family in families}
+        return {name: told for name, told in reasons.items() if told and name not in known}
+
+    def _reason(self, family: Family) -> str | None:
+        """Why a family was not tried; None if there were no trials left."""
+        setting, rung = self._setting, 0
+        if not family.fits(rung, setting) and family.rungs == 1:
+            needed, may = family.bytes_needed(rung, setting) / 2**30, setting.memory / 2**30
+            return f"left out: a fit would take about {needed:.3g} GiB, and may take {may:.3g}"
+        if not self._is_quick(family):
+            seconds, share = family.work(rung, setting), self._quick_share(family)
+            return (
+                f"left out: a fit would take about {seconds:.3g} s, and may take "
+                f"{share * self._seconds:.3g}"
+            )
+        return "left out: there was no time for it" if self._budget.is_limited else None
+
+    def _is_quick(self, family: Family) -> bool:
+        share = self._quick_share(family)
+        return share == math.inf or family.work(0, self._setting) <= share * self._seconds
+
+    def _quick_share(self, family: Family) -> float:
+        """The most of the time that the first fit of a family may take, by what is foreseen."""
+        if family.rungs > 1 or family.name == Popularity.__name__:
+            return math.inf
+        if self._is_alone:
+            return 1.0
+        return _BASELINES_SHARE if family in self._space.baselines else _ITEMS_SHARE
+
+    def _turns(self, done: Sequence[Outcome]) -> list[str]:
+        """The ladders, the one that had least so far first."""
+
+        def had(name: str) -> float:
+            own = self._ladders[name].of(done)
+            often = 1 if self._ladders[name].top else _QUICK_SELDOM
+            if self._budget.is_limited:
+                return often * sum(outcome.seconds for outcome in own)
+            return often * len(own)
+
+        return sorted(self._ladders, key=had)
+
+    def _of_ladder(self, name: str, done: Sequence[Outcome]) -> Trial | None:
+        """The ladder's next trial; None if no trial of it fits into the time left."""
+        ladder = self._ladders[name]
+        own = ladder.of(done)
+        if self._is_over(ladder, own):
+            return None
+        available = self._budget.left() - self.reserve(done)
+        ladders = [each for each in self._ladders.values() if each.top]
+        share = available / max(1, sum(not self._is_over(each, each.of(done)) for each in ladders))
+        cost = {rung: _WITH_REFIT * seconds for rung, seconds in self._costs(ladder, own).items()}
+        top = max((rung for rung in cost if cost[rung] <= share), default=0)
+        top = min(top, _highest_possible(own, ladder.top), self._highest_that_fits(ladder))
+        base = 0
+        if self._budget.is_limited:
+            every = self._seconds / len(self._ladders) / _ENOUGH_TRIALS
+            base = max((rung for rung in cost if cost[rung] <= every), default=0)
+        trial, climb = ladder.proposed(own, top, base), ladder.climb(own, top)
+        if climb and (self._ends_with(own) or cost[trial.rung] + cost[climb.rung] > share):
+            trial = climb
+        seconds = self._seconds_of(trial, own)
+        return trial if _WITH_REFIT * seconds <= available else None
+
+    def _is_over(self, ladder: Ladder, own: Sequence[Outcome]) -> bool:
+        """Whether a ladder had all trials or time that it may have, only fails, or is too slow."""
+        if sum(not one.is_pending for one in own) >= _HOPELESS and best(own) is None:
+            return True
+        if any(one.trial.rung == 0 and _too_slow(one) for one in own):
+            return True
+        if ladder.top:
+            return len(own) >= _MOST_TRIALS
+        took = sum(outcome.seconds for outcome in own)
+        share = 1.0 if self._is_alone else _QUICK_SHARE
+        had_time = len(own) >= 2 and took >= share * self._seconds
+        return len(own) >= _MOST_QUICK_TRIALS or had_time
+
+    def _highest_that_fits(self, ladder: Ladder) -> int:
+        """The highest rung of which a fit takes no more memory than it may; at least 0."""
+        family = ladder.families[0]
+        fitting = (rung for rung in range(ladder.top + 1) if family.fits(rung, self._setting))
+        return max(fitting, default=0)
+
+    def _seconds_of(self, trial: Trial, own: Sequence[Outcome]) -> float:
+        """About the seconds of a trial, by those of its family or else of its ladder."""
+        of_family = [o for o in own if o.trial.family == trial.family and not o.is_pending]
+        return predicted_seconds(
+            self._work(trial.family, trial.rung), self._measured(of_family or own)
+        )
+
+    def _ends_with(self, own: Sequence[Outcome]) -> bool:
+        """Whether the ladder has one trial left, or none."""
+        return self._trials is not None and len(own) + 1 >= self._trials // len(self._ladders)
+
+    def _costs(self, ladder: Ladder, own: Sequence[Outcome]) -> Mapping[int, float]:
+        """Seconds of a trial on each rung, predicted by those that are done."""
+        known = self._measured(own)
+        first = ladder.families[0].name
+        return {
+            rung: predicted_seconds(self._work(first, rung), known)
+            for rung in range(ladder.top + 1)
+        }
+
+    def _measured(self, own: Sequence[Outcome]) -> list[tuple[float, Outcome]]:
+        """The work and the outcome of each trial that is done."""
+        done = (one for one in own if not one.is_pending)
+        return [(self._work(one.trial.family, one.trial.rung), one) for one in done]
+
+    def _work(self, family: str, rung: int) -> float:
+        if (family, rung) not in self._works:
+            self._works[family, rung] = self._space.named(family).work(rung, self._setting)
+        return self._works[family, rung]
+
+
+def _highest_possible(own: Sequence[Outcome], top: int) -> int:
+    """The highest rung below any on which memory or time was too short."""
+    failed = [one.trial.rung for one in own if _too_slow(one) or _too_large(one)]
+    return max(0, min([top, *(rung - 1 for rung in failed)]))
+
+
+def _too_slow(outcome: Outcome) -> bool:
+    return (outcome.error or "").startswith(OutOfTimeError.__name__)
+
+
+def _too_large(outcome: Outcome) -> bool:
+    return (outcome.error or "").startswith(MemoryError.__name__)
