@@ -30,6 +30,7 @@ from mfrank.arrays.csr_checks import (
 )
 from mfrank.arrays.dense import covariance_of, directions_of
 from mfrank.arrays.device import Array, Device, Grid, converted, device_copy_of, note
+from mfrank.arrays.installed import ext, needs, why_missing
 from mfrank.arrays.interop import (
     as_array,
     freeze,
@@ -50,7 +51,6 @@ from mfrank.arrays.memory import (
     memory_free_now,
     memory_there_is,
 )
-from mfrank.arrays.native import ext, why_missing
 from mfrank.arrays.objects import MadeOfFields, lazy
 from mfrank.arrays.placement import (
     beside,
@@ -155,6 +155,7 @@ __all__ = [
     "listed_on_host",
     "memory_free_now",
     "memory_there_is",
+    "needs",
     "note",
     "on_host",
     "paragraphs",

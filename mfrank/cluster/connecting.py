@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from mfrank.arrays import check_count, is_count, shown
+from mfrank.arrays import check_count, is_count, needs, shown
 from mfrank.cluster.surface import Engine
 
 if TYPE_CHECKING:
@@ -122,22 +122,14 @@ def _connected_to_ray() -> Iterator[None]:
 
 
 def _ray() -> Any:
-    try:
+    with needs("ray", "cluster='ray' needs Ray, which is not installed"):
         import ray
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "cluster='ray' needs Ray, which is not installed: pip install mfrank[ray]"
-        ) from error
     return ray
 
 
 def _client_class() -> Any:
-    try:
+    with needs("dask", "cluster is the address of a Dask scheduler, which needs Dask"):
         from distributed import Client
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "cluster is the address of a Dask scheduler, which needs Dask: pip install mfrank[dask]"
-        ) from error
     return Client
 
 

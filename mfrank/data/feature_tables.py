@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import as_array, checked, counted, shown, sparse_to_host, to_host
+from mfrank.arrays import as_array, checked, counted, needs, shown, sparse_to_host, to_host
 from mfrank.data.columns import guess, parsed, spelled_like
 from mfrank.data.feature_columns import FeatureColumns
 from mfrank.data.frames import columns_reader, is_frame
@@ -305,12 +305,8 @@ def _of_file(
     except ValueError as error:
         raise ValueError(f"{argument}: {error}") from None
     if path.suffix.lower() == ".parquet":
-        try:
+        with needs("parquet", "parquet files need pyarrow"):
             import pyarrow.parquet
-        except ModuleNotFoundError as error:
-            raise ModuleNotFoundError(
-                "parquet files need pyarrow: pip install mfrank[parquet]"
-            ) from error
         with faults_named(local_file(path)):
             table = pyarrow.parquet.read_table(path)
         return *_of_frame(argument, table, side), {}

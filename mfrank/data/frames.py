@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays import needs
 from mfrank.data.columns import BadRow, Chosen, assign, guess, in_column, tell_columns
 from mfrank.data.labels import objects
 from mfrank.data.time_units import TimestampUnit
@@ -110,12 +111,8 @@ def columns_reader(frame: Any) -> tuple[list[Hashable], Callable[[Any], NDArray[
             f"frame must be a table with named columns, got {type(frame).__name__}; arrays are "
             "taken by Interactions.from_arrays"
         )
-    try:
+    with needs("parquet", f"a {type(frame).__name__} is read with pyarrow"):
         import pyarrow
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"a {type(frame).__name__} is read with pyarrow: pip install mfrank[parquet]"
-        ) from error
     try:
         table = pyarrow.table(frame)
     except (TypeError, ValueError) as error:

@@ -19,6 +19,7 @@ from mfrank.arrays import (
     floats_of,
     is_number,
     lazy,
+    needs,
     read_only,
     read_only_rows,
     refuse_labels,
@@ -217,12 +218,8 @@ class Observed(MadeOfFields):
         ModuleNotFoundError
             If pandas is not installed.
         """
-        try:
+        with needs("pandas", "to_pandas needs pandas"):
             import pandas
-        except ModuleNotFoundError as error:
-            raise ModuleNotFoundError(
-                "to_pandas needs pandas: pip install mfrank[pandas]"
-            ) from error
         columns = {
             "user": self.user_ids.labels[self.entry_users],
             "item": self.item_ids.labels[self.user_items.indices],

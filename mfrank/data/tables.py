@@ -24,7 +24,7 @@ from typing import IO, Any, NamedTuple, cast, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import shown
+from mfrank.arrays import needs, shown
 from mfrank.data import delimited
 from mfrank.data.columns import Chosen, IdsAs, as_text, assign, tell_columns
 from mfrank.data.frames import columns_reader, settled_columns, unsettled_columns
@@ -312,13 +312,9 @@ def modules() -> Any:
     ModuleNotFoundError
         If pandas or pyarrow is not installed.
     """
-    try:
+    with needs("parquet", "parquet files need pandas and pyarrow"):
         import pandas  # noqa: F401
         import pyarrow.parquet
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "parquet files need pandas and pyarrow: pip install mfrank[parquet]"
-        ) from error
     return pyarrow
 
 

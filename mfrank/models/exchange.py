@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.als import WRMF
-from mfrank.arrays import check_instance
+from mfrank.arrays import check_instance, needs
 from mfrank.data import Counts, Ids
 from mfrank.files import (
     Contents,
@@ -286,11 +286,7 @@ def _implicit_options(store: FactorStore) -> dict[str, Any]:
 
 
 def _safetensors() -> Any:
-    try:
+    with needs("safetensors", "safetensors files need the package safetensors"):
         import safetensors
         import safetensors.numpy
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "safetensors files need the package safetensors: pip install mfrank[safetensors]"
-        ) from error
     return safetensors

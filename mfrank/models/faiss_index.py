@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import CSR, check_choice, check_count, check_instance
+from mfrank.arrays import CSR, check_choice, check_count, check_instance, needs
 from mfrank.data import Ids
 from mfrank.files import path_of, replacing
 from mfrank.models.exchange import check_exportable, with_bias_columns
@@ -407,10 +407,6 @@ def _reason(error: RuntimeError) -> str:
 
 
 def _faiss() -> Any:
-    try:
+    with needs("faiss", "faiss indexes need the package faiss-cpu"):
         import faiss
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "faiss indexes need the package faiss-cpu: pip install mfrank[faiss]"
-        ) from error
     return faiss

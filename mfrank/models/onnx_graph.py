@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank._version import __version__
-from mfrank.arrays import check_instance
+from mfrank.arrays import check_instance, needs
 from mfrank.files import path_of, replacing
 from mfrank.models.exchange import check_exportable, with_bias_columns
 from mfrank.store import (
@@ -295,13 +295,9 @@ def _labels(store: FactorStore) -> NDArray[Any]:
 
 
 def _onnx() -> Any:
-    try:
+    with needs("onnx", "ONNX files need the package onnx"):
         import onnx
         import onnx.checker
         import onnx.helper
         import onnx.numpy_helper
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "ONNX files need the package onnx: pip install mfrank[onnx]"
-        ) from error
     return onnx

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from mfrank import als, descent, losses
 from mfrank.als import QuadraticObjective
-from mfrank.arrays import counted, native, shown, warn_caller
+from mfrank.arrays import counted, installed, shown, warn_caller
 from mfrank.backends import Backend, GatherDtype, choose
 from mfrank.data import Interactions, ValuesFrom
 from mfrank.descent import Optimizer, Schedule
@@ -84,7 +84,7 @@ def warn_if_slow(backend: str = "auto") -> None:
     if _warned or backend != "auto" or choose() is not choose("reference"):
         return
     _warned = True
-    warn_caller(f"fits run in numpy, up to hundreds of times slower: {native.why_missing}")
+    warn_caller(f"fits run in numpy, up to hundreds of times slower: {installed.why_missing}")
 
 
 def objective_classes() -> dict[str, type[QuadraticObjective]]:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays import needs
 from mfrank.data import Counts, Ids
 from mfrank.files import check_keys, dump_json, parse_json, path_of, replacing
 from mfrank.models.exchange import check_exportable
@@ -173,11 +174,7 @@ def _header(table: Any, path: Path, side: str) -> Mapping[str, Any]:
 
 
 def _pyarrow() -> Any:
-    try:
+    with needs("parquet", "Parquet files need the package pyarrow"):
         import pyarrow
         import pyarrow.parquet
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "Parquet files need the package pyarrow: pip install mfrank[parquet]"
-        ) from error
     return pyarrow

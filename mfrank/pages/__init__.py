@@ -10,9 +10,9 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from mfrank.arrays import needs
 from mfrank.data import Interactions
 from mfrank.retrieval import Recommender
-from mfrank.serving.extras import needs
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

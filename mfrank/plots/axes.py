@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mfrank.arrays import needs
 from mfrank.comparison import Comparison
 from mfrank.evaluation import Evaluation, Metric
 from mfrank.evaluation import metric as read_metric
@@ -26,12 +27,8 @@ GRAY = "#8a8a8a"
 
 def check_matplotlib() -> None:
     """Raise ModuleNotFoundError if matplotlib is not installed."""
-    try:
+    with needs("plot", "pictures need matplotlib"):
         import matplotlib  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "pictures need matplotlib: pip install mfrank[plot]", name=error.name
-        ) from error
 
 
 def axes_of(ax: Any, width: float = 5.5, height: float = 3.6) -> Axes:

@@ -11,8 +11,8 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from mfrank.arrays import needs
 from mfrank.retrieval import Recommender
-from mfrank.serving.extras import needs
 from mfrank.serving.limits import Limits
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any, overload
 
-from mfrank.arrays import table, terminal_width
+from mfrank.arrays import needs, table, terminal_width
 from mfrank.evaluation import Score
 from mfrank.files import path_of, replacing
 from mfrank.tuning.mixture import BlendPart
@@ -70,13 +70,11 @@ class Leaderboard(Sequence[Row]):
 
         Raises
         ------
-        ImportError
+        ModuleNotFoundError
             pandas is not installed.
         """
-        try:
+        with needs("pandas", "to_frame needs pandas"):
             import pandas as pd
-        except ImportError:
-            raise ImportError("to_frame needs pandas: pip install mfrank[pandas]") from None
         return pd.DataFrame(list(self.rows))
 
     def __repr__(self) -> str:

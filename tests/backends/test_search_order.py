@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mfrank.arrays import CSR, native
+from mfrank.arrays import CSR, installed
 from mfrank.backends.cpu import search_order
 from mfrank.backends.cpu.search_order import ArrayCache, shelves_for
 
-pytestmark = pytest.mark.skipif(native.why_missing is not None, reason=str(native.why_missing))
+pytestmark = pytest.mark.skipif(
+    installed.why_missing is not None, reason=str(installed.why_missing)
+)
 
-if native.why_missing is None:
+if installed.why_missing is None:
     from mfrank.backends import cpu
 
 

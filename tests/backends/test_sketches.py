@@ -11,14 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from mfrank.arrays import CSR, native
+from mfrank.arrays import CSR, installed
 from mfrank.backends.cpu import search_order
 from mfrank.backends.cpu import search_order as sketches
 from mfrank.backends.cpu.search_order import Sketch, sketch_of
 
-pytestmark = pytest.mark.skipif(native.why_missing is not None, reason=str(native.why_missing))
+pytestmark = pytest.mark.skipif(
+    installed.why_missing is not None, reason=str(installed.why_missing)
+)
 
-if native.why_missing is None:
+if installed.why_missing is None:
     from mfrank.backends import cpu
 
 WIDE = [1e-40, 1e-20, 1.0, 1e6, 1e15]
@@ -151,7 +153,7 @@ def test_the_door_tells_what_does_not_fit() -> None:
     items = np.ones((40, 8), np.float32)
     sketch = Sketch.of(items)
     with pytest.raises(ValueError, match="scales must have 64 elements"):
-        native.ext.sketch(items, sketch._replace(scales=sketch.scales[:3].copy()), 1)
+        installed.ext.sketch(items, sketch._replace(scales=sketch.scales[:3].copy()), 1)
     shifted = np.zeros(64 * 8 + 1, np.int8)[1:]
     with pytest.raises(ValueError, match=r"codes must (begin on a cache line|be C-contiguous)"):
-        native.ext.sketch(items, sketch._replace(codes=shifted), 1)
+        installed.ext.sketch(items, sketch._replace(codes=shifted), 1)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from loss_lists import Scores
 from numpy.typing import NDArray
 
-from mfrank.arrays import native
+from mfrank.arrays import installed
 from mfrank.backends.cpu.native_sums import NativeSums
 from mfrank.losses import WRITTEN_OUT
 
@@ -74,6 +74,6 @@ def test_scores_that_are_no_numbers_are_told_by_the_loss(value: Any) -> None:
 def test_the_door_tells_which_array_does_not_fit() -> None:
     scores, losses = np.ones((2, 3)), np.ones(2)
     with pytest.raises(ValueError, match="gains must have no more columns than scores"):
-        native.ext.pairs(scores, np.ones((2, 4)), scores, None, 1.0, scores, losses, 1)
+        installed.ext.pairs(scores, np.ones((2, 4)), scores, None, 1.0, scores, losses, 1)
     with pytest.raises(ValueError, match="losses must have 2 elements"):
-        native.ext.pairs(scores, scores, scores, None, 1.0, scores.copy(), losses[:1], 1)
+        installed.ext.pairs(scores, scores, scores, None, 1.0, scores.copy(), losses[:1], 1)

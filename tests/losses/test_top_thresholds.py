@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import DTypeLike, NDArray
 from scipy.optimize import brentq
 
-from mfrank.arrays import native
+from mfrank.arrays import installed
 from mfrank.backends.cpu.native_sums import NativeSums
 from mfrank.losses import WRITTEN_OUT, ListSums
 
@@ -94,6 +94,6 @@ def test_scores_that_are_not_numbers_end_in_time(sums: ListSums) -> None:
 def test_the_door_tells_which_array_does_not_fit() -> None:
     scores, shares = np.ones((2, 3)), np.ones(2)
     with pytest.raises(ValueError, match="weights must have 3 columns"):
-        native.ext.top_thresholds(scores, np.ones((2, 4)), shares, np.ones(2), 0.1, 0.1, 1)
+        installed.ext.top_thresholds(scores, np.ones((2, 4)), shares, np.ones(2), 0.1, 0.1, 1)
     with pytest.raises(TypeError, match="thresholds must be an array of float64"):
-        native.ext.top_thresholds(scores, scores, shares, np.ones(2, np.float32), 0.1, 0.1, 1)
+        installed.ext.top_thresholds(scores, scores, shares, np.ones(2, np.float32), 0.1, 0.1, 1)

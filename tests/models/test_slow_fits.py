@@ -12,7 +12,7 @@ import pytest
 from problems import toy
 
 import mfrank
-from mfrank.arrays import native
+from mfrank.arrays import installed
 from mfrank.backends import cpu
 from mfrank.cli.main import main
 from mfrank.models import options as option_checks
@@ -24,7 +24,7 @@ WHY = "the C++ extension is not there; install a C++17 compiler and reinstall mf
 def missing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process without the extension, in which nothing was fitted yet."""
     monkeypatch.setattr(option_checks, "_warned", False)
-    for module in (native, cpu):
+    for module in (installed, cpu):
         monkeypatch.setattr(module, "why_missing", WHY)
 
 
@@ -70,7 +70,7 @@ def test_who_asks_for_numpy_is_not_warned(fit: Callable[..., Any]) -> None:
         als()
 
 
-@pytest.mark.skipif(native.why_missing is not None, reason=str(native.why_missing))
+@pytest.mark.skipif(installed.why_missing is not None, reason=str(installed.why_missing))
 def test_with_the_extension_there_is_nothing_to_warn_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(option_checks, "_warned", False)
     with warnings.catch_warnings():

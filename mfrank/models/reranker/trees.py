@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays import needs
+
 
 @dataclass(frozen=True, slots=True)
 class Growth:
@@ -131,10 +133,6 @@ def _grow(
 
 
 def _catboost() -> Any:
-    try:
+    with needs("rerank", "re-ranking needs the package catboost"):
         import catboost
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "re-ranking needs the package catboost: pip install mfrank[rerank]"
-        ) from error
     return catboost
