@@ -1,8 +1,16 @@
 """Alternating least squares: quadratic objectives, half-steps, initialization, fold-in."""
 
 from mfrank.als.biases import Biased, BiasedSteps, als_with_biases
-from mfrank.als.cost import epoch_seconds, shared_seconds, tables_at_once
-from mfrank.als.engine import Halfway, Momentum, OnHalfStep, als, refuse_dislikes
+from mfrank.als.engine import (
+    Halfway,
+    Momentum,
+    OnHalfStep,
+    als,
+    epoch_seconds,
+    refuse_dislikes,
+    shared_seconds,
+    tables_at_once,
+)
 from mfrank.als.features import FeaturePrior, Features
 from mfrank.als.fold_in import Explanation, FoldIn, Solved, UserWeights
 from mfrank.als.half_steps import Eigenbasis, HalfSteps, solve_in_own_basis

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self, get_args
 
 import numpy as np
-from numpy.typing import DTypeLike
+import scipy.sparse as sp
+from numpy.typing import DTypeLike, NDArray
 
 from mfrank.als import (
     RG2,
+    Features,
     HalfSteps,
     Momentum,
     QuadraticObjective,
@@ -37,10 +40,9 @@ from mfrank.arrays import (
 from mfrank.backends import Factors, SolveOptions, Solver, choose
 from mfrank.backends.sharded import check_one_place, solving
 from mfrank.cluster import Cluster
-from mfrank.data import Interactions
+from mfrank.data import FeatureTable, Interactions, feature_rows, is_table
 from mfrank.models.cost import check_width, warn_if_long
 from mfrank.models.factor_model import Callback, FactorModel, FitWatch, Stopping, refuse_no_likes
-from mfrank.models.features_of_fit import features_of_fit
 from mfrank.models.growing import Growing
 from mfrank.models.options import (
     check_backend,
@@ -65,7 +67,27 @@ from mfrank.models.resume import (
     saver,
 )
 from mfrank.retrieval import Recommender
-from mfrank.store import FactorStore, Record
+from mfrank.store import FactorStore, Record, columns_name
+
+# The features that a fit is given, as the engine takes them.
+
+
+def features_of_fit(
+    data: Interactions, given: Mapping[str, Any], start: FactorStore | None, regularization: float
+) -> Features:
+    """Return the features of users and items, in this order in ``given``; None for no features."""
+    rows, columns = list[sp.csr_array | None](), dict[str, NDArray[np.uint8]]()
+    for (name, each), ids in zip(given.items(), (data.user_ids, data.item_ids), strict=True):
+        if is_table(each):
+            table = FeatureTable.of(name, each, ids)
+            learned = table.learned()
+            columns[columns_name(name.partition("_")[0])] = learned.to_array()
+            rows.append(table.features(learned, ids, of_fit=True))
+        else:
+            rows.append(None if each is None else feature_rows(name, each, len(ids)))
+    users, items = rows
+    return Features(users, items, regularization, start, columns)
+
 
 _DEFAULT_OBJECTIVE = RG2()
 _MOST_STEPS = 10_000  # rows of usual widths converge in far fewer
