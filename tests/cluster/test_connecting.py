@@ -58,6 +58,8 @@ def test_a_client_of_dask_must_be_connected_and_an_address_must_answer(
     with pytest.raises(TypeError, match="cluster must be a number of worker processes"):
         mfrank.ALS(factors=2).fit(object(), cluster=Client())  # type: ignore[arg-type]
     monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(Client=Client))
+    engine = SimpleNamespace(Dask=lambda client: Shuffled(2))  # the real one imports distributed
+    monkeypatch.setitem(sys.modules, "mfrank.cluster.dask", engine)
     for client, message in (
         (Client(asynchronous=True), "asynchronous Client; make one with asynchronous=False"),
         (Client(status="closed"), "cluster is a Client that is closed; connect a new one"),
