@@ -57,6 +57,16 @@ def solved(links: sp.csr_array, begin: np.ndarray, alpha: float) -> np.ndarray:
     return np.array(exact)
 
 
+def test_a_walk_that_rounding_keeps_moving_ends_in_float64(backend: backends.Backend) -> None:
+    links, begin = graph(4, 0.05, weighted=False), starts(4, 16)
+    if backend.__name__.endswith("reference"):  # type: ignore[attr-defined]
+        begin = begin[4:5]
+    got = backend.stationary(Moves.of(links), rows(begin), 0.15, 1e-6, 100_000, 1)
+    assert (got.errors <= 1e-6).all()
+    assert got.steps.max() < 1_000
+    assert (np.abs(got.values - solved(links, begin, 0.15)).sum(axis=1) <= got.errors).all()
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @settings(max_examples=15, deadline=None)
 @given(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.arrays import CSR
@@ -48,11 +51,21 @@ def stationary(
     most: int,
     n_threads: int = 0,
 ) -> Stationary:
-    """Gauss-Seidel over waves of nodes; float32 contributions until float64 is needed."""
-    rounding = (1 - alpha) / alpha * float(np.finfo(np.float32).eps) / 2
-    shape = restarts.n_rows, restarts.n_columns
+    """Gauss-Seidel over waves of nodes; float32 contributions until float64 is needed.
 
-    def sweep(begin: NDArray[np.float64] | None, *, rounded: bool, within: float) -> Stationary:
+    Rounded to float32, a walk may go on changing by more than it may. So it has as many steps there
+    as any walk should need, and goes on in float64.
+    """
+    rounding = (1 - alpha) / alpha * float(np.finfo(np.float32).eps) / 2
+    coarsely = 4 * rounding if tolerance < 2 * rounding else tolerance
+    tiny = float(np.finfo(np.float64).tiny)
+    each = -np.log(max(1 - alpha, tiny))  # by which a step lowers the log of a change, at least
+    enough = min(most, 50 + 2 * int(np.log(2 / max(coarsely * alpha, tiny)) / each))
+
+    def sweep(
+        begins: CSR, values: NDArray[np.float64] | None, within: float, steps: int
+    ) -> Stationary:
+        shape = begins.n_rows, begins.n_columns
         result = Stationary(np.empty(shape), np.empty(shape[0]), np.empty(shape[0], np.int64))
         _ext.stationary(
             rows=(moves.rows.indptr, moves.rows.indices, moves.rows.data),
@@ -60,21 +73,28 @@ def stationary(
             waves=moves.waves,
             order=moves.order,
             place=moves.place,
-            starts=(restarts.indptr, restarts.indices, restarts.data),
-            begin=begin,
+            starts=(begins.indptr, begins.indices, begins.data),
+            begin=values,
             keep=1 - alpha,
             tolerance=within,
-            n_steps=most,
+            n_steps=steps,
             values=result.values,
             errors=result.errors,
             steps=result.steps,
-            rounded=rounded,
+            rounded=values is None,
             n_threads=n_threads,
         )
         return result
 
-    if tolerance >= 2 * rounding:
-        return sweep(None, rounded=True, within=tolerance)
-    coarse = sweep(None, rounded=True, within=4 * rounding)
-    fine = sweep(coarse.values, rounded=False, within=tolerance)
-    return fine._replace(steps=coarse.steps + fine.steps)
+    found = sweep(restarts, None, coarsely, enough)
+    late = np.flatnonzero(
+        (found.errors > tolerance) & (found.steps < most) | (coarsely > tolerance)
+    )
+    if len(late):
+        entries: Any = restarts.data, restarts.indices, restarts.indptr
+        theirs = sp.csr_array(entries, found.values.shape)[late]
+        begins = restarts if len(late) == restarts.n_rows else CSR.from_scipy(theirs, np.float64)
+        fine = sweep(begins, found.values[late], tolerance, most)
+        found.values[late], found.errors[late] = fine.values, fine.errors
+        found.steps[late] += fine.steps
+    return found
