@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -314,25 +314,7 @@ class Judge:
 _PARTS_OF_A_WORKER = 4
 
 
-class RowJudge(Protocol):
-    """Ranks for users, and scores the rankings."""
-
-    @property
-    def backend(self) -> str:
-        """Name of the backend."""
-
-    @property
-    def n_threads(self) -> int:
-        """Threads of the backend."""
-
-    def judged(self, users: Ints) -> Tally:
-        """The values of these users, in their order."""
-
-    def by_threads(self, n_threads: int) -> Self:
-        """The same with this number of threads."""
-
-
-def judged_on_workers(cluster: Cluster, judge: RowJudge, users: Ints) -> Tally:
+def judged_on_workers(cluster: Cluster, judge: Judge, users: Ints) -> Tally:
     """The values of all users; each task judges a part of them.
 
     Raises
@@ -361,5 +343,5 @@ def _itself(judge: Any) -> Any:
     return judge
 
 
-def _judged(judge: RowJudge, users: Ints) -> Tally:
+def _judged(judge: Judge, users: Ints) -> Tally:
     return judge.judged(users)

@@ -1,4 +1,4 @@
-"""See :mod:`mfrank.backends.sharded`."""
+"""The backend of a fit on a cluster: its half-steps are tasks, and all else is done here."""
 
 from __future__ import annotations
 
