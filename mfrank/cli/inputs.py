@@ -30,7 +30,14 @@ from mfrank.data import (
     placed,
     spelled_like,
 )
-from mfrank.files import MANIFEST, check_replaceable, locked, metadata_of, path_of
+from mfrank.files import (
+    MANIFEST,
+    check_replaceable,
+    locked,
+    metadata_of,
+    path_of,
+    refuse_other,
+)
 from mfrank.models import load, n_below
 from mfrank.retrieval import Recommender
 from mfrank.store import FORMAT
@@ -310,6 +317,7 @@ def check_holds_model(folder: str) -> None:
         raise ValueError(
             f"there is no model {folder}; make it with mfrank fit FILE --model {folder}"
         )
+    refuse_other(path, FORMAT)
     what = f"has no {MANIFEST}" if path.is_dir() else "is a file, and models are folders"
     raise ValueError(
         f"{folder} is not a saved model: it {what}; pass a folder made by "

@@ -19,6 +19,7 @@ from mfrank.files.folder import (
     metadata_of,
     paths_of,
     read,
+    refuse_other,
     write,
 )
 from mfrank.files.journal import CheckedFiles, Journal
@@ -66,6 +67,7 @@ __all__ = [
     "place_of",
     "read",
     "read_from",
+    "refuse_other",
     "replacing",
     "resuming_beside",
     "wanting_room",

@@ -31,13 +31,29 @@ from typing import Any, TypeAlias
 
 from mfrank.files.atomic import flush, is_file, is_folder, open_regular, sync, wanting_room
 from mfrank.files.locks import LOCK, locked
-from mfrank.files.manifest import GENERATION, MANIFEST, Contents, Format, Manifest, is_name
+from mfrank.files.manifest import (
+    GENERATION,
+    MANIFEST,
+    Contents,
+    Format,
+    Manifest,
+    is_name,
+    parse_json,
+)
 from mfrank.files.npy import read_array, write_array
 
 Origin: TypeAlias = dict[str, tuple[str, ...]]
 """Names of generations by the absolute paths of their folders: one, or several after a save that
 was stopped where it may or may not have replaced the older by the newer, and of a model whose store
 was saved by itself, too."""
+
+
+_PLACES = {
+    MANIFEST: None,
+    f"second/{MANIFEST}": "mfrank.reranker",
+    "_manifest.json": "mfrank lists",
+}
+"""Where folders have their manifest, and of which format; None for any."""
 
 
 class ChangedFolderError(ValueError):
@@ -178,6 +194,21 @@ def generation_of(folder: Path, format: Format) -> str:
     return _manifest(folder, format).data
 
 
+def refuse_other(folder: Path, format: Format) -> None:
+    """Raise ValueError if something of another format was saved to a folder, and name its reader.
+
+    What cannot be read is left to whoever reads it.
+    """
+    for place, format_there in _PLACES.items():
+        try:
+            with open_regular(folder / place) as file:
+                found = parse_json(file.read(), folder)["format"]
+        except (OSError, ValueError, TypeError, KeyError):
+            continue
+        if found != format.name and format_there in (None, found):
+            format.check(found, 1, folder)
+
+
 def joined_origins(*each: Mapping[str, tuple[str, ...]]) -> Origin:
     """The origin of what contains all that has one of these origins."""
     joined: Origin = {}
@@ -216,9 +247,13 @@ def _manifest(folder: Path, format: Format) -> Manifest:
     except FileNotFoundError:
         if not folder.exists():
             raise
+        refuse_other(folder, format)
         raise ValueError(f"{folder} does not hold {format.name!r}: no {MANIFEST} in it") from None
     except NotADirectoryError:
-        raise ValueError(f"{folder} is a file; pass the folder that was saved") from None
+        raise ValueError(
+            f"{folder} is a file; pass the folder that was saved, or the opened file, "
+            f"open({str(folder)!r}, 'rb'), if a model was saved to one"
+        ) from None
     return Manifest.parse(text, format, path)
 
 

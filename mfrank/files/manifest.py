@@ -22,6 +22,15 @@ MANIFEST = "manifest.json"
 GENERATION = re.compile(r"data-[0-9a-f]{16}")
 """Pattern of the names of subfolders with arrays."""
 
+_READ_BY = {
+    "mfrank.factors": "mfrank.load",
+    "mfrank.reranker": "mfrank.Reranker.load",
+    "mfrank.linear_ranker": "mfrank.LinearRanker.load",
+    "mfrank interactions": "mfrank.Interactions.open",
+    "mfrank lists": "pandas.read_parquet",
+}
+"""What reads folders of a format, for who passes them to something else."""
+
 _NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
 _DTYPE = re.compile(r"[<>|][biuf][1248]")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -39,7 +48,9 @@ class Format:
     def check(self, name: object, version: object, where: object) -> None:
         """Raise unless a folder or file has this name and version."""
         if name != self.name:
-            raise ValueError(f"{where} does not hold {self.name!r} but {name!r}")
+            reader = _READ_BY.get(name) if isinstance(name, str) else None
+            remedy = f", which {reader} reads" if reader else ""
+            raise ValueError(f"{where} does not hold {self.name!r} but {name!r}{remedy}")
         if type(version) is not int or version < 1:
             raise ValueError(f"{where} has no format version, got {version!r}: it is damaged")
         if version not in (self.version, *self.reads):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,11 @@ import pytest
 import scipy.sparse as sp
 from fits import als, labeled, same_factors
 from problems import toy
+from rerankers import fitted
 
 import mfrank
+from mfrank.cli.main import main
+from mfrank.data import Judged
 from mfrank.models import from_implicit
 from mfrank.store import FactorStore
 
@@ -361,3 +365,75 @@ def test_a_model_of_implicit_s_can_be_loaded_and_folds_in(tmp_path: Path) -> Non
     loaded: Any = mfrank.load(tmp_path / "m")
     assert isinstance(loaded, mfrank.ALS)
     assert loaded.recalculate_user(0, toy()).shape == (4,)
+
+
+def save_model(folder: Path) -> None:
+    als().fit(toy()).save(folder)
+
+
+def save_interactions(folder: Path) -> None:
+    mfrank.Interactions.of(toy()).to_folder(folder)
+
+
+def save_lists(folder: Path) -> None:
+    pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
+    als().fit(toy()).recommend_all(folder, N=3)
+
+
+def save_linear_ranker(folder: Path) -> None:
+    judged = Judged([[1.0], [0.0], [0.5]], [1, 0, 1], [7, 7, 7])
+    mfrank.LinearRanker(iterations=1).fit(judged).save(folder)
+
+
+def save_reranker(folder: Path) -> None:
+    fitted()[0].save(folder)
+
+
+SAVED: dict[str, tuple[Any, Any]] = {
+    "mfrank.load": (save_model, mfrank.load),
+    "mfrank.Reranker.load": (save_reranker, mfrank.Reranker.load),
+    "mfrank.LinearRanker.load": (save_linear_ranker, mfrank.LinearRanker.load),
+    "mfrank.Interactions.open": (save_interactions, mfrank.Interactions.open),
+    "pandas.read_parquet": (save_lists, None),
+}
+"""What reads a folder, how it is written, and the function; the last is not of mfrank."""
+
+MODELS = {
+    "mfrank.load": mfrank.load,
+    "mfrank.ALS.load": mfrank.ALS.load,
+    "mfrank.FactorStore.load": FactorStore.load,
+}
+READERS = MODELS | {name: load for name, (_, load) in SAVED.items() if load}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("right", SAVED)
+def test_what_reads_a_folder_is_named_by_what_does_not(
+    tmp_path: Path, right: str, reader: str
+) -> None:
+    SAVED[right][0](tmp_path / "saved")
+    if right == reader or {right, reader} <= MODELS.keys():
+        READERS[reader](tmp_path / "saved")
+        return
+    with pytest.raises(ValueError, match=f"which {right} reads"):
+        READERS[reader](tmp_path / "saved")
+
+
+@pytest.mark.parametrize("command", ["info --model", "serve", "recommend --user 1 --model"])
+@pytest.mark.parametrize("right", ["mfrank.Reranker.load", "mfrank.LinearRanker.load"])
+def test_a_command_names_what_reads_a_folder_that_it_does_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], right: str, command: str
+) -> None:
+    SAVED[right][0](tmp_path / "saved")
+    assert main([*command.split(), str(tmp_path / "saved")]) == 2
+    assert f"which {right} reads" in capsys.readouterr().err
+
+
+def test_a_file_to_which_a_model_was_saved_is_to_be_opened(tmp_path: Path) -> None:
+    file = tmp_path / "model.bin"
+    with file.open("wb") as opened:
+        als().fit(toy()).save(opened)
+    with pytest.raises(ValueError, match=re.escape(f"open({str(file)!r}, 'rb')")):
+        mfrank.load(file)
+    with file.open("rb") as opened:
+        assert isinstance(mfrank.load(opened), mfrank.ALS)

@@ -31,6 +31,7 @@ from mfrank.files import (
     locked,
     metadata_of,
     read,
+    refuse_other,
     write,
 )
 from mfrank.files import folder as marks
@@ -98,7 +99,10 @@ def load(
     The checksum of the trees is always verified, because CatBoost may crash on damaged bytes.
     """
     if folder.is_dir() and not (folder / _SECOND).is_dir():
+        refuse_other(folder, FORMAT)
         raise ValueError(f"{folder} does not hold {FORMAT.name!r}: no {_SECOND!r} in it")
+    if folder.is_file():
+        raise ValueError(f"{folder} is a file; pass the folder that was saved")
     while True:
         contents = read(
             folder / _SECOND, FORMAT, mmap=mmap, verify=verify, always_verify=_FOR_CATBOOST
