@@ -38,7 +38,7 @@ from mfrank.files import (
     path_of,
     refuse_other,
 )
-from mfrank.models import load, n_below
+from mfrank.models import are_marks, load, n_below
 from mfrank.retrieval import Recommender
 from mfrank.store import FORMAT
 
@@ -141,6 +141,13 @@ def read_table(args: argparse.Namespace, path: str, threshold: float | None = No
         )
     if args.at_least is not None:
         return data.at_least(args.at_least, keep_seen=args.keep_seen)
+    if are_marks(data, threshold):
+        print(
+            f"mfrank: {path}: values are all 1, and are taken as marks of what counts; if they are "
+            f"ratings, --at-least {threshold:g} cuts them like those of the fit",
+            file=sys.stderr,
+        )
+        return data.at_least(1, keep_seen=args.keep_seen)
     if threshold is not None and (below := n_below(data, threshold)):
         entries = counted(data.nnz, "interaction")
         print(

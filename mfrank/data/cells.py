@@ -18,9 +18,10 @@ from mfrank.arrays import checked, counted, is_count, shown, unshared
 
 Duplicates = Literal["sum", "max", "last"]
 
-ValuesFrom = Literal["given", "repeats", "threshold"]
-"""Where values come from: as they were given, from the number of equal rows, or those of them that
-reached a threshold. What a fit says about values depends on it."""
+ValuesFrom = Literal["given", "ones", "repeats", "threshold", "weights"]
+"""Where values come from: as they were given, from a column of ones, from the number of equal rows,
+from those that reached a threshold; or they are weighted, and not in the units of other data. What
+is said about values depends on it."""
 
 
 class SummedCells(NamedTuple):
@@ -57,7 +58,7 @@ class Cells(NamedTuple):
         Cells of value 0: stored as 0, entries that cancel, or a sum that is too small for the
         dtype. Their values here are 1.
     summed : Summed or None
-    values_from : {"given", "repeats", "threshold"}
+    values_from : ValuesFrom
     """
 
     rows: sp.csr_array

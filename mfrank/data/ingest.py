@@ -330,11 +330,9 @@ def ingest(
                 journal = Journal(place, origin)
                 known = _numbered(source, journal, place, show_progress)
                 arrays = _arrays(source, known, duplicates, journal, show_progress)
-                values_from: ValuesFrom = "given"
-                if duplicates == "sum" and known.are_ones:
-                    values_from = "repeats"
                 interaction_folder.write_arrays(
-                    arrays, known.user_ids, known.item_ids, folder, values_from
+                    *(arrays, known.user_ids, known.item_ids, folder),
+                    known.values_from(duplicates, len(arrays["user_items.values"])),
                 )
         except OSError as error:
             if error.errno is None or not Journal.serves(place, origin):
@@ -355,7 +353,7 @@ class _Known:
     """Results of the first pass: the ids, how often each occurs, and the kind of the timestamps.
 
     ``times`` has the kind of each file; ``timestamps`` is whether there are any that are kept, and
-    ``unit`` the unit of those that are numbers; ``are_ones`` is whether all values are 1.
+    ``unit`` the unit of those that are numbers; ``values`` has the extent of the values.
     """
 
     user_ids: Ids
@@ -365,12 +363,19 @@ class _Known:
     timestamps: bool
     times: Mapping[str, TimeKind]
     unit: Unit
-    are_ones: bool
+    values: Extent
 
     @property
     def n_rows(self) -> int:
         """Rows of all files."""
         return int(self.of_users.sum())
+
+    def values_from(self, duplicates: Duplicates, n_cells: int) -> ValuesFrom:
+        """Where the values of the cells come from."""
+        lowest, highest = self.values.lowest, self.values.highest
+        if duplicates == "sum" and self.n_rows > n_cells and lowest >= 1 >= highest:
+            return "repeats"
+        return "ones" if lowest == highest == 1 else "given"
 
     @property
     def entry(self) -> np.dtype[Any]:
@@ -401,8 +406,8 @@ def _numbered(source: _Source, journal: Journal, place: Path, show_progress: boo
     check_ids("item", item_ids, lambda row: int(of_items[row]))
     timestamps, unit = _unit_of(source, seen)
     seen.values.tell()
-    are_ones = seen.values.lowest >= 1 >= seen.values.highest
-    return _Known(user_ids, item_ids, of_users, of_items, timestamps, seen.times, unit, are_ones)
+    times, values = seen.times, seen.values
+    return _Known(user_ids, item_ids, of_users, of_items, timestamps, times, unit, values)
 
 
 def _unit_of(source: _Source, seen: Numbering) -> tuple[bool, Unit]:

@@ -303,8 +303,12 @@ class Selectable(Observed):
         The result has the threshold as ``threshold``, and so has a model that is fitted to it:
         other data with values below, such as a test part that was not cut, are then told.
 
-        An empty result is logged as a warning; so is the number of entries that are kept only
-        because several were added up, such as two ratings of an item by the same user.
+        Weighted values (:func:`mfrank.log_weight`, :meth:`weighted`) are not in the units of other
+        data, so a threshold of them is not known to a model: cut before weighting.
+
+        An empty result is logged as a warning; so are a threshold of weighted values, and the
+        number of entries that are kept only because several were added up, such as two ratings of
+        an item by the same user.
 
         Parameters
         ----------
@@ -320,8 +324,10 @@ class Selectable(Observed):
         reached = values >= float(threshold)
         self._warn_of_sums(reached, threshold)
         kept = self.take(reached)
+        weighted = self._values_from == "weights" and threshold > 0  # the sign is as it was
         if keep_seen:
-            kept = kept._with_cells(kept.cells._replace(values_from="threshold"))
+            if not weighted:
+                kept = kept._with_cells(kept.cells._replace(values_from="threshold"))
             if kept.nnz < self.nnz:
                 kept = kept._also_seen(self.take(~reached))
         else:
@@ -340,8 +346,17 @@ class Selectable(Observed):
             )
         if binary:
             kept = kept._with_values(np.ones_like(kept.user_items.data))
-        highest = max(threshold, threshold if self.threshold is None else self.threshold)
-        object.__setattr__(kept, "threshold", float(highest))
+        if weighted:
+            _log.warning(
+                "at_least(%g) cuts weighted values: models will not know it as the threshold of "
+                "other data, whose values are not weighted; to have it known, call at_least before "
+                "the values are weighted",
+                threshold,
+            )
+            known = self.threshold
+        else:
+            known = max(threshold, threshold if self.threshold is None else self.threshold)
+        object.__setattr__(kept, "threshold", None if known is None else float(known))
         return kept
 
     def weighted(self, weights: ArrayLike) -> Self:
@@ -391,10 +406,10 @@ class Selectable(Observed):
             raise ValueError(f"a weighted value is beyond the range of {values.dtype}")
         kept = values != 0
         if kept.all():
-            return self._with_values(values)
+            return self._weighted(values)
         dropped = counted(self.nnz - int(kept.sum()), "entry")
         _log.info("%s dropped: weighted 0 (still seen: not recommended)", dropped)
-        return self.take(kept)._with_values(values[kept])._also_seen(self.take(~kept))
+        return self.take(kept)._weighted(values[kept])._also_seen(self.take(~kept))
 
     def k_core(self, k: int, *, user_k: int | None = None, item_k: int | None = None) -> Self:
         """The largest part in which users have at least ``user_k`` entries and items ``item_k``.
@@ -469,3 +484,10 @@ class Selectable(Observed):
         return replace(
             self, user_items=sp.csr_array((values, rows.indices, rows.indptr), rows.shape)
         )
+
+    def _weighted(self, values: NDArray[Any]) -> Self:
+        """The same cells with weighted values, none of them 0; of ones, the weights are values."""
+        made = self._with_values(values)
+        if not (self.user_items.data == 1).all():
+            object.__setattr__(made, "_values_from", "weights")
+        return made

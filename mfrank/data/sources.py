@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.data import cells, validation
 from mfrank.data import tables as table_files
-from mfrank.data.cells import Duplicates
+from mfrank.data.cells import Duplicates, ValuesFrom
 from mfrank.data.columns import IdsAs, spelled_like
 from mfrank.data.frames import frame_columns
 from mfrank.data.ids import Ids, UnknownIdError
@@ -272,8 +272,9 @@ def joined(each: Sequence[Observed], duplicates: Duplicates) -> Parts:
         largest=np.concatenate([one.largest for one in each]),
     )
     sources = {one.cells.values_from for one in each}
-    if len(sources) == 1 and found.values_from == "given":
-        found = found._replace(values_from=sources.pop())
+    if "weights" in sources or (len(sources) == 1 and found.values_from == "given"):
+        source: ValuesFrom = "weights" if "weights" in sources else sources.pop()
+        found = found._replace(values_from=source)
     seen_only = [] if found.seen_only is None else [found.seen_only]
     for one, users, items in zip(each, rows, columns, strict=True):
         if (only := one.seen_only) is not None:

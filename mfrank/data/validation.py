@@ -216,6 +216,8 @@ def from_arrays(
     found = cells.from_triples(
         user_rows, item_rows, numbers, times, shape=shape, duplicates=duplicates
     )
+    if values is not None and found.values_from == "given" and (found.rows.data == 1).all():
+        found = found._replace(values_from="ones")
     return finite(found, known_users, known_items)
 
 

@@ -7,11 +7,9 @@ tells more about each of them, and repeated use of one item tells less each time
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.arrays import check_above_zero, check_at_least_zero, counted, is_number, shown
@@ -246,5 +244,4 @@ def _with_values(data: Interactions, values: NDArray[np.float64]) -> Interaction
     rows = data.user_items
     sizes = np.maximum(np.abs(values), np.finfo(rows.dtype).tiny)
     signed = np.copysign(sizes, values).astype(rows.dtype)
-    new = sp.csr_array((signed, rows.indices, rows.indptr), rows.shape)
-    return replace(data, user_items=new)
+    return data._weighted(signed)

@@ -248,7 +248,7 @@ def tell_unread_values(
         Of the objective, loss or model.
     given : Interactions, or values of shape (n,)
         Models that do not read values leave out, or refuse, those that are not above 0.
-    values_from : {"given", "repeats", "threshold"}, optional
+    values_from : ValuesFrom, optional
         By default that of the interactions.
     before : values of shape (n,), optional
     """
@@ -285,7 +285,7 @@ def tell_readers(data: Interactions, readers: Sequence[str], others: Sequence[st
         return
     source = source_of(data)
     _log.log(
-        logging.WARNING if source == "given" else logging.INFO,
+        logging.INFO if source in ("repeats", "threshold") else logging.WARNING,
         "values%s go from %g to %g: read by %s; not read by %s",
         ", the numbers of equal rows," if source == "repeats" else "",
         *(least, most, ", ".join(readers) or "none", ", ".join(others)),
@@ -304,14 +304,19 @@ def n_below(given: Any, threshold: float | None) -> int:
     """Number of values above 0 and below the threshold that a model's data were cut by.
 
     It is 0 for interactions that were cut by any threshold, because the caller has chosen what
-    counts, and where all values are 1, as in data that have none.
+    counts, for weighted ones, which are in other units, and where all values are 1, as in data that
+    have none, or were made marks of what counts.
 
     Parameters
     ----------
     given : Interactions, or sparse matrix or values on the host
     threshold : float or None
     """
-    if threshold is None or (isinstance(given, Interactions) and given.threshold is not None):
+    if threshold is None:
+        return 0
+    if isinstance(given, Interactions) and (
+        given.threshold is not None or given.cells.values_from == "weights"
+    ):
         return 0
     stored: Any = given.user_items if isinstance(given, Interactions) else given
     values = cast(Any, stored).tocsr().data if sp.issparse(stored) else np.asarray(stored)
@@ -333,7 +338,16 @@ def tell_below(name: str, given: Any, threshold: float | None, effect: str) -> N
     effect : str
         Such as ``"count as hits"``.
     """
-    if not _told.get() and (below := n_below(given, threshold)):
+    if _told.get():
+        return
+    if are_marks(given, threshold):
+        _log.warning(
+            "%s has values that are all 1, and the fit's data were cut by at_least(%g): they are "
+            "taken as marks of what counts; if they are ratings, pass %s.at_least(%g), and "
+            "%s.at_least(1) if not",
+            *(name, threshold, name, threshold, name),
+        )
+    if below := n_below(given, threshold):
         remedy = f"keep only values from {threshold:g} on"
         if isinstance(given, Interactions):
             remedy = f"pass {name}.at_least({threshold:g}), or {name}.at_least(0) if that is meant"
@@ -341,6 +355,16 @@ def tell_below(name: str, given: Any, threshold: float | None, effect: str) -> N
             "%s has %s below %g, and the fit's data were cut by at_least(%g): these %s; %s",
             *(name, counted(below, "value"), threshold, threshold, effect, remedy),
         )
+
+
+def are_marks(given: Any, threshold: float | None) -> bool:
+    """Whether a column of values is all 1, and a model's data were cut by a higher threshold.
+
+    Then they are ratings below it, or marks of what counts, which nobody can tell.
+    """
+    if threshold is None or threshold <= 1 or not isinstance(given, Interactions):
+        return False
+    return given.threshold is None and given.cells.values_from == "ones" and given.nnz > 0
 
 
 def values_vary(values: NDArray[np.floating]) -> bool:

@@ -262,6 +262,23 @@ def test_files_without_values_are_taken_as_they_are(
     assert "below" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_values_that_are_all_1_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], files: dict[str, str], command: str
+) -> None:
+    with Path(files["more"]).open() as file:
+        ones = [(row["user"], row["item"], 1, row["timestamp"]) for row in csv.DictReader(file)]
+    more = written(tmp_path / "ones.csv", ones)
+    if command == "updated":
+        fit = ["fit", files["data"], "--model", files["model"], "--factors", "3"]
+        assert main([*fit, "--objective", "ials", "--at-least", "4"]) == 0
+    capsys.readouterr()
+    COMMANDS[command]({**files, "more": more, "data": more}, tmp_path, [])
+    told = [each for each in capsys.readouterr().err.splitlines() if "values are all 1" in each]
+    assert len(told) == 1 + (command == "updated_by_all")
+    assert "--at-least 4" in told[0]
+
+
 def test_ratings_that_are_all_low_are_only_seen(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], files: dict[str, str]
 ) -> None:

@@ -183,7 +183,7 @@ def test_only_sums_that_matter_are_told(caplog: pytest.LogCaptureFixture) -> Non
     assert not warned(caplog)
     mfrank.log_weight(data).at_least(1.5)  # other values than those that were added up
     data.weighted(np.full(data.nnz, 2.0)).at_least(6)
-    assert not warned(caplog)
+    assert not [line for line in warned(caplog) if "only as the sum" in line]
 
 
 def test_entries_without_values_are_counted(caplog: pytest.LogCaptureFixture) -> None:

@@ -87,6 +87,39 @@ def test_the_highest_threshold_counts() -> None:
     assert (CUT + RAW.at_least(5)).threshold is None
 
 
+WEIGHTED: Mapping[str, Callable[[mfrank.Interactions], mfrank.Interactions]] = {
+    "log_weight": mfrank.log_weight,
+    "bm25_weight": mfrank.bm25_weight,
+    "tfidf_weight": mfrank.tfidf_weight,
+    "recency_weight": lambda data: mfrank.recency_weight(data, 10),
+    "weighted": lambda data: data.weighted(np.full(data.nnz, 0.5)),
+    "weighted to 0": lambda data: data.weighted(np.arange(data.nnz) % 2),
+    "joined": lambda data: mfrank.log_weight(data) + data,
+}
+
+
+@pytest.mark.parametrize("step", ["nothing", "take", "folder", "pickled", "by_ratio", "other rows"])
+@pytest.mark.parametrize("weight", WEIGHTED)
+def test_a_threshold_of_weighted_values_is_none_of_other_data(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, weight: str, step: str
+) -> None:
+    """A file of raw ratings that was cut by it would lose others than the fit did."""
+    data = STEPS[step](WEIGHTED[weight](RAW), tmp_path / "raw")
+    least = float(np.median(data.user_items.data))
+    for keep_seen in (True, False):
+        caplog.clear()
+        cut = data.at_least(least, keep_seen=keep_seen)
+        assert cut.nnz == int((data.user_items.data >= least).sum())
+        assert cut.threshold is None
+        assert "cuts weighted values" in caplog.messages[-1]
+    caplog.clear()
+    assert data.at_least(0).threshold == 0  # a weight keeps the sign
+    before = STEPS[step](WEIGHTED[weight](CUT), tmp_path / "cut")
+    assert not caplog.messages
+    assert before.threshold == 4
+    assert als().fit(cut).threshold is None
+
+
 @pytest.mark.parametrize("wrong", [float("nan"), "4", [4]])
 def test_a_threshold_is_a_number(wrong: Any) -> None:
     with pytest.raises(ValueError, match="threshold must be a finite number"):
@@ -278,6 +311,65 @@ def test_nothing_is_told_of_what_is_cut_or_meant(
     caplog: pytest.LogCaptureFixture, door: str, meant: Callable[[Any], Any]
 ) -> None:
     assert not said(caplog, lambda: DOORS[door](meant(SPLIT.test)))
+
+
+def marks(values: Any) -> mfrank.Interactions:
+    users, items = SPLIT.test.user_ids, SPLIT.test.item_ids
+    rows, columns = SPLIT.test.entry_users, SPLIT.test.user_items.indices
+    given = users.raw(rows), items.raw(columns), values, SPLIT.test.timestamps
+    return mfrank.Interactions.from_arrays(*given, user_ids=users, item_ids=items)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_values_that_are_all_1_may_be_ratings_or_marks(
+    caplog: pytest.LogCaptureFixture, door: str
+) -> None:
+    ones = marks(np.ones(SPLIT.test.nnz))
+    (told,) = said(caplog, lambda: DOORS[door](ones))
+    assert "all 1" in told
+    assert ".at_least(1) if not" in told
+    matrix = mfrank.Interactions.from_sparse(
+        ones.user_items, user_ids=ones.user_ids, item_ids=ones.item_ids
+    )
+    for meant in (ones.at_least(1), marks(None), replace(matrix, timestamps=ones.timestamps)):
+        assert not said(caplog, lambda given=meant: DOORS[door](given))
+
+
+def in_file(name: str) -> Callable[[Any, Path], mfrank.Interactions]:
+    def read(frame: Any, at: Path) -> mfrank.Interactions:
+        pytest.importorskip("pyarrow", reason="the package pyarrow is optional")
+        path = at / name
+        if path.suffix == ".parquet":
+            frame.to_parquet(path)
+        else:
+            frame.to_csv(path, index=False)
+        if at.name == "files":
+            return mfrank.Interactions.ingest([path], at / "folder")
+        return mfrank.Interactions.from_file(path)
+
+    return read
+
+
+@pytest.mark.parametrize(
+    "read",
+    [in_file("r.csv"), in_file("r.parquet"), lambda frame, _: mfrank.Interactions.of(frame)],
+    ids=["text", "parquet", "frame"],
+)
+@pytest.mark.parametrize("place", ["file", "files"])
+def test_every_door_tells_a_column_of_ones_from_none(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, read: Any, place: str
+) -> None:
+    pandas = pytest.importorskip("pandas", reason="the package pandas is optional")
+    (at := tmp_path / place).mkdir()
+    frame = pandas.DataFrame({"user": ["u00", "u01"], "item": ["i00", "i02"]})
+    model = als().fit(CUT.take(np.ones(CUT.nnz, dtype=bool)))
+    without = read(frame, at)
+    assert not said(caplog, lambda: mfrank.evaluate(model, without))
+    (told,) = said(caplog, lambda: mfrank.evaluate(model, read(frame.assign(rating=1), at)))
+    assert "all 1" in told
+    low = read(pandas.concat([frame, frame]).assign(rating=1), at)
+    (told,) = said(caplog, lambda: mfrank.evaluate(model, low))
+    assert "2 values below 4" in told
 
 
 @pytest.mark.parametrize("form", ["csr", "csc", "coo", "lil", "bsr", "csr_matrix"])
