@@ -94,8 +94,7 @@ def kth_largest(numbers: NDArray[np.int64], k: int, below: int | None = None) ->
             chosen = block if below is None else block[block < below]
             keys = chosen.view(np.uint64) ^ _SIGN  # in the order of the numbers
             digits = keys >> np.uint64(shift)
-            if shift + _BITS < 64:
-                digits = digits[keys >> np.uint64(shift + _BITS) == prefix]
+            digits = digits[digits >> np.uint64(_BITS) == prefix]
             counts += np.bincount(
                 (digits & np.uint64((1 << _BITS) - 1)).astype(np.int64), minlength=1 << _BITS
             )
@@ -420,7 +419,7 @@ def cutoff(
     wanted = max(1, round(n * share(name, amount, "a timestamp (int) or ")))
     there = n if before is None else number_below(timestamps, before)
     if not there:
-        return 0
+        return before or 0
     first = kth_largest(timestamps, min(wanted, there), before)
     taken = there - number_below(timestamps, first)
     if first > timestamps.min() and taken > _LARGER * wanted:  # else nothing is left: an error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -86,10 +87,18 @@ def test_min_rating_drops_ratings_and_who_has_none_left(tmp_path):
     assert kept.user_items.shape == (2, 3)
     with pytest.raises(ValueError, match=r"no ratings >= 5\.5"):
         movielens(tmp_path, min_rating=5.5)
+    assert rows_of(movielens(tmp_path, min_rating=5)) == [RATINGS[1]]
+
+
+def test_one_rating_is_a_release_too(tmp_path):
+    (tmp_path / "u.data").write_text(text("100k", RATINGS[:1]))
+    assert rows_of(movielens(tmp_path)) == RATINGS[:1]
 
 
 def test_movielens_says_what_it_looked_for(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"no .*elsewhere.*grouplens\.org.*ratings\.csv"):
+    with pytest.raises(
+        FileNotFoundError, match=r"there is no .*elsewhere.*grouplens\.org.*ratings\.csv"
+    ):
         movielens(tmp_path / "elsewhere")
     with pytest.raises(FileNotFoundError, match=r"grouplens\.org.*u\.data"):
         movielens(tmp_path)
@@ -148,6 +157,23 @@ def test_from_npz_of_a_folder_or_a_file(tmp_path, more):
             assert rows_of(data)[-1] == (4, 6, 5.0, 10)
         else:
             assert data.timestamps is None
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_arrays_of_no_entry_or_one(tmp_path, rows):
+    np.savez(tmp_path / "few.npz", user=np.zeros(rows, np.int64), item=np.zeros(rows, np.int64))
+    assert from_npz(tmp_path / "few.npz").user_items.shape == (rows, rows)
+
+
+def test_no_code_of_a_file_is_run(tmp_path):
+    class Opened:
+        def __reduce__(self):
+            return Path.touch, (tmp_path / "run",)
+
+    np.savez(tmp_path / "pickled.npz", user=np.array([Opened()], object), item=[0])
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        from_npz(tmp_path / "pickled.npz")
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("column", ["split", "other"])

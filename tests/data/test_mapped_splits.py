@@ -45,10 +45,11 @@ def test_parts_are_the_same_mapped_and_in_memory(
     whole = parts(SPLITS[name](DATA))
     opened = mfrank.Interactions.open(DATA.to_folder(tmp_path / "data"))
     monkeypatch.setattr(divided, "_ENTRIES_AT_ONCE", at_once)
-    for made in (SPLITS[name](opened), SPLITS[name](opened, folder=tmp_path / "parts")):
+    folder = tmp_path / "new" / "parts"
+    for made in (SPLITS[name](opened), SPLITS[name](opened, folder=folder)):
         for part, wanted in zip(parts(made), whole, strict=True):
             same(part, wanted)
-    assert not list((tmp_path / "parts").glob(".parts.*"))
+    assert not list(folder.glob(".parts.*"))
 
 
 def test_a_generator_is_left_where_it_was(tmp_path: Path) -> None:

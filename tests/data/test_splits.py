@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -14,6 +16,7 @@ from mfrank.data import (
     Interactions,
     Split,
     by_ratio,
+    by_session,
     by_time,
     held_out_users,
     leave_k_out,
@@ -126,7 +129,9 @@ def test_no_entries_split_into_none(name):
 @given(
     seed=st.integers(0, 10_000),
     sizes=st.lists(st.integers(0, 33), min_size=1, max_size=12),
-    shares=st.sampled_from([(0.8, 0.1, 0.1), (0.8, 0.0, 0.2), (0.5, 0.5, 0.0), (0.7, 0.2, 0.1)]),
+    shares=st.sampled_from(
+        [(0.8, 0.1, 0.1), (0.8, 0.0, 0.2), (0.5, 0.5, 0.0), (0.7, 0.2, 0.1), (0.1, 0.2, 0.7)]
+    ),
 )
 @property_test
 def test_by_ratio_rounds_each_part_down_or_up(seed, sizes, shares):
@@ -235,7 +240,63 @@ def test_by_time_takes_shares_but_keeps_timestamps_together(seed, test, valid):
         assert part.nnz >= wanted > (part.timestamps > first).sum()
 
 
+@pytest.mark.parametrize("part", ["test", "valid"])
+def test_a_small_share_is_one_entry_at_least(part):
+    data = Interactions.from_arrays(range(9), range(9), timestamps=range(9))
+    split = by_time(data, **{"test": 8, part: 0.01})
+    assert getattr(split, part).nnz == 1
+
+
+@pytest.mark.parametrize("first", [100, -100])
+def test_nothing_before_the_test_part_is_said_as_such(first):
+    times = np.arange(first, first + 9)
+    data = Interactions.from_arrays(range(9), range(9), timestamps=times)
+    for split in (by_time, by_session):
+        with pytest.raises(ValueError, match="is left to train on"):
+            split(data, test=first, valid=0.2)
+
+
+@pytest.mark.parametrize(("together", "is_told"), [(3, False), (4, True), (7, True), (10, False)])
+def test_entries_of_one_time_that_make_a_part_larger_are_told(together, is_told, caplog):
+    """Of ten entries two were asked for; if all are of one time there is an error instead."""
+    times = np.append(np.arange(10 - together), np.full(together, 50))
+    data = Interactions.from_arrays(range(10), range(10), timestamps=times)
+    with contextlib.suppress(ValueError):
+        assert by_time(data, test=0.2).test.nnz == together
+    assert sum("at the same time, 50, make" in one.message for one in caplog.records) == is_told
+
+
+def test_of_those_before_the_test_part_only_they_are_counted(caplog):
+    times = [0, 1, 2, 3, 4, 5, 5, 5, 9, 9]
+    data = Interactions.from_arrays(range(10), range(10), timestamps=times)
+    assert by_time(data, test=9, valid=0.2).valid.nnz == 3
+    assert not caplog.records  # three are not more than one and a half times two
+    by_time(data, test=9, valid=0.1)
+    assert "valid=0.1 is 1 entry, and those at the same time, 5, make 3" in caplog.text
+
+
 # held_out_users
+
+
+@pytest.mark.parametrize(("test", "valid"), [(8, 0), (4, 4), (0, 8), (5, 5)])
+def test_one_user_is_left_to_train_on(test, valid):
+    data = grown(0, [0, 0, *range(1, 9)])
+    with pytest.raises(ValueError, match="none is left to train on"):
+        held_out_users(data, test=test, valid=valid)
+    test, valid = (n - (n == max(test, valid)) for n in (test, valid))
+    if test + valid < 8:
+        assert np.count_nonzero(counts(held_out_users(data, test=test, valid=valid).train)) > 0
+
+
+def test_a_single_user_is_trained_on():
+    assert held_out_users(grown(0, [3]), test=0).train.nnz == 3
+
+
+def test_all_entries_are_trained_on_where_there_are_few():
+    for most in (2**31 - 1, 3):
+        assert leave_k_out(grown(0, [4]), valid_k=most).train.nnz == 4
+    with pytest.raises(ValueError, match="valid_k must be at most 2147483647"):
+        leave_k_out(grown(0, [4]), valid_k=2**31)
 
 
 @given(seed=st.integers(0, 10_000), n_test=st.integers(0, 3), n_valid=st.integers(0, 3))
@@ -332,16 +393,22 @@ NO_TIMES = Interactions.from_arrays([0, 0, 1], [0, 1, 1])
             TypeError,
             "got RandomState",
         ),
-        (lambda d: leave_last(NO_TIMES), ValueError, "use leave_k_out"),
-        (lambda d: by_time(NO_TIMES, test=0.1), ValueError, "use by_ratio"),
+        (lambda d: leave_last(NO_TIMES), ValueError, "leave_last needs.*use leave_k_out"),
+        (lambda d: by_time(NO_TIMES, test=0.1), ValueError, "by_time needs.*use by_ratio"),
         (lambda d: leave_last(d, 0), ValueError, "k must be at least 1"),
         (lambda d: leave_k_out(d, valid_k=-1), ValueError, "valid_k must be at least 0"),
         (lambda d: leave_k_out(d, 0.5), TypeError, "k must be an int"),
         (lambda d: leave_k_out(d, 10**30), ValueError, "k must be at most"),
         (lambda d: leave_last(d, valid_k=10**400), ValueError, "valid_k must be at most"),
-        (lambda d: by_time(d, test=1.6e9), ValueError, r"a timestamp \(int\) or a fraction"),
+        (
+            lambda d: by_time(d, test=1.6e9),
+            ValueError,
+            r"^test must be a timestamp \(int\) or a fraction",
+        ),
         (lambda d: by_time(d, test="2020"), TypeError, r"a timestamp \(int\) or a fraction"),
         (lambda d: by_time(d, test=True), TypeError, r"a timestamp \(int\) or a fraction"),
+        (lambda d: by_time(d, test=110, valid="a"), TypeError, r"^valid must be a timestamp"),
+        (lambda d: held_out_users(d, test=1, valid="a"), TypeError, "^valid must be a number of"),
         (lambda d: by_time(d, test=110, valid=111), ValueError, "valid must not begin after test"),
         (lambda d: by_time(d, test=0), ValueError, "no entry is left to train on"),
         (lambda d: by_time(d, test=0.6, valid=0.6), ValueError, "no entry is left to train on"),

@@ -44,14 +44,16 @@ def test_the_defaults_are_those_of_implicit():
 
 
 def test_weights_are_those_of_the_equation():
-    data = counts(2)
-    plays = data.user_items.toarray()
-    for weight, at in ((bm25_weight(data, K1=2.0, B=0.3), "bm25"), (tfidf_weight(data), "tfidf")):
-        for (user, item), value in np.ndenumerate(plays):
-            idf = math.log(plays.shape[1] / (1 + np.count_nonzero(plays[user])))
-            length = 0.7 + 0.3 * plays[:, item].sum() / plays.sum(axis=0).mean()
-            term = value * 3 / (2 * length + value) if at == "bm25" else math.sqrt(value)
-            assert weight.user_items[user, item] == pytest.approx(term * idf, rel=1e-12)
+    for data in (counts(2), counts(2, (3, 1), 1), counts(2, (3, 2), 1)):
+        plays = data.user_items.toarray()
+        bm25, tfidf = bm25_weight(data, K1=2.0, B=0.3), tfidf_weight(data)
+        for weight, at in ((bm25, "bm25"), (bm25_weight(data, K1=2.0, B=1), "long"), (tfidf, "")):
+            for (user, item), value in np.ndenumerate(plays):
+                idf = max(math.log(plays.shape[1] / (1 + np.count_nonzero(plays[user]))), 1e-6)
+                length = plays[:, item].sum() / plays.sum(axis=0).mean()
+                length = length if at == "long" else 0.7 + 0.3 * length
+                term = value * 3 / (2 * length + value) if at else math.sqrt(value)
+                assert weight.user_items[user, item] == pytest.approx(term * idf, rel=1e-12)
 
 
 @EACH
@@ -269,6 +271,8 @@ def test_weights_that_are_none_are_refused(weights, error, message):
         ([0, 100, 200, 90_000], 60.0, True),  # one of another year, or minutes for seconds
         ([0, 100, 200, 2900], 60.0, False),
         ([0, 90_000, 90_001, 90_002], 60.0, False),
+        ([0, 1, 90_000, 90_001], 60.0, False),  # half of them
+        ([0, 0, 0, 3000], 60.0, False),  # exactly 50 half-lives
     ],
 )
 def test_weights_of_which_most_are_nothing_are_told(times, half_life, is_told, caplog):

@@ -103,6 +103,7 @@ TESTS = {
         ),
     ),
 }
+SIGNATURES = "tests/test_stated_defaults.py"
 OPTIONS = ("-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header")
 SECONDS = 120  # in which a change must be decided, however busy the machine is
 UNREACHABLE = 3
@@ -132,6 +133,8 @@ class Coverage:
         for test in within:
             quickest[self.files[test]] = min(quickest[self.files[test]], self.seconds[test])
         chosen = within | {test for test, file in enumerate(self.files) if file in around}
+        if change.where == "default":  # read without a call
+            chosen |= {test for test, file in enumerate(self.files) if file.endswith(SIGNATURES)}
 
         def order(test: int) -> tuple[float, str, bool, float]:
             file = self.files[test]
