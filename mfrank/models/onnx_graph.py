@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mfrank._version import __version__
 from mfrank.arrays import check_instance, needs
 from mfrank.files import path_of, replacing
-from mfrank.models.exchange import check_exportable, with_bias_columns
+from mfrank.models.exchange import check_exportable, column_of_ids, with_bias_columns
 from mfrank.store import (
     FactorStore,
     empty_rows,
@@ -65,7 +65,7 @@ def to_onnx(store: FactorStore, path: str | os.PathLike[str]) -> Path:
     ModuleNotFoundError
         The package onnx is not installed.
     ValueError
-        There are no items; ids are neither integers nor strings; the model is a walk
+        There are no items; ids are neither all integers nor all strings; the model is a walk
         (:class:`mfrank.SupervisedPageRank`); or its arrays take more than the 2 GiB that fit in an
         ONNX file.
     OSError
@@ -83,13 +83,17 @@ def to_onnx(store: FactorStore, path: str | os.PathLike[str]) -> Path:
             "to_parquet or to_safetensors"
         )
     model = onnx.helper.make_model(
-        _graph(onnx, scoring, _labels(store), _unlisted(onnx, store.on_host())),
+        _graph(
+            onnx,
+            scoring,
+            column_of_ids("item_ids", store.item_ids),
+            _unlisted(onnx, store.on_host()),
+        ),
         opset_imports=[onnx.helper.make_opsetid("", _OPSET)],
         ir_version=_IR_VERSION,
         producer_name="mfrank",
         producer_version=__version__,
     )
-    onnx.checker.check_model(model)
     with replacing(path_of(path)) as draft:
         draft.write_bytes(model.SerializeToString())
     return path_of(path)
@@ -139,7 +143,7 @@ def _unlisted(onnx: Any, store: FactorStore) -> tuple[list[Any], dict[str, NDArr
     nodes, unlinked = [], []
     if has_item_weights(store):
         scores = "of_items" if ranks_by_factors(store) else "all_scores"
-        arrays["no_weight"] = np.zeros((), dtype=np.float64)
+        arrays["no_weight"] = np.zeros(())
         nodes.append(node("Equal", [scores, "no_weight"], ["without_weights"]))
         unlinked.append("without_weights")
     if ranks_by_factors(store):
@@ -240,7 +244,7 @@ def _by_item_weights(
 def _padded(rows: sp.csr_array) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Columns and values of the rows, side by side, padded with column 0 and value 0."""
     lengths = np.diff(rows.indptr)
-    shape = rows.shape[0], max(1, int(lengths.max(initial=0)))
+    shape = rows.shape[0], max(1, int(lengths.max()))
     at = np.repeat(np.arange(shape[0]), lengths)
     place = np.arange(rows.nnz) - np.repeat(rows.indptr[:-1], lengths)
     columns, values = np.zeros(shape, dtype=np.int64), np.zeros(shape)
@@ -288,16 +292,9 @@ def _graph(
     )
 
 
-def _labels(store: FactorStore) -> NDArray[Any]:
-    """The ids of items; raise ValueError if they are neither integers nor strings."""
-    store.item_ids.to_arrays()
-    return store.item_ids.labels
-
-
 def _onnx() -> Any:
     with needs("onnx", "ONNX files need the package onnx"):
         import onnx
-        import onnx.checker
         import onnx.helper
         import onnx.numpy_helper
     return onnx

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from mfrank.arrays import needs
 from mfrank.data import Counts, Ids
 from mfrank.files import check_keys, dump_json, parse_json, path_of, replacing
-from mfrank.models.exchange import check_exportable
+from mfrank.models.exchange import check_exportable, column_of_ids
 from mfrank.store import FORMAT, FactorStore, check_metadata
 
 StrPath = str | os.PathLike[str]
@@ -48,8 +48,8 @@ def to_parquet(store: FactorStore, folder: StrPath) -> Path:
     ModuleNotFoundError
         pyarrow is not installed.
     ValueError
-        Ids are neither integers nor strings, or the store is of a model that does not rank by its
-        factors alone, such as :class:`mfrank.EASE`.
+        Ids are neither all integers nor all strings, or the store is of a model that does not rank
+        by its factors alone, such as :class:`mfrank.EASE`.
     OSError
         Writing fails; a file that was to be replaced is still there.
     """
@@ -126,16 +126,11 @@ def from_parquet(folder: StrPath) -> FactorStore:
 def _columns(pyarrow: Any, store: FactorStore, side: str) -> dict[str, Any]:
     """The columns of a side's file."""
     ids = getattr(store, f"{side}_ids")
-    ids.to_arrays()  # raises for ids that are neither integers nor strings
     factors = getattr(store, f"{side}_factors")
-    labels = ids.labels
+    labels = column_of_ids(f"{side}_ids", ids)
     kind = pyarrow.int64() if labels.dtype == np.int64 else pyarrow.string()
-    try:
-        column = pyarrow.array(labels, kind)
-    except UnicodeEncodeError as error:
-        raise ValueError(f"{side}_ids cannot be written as UTF-8: {error}") from None
     columns = {
-        "id": column,
+        "id": pyarrow.array(labels, kind),
         "factors": pyarrow.FixedSizeListArray.from_arrays(
             pyarrow.array(factors.ravel()), factors.shape[1]
         ),

@@ -99,6 +99,22 @@ def test_a_failed_export_leaves_the_old_file(
     assert (tmp_path / "x.npz").read_text() == "old"
 
 
+def test_safetensors_that_cannot_be_written_leave_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numpy_format = pytest.importorskip("safetensors.numpy", reason="safetensors is optional")
+    path = to_safetensors(store(), tmp_path / "x")
+    old = path.read_bytes()
+
+    def full(*_: Any, **__: Any) -> None:
+        raise sys.modules["safetensors"].SafetensorError("disk full")
+
+    monkeypatch.setattr(numpy_format, "save_file", full)
+    with pytest.raises(OSError, match="cannot be written: disk full"):
+        to_safetensors(store(n_users=9), path)
+    assert path.read_bytes() == old
+
+
 @pytest.fixture(scope="module")
 def user_items() -> sp.csr_matrix:
     rng = np.random.default_rng(1)
@@ -224,6 +240,25 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="allow_pickle=False"):
             from_implicit(path)
     assert not Trap.sprung
+
+
+def test_what_was_pickled_is_not_written_again(tmp_path: Path) -> None:
+    factors = np.ones((2, 3))
+    trap = np.array(Trap(), dtype=object)
+    np.savez(
+        tmp_path / "x.npz",
+        user_factors=factors,
+        item_factors=factors,
+        neg_prop=7,
+        random_state=trap,
+    )
+    path = to_implicit(from_implicit(tmp_path / "x.npz"), tmp_path / "y")
+    assert path == tmp_path / "y.npz"
+    assert to_implicit(from_implicit(path), path) == path  # the suffix is there
+    with np.load(path, allow_pickle=False) as file:
+        written = {name: file[name] for name in file.files}
+    assert written.keys() == {"user_factors", "item_factors", "factors", "dtype", "neg_prop"}
+    assert written["neg_prop"] == 7
 
 
 def test_other_npz_files_are_refused(tmp_path: Path) -> None:

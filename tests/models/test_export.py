@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,11 +25,6 @@ DATA = mfrank.synthetic(60, 40, 500, random_state=0)
 
 def fitted() -> mfrank.ALS:
     return mfrank.ALS(factors=6, iterations=2, random_state=0).fit(DATA)
-
-
-@pytest.fixture
-def faiss() -> Any:
-    return pytest.importorskip("faiss", reason="the package faiss is optional")
 
 
 @pytest.fixture
@@ -93,6 +89,55 @@ def test_parquet_of_something_else_is_refused(tmp_path: Path, parquet: Any) -> N
         mfrank.from_parquet(tmp_path / "a")
 
 
+def test_parquet_of_two_stores_is_told_by_their_factors(tmp_path: Path, parquet: Any) -> None:
+    """Also where the numbers are the same, and only the table they are in differs."""
+    numbers = np.arange(18.0).reshape(9, 2)
+    pairs = [(numbers[:4], numbers[4:]), (numbers[:5], numbers[5:]), (numbers[:4], numbers[4:] + 1)]
+    for n, (users, items) in enumerate(pairs):
+        mfrank.to_parquet(mfrank.FactorStore(users, items), tmp_path / "deep" / str(n))
+    for n in (1, 2):
+        (tmp_path / "deep" / str(n) / "users.parquet").replace(tmp_path / "deep/0/users.parquet")
+        with pytest.raises(ValueError, match="are of different stores"):
+            mfrank.from_parquet(tmp_path / "deep" / "0")
+
+
+def test_a_parquet_file_must_have_the_header_of_this_format(tmp_path: Path, parquet: Any) -> None:
+    path = mfrank.to_parquet(store(), tmp_path) / "users.parquet"
+    table = parquet.read_table(path)
+    header = json.loads(table.schema.metadata[b"mfrank"])
+    for changes, message in [
+        ({"version": 99}, "upgrade mfrank"),
+        ({"format": "other"}, "but 'other'"),
+        ({"more": 1}, "unknown keys: 'more'"),
+        ({"metadata": {}}, "lacks: 'fitter'"),
+        ({"metadata": header["metadata"] | {"versions": 3}}, "versions"),
+    ]:
+        told = {b"mfrank": json.dumps(header | changes).encode()}
+        parquet.write_table(table.replace_schema_metadata(told), path)
+        with pytest.raises(ValueError, match=message):
+            mfrank.from_parquet(tmp_path)
+    parquet.write_table(table.replace_schema_metadata(None), path)
+    with pytest.raises(ValueError, match="not written by mfrank"):
+        mfrank.from_parquet(tmp_path)
+
+
+@pytest.mark.parametrize("export", [mfrank.to_onnx, mfrank.to_parquet])
+def test_ids_that_are_no_typed_column_are_refused(
+    tmp_path: Path, runtime: Any, export: Any
+) -> None:
+    pytest.importorskip("pyarrow", reason="the package pyarrow is optional")
+    for labels, message in [
+        ([1, "a", 3], "item_ids are partly whole numbers and partly text.* convert all to text"),
+        (["a", "b\ud800", "c"], "item_ids cannot be written as UTF-8"),
+        ([(1, 2), (1, 3), (2, 3)], "use str or int ids"),
+    ]:
+        ids = np.empty(3, object)
+        ids[:] = labels
+        with pytest.raises(ValueError, match=message):
+            export(store(item_ids=Ids.of(ids)), tmp_path / "x")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("named", [False, True])
 def test_onnx_makes_the_lists_of_the_model(
@@ -126,90 +171,40 @@ def test_onnx_marks_places_that_nothing_is_left_for(tmp_path: Path, runtime: Any
     assert np.isneginf(scores[:, 1:]).all()
 
 
+def test_an_onnx_file_says_what_runs_it(tmp_path: Path, runtime: Any) -> None:
+    """Versions of 2022, which every runtime since then reads, and the docstring's table."""
+    import onnx
+
+    path = mfrank.to_onnx(store(), tmp_path / "m.onnx")
+    model = onnx.load(path)
+    onnx.checker.check_model(model, full_check=True)
+    assert model.ir_version == 8
+    assert [(each.domain, each.version) for each in model.opset_import] == [("", 17)]
+    assert (model.producer_name, model.producer_version) == ("mfrank", mfrank.__version__)
+    session = runtime.InferenceSession(path)
+    assert {given.name: (given.type, given.shape) for given in session.get_inputs()} == {
+        "users": ("tensor(int64)", ["users"]),
+        "n": ("tensor(int64)", [1]),
+        "filtered": ("tensor(bool)", ["lists", 3]),
+    }
+    assert {made.name: made.shape for made in session.get_outputs()} == {
+        "ids": ["users", "n"],
+        "scores": ["users", "n"],
+        "all_scores": ["users", 3],
+    }
+
+
 def test_onnx_refuses_what_it_cannot_hold(
     tmp_path: Path, runtime: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    with pytest.raises(TypeError, match="store must be a FactorStore"):
+        mfrank.to_onnx(fitted(), tmp_path / "m")
     with pytest.raises(ValueError, match="no items"):
         mfrank.to_onnx(mfrank.FactorStore(np.ones((2, 1)), np.ones((0, 1))), tmp_path / "m")
     monkeypatch.setattr("mfrank.models.onnx_graph._MOST_BYTES", 10)
     with pytest.raises(ValueError, match="an ONNX file has at most 2; use to_parquet"):
         mfrank.to_onnx(store(), tmp_path / "m")
     assert not list(tmp_path.iterdir())
-
-
-def test_faiss_lists_are_those_of_the_model(tmp_path: Path, faiss: Any) -> None:
-    model = fitted()
-    lists = mfrank.FaissLists(model, mfrank.to_faiss(model.store, tmp_path / "items"))
-    users = DATA.user_ids.labels
-    for N in (3, 40):
-        found = lists.recommend(users, N=N, filter_items=[2, 5])
-        expected = model.recommend(users, N=N, filter_items=[2, 5])
-        np.testing.assert_array_equal(found.ids, expected.ids)
-        np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5, atol=1e-6)
-        assert found.exact.all()
-    one = lists.recommend(users[3], N=3, filter_already_liked_items=False)
-    assert one.ids[0].tolist() == (
-        model.recommend(users[3], N=3, filter_already_liked_items=False).ids.tolist()
-    )
-
-
-def test_faiss_lists_tell_which_are_exact(tmp_path: Path, faiss: Any) -> None:
-    model = fitted()
-    users = DATA.user_ids.labels
-    path = mfrank.to_faiss(model.store, tmp_path / "items")
-    found = mfrank.FaissLists(model, path).recommend(users, N=4, fetch=6)
-    expected = model.recommend(users, N=4)
-    assert 0 < found.exact.sum() < len(users)
-    np.testing.assert_array_equal(found.ids[found.exact], expected.ids[found.exact])
-    near = mfrank.to_faiss(model.store, tmp_path / "near", factory="HNSW8")
-    approximate = mfrank.FaissLists(model, near).recommend(users, N=4)
-    assert not approximate.exact.any()
-    seen = DATA.user_items.toarray() > 0
-    assert not any(
-        seen[row, item]
-        for row, ids in enumerate(approximate.ids)
-        for item in DATA.item_ids.rows(ids[ids >= 0])
-    )
-
-
-def test_faiss_gives_the_factors_back(tmp_path: Path, faiss: Any) -> None:
-    saved = store(user_factors=np.ones((4, 2), "f"), item_factors=np.ones((3, 2), "f"))
-    users = mfrank.to_faiss(saved, tmp_path / "users", "user")
-    items = mfrank.to_faiss(saved, tmp_path / "items")
-    back = mfrank.from_faiss(users, items, user_ids=saved.user_ids, item_ids=saved.item_ids)
-    asked = ["user 1", "user 3"], [8, 15]
-    np.testing.assert_allclose(
-        mfrank.Recommender.of(back).score(*asked), mfrank.Recommender.of(saved).score(*asked), 1e-6
-    )
-    plain = fitted().store
-    users = mfrank.to_faiss(plain, tmp_path / "users", "user")
-    items = mfrank.to_faiss(plain, tmp_path / "items")
-    back = mfrank.from_faiss(users, items)
-    np.testing.assert_array_equal(back.user_factors, plain.user_factors)
-    np.testing.assert_array_equal(back.item_factors, plain.item_factors)
-
-
-def test_faiss_refuses_by_name(tmp_path: Path, faiss: Any) -> None:
-    model = fitted()
-    path = mfrank.to_faiss(model.store, tmp_path / "items", factory="HNSW8")
-    with pytest.raises(ValueError, match="faiss cannot make an index 'Flatt'"):
-        mfrank.to_faiss(model.store, path, factory="Flatt")
-    with pytest.raises(ValueError, match="is not a flat index"):
-        mfrank.from_faiss(path, path)
-    with pytest.raises(ValueError, match="index has 40 vectors of 6, and the model's items are 3"):
-        mfrank.FaissLists(mfrank.Recommender.of(store()), path)
-    with pytest.raises(ValueError, match="inner products"):
-        mfrank.FaissLists(model, faiss.IndexFlatL2(6))
-    (tmp_path / "junk").write_bytes(b"junk")
-    with pytest.raises(ValueError, match="not a readable faiss index"):
-        mfrank.FaissLists(model, tmp_path / "junk")
-    with pytest.raises(FileNotFoundError):
-        mfrank.FaissLists(model, tmp_path / "none")
-    lists = mfrank.FaissLists(model, path)
-    with pytest.raises(ValueError, match="fetch"):
-        lists.recommend([1], N=4, fetch=3)
-    with pytest.raises(mfrank.UnknownIdError):
-        lists.recommend([1000])
 
 
 @pytest.mark.parametrize(
@@ -236,8 +231,9 @@ def test_a_missing_package_is_named_with_its_extra(
 
 
 def test_the_command_line_exports(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, faiss: Any, runtime: Any, parquet: Any
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runtime: Any, parquet: Any
 ) -> None:
+    pytest.importorskip("faiss", reason="the package faiss is optional")
     monkeypatch.chdir(tmp_path)
     model = fitted()
     model.save("model")
