@@ -339,20 +339,32 @@ def _holds(index: Any, vectors: NDArray[np.float32]) -> bool:
     Where it keeps them with less precision, each must be nearer to its own than to the next one's.
     """
     faiss = _faiss()
+    if not _gives_back(index):
+        return True
     exact = isinstance(index, faiss.IndexFlat | faiss.IndexHNSWFlat | faiss.IndexIVFFlat)
     own = next_one = squares = 0.0
     for begin in range(0, len(vectors), _COMPARED):
         part = vectors[begin : begin + _COMPARED]
-        try:
-            found = index.reconstruct_n(begin, len(part))
-        except RuntimeError:  # this kind of index does not give vectors back
-            return True
+        found = index.reconstruct_n(begin, len(part))
         if exact and not np.array_equal(found, part):
             return False
         own += float(np.square(found - part).sum(dtype=np.float64))
         next_one += float(np.square(found - np.roll(part, 1, 0)).sum(dtype=np.float64))
         squares += float(np.square(part).sum(dtype=np.float64))
     return own <= max(0.9 * next_one, 0.01 * squares)
+
+
+def _gives_back(index: Any) -> bool:
+    """Whether vectors can be read from this kind of index.
+
+    Where they cannot, ``reconstruct_n`` ends the process; but those of clusters have one of their
+    own, which needs no map from vectors to clusters.
+    """
+    try:
+        index.reconstruct(0)
+    except RuntimeError:
+        return isinstance(index, _faiss().IndexIVF)
+    return True
 
 
 def _unmet(store: FactorStore) -> NDArray[np.intp]:

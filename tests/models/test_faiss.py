@@ -21,8 +21,9 @@ def fitted() -> mfrank.ALS:
     return mfrank.ALS(factors=6, iterations=2, random_state=0).fit(DATA)
 
 
-def test_faiss_lists_are_those_of_the_model(tmp_path: Path) -> None:
-    model = fitted()
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_faiss_lists_are_those_of_the_model(tmp_path: Path, dtype: str) -> None:
+    model = mfrank.ALS(factors=6, iterations=2, dtype=dtype, random_state=0).fit(DATA)
     lists = mfrank.FaissLists(model, mfrank.to_faiss(model.store, tmp_path / "items"))
     users = DATA.user_ids.labels
     for N in (3, 40):
@@ -49,6 +50,11 @@ def test_faiss_lists_tell_which_are_exact(tmp_path: Path) -> None:
     approximate = mfrank.FaissLists(model, near).recommend(users, N=4)
     assert not approximate.exact.any()
     seen = DATA.user_items.toarray() > 0
+    asked = list[int]()
+    index = faiss.read_index(str(path))
+    search, index.search = index.search, lambda vectors, k: asked.append(k) or search(vectors, k)
+    mfrank.FaissLists(model, index).recommend(users, N=4, fetch=6)
+    assert {*asked} == {6}
     assert not any(
         seen[row, item]
         for row, ids in enumerate(approximate.ids)
@@ -92,8 +98,12 @@ def test_faiss_refuses_by_name(tmp_path: Path) -> None:
     lists = mfrank.FaissLists(model, path)
     with pytest.raises(ValueError, match="fetch"):
         lists.recommend([1], N=4, fetch=3)
-    with pytest.raises(mfrank.UnknownIdError):
+    with pytest.raises(mfrank.UnknownIdError, match="userid: unknown ids: 1000"):
         lists.recommend([1000])
+    with pytest.raises(mfrank.UnknownIdError, match="filter_items: unknown ids: 1000"):
+        lists.recommend([1], filter_items=[1000])
+    with pytest.raises(TypeError, match="userid"):
+        lists.recommend({1, 2})
 
 
 def test_a_set_of_filtered_items_and_the_length_of_lists(tmp_path: Path) -> None:
@@ -150,32 +160,49 @@ def test_users_whose_likes_are_unknown_are_not_filtered_silently(tmp_path: Path)
 
 
 @pytest.mark.parametrize("at_once", [7, 10, 1 << 16])
-@pytest.mark.parametrize("kind", ["Flat", "HNSW8", "IVF2,Flat", "SQ8", "SQ4"])
+@pytest.mark.parametrize("kind", ["Flat", "HNSW8", "IVF2,Flat", "SQ8", "SQ4", "PQ2x4"])
 def test_each_vector_of_an_index_is_that_of_its_item(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, at_once: int
 ) -> None:
     monkeypatch.setattr("mfrank.models.faiss_index._COMPARED", at_once)
-    model = fitted()
 
-    def index_of(order: Any) -> Any:
-        moved = replace(model.store, item_factors=model.store.item_factors[order])
+    def index_of(store: mfrank.FactorStore, factors: Any) -> Any:
+        moved = replace(store, item_factors=factors)
         return mfrank.to_faiss(moved, tmp_path / "items", factory=kind)
 
-    mfrank.FaissLists(model, index_of(np.arange(40)))
-    others = [np.roll(np.arange(40), 1), np.arange(40)[::-1]]
-    if "Q" not in kind:  # those that keep vectors as they are
-        others += [np.r_[1, 0, 2:40], np.r_[:38, 39, 38]]
-    for order in others:
-        with pytest.raises(ValueError, match="other vectors than the model's items"):
-            mfrank.FaissLists(model, index_of(order))
+    for shift in (0, 3):  # all vectors point in about one direction then
+        store, items = fitted().store, fitted().item_factors + np.float32(shift)
+        model = mfrank.Recommender.of(replace(store, item_factors=items))
+        assert mfrank.FaissLists(model, index_of(store, items)).index.ntotal == 40
+        others = [np.roll(items, 1, 0), items[::-1]]
+        if "Q" not in kind:  # those that keep vectors as they are
+            others += [np.r_[items[1:2], items[1:]], np.r_[items[:-1], items[:1]]]
+        for factors in others:
+            with pytest.raises(ValueError, match="other vectors than the model's items"):
+                mfrank.FaissLists(model, index_of(store, factors))
 
 
-def test_items_all_alike_have_an_index_of_their_own(tmp_path: Path) -> None:
+@pytest.mark.parametrize("value", [0, 0.03, 300.1])
+def test_items_all_alike_have_an_index_of_their_own(tmp_path: Path, value: float) -> None:
     """Where each vector is as near to the next one's as to its own, rounding decides nothing."""
-    alike = mfrank.FactorStore(np.ones((4, 8), np.float32), np.full((300, 8), 0.3, np.float32))
+    alike = mfrank.FactorStore(np.ones((4, 8), np.float32), np.full((300, 8), value, np.float32))
     model = mfrank.Recommender.of(alike)
     for kind in ("SQ8", "SQ4", "SQfp16"):
         mfrank.FaissLists(model, mfrank.to_faiss(alike, tmp_path / "items", factory=kind))
+
+
+def test_an_index_that_gives_no_vectors_back_is_trusted() -> None:
+    """It is not asked for several at once: faiss would end the process."""
+    model = fitted()
+    shards = faiss.IndexShards(6)
+    parts = [faiss.IndexFlatIP(6) for _ in range(2)]
+    for part, vectors in zip(parts, np.split(model.item_factors, 2), strict=True):
+        part.add(vectors)
+        shards.add_shard(part)
+    users = DATA.user_ids.labels
+    found = mfrank.FaissLists(model, shards).recommend(users, N=5)
+    np.testing.assert_array_equal(found.ids, model.recommend(users, N=5).ids)
+    assert not found.exact.any()
 
 
 def test_faiss_refuses_wrong_kinds_of_arguments(tmp_path: Path) -> None:
