@@ -262,6 +262,20 @@ class Ids(MadeOfFields):
             grown.__dict__["_row_of"] = self._row_of | dict(rows)
         return grown
 
+    def check_column(self, name: str) -> None:
+        """Raise ValueError unless a typed column can have the ids: all integers, or all UTF-8."""
+        arrays = self.to_arrays()
+        if "whole" in arrays:
+            raise ValueError(
+                f"{name} are partly whole numbers and partly text, and a column has one kind: "
+                "convert all to text"
+            )
+        if "utf8" in arrays:
+            try:
+                arrays["utf8"].tobytes().decode()
+            except UnicodeDecodeError as error:
+                raise ValueError(f"{name} cannot be written as UTF-8: {error}") from None
+
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Convert to arrays that can be saved without pickling.
 

@@ -55,21 +55,6 @@ def with_bias_columns(store: FactorStore) -> tuple[NDArray[Any], NDArray[Any]]:
     return np.hstack(users), np.hstack(items)
 
 
-def column_of_ids(name: str, ids: Ids) -> NDArray[Any]:
-    """Ids as one typed column: int64, or strings that UTF-8 can hold; ValueError for others."""
-    arrays = ids.to_arrays()
-    if "whole" in arrays:
-        raise ValueError(
-            f"{name} are partly whole numbers and partly text, and a column has one kind; convert "
-            "all to text"
-        )
-    try:
-        arrays.get("utf8", np.empty(0, np.uint8)).tobytes().decode()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{name} cannot be written as UTF-8: {error}") from None
-    return ids.labels
-
-
 StrPath = str | os.PathLike[str]
 
 

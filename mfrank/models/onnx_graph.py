@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mfrank._version import __version__
 from mfrank.arrays import check_instance, needs
 from mfrank.files import path_of, replacing
-from mfrank.models.exchange import check_exportable, column_of_ids, with_bias_columns
+from mfrank.models.exchange import check_exportable, with_bias_columns
 from mfrank.store import (
     FactorStore,
     empty_rows,
@@ -75,6 +75,7 @@ def to_onnx(store: FactorStore, path: str | os.PathLike[str]) -> Path:
     onnx = _onnx()
     if not store.n_items:
         raise ValueError("store has no items, so there is nothing to rank")
+    store.item_ids.check_column("item_ids")
     scoring = _scoring(onnx, store)
     size = sum(array.nbytes for array in scoring.arrays.values())
     if size > _MOST_BYTES:
@@ -86,7 +87,7 @@ def to_onnx(store: FactorStore, path: str | os.PathLike[str]) -> Path:
         _graph(
             onnx,
             scoring,
-            column_of_ids("item_ids", store.item_ids),
+            store.item_ids.labels,
             _unlisted(onnx, store.on_host()),
         ),
         opset_imports=[onnx.helper.make_opsetid("", _OPSET)],

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from mfrank.arrays import needs
 from mfrank.data import Counts, Ids
 from mfrank.files import check_keys, dump_json, parse_json, path_of, replacing
-from mfrank.models.exchange import check_exportable, column_of_ids
+from mfrank.models.exchange import check_exportable
 from mfrank.store import FORMAT, FactorStore, check_metadata
 
 StrPath = str | os.PathLike[str]
@@ -125,9 +125,10 @@ def from_parquet(folder: StrPath) -> FactorStore:
 
 def _columns(pyarrow: Any, store: FactorStore, side: str) -> dict[str, Any]:
     """The columns of a side's file."""
-    ids = getattr(store, f"{side}_ids")
+    ids: Ids = getattr(store, f"{side}_ids")
+    ids.check_column(f"{side}_ids")
     factors = getattr(store, f"{side}_factors")
-    labels = column_of_ids(f"{side}_ids", ids)
+    labels = ids.labels
     kind = pyarrow.int64() if labels.dtype == np.int64 else pyarrow.string()
     columns = {
         "id": pyarrow.array(labels, kind),

@@ -252,6 +252,9 @@ class AllLists:
         check_length("N", self.n)
         check_choice("format", self.format, get_args(ListFormat))
         check_table_file(self._name(0))
+        if self.format == "parquet" and not self.options["by_row"]:
+            self.model.user_ids.check_column("user ids")
+            self.model.item_ids.check_column("item ids")
         given = dict(self.options)
         for name in _BY_USER:
             given[name] = for_all_users(given[name], self.n_users, name)

@@ -127,7 +127,7 @@ def test_ids_that_are_no_typed_column_are_refused(
 ) -> None:
     pytest.importorskip("pyarrow", reason="the package pyarrow is optional")
     for labels, message in [
-        ([1, "a", 3], "item_ids are partly whole numbers and partly text.* convert all to text"),
+        ([1, "a", 3], "item_ids are partly whole numbers.* convert all to text"),
         (["a", "b\ud800", "c"], "item_ids cannot be written as UTF-8"),
         ([(1, 2), (1, 3), (2, 3)], "use str or int ids"),
     ]:

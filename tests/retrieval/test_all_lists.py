@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from children import kill_when_there
 from engines import Shuffled
 from hypothesis import given, settings
@@ -292,6 +293,19 @@ def test_ids_that_no_file_can_hold_are_refused(tmp_path: Path) -> None:
     pairs = mfrank.Interactions.from_arrays([("a", 1), ("b", 2)], [1, 2])
     with pytest.raises(ValueError, match="only whole numbers or strings"):
         mfrank.Popularity().fit(pairs).recommend_all(tmp_path / "lists")
+
+
+def test_ids_of_two_kinds_are_no_column_of_parquet(tmp_path: Path) -> None:
+    """One file would have numbers and the next one text; a text file may have both."""
+    labels = np.array([*range(29), "x"], dtype=object)
+    cells = sp.csr_array(np.random.default_rng(0).random((30, 30)) < 0.3, dtype=np.float32)
+    data = mfrank.Interactions.from_sparse(cells, user_ids=labels)
+    mixed = mfrank.ALS(factors=4, iterations=1, random_state=0).fit(data)
+    with pytest.raises(ValueError, match=r"user ids are partly whole numbers.*convert all to text"):
+        mixed.recommend_all(tmp_path / "lists", N=5)
+    assert not [*tmp_path.iterdir()]
+    assert mixed.recommend_all(tmp_path / "rows", N=5, by_row=True).exists()
+    assert mixed.recommend_all(tmp_path / "text", N=5, format="csv").exists()
 
 
 def test_a_failed_run_without_a_file_can_begin_anew(
