@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import check_count, counted, refuse_labels, shown
+from mfrank.arrays import check_count, counted, is_labelled, refuse_labels, shown
+from mfrank.data.columns import guess
 from mfrank.data.feature_columns import is_missing
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
@@ -21,8 +22,8 @@ _log = logging.getLogger("mfrank")
 
 _MOST = 1000
 
-_log = logging.getLogger("mfrank")
 _REMEDY = "bring it into the order of the rows with reindex(data.item_ids.labels).to_numpy()"
+_NAME_IT = 'if its index has the ids, name it with rename_axis("item")'
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -72,30 +73,41 @@ class Groups:
         object.__setattr__(self, "of_rows", rows.astype(np.int64))
 
     @classmethod
-    def of(cls, labels: Sequence[Any] | NDArray[Any]) -> Groups:
+    def of(cls, labels: Sequence[Any] | NDArray[Any] | Mapping[Any, Any]) -> Groups:
         """Groups by a label for each row, such as the genre of each item.
 
-        A missing label (None, NaN, NA) is in no group.
+        A missing label (None, NaN, NA) is in no group, and neither is a row without any.
 
         Parameters
         ----------
-        labels : sequence of str, int or None, shape (n_rows,)
-            In the order of the rows, such as that of ``data.item_ids``.
+        labels : mapping of id to str, int or None; or sequence of these, shape (n_rows,)
+            A mapping, and a Series of pandas whose index has a name or is no numbers, such as
+            ``frame.set_index("item")["genre"]``, have the ids of rows, in any order. A sequence has
+            the order of the rows, such as that of ``data.item_ids``.
 
         Raises
         ------
-        ValueError
-            ``labels`` is text, is not one-dimensional, is a Series with labels of its own for the
-            rows, or all labels are missing.
+        TypeError, ValueError
+            ``labels`` is text, is not one-dimensional, or all labels are missing; ids are invalid
+            or repeat; or the index of a Series is numbers without a name, which sorting or
+            filtering leaves.
+
+        Examples
+        --------
+        >>> genres = Groups.of({"item-3": "war", "item-1": "love"})
         """
+        ids, labels = _divided(labels)
         if isinstance(labels, str | bytes):
             raise ValueError(
                 f"labels must be a sequence with a label for each row, got {shown(labels)}"
             )
-        refuse_labels("labels", labels, _REMEDY)
+        refuse_labels("labels", labels, f"{_REMEDY}; {_NAME_IT}")
         given = np.asarray(labels, dtype=object)
         if given.ndim != 1:
-            raise ValueError(f"labels must have one dimension, got shape {given.shape}")
+            raise ValueError(
+                f"labels must have one dimension, got shape {given.shape}; of a table, pass one "
+                'column, such as frame.set_index("item")["genre"]'
+            )
         texts = [
             None if is_missing(label) and not isinstance(label, str) else str(label)
             for label in given
@@ -110,7 +122,8 @@ class Groups:
                 *(spelled[0], counted(texts.count(spelled[0]), "row")),
             )
         number = {name: place for place, name in enumerate(names)} | {None: -1}
-        return cls(tuple(names), np.array([number[text] for text in texts], dtype=np.int64))
+        of_rows = np.array([number[text] for text in texts], dtype=np.int64)
+        return cls(tuple(names), of_rows, ids)
 
     def in_rows_of(self, ids: Ids | None) -> Groups:
         """The groups of rows with these ids; those that it does not know are in none.
@@ -145,6 +158,29 @@ class Groups:
             for name, size in zip(self.names, self.sizes.tolist(), strict=True)
         )
         return f"Groups({rows})"
+
+
+def _divided(labels: Any) -> tuple[Ids | None, Any]:
+    """The ids of the rows, if the labels have any, and the labels in their order."""
+    if isinstance(labels, Mapping):
+        raw, given = list(labels), list(labels.values())
+    elif hasattr(type(labels), "iloc") and _has_ids(labels):
+        raw, given = labels.index, labels.to_numpy()
+    else:
+        return None, labels
+    try:
+        ids = Ids.of(raw)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"labels: {error}") from error
+    return Ids(len(ids), ids.labels), given  # as ids also if they happen to be 0..n-1
+
+
+def _has_ids(series: Any) -> bool:
+    """Whether the index is ids, and not what sorting or filtering leaves of one that counts."""
+    name = series.index.name
+    if any(guess([name], side) for side in ("user", "item")):
+        return True
+    return is_labelled(series) and (name is not None or series.index.dtype.kind not in "iuf")
 
 
 def by_activity(interactions: Any, n: int = 4) -> Groups:

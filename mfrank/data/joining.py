@@ -163,10 +163,14 @@ def by_ids(
     Raises
     ------
     ValueError
-        None of the rows has a value.
+        None of the rows has a value, or one of both only numbers rows that are likely the other's.
     """
-    if own is None or ids is None or own == ids or own.table is None or ids.table is None:
+    if own is None or ids is None or own == ids or own.table is None:
         return values, 0
+    if ids.table is None:
+        if len(own) == len(ids) and not own.are_numbers:
+            return values, 0
+        check_numbering(own, ids, "their data", "row", "make both with the same ids")
     places = own.rows(ids.labels, missing=-1)
     unknown = int((places < 0).sum())
     if unknown and unknown == len(places):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -110,7 +111,6 @@ ALONE: dict[str, Door] = {
         {"ids": list("uvwxyz")},
     ),
     "Ids.of": (lambda ids: Ids.of(ids).labels, {"ids": list("uvwxyz")}),
-    "Groups.of": (lambda labels: mfrank.Groups.of(labels).of_rows, {"labels": list("abcabc")}),
     "Groups": (
         lambda rows: mfrank.Groups(("a", "b"), rows).of_rows,
         {"rows": np.array([0, 1, 1, 0, -1, 1])},
@@ -291,6 +291,63 @@ def test_a_saved_ranker_knows_the_names_of_its_columns(tmp_path: Any) -> None:
     ranker.save(tmp_path / "r")
     loaded = mfrank.LinearRanker.load(tmp_path / "r")
     same(loaded.score(table[["age", "clicks"]]), ranker.score(table))
+
+
+ROWS = np.arange(9)
+GENRES = ["war", "love", None, "war", "love", "love", "war", "war", "love"]
+NAMED = {
+    "text": np.array([f"i{row}" for row in ROWS], dtype=object),
+    "numbers": 10 * ROWS + 5,
+    "numbers 0 to 8": ROWS,
+    "numbers 0 to 8, in another order": ROWS[::-1],
+}
+
+
+def by_id(form: str, ids: Any, genres: list[Any]) -> Any:
+    if form == "mapping":
+        return dict(zip(ids.tolist(), genres, strict=True))
+    index = pandas.Index(ids, name="item" if form == "named Series" else None)
+    return pandas.Series(genres, index=index)
+
+
+@pytest.mark.parametrize("form", ["mapping", "named Series", "Series"])
+@pytest.mark.parametrize("kind", NAMED)
+def test_groups_of_labels_by_id_are_those_in_the_order_of_the_rows(kind: str, form: str) -> None:
+    rng = np.random.default_rng(0)
+    data = mfrank.Interactions.from_sparse(
+        sp.csr_array((rng.random((20, 9)) < 0.5).astype(float)), item_ids=NAMED[kind]
+    )
+    model = mfrank.ALS(factors=2, iterations=1, random_state=0).fit(data)
+    test = mfrank.Interactions.from_sparse(
+        sp.csr_array((rng.random((20, 9)) < 0.5).astype(float)), item_ids=NAMED[kind]
+    )
+    rank = partial(mfrank.evaluate, model, test, metrics=["recall@3"])
+    wanted = rank(item_groups=mfrank.Groups.of(GENRES)).by_item_group
+    for order in (ROWS, ROWS[::-1], rng.permutation(9), ROWS[ROWS != 2]):
+        labels = by_id(form, NAMED[kind][order], [GENRES[row] for row in order])
+        if form == "Series" and kind != "text":
+            if is_labelled(labels):
+                with pytest.raises(ValueError, match=r'rename_axis\("item"\)'):
+                    mfrank.Groups.of(labels)
+            continue
+        found = rank(item_groups=mfrank.Groups.of(labels)).by_item_group
+        assert found.keys() == wanted.keys()
+        for name, one in found.items():
+            assert one["recall@3"].value == wanted[name]["recall@3"].value
+    for other in (["x", "y"], ROWS[1:6] + 1000):
+        with pytest.raises(ValueError, match=r"take those of the training data"):
+            rank(item_groups=mfrank.Groups.of(dict.fromkeys(other, "a")))
+
+
+def test_groups_of_what_has_no_single_label_for_a_row_are_refused() -> None:
+    table = pandas.DataFrame({"item": ["a", "b"], "genre": ["war", "love"]})
+    with pytest.raises(ValueError, match=r'set_index\("item"\)'):
+        mfrank.Groups.of(table)
+    twice = pandas.Series(["war", "love"], index=["a", "a"])
+    with pytest.raises(ValueError, match=r"labels: ids must be unique"):
+        mfrank.Groups.of(twice)
+    with pytest.raises(ValueError, match=r"labels: ids must not be missing"):
+        mfrank.Groups.of({"a": "war", None: "love"})
 
 
 def test_missing_labels_are_no_group() -> None:
