@@ -24,7 +24,6 @@ from time import perf_counter
 from typing import Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.als.coupling import weighted_sum
@@ -104,8 +103,9 @@ class BiasedSteps:
         """Solve rows of the other side."""
         rows, wide = problem.rows, fixed.wide
         known = fixed.known(problem).astype(wide.dtype)
-        cells = sp.csr_array((known, rows.indices, rows.indptr), (rows.n_rows, len(wide)))
-        towards = cells @ wide
+        towards = self.half_steps.backend.sum_rows(
+            CSR(rows.indptr, rows.indices, known, rows.n_columns), wide
+        )
         towards += np.outer(problem.weight, fixed.background).astype(wide.dtype)
         ridge = -problem.ridge[:, None]  # 0 where a row has no weight at all, and no prior
         np.divide(towards, ridge.astype(wide.dtype), out=towards, where=ridge != 0)

@@ -217,7 +217,7 @@ def als(
     user_factors, item_factors = map(half_steps.backend.place, (user_factors, item_factors))
     momentum = momentum or Momentum(half_steps.backend, half_steps.options.n_threads)
     ridge, memory = beside(items.ridge, item_factors), Recycled()
-    priors = Priors.of(features, users, items, item_factors)
+    priors = Priors.of(features, users, items, item_factors, half_steps.backend)
     del features  # which may hold the factors of a start
     if done is None:
         half_steps.solve_users(users, item_factors, user_factors, priors)

@@ -32,8 +32,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import single_threaded
-from mfrank.backends import Factors, RowProblem, Vector
+from mfrank.arrays import CSR, beside, on_host, single_threaded
+from mfrank.backends import Backend, Factors, RowProblem, Vector
 from mfrank.store import FactorStore, pack, weights_of
 
 _MOST_STEPS = 5  # an epoch: the next goes on from there, and each step lowers the objective
@@ -60,40 +60,49 @@ class FeaturePrior:
     regularization : float
         Ridge of the feature weights, relative to the mean ridge of the rows.
     factors : shape (R, K)
-        Only their width and dtype are read.
+        Only their width, their dtype and where they lie are read: the weights lie there, too.
+    backend : Backend
     """
 
     def __init__(
-        self, features: sp.csr_array, problem: RowProblem, regularization: float, factors: Factors
+        self,
+        features: sp.csr_array,
+        problem: RowProblem,
+        regularization: float,
+        factors: Factors,
+        backend: Backend,
     ) -> None:
-        self.empty = np.flatnonzero(problem.rows.counts == 0)
-        self._features, self._transposed = features, sp.csr_array(features.T)
-        self._dtype = factors.dtype
-        self._solved, self._ridge = problem.ridge, problem.ridge.copy()
-        self._ridge[self.empty] = 0
-        n_rows = max(1, len(self._ridge) - len(self.empty))
-        self._own = regularization * float(self._ridge.sum()) / n_rows
-        squares = features.multiply(features)
-        self._diagonal = self._ridge @ squares + self._own
-        self.weights: Matrix = np.zeros((features.shape[1], factors.shape[1]))
+        empty = problem.rows.counts == 0
+        ridge = np.where(empty, 0.0, problem.ridge)
+        self._own = regularization * float(ridge.sum()) / max(1, int((~empty).sum()))
+        diagonal = ridge @ features.multiply(features) + self._own
+        self.empty, self._solved, self._ridge, self._diagonal = (
+            beside(each, factors)
+            for each in (np.flatnonzero(empty), problem.ridge, ridge, diagonal)
+        )
+        self._sum_rows, self._dtype = backend.sum_rows, factors.dtype
+        self._features, self._transposed = (
+            CSR.from_scipy(sp.csr_array(each), np.float64) for each in (features, features.T)
+        )
+        self.weights: Matrix = np.zeros((features.shape[1], factors.shape[1]), like=factors)
 
     def turn(self, basis: Matrix) -> None:
         """Rotate the weights as the factors are rotated."""
         with single_threaded():
-            self.weights = self.weights @ basis
+            self.weights = self.weights @ beside(basis, self.weights)
 
     def means(self) -> Factors:
         """The mean that features give each row, shape (R, K), in the dtype of the factors."""
-        return np.ascontiguousarray(self._features @ self.weights, dtype=self._dtype)
+        return self._sum_rows(self._features, self.weights).astype(self._dtype, copy=False)
 
     def regress(self, factors: Factors) -> None:
         """Fit the weights to factors (R, K), by conjugate gradients from where they are."""
         weighted = self._ridge[:, None] * factors.astype(np.float64)
-        right = self._transposed @ weighted
+        right = self._sum_rows(self._transposed, weighted)
         residual = right - self._product(self.weights)
         goal = _TOLERANCE[self._dtype.name] * np.linalg.norm(right)
         inverse = 1 / self._diagonal[:, None]
-        direction, power = np.zeros_like(residual), np.ones(residual.shape[1])
+        direction, power = np.zeros_like(residual), np.ones_like(residual[0])
         for _ in range(_MOST_STEPS):
             if np.linalg.norm(residual) <= goal:
                 break
@@ -107,7 +116,7 @@ class FeaturePrior:
 
     def penalty(self, factors: Factors) -> float:
         """Both ridge terms of the objective at some factors: of the rows and of the weights."""
-        apart = factors.astype(np.float64) - self._features @ self.weights
+        apart = factors.astype(np.float64) - self._sum_rows(self._features, self.weights)
         return float(self._ridge @ np.einsum("rk,rk->r", apart, apart)) + self._of_weights()
 
     def constant(self) -> float:
@@ -119,8 +128,8 @@ class FeaturePrior:
         return self._own * float(np.einsum("fk,fk->", self.weights, self.weights))
 
     def _product(self, weights: Matrix) -> Matrix:
-        images = self._ridge[:, None] * (self._features @ weights)
-        product: Matrix = self._transposed @ images + self._own * weights
+        images = self._ridge[:, None] * self._sum_rows(self._features, weights)
+        product: Matrix = self._sum_rows(self._transposed, images) + self._own * weights
         return product
 
 
@@ -163,20 +172,27 @@ class Priors:
 
     @classmethod
     def of(
-        cls, features: Features | None, users: RowProblem, items: RowProblem, like: Factors
+        cls,
+        features: Features | None,
+        users: RowProblem,
+        items: RowProblem,
+        like: Factors,
+        backend: Backend,
     ) -> Self:
-        """The weights at the start; ``like`` has the width and dtype of the factors."""
+        """The weights at the start; ``like`` are factors, as the backend keeps them."""
         if features is None:
             return cls()
         of_users, of_items = (
-            None if rows is None else FeaturePrior(rows, problem, features.regularization, like)
+            None
+            if rows is None
+            else FeaturePrior(rows, problem, features.regularization, like, backend)
             for rows, problem in ((features.users, users), (features.items, items))
         )
         made = cls(of_users, of_items, features.columns)
         for name, side in (("user", made.users), ("item", made.items)):
             known = None if features.start is None else weights_of(features.start, name)
             if side is not None and known is not None and known.shape == side.weights.shape:
-                side.weights = known
+                side.weights = beside(known, like)
         return made
 
     def user_means(self) -> Factors | None:
@@ -203,7 +219,7 @@ class Priors:
         arrays: dict[str, NDArray[Any]] = dict(self.columns)
         for name, side in (("user", self.users), ("item", self.items)):
             if side is not None:
-                arrays |= pack(name, side.weights, side.means())
+                arrays |= pack(name, on_host(side.weights), on_host(side.means()))
         return arrays
 
     def penalty(self, item_factors: Factors) -> float:
@@ -224,4 +240,5 @@ def towards(prior: Factors | None) -> dict[str, Factors]:
 
 
 def _ratio(numerator: Vector, denominator: Vector) -> Any:
-    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
+    has_some = denominator > 0
+    return np.where(has_some, numerator / np.where(has_some, denominator, 1), 0)

@@ -6,8 +6,7 @@ tested against it, to the tolerance that the backend declares. ``cpu`` is the C+
 on that device; results computed from device arrays stay on the device.
 
 The types of the arguments are in :mod:`~mfrank.backends.row_problem`,
-:mod:`~mfrank.backends.surface`, :mod:`~mfrank.backends.walks`,
-:mod:`~mfrank.backends.surface` and :mod:`~mfrank.backends.surface`.
+:mod:`~mfrank.backends.surface` and :mod:`~mfrank.backends.walks`.
 """
 
 from mfrank.backends.dense import (

@@ -7,9 +7,10 @@ from math import frexp, inf, ldexp
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
-from mfrank.arrays import Array, empty_aligned, empty_beside, single_threaded
+from mfrank.arrays import CSR, Array, empty_aligned, empty_beside, single_threaded
 
 
 def eigh(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -127,6 +128,14 @@ def withdraw(
         by = empty_beside(moved, moved[rows].shape)
         rotate(widened(displacements[rows]), turn, 0, by, n_threads)
         moved[rows] -= by
+
+
+def sum_rows(rows: CSR, table: Array) -> Array:
+    """``Backend.sum_rows`` by scipy."""
+    shape = rows.n_rows, rows.n_columns
+    matrix: Any = sp.csr_array((rows.data, rows.indices, rows.indptr), shape)  # type: ignore[arg-type]
+    product: Array = matrix @ table
+    return product
 
 
 # Rows on the unit sphere or in the unit ball: the numpy implementation.

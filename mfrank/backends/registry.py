@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from mfrank.arrays import shown
 from mfrank.backends import cpu, reference
-from mfrank.backends.dense import eigh
+from mfrank.backends.dense import eigh, sum_rows
 from mfrank.backends.surface import Backend
 
 # Imported here, not on first use: a thread cannot import them during interpreter exit, nor can a
@@ -130,6 +130,7 @@ _DEFAULTS: dict[str, Any] = {
     "PRIORS": False,
     "place": lambda factors: factors,
     "eigh": eigh,
+    "sum_rows": sum_rows,
     "why_unavailable": lambda: None,
 }
 

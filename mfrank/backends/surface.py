@@ -272,6 +272,12 @@ class Backend(Protocol):
     ) -> float:
         """Sum of c s^2 - 2 d s + k over the problem's entries, with scores s; in float64."""
 
+    def sum_rows(self, rows: CSR, table: Factors) -> Factors:
+        """Sum of ``value table[column]`` over each row's entries: (R, S) times (S, K).
+
+        ``rows`` have values; the result has the dtype of ``table``, and lies where it does.
+        """
+
     def product(self, left: Factors, right: Factors, n_threads: int = 0) -> Factors:
         """``left @ right``, of shapes (R, K) and (K, C) and any strides."""
 

@@ -15,7 +15,7 @@ from problems import OBJECTIVES, gradient, stated_loss, toy
 import mfrank
 from mfrank.als import FeaturePrior, QuadraticObjective
 from mfrank.arrays import CSR
-from mfrank.backends import CellTerm, ObservedLoss, RowProblem, Shared, SolveOptions, choose
+from mfrank.backends import CellTerm, ObservedLoss, RowProblem, choose
 from mfrank.data import Ids
 from mfrank.store import weights_of
 
@@ -158,7 +158,7 @@ def prior_of(features: Dense, ridge: Dense, warm: int, factors: Dense) -> Featur
     rows = CSR(np.minimum(np.arange(n + 1), warm), np.zeros(warm, np.int32), None, 1)
     none = CellTerm(np.zeros(n))
     problem = RowProblem(rows, np.ones(n), ridge, ObservedLoss(none, none, none), True)
-    return FeaturePrior(sp.csr_array(features), problem, 0.5, factors)
+    return FeaturePrior(sp.csr_array(features), problem, 0.5, factors, choose("reference"))
 
 
 def ridge_regression(features: Dense, ridge: Dense, warm: int, factors: Dense) -> Dense:
@@ -203,37 +203,6 @@ def test_features_of_any_length_are_fitted_at_once_if_they_are_apart() -> None:
     prior = prior_of(*given)
     prior.regress(given[-1])
     np.testing.assert_allclose(prior.weights, ridge_regression(*given), rtol=1e-6, atol=1e-9)
-
-
-@pytest.mark.skipif("cpu" not in BACKENDS, reason="the extension is not built")
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("width", [3, 16, 33])
-@pytest.mark.parametrize("solver", ["cholesky", "cg"])
-def test_rows_of_every_length_are_pulled_to_their_prior(
-    dtype: str, width: int, solver: Any
-) -> None:
-    """Short, long and empty rows; with curvature and without; with a shared vector and without."""
-    rng, lengths = np.random.default_rng(width), [0, 1, 2, 5, 9, 20, 30, 60, 90, 150, 0, 3]
-    columns = [np.sort(rng.choice(200, n, replace=False)) for n in lengths]
-    indptr = np.concatenate([[0], np.cumsum(lengths)])
-    rows = CSR(indptr, np.concatenate(columns).astype(np.int32), None, 200)
-    n, backends = len(lengths), [choose(name) for name in ("reference", "cpu")]
-    fixed = rng.standard_normal((200, width)).astype(dtype)
-    prior = rng.standard_normal((n, width)).astype(dtype)
-    for curvature, vector in ((1.0, 1.0), (1.0, 0.0), (0.0, 1.0)):
-        terms = (CellTerm(np.full(n, value)) for value in (curvature, 1.3, 0.0))
-        problem = RowProblem(
-            rows, rng.random(n), rng.random(n) + 0.2, ObservedLoss(*terms), users_are_rows=True
-        )
-        shared = Shared(np.linspace(0.1, 9, width), vector * rng.standard_normal(width))
-        options, solved, gains = SolveOptions(solver, cg_steps=200), [], []
-        for backend in backends:
-            out = np.zeros((n, width), dtype)
-            gains.append(backend.solve_rows(problem, fixed, shared, out, options, prior=prior))
-            solved.append(out)
-        tolerance = 2e-4 if dtype == "float32" else 1e-8
-        np.testing.assert_allclose(solved[1], solved[0], rtol=tolerance, atol=tolerance)
-        np.testing.assert_allclose(gains[1], gains[0], rtol=tolerance)
 
 
 @pytest.mark.parametrize("options", [{}, {"solver": "auto"}, {"dtype": "float32"}])

@@ -201,7 +201,8 @@ def test_every_number_of_float16_is_read_as_it_is(device: EmulatedGPU, real: typ
     xp, put = device.xp, device.asarray
     out, ones, none = xp.empty((64, 1024), real), xp.ones(64, real), xp.zeros(64)
     rows, indptr = put(np.arange(64, dtype=np.int32)), put(np.arange(65))
-    args = rows, indptr, 0, rows, ones, ones, none, xp.zeros(1024), put(fixed), 1024, False, out
+    beside = none, none, xp.zeros(1024), None  # of rows without anything beside their entries
+    args = rows, indptr, 0, rows, ones, ones, *beside, put(fixed), 1024, False, out
     module = Module.of("diagonal", real, half=True)
     device.launch(module, "add_pulls", Grid(64, 256, 1024 * np.dtype(real).itemsize), args)
     np.testing.assert_array_equal(out.get(), fixed.astype(real))

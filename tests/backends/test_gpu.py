@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import test_cuda
 import test_cuda_sketches
+import test_row_priors
 import test_top_k as lists_contract
 from problems import OBJECTIVES, toy
 from rankings import problem
@@ -141,3 +142,12 @@ def test_tensors_of_torch() -> None:
     ids, _ = serving(held, "cuda").similar_items(torch.tensor([3, 4]).cuda(), N=5)
     wanted, _ = serving(store(), "reference").similar_items(np.array([3, 4]), N=5)
     np.testing.assert_array_equal(to_host(ids, ""), wanted)
+
+
+@pytest.mark.parametrize("name", ["rg2", "rgx"])
+def test_features(name: str) -> None:
+    test_row_priors.test_a_fit_with_features_on_a_gpu_is_the_one_of_the_cpu(None, name)
+
+
+def test_biases() -> None:
+    test_row_priors.test_a_fit_with_biases_on_a_gpu_is_the_one_of_the_cpu(None, "wrmf")

@@ -352,6 +352,7 @@ _DTYPES = {
     "int": np.int32,
     "Int": np.int64,
     "unsigned char": np.uint8,
+    "unsigned short": np.uint16,
     "bool": np.bool_,
 }
 
@@ -367,8 +368,12 @@ def _signatures(module: Module) -> dict[str, list[str]]:
 def _type(parameter: str, module: Module) -> str:
     declared = re.match(r"(.*?[\s*])\w+$", " ".join(parameter.replace("__restrict__", "").split()))
     assert declared, parameter
-    fixed = "half" if module.half else module.real
-    return re.sub(r"\bF\b", fixed, re.sub(r"\bT\b", module.real, declared[1])).strip()
+    names = {
+        "T": module.real,
+        "F": "half" if module.half else module.real,
+        "D": {"float": "unsigned short", "double": "float"}[module.real],
+    }
+    return re.sub(r"\b[TFD]\b", lambda found: names[found[0]], declared[1]).strip()
 
 
 def compile_all() -> None:

@@ -34,6 +34,7 @@ from mfrank.backends.cpu.search_order import shelves_for
 from mfrank.backends.cpu.walks import stationary as stationary
 from mfrank.backends.cpu.walks import walk as walk
 from mfrank.backends.dense import eigh as eigh
+from mfrank.backends.dense import sum_rows as sum_rows
 from mfrank.backends.row_problem import Gram, RowProblem
 from mfrank.backends.surface import Factors, GatherDtype, RowSums
 from mfrank.losses import ListSums

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import CSR, Array, Listed, beside
+from mfrank.arrays import CSR, Array, Listed, beside, on_host
 from mfrank.arrays import device as gpu
 from mfrank.backends import dense as symmetric
 from mfrank.backends.cuda import descent as draws
@@ -29,7 +29,6 @@ from mfrank.backends.cuda.half_step import RowsTask, solve
 from mfrank.backends.cuda.resident import Resident, resident_on
 from mfrank.backends.cuda.system import Fixed
 from mfrank.backends.dense import ball_gradients as ball_gradients
-from mfrank.backends.dense import extrapolate as extrapolate_by
 from mfrank.backends.dense import project_rows as project_rows
 from mfrank.backends.dense import tangent as tangent
 from mfrank.backends.row_problem import Gram, RowProblem, Shared, in_float64, minimum_norm
@@ -48,7 +47,7 @@ from mfrank.losses import WRITTEN_OUT, ListSums
 
 TOLERANCE = {"float32": 2e-4, "float64": 1e-8}
 GATHERS: tuple[GatherDtype, ...] = ("float16",)
-PRIORS = False
+PRIORS = True
 SUMS: RowSums | None = None
 _SMALL_MATRIX = 128
 
@@ -106,8 +105,12 @@ def extrapolate(
     turn: NDArray[np.float64],
     n_threads: int = 0,
 ) -> None:
-    """By rotations."""
-    extrapolate_by(rotate, solved, weight, before, basis, displacements, turn, n_threads)
+    """By two products, and one pass over the table."""
+    device, resident = gpu.device(), _resident()
+    table, last, moved = map(resident.of_factors, (solved, before, displacements))
+    factor_sums.extrapolate(device, table, weight, last, basis, moved, turn)
+    if not device.holds(solved):
+        solved[:], displacements[:] = map(device.asnumpy, (table, moved))
 
 
 def solve_rows(
@@ -118,6 +121,8 @@ def solve_rows(
     options: SolveOptions,
     start: Factors | None = None,
     turn: NDArray[np.float64] | None = None,
+    *,
+    prior: Factors | None = None,
 ) -> NDArray[np.float64]:
     """Solve every row into ``out``, in float64 if the dtype is not precise enough.
 
@@ -129,11 +134,15 @@ def solve_rows(
         read = Fixed.in_float16(device, factors)
     begin = out if start is None else start
     gain: NDArray[np.float64]
-    gain, failed = solve(gpu.devices(), RowsTask(problem, read, shared, options, begin, turn), out)
+    task = RowsTask(problem, read, shared, options, begin, turn, prior)
+    gain, failed = solve(gpu.devices(), task, out)
     if len(failed):
         part, columns = problem.part(failed)
         wide = read.wide(device.asarray(columns))
-        solved, precise = _solve_precisely(in_float64(part), wide, shared, options)
+        towards = (
+            None if prior is None else on_host(prior[beside(failed, prior)]).astype(np.float64)
+        )
+        solved, precise = _solve_precisely(in_float64(part), wide, shared, options, towards)
         if device.holds(gain):
             gain[device.asarray(failed)] = device.asarray(precise)
         else:
@@ -158,6 +167,13 @@ def product(left: Factors, right: Factors, n_threads: int = 0) -> Factors:
     """Multiply by cuBLAS."""
     device = gpu.device()
     return _beside(device.asarray(left) @ device.asarray(right), left, right)
+
+
+def sum_rows(rows: CSR, table: Factors) -> Factors:
+    """In parts of rows, one warp each."""
+    device = gpu.device()
+    found = factor_sums.sum_rows(device, _resident(), rows, device.asarray(table))
+    return _beside(found, table)
 
 
 def score(
@@ -330,13 +346,18 @@ def _resident() -> Resident:
 
 
 def _solve_precisely(
-    problem: RowProblem, fixed: Fixed, shared: Shared, options: SolveOptions
+    problem: RowProblem,
+    fixed: Fixed,
+    shared: Shared,
+    options: SolveOptions,
+    prior: NDArray[np.float64] | None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Solutions and gains in float64; rows that are singular even there, by least squares."""
     out = np.zeros((problem.rows.n_rows, fixed.k))
     exact = replace(options, solver="cholesky")
-    gain, failed = solve(gpu.devices(), RowsTask(problem, fixed, shared, exact, out), out)
+    task = RowsTask(problem, fixed, shared, exact, out, prior=prior)
+    gain, failed = solve(gpu.devices(), task, out)
     wide: Any = gpu.device().asnumpy(fixed.values) if len(failed) else None
     for r in failed:
-        out[r], gain[r] = minimum_norm(problem, int(r), wide, shared)
+        out[r], gain[r] = minimum_norm(problem, int(r), wide, shared, prior)
     return out, gain

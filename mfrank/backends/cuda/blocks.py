@@ -44,6 +44,8 @@ class Block:
         Bits of each row: 1 if it has curvature, 2 if some curvature is negative, 4 if some entries
         have a pull but no curvature.
     weight, ridge : float64, shape (R,)
+    prior : shape (R, K), optional
+        Where the ridges pull to, in the dtype of the factors.
     """
 
     owner: CSR
@@ -57,6 +59,7 @@ class Block:
     kinds: NDArray[np.uint8]
     weight: Array
     ridge: Array
+    prior: Array | None = None
 
     @property
     def n_rows(self) -> int:

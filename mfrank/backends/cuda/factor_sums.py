@@ -1,11 +1,11 @@
-"""Gram matrices, rotations and the objective's observed part, on the device."""
+"""Gram matrices, rotations, sparse products and the objective's observed part, on the device."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import Array, Device, Grid
+from mfrank.arrays import CSR, Array, Device, Grid
 from mfrank.backends.cuda.blocks import blocks, warps
 from mfrank.backends.cuda.resident import Resident, resident_on
 from mfrank.backends.cuda.sources import Module
@@ -18,6 +18,8 @@ _BYTES_AT_ONCE = 1 << 28
 _TILE, _MOST_BLOCKS, _LEAST_ROWS = 64, 512, 128
 """Of the Gram matrix: side of a tile, number of blocks (about), and rows of a block (at least). All
 follow from the table's shape, so that every device sums in the same order."""
+
+_THREADS = 256  # of a block that moves numbers, one each
 
 
 def gram(
@@ -51,14 +53,71 @@ def rotate(
     n_null: int,
     out: Array,
 ) -> None:
-    """``factors @ basis`` into ``out``."""
+    """``factors @ basis`` into ``out``, which may be ``factors``."""
     turn, k = resident_on(device).small(basis, factors.dtype), factors.shape[1]
     for rows in some_rows(factors, factors.dtype.itemsize):
-        out[rows] = factors[rows] @ turn
+        if out is factors:
+            out[rows] = factors[rows] @ turn
+        else:
+            device.xp.matmul(factors[rows], turn, out=out[rows])
     if n_null and len(factors):
         relative = max(4 * np.sqrt(k) * float(np.finfo(factors.dtype).eps), 1e-8)
         args = out, len(out), k, n_null, float(relative)
         device.launch(Module.of("sums", factors.dtype), "drop_noise", warps(len(out)), args)
+
+
+def extrapolate(
+    device: Device,
+    solved: Array,
+    weight: float,
+    before: Array,
+    basis: NDArray[np.float64],
+    displacements: Array,
+    turn: NDArray[np.float64],
+) -> None:
+    """Add ``weight (solved - before @ basis + displacements @ turn)``, rounded, to ``solved``.
+
+    What is added is written to ``displacements`` (:func:`mfrank.backends.dense.halved`). Some rows
+    at a time, for a small table all: many small steps would take the host longer than the device.
+    """
+    xp, dtype, small = device.xp, solved.dtype, resident_on(device).small
+    turns, module = (small(basis, dtype), small(turn, dtype)), Module.of("displace", dtype)
+    for rows in some_rows(solved, dtype.itemsize):
+        some, halves = solved[rows], displacements[rows]
+        last, wide = (xp.empty(some.shape, dtype) for _ in range(2))
+        grid = Grid(-(-some.size // _THREADS), _THREADS)
+        device.launch(module, "widen", grid, (halves, some.size, wide))
+        xp.matmul(before[rows], turns[0], out=last)
+        moved = wide @ turns[1]
+        args = last, moved, some.size, float(weight), some, halves
+        device.launch(module, "displace", grid, args)
+
+
+_PART = 256  # entries that a warp adds: long rows are divided, so that none is the last to end
+
+
+def sum_rows(device: Device, resident: Resident, rows: CSR, table: Array) -> Array:
+    """Sparse ``rows`` (R, S) times ``table`` (S, K), in its dtype."""
+    xp, dtype, k, kept = device.xp, table.dtype, table.shape[1], resident.rows(rows)
+    columns = device.asarray(rows.indices if kept.indices is None else kept.indices)
+    values = device.asarray(rows.data if kept.data is None else kept.data, dtype)
+    n_parts = np.maximum(1, -(-rows.counts // _PART))
+    first = np.concatenate([[0], np.cumsum(n_parts)])
+    begins = np.repeat(rows.indptr[:-1] - _PART * first[:-1], n_parts) + _PART * np.arange(
+        first[-1]
+    )
+    ends = np.minimum(begins + _PART, np.repeat(rows.indptr[1:], n_parts))
+    sums, module = xp.empty((len(begins), k), dtype), Module.of("sums", dtype)
+    cuts = device.asarray(begins), device.asarray(ends), len(begins)
+    device.launch(module, "sum_parts", warps(len(begins)), (*cuts, columns, values, table, k, sums))
+    if len(sums) == rows.n_rows:
+        return sums
+    out = xp.empty((rows.n_rows, k), dtype)
+    every = Grid(-(-out.size // 128), 128)
+    device.launch(
+        module, "add_row_parts", every, (device.asarray(first), sums, rows.n_rows, k, out)
+    )
+    return out
 
 
 def observed_value(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -88,7 +88,7 @@ class BlockSolver:
         self, block: Block, group: Group, results: Results, starts: Array | None = None
     ) -> None:
         rows = resident_on(self.system.device).array(group.rows)
-        has_right = group.flat or self.system.has_vector
+        has_right = group.flat or self.system.has_right(block)
         if group.way == "iterate":
             iterate(self.system, block, group, rows, starts, self.options, results)
             return
@@ -115,7 +115,8 @@ class BlockSolver:
         if group.way in ("diagonal-long", "heavy"):
             add_long_pulls(system, block, group, rows, out)
             return
-        entries = *system.cells(block), block.weight, system.vector, *system.factors
+        of_row = block.weight, block.ridge, *system.background(block)
+        entries = *system.cells(block), *of_row, *system.factors
         shared = system.bytes_of(system.over_groups(256))
         args = rows, *entries, flat_only, out
         system.launch("diagonal", "add_pulls", Grid(len(rows), 256, shared), args)
@@ -148,6 +149,7 @@ class RowsTask:
     options: SolveOptions
     start: Any
     turn: NDArray[np.float64] | None = None
+    prior: Any = None
 
 
 def solve(devices: Sequence[Device], task: RowsTask, out: Any) -> Solved:
@@ -183,7 +185,7 @@ def _shares(rows: CSR, n: int) -> list[slice]:
 def _solve_share(first: Device, device: Device, task: RowsTask, rows: slice, out: Any) -> Solved:
     gains, failed = [], [np.empty(0, dtype=np.int64)]
     with device.current():
-        start = task.start[rows]
+        start, prior = task.start[rows], None if task.prior is None else task.prior[rows]
         if device is not first and first.holds(start):
             start = device.asarray(start)
         system = System.of(device, task.fixed.on(device), task.shared)
@@ -192,7 +194,7 @@ def _solve_share(first: Device, device: Device, task: RowsTask, rows: slice, out
         step = BlockSolver(system, task.options, start, turn, rows.start)
         in_place = device is first and first.holds(out)
         k = system.k
-        width = 3 * k  # starts, starts in the new basis, and solutions
+        width = 4 * k  # starts, starts in the new basis, solutions and a prior
         for block in blocks(
             device, resident, task.problem, rows, width, system.dtype, system.fixed.scale
         ):
@@ -200,6 +202,9 @@ def _solve_share(first: Device, device: Device, task: RowsTask, rows: slice, out
                 out[block.rows] if in_place else device.xp.empty((block.n_rows, k), system.dtype)
             )
             gain = device.xp.empty(block.n_rows, np.float64)
+            if prior is not None:
+                own = prior[block.rows.start - rows.start : block.rows.stop - rows.start]
+                block = replace(block, prior=device.asarray(own, system.dtype))
             status = step.solve(block, solved, gain)
             if not in_place:
                 _put(first, device, solved, out, block.rows)

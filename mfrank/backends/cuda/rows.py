@@ -30,7 +30,8 @@ def solve_short(
     grid = Grid(
         -(-len(rows) * WARP // _THREADS), _THREADS, _THREADS // WARP * system.bytes_of(numbers)
     )
-    entries = *system.cells(block), *system.diagonal(block), system.vector, *system.factors
+    entries = *system.cells(block), *system.diagonal(block), *system.background(block)
+    entries = *entries, *system.factors
     args = rows, len(rows), *entries, system.untouched, has_right, *results
     system.launch("short", "solve_short", grid, args, n)
 
@@ -157,7 +158,8 @@ def iterate(
     """Iterate rows with at most ``group.size`` entries from ``starts``, shape (rows, K)."""
     most, threads, staged = _staged(system, group.size)
     shared = staged + 8 * threads // WARP + system.bytes_of(*[system.k] * _VECTORS)
-    entries = *system.cells(block), *system.diagonal(block), system.vector, *system.factors
+    entries = *system.cells(block), *system.diagonal(block), *system.background(block)
+    entries = *entries, *system.factors
     until = *_steps(system, block, group, options), *_tolerance(system, options)
     args = rows, *entries, most, starts, *until, *results
     system.launch("iterate", "iterate", Grid(len(rows), threads, shared), args)
@@ -191,7 +193,8 @@ def iterate_long(
         entries = *parts, block.indices, block.curvature, block.pull, *system.factors, most
         own_steps = None if steps is None else steps[some]
         last = n_steps if steps is None else int(steps[some].max())
-        of_rows = rows[some], device.asarray(first_parts), *system.diagonal(block), system.vector
+        of_rows = rows[some], device.asarray(first_parts), *system.diagonal(block)
+        of_rows = *of_rows, *system.background(block)
         until = own_steps, n_steps, *tolerance
         state = x, residuals, directions, rights, states
         for step in range(-1, max(last, 0)):
@@ -212,7 +215,7 @@ def add_long_pulls(system: System, block: Block, group: Group, rows: Array, out:
         cuts = device.asarray(begins), device.asarray(ends)
         parts = *cuts, block.indices, block.pull, *system.factors, sums
         system.launch("diagonal", "sum_pulls", Grid(len(begins), _CG_THREADS, shared), parts)
-        shared_part = block.weight, system.vector, k, out
+        shared_part = block.weight, block.ridge, *system.background(block), k, out
         args = rows[some], device.asarray(first_parts), sums, *shared_part
         system.launch("diagonal", "add_sums", Grid(len(first_parts) - 1, _CG_THREADS), args)
 

@@ -138,6 +138,14 @@ class System:
         """Arguments of kernels that compute a row's diagonal."""
         return block.weight, block.ridge, self.eigenvalues
 
+    def background(self, block: Block) -> tuple[Any, ...]:
+        """Arguments of kernels that read what right-hand sides have beside the entries' part."""
+        return self.vector, block.prior
+
+    def has_right(self, block: Block) -> bool:
+        """Whether right-hand sides have anything beside the entries' part."""
+        return self.has_vector or block.prior is not None
+
     def whole(self, block: Block) -> tuple[Any, ...]:
         """Arguments of kernels that solve rows: all of the above."""
         return *self.cells(block), *self.diagonal(block), *self.factors
@@ -169,16 +177,16 @@ class System:
         decide how rows are divided. So this has its own kernel: cuBLAS may round by shape.
         """
         if self.device.holds(start):
-            at = resident_on(self.device).array(rows) + np.int64(first)
+            at = resident_on(self.device).array(rows)
         else:
-            start = self.device.asarray(start[first + rows])
-            at = self.device.xp.arange(len(rows))
+            start, first = self.device.asarray(start[first + rows]), 0
+            at = self.device.xp.arange(len(rows), dtype=np.int32)
         if turn is None:
-            return start[at]
+            return start[first:][at]
         turned = self.device.xp.empty((len(rows), self.k), self.dtype)
         tiles = -(-len(rows) // _TILE), -(-self.k // _TILE)
         grid = Grid(tiles, (_TILE // 4) ** 2, self.stage(_TILE))
-        args = start, at, len(rows), turn, self.k, turned
+        args = start, at, first, len(rows), turn, self.k, turned
         self.device.launch(Module.of("turn", self.dtype, _TILE), "turn_rows", grid, args)
         return turned
 

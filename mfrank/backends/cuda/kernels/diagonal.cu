@@ -4,11 +4,11 @@
 #include "gather.cuh"
 #include "row.cuh"
 
-// to[r] = weight v + sum_e d_e f_e, with `flat_only` over entries without curvature. r = rows[b].
+// to[r] = weight v + ridge prior + sum_e d_e f_e, with `flat_only` over entries without curvature. r = rows[b].
 extern "C" __global__ void __launch_bounds__(256)
 add_pulls(const int* rows, const Int* indptr, Int first, const int* indices, const T* curvature,
-          const T* pull, const double* weight, const double* vector, const F* fixed, Int k,
-          Int flat_only, T* to) {
+          const T* pull, const double* weight, const double* ridge, const double* vector,
+          const T* priors, const F* fixed, Int k, Int flat_only, T* to) {
     const Int r = rows[blockIdx.x];
     const Entries row(indptr, first, indices, curvature, pull, r);
     Int bytes = 0;
@@ -20,8 +20,9 @@ add_pulls(const int* rows, const Int* indptr, Int first, const int* indices, con
         [&](Int e) { return flat_only && row.curvature[e] != 0 ? T(0) : row.pull[e]; },
         [&](Int e) { return Int(row.columns[e]); }, sums);
     __syncthreads();
+    const Background background(weight[r], ridge[r], vector, priors, k, r);
     for (Int j = threadIdx.x; j < k; j += blockDim.x)
-        to[r * k + j] = T(weight[r]) * T(vector[j]) + over_groups(sums, k, j);
+        to[r * k + j] = background.at(j) + over_groups(sums, k, j);
 }
 
 // to[p] = sum of d_e f_e over the entries [begins[p], ends[p]) of part p of a long row.
@@ -40,13 +41,15 @@ sum_pulls(const Int* begins, const Int* ends, const int* indices, const T* pull,
     for (Int j = threadIdx.x; j < k; j += blockDim.x) to[p * k + j] = over_groups(sums, k, j);
 }
 
-// to[r] = weight v + the sums of the parts first_parts[b] up to first_parts[b + 1], r = rows[b].
+// to[r] = weight v + ridge prior + the sums of the parts first_parts[b] up to first_parts[b + 1],
+// r = rows[b].
 extern "C" __global__ void __launch_bounds__(256)
 add_sums(const int* rows, const Int* first_parts, const T* sums, const double* weight,
-         const double* vector, Int k, T* to) {
+         const double* ridge, const double* vector, const T* priors, Int k, T* to) {
     const Int b = blockIdx.x, r = rows[b];
+    const Background background(weight[r], ridge[r], vector, priors, k, r);
     for (Int j = threadIdx.x; j < k; j += blockDim.x) {
-        T sum = T(weight[r]) * T(vector[j]);
+        T sum = background.at(j);
         for (Int p = first_parts[b]; p < first_parts[b + 1]; ++p) sum += sums[p * k + j];
         to[r * k + j] = sum;
     }

@@ -86,8 +86,8 @@ __device__ double enough(double size, double left, double tolerance, Int to_tole
 extern "C" __global__ void __launch_bounds__(256)
 iterate(const int* rows, const Int* indptr, Int first, const int* indices, const T* curvature,
         const T* pull, const double* weight, const double* ridge, const double* eigenvalues,
-        const double* vector, const F* fixed, Int k, Int most, const T* starts, const int* steps,
-        Int n_steps, double tolerance, Int to_tolerance, T* out, double* gain,
+        const double* vector, const T* priors, const F* fixed, Int k, Int most, const T* starts,
+        const int* steps, Int n_steps, double tolerance, Int to_tolerance, T* out, double* gain,
         unsigned char* status) {
     const Int r = rows[blockIdx.x];
     const Entries row(indptr, first, indices, curvature, pull, r);
@@ -104,9 +104,8 @@ iterate(const int* rows, const Int* indptr, Int first, const int* indices, const
     for (Int j = threadIdx.x; j < k; j += blockDim.x)
         x[j] = inverse[j] > 0 ? starts[blockIdx.x * k + j] : T(0);
     const auto observed = [&](Int j) { return over_groups(staged.images, k, j); };
-    const auto right = [&](Int j) {
-        return T(weight[r]) * T(vector[j]) + over_groups(staged.pulls, k, j);
-    };
+    const Background background(weight[r], ridge[r], vector, priors, k, r);
+    const auto right = [&](Int j) { return background.at(j) + over_groups(staged.pulls, k, j); };
     staged.add(row, x, true, false);
     double size, left;
     of_row.begin(observed, right, size, left);
@@ -152,10 +151,10 @@ sum_long(const int* owners, const Int* begins, const Int* ends, const int* indic
 // n_steps - 1, or steps[b] - 1 if `steps` is not null, or at the tolerance it is finished.
 extern "C" __global__ void __launch_bounds__(256)
 step_long(const int* rows, const Int* first_parts, const double* weight, const double* ridge,
-          const double* eigenvalues, const double* vector, Int k, const T* images, const T* pulls,
-          Int step, const int* steps, Int n_steps, double tolerance, Int to_tolerance, T* x,
-          T* residuals, T* directions, T* rights, double* states, T* out, double* gain,
-          unsigned char* status) {
+          const double* eigenvalues, const double* vector, const T* priors, Int k, const T* images,
+          const T* pulls, Int step, const int* steps, Int n_steps, double tolerance,
+          Int to_tolerance, T* x, T* residuals, T* directions, T* rights, double* states, T* out,
+          double* gain, unsigned char* status) {
     const Int b = blockIdx.x, r = rows[b];
     State& state = reinterpret_cast<State*>(states)[b];
     if (step >= 0 && state.done) return;
@@ -166,6 +165,7 @@ step_long(const int* rows, const Int* first_parts, const double* weight, const d
     const Iteration of_row{weight[r], ridge[r],  eigenvalues,       k,                 scratch,
                            inverse,   x + b * k, residuals + b * k, directions + b * k};
     T* const right = rights + b * k;
+    const Background background(weight[r], ridge[r], vector, priors, k, r);
     invert_diagonal(weight[r], ridge[r], eigenvalues, k, inverse);
     const auto over_parts = [&](const T* of_parts, Int j) {
         T sum = 0;
@@ -174,7 +174,7 @@ step_long(const int* rows, const Int* first_parts, const double* weight, const d
     };
     for (Int j = threadIdx.x; j < k; j += blockDim.x) {
         summed[j] = over_parts(images, j);
-        if (step < 0) right[j] = T(weight[r]) * T(vector[j]) + over_parts(pulls, j);
+        if (step < 0) right[j] = background.at(j) + over_parts(pulls, j);
     }
     __syncthreads();
     const auto observed = [&](Int j) { return summed[j]; };

@@ -1,6 +1,6 @@
 // A row's system in the eigenbasis of the shared matrix, where that matrix is diagonal:
 //
-//     (D + sum_e c_e f_e f_e') x = w v + sum_e d_e f_e,    D = w lambda + ridge
+//     (D + sum_e c_e f_e f_e') x = w v + ridge prior + sum_e d_e f_e,    D = w lambda + ridge
 
 // A row is left to a wider type if the rounding of T would affect its solution: if the largest of D
 // is more than MOST_SPREAD times the smallest, or if the norm of the scaled matrix exceeds
@@ -23,6 +23,24 @@ struct Entries {
     Int n;
     const int* columns;
     const T *curvature, *pull;
+};
+
+// What a row's right-hand side has beside its entries' part: w v + ridge prior. `prior` is the
+// row's, or null.
+struct Background {
+    // Of row r; `priors` has a row for each, or is null.
+    __device__ Background(double weight, double ridge, const double* vector, const T* priors, Int k,
+                          Int r)
+        : weight(weight), ridge(ridge), vector(vector), prior(priors ? priors + r * k : nullptr) {}
+
+    __device__ T at(Int j) const {
+        const T shared = T(weight) * T(vector[j]);
+        return prior ? shared + T(ridge) * prior[j] : shared;
+    }
+
+    double weight, ridge;
+    const double* vector;
+    const T* prior;
 };
 
 // Values of a row's D up to this one count as 0.

@@ -26,8 +26,8 @@ struct alignas(16) Work {
 struct ShortRow {
     Work& work;
     const F* fixed;
-    const double *eigenvalues, *vector;
-    double weight, ridge;
+    const double* eigenvalues;
+    const Background& background;
     Int k;
     T floor, flat;  // `flat` is this lane's pull if its entry has no curvature, else 0.
     Int column;     // of this lane's entry, or -1
@@ -39,7 +39,8 @@ struct ShortRow {
         const int lane = threadIdx.x % WARP;
         for (int j = lane; j < WIDTH; j += WARP) {
             const T diagonal =
-                begin + j < k ? diagonal_at(weight, ridge, eigenvalues, begin + j) : T(0);
+                begin + j < k ? diagonal_at(background.weight, background.ridge, eigenvalues, begin + j)
+                              : T(0);
             work.roots[j] = diagonal > floor ? sqrt(1 / diagonal) : T(0);
         }
         __syncwarp();
@@ -86,9 +87,9 @@ struct ShortRow {
         }
     }
 
-    // D^-1/2 (w v + sum_e d_e f_e), over entries without curvature, at staged column j.
+    // D^-1/2 (w v + ridge prior + sum_e d_e f_e), over entries without curvature, at staged column j.
     __device__ T right(Int begin, int j) const {
-        T sum = begin + j < k ? work.roots[j] * T(weight) * T(vector[begin + j]) : T(0);
+        T sum = begin + j < k ? work.roots[j] * background.at(begin + j) : T(0);
         for (int e = 0; e < n; ++e)
             sum += __shfl_sync(ALL_LANES, flat, e) * work.stage[e * LINE + j];
         return sum;
@@ -138,12 +139,12 @@ __device__ void solve_triangle(T* lower, T& t) {
 }
 
 // Rows with c >= 0, by Woodbury's identity as in `solve_dual` (exact.cu). A warp solves rows[b].
-// `has_right`: v is not 0, or some entry has a pull but no curvature.
+// `has_right`: v or a prior is not 0, or some entry has a pull but no curvature.
 extern "C" __global__ void __launch_bounds__(128)
 solve_short(const int* rows, Int n_rows, const Int* indptr, Int first, const int* indices,
             const T* curvature, const T* pull, const double* weight, const double* ridge,
-            const double* eigenvalues, const double* vector, const F* fixed, Int k, Int untouched,
-            Int has_right, T* out, double* gain, unsigned char* status) {
+            const double* eigenvalues, const double* vector, const T* priors, const F* fixed, Int k,
+            Int untouched, Int has_right, T* out, double* gain, unsigned char* status) {
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     const Int b = Int(blockIdx.x) * (blockDim.x / WARP) + warp;
     if (b >= n_rows) return;
@@ -153,7 +154,8 @@ solve_short(const int* rows, Int n_rows, const Int* indptr, Int first, const int
     const bool there = lane < entries.n;
     const T c = there ? entries.curvature[lane] : T(0), d = there ? entries.pull[lane] : T(0);
     const T scale = sqrt(c), target = c > 0 ? d / scale : T(0);
-    const ShortRow row{work, fixed, eigenvalues, vector, weight[r], ridge[r], k,
+    const Background background(weight[r], ridge[r], vector, priors, k, r);
+    const ShortRow row{work, fixed, eigenvalues, background, k,
                        diagonal_floor(weight[r], ridge[r], eigenvalues, k), c == 0 ? d : T(0),
                        there ? Int(entries.columns[lane]) : Int(-1), int(entries.n),
                        is_in_quads(fixed, k)};
