@@ -210,7 +210,7 @@ def test_more_shared_memory_is_asked_for(notes: list[Any]) -> None:
     device, module = cupy_device.CupyDevice(0), Module.of("best", np.float32)
     notes.clear()
     device.launch(module, "select_best", Grid(1, 256, 100_000), [])
-    assert notes[0] == ("max_dynamic_shared_size_bytes", 100_000)
+    assert notes[0] == ("max_dynamic_shared_size_bytes", device.shared_bytes)
     with pytest.raises(ValueError, match="there are too many factors"):
         device.launch(module, "select_best", Grid(1, 256, 1 << 20), [])
 
