@@ -88,11 +88,16 @@ def check(got: NDArray[Any], truth: NDArray[Any], tolerance: float) -> None:
 # --- what it means
 
 
-@given(st.lists(st.floats(-1e12, 1e12), min_size=1, max_size=30), st.integers(-25, 40))
+@given(
+    st.lists(st.floats(-1e12, 1e12), min_size=1, max_size=30),
+    st.integers(-25, 40),
+    st.sampled_from([-1, 1]),
+)
 @settings(max_examples=200, deadline=None)
-def test_factors_of_any_size_keep_eleven_bits(values: list[float], power: int) -> None:
-    factors = np.array([[*values, 1e12]]) * 2.0**power / 1e12
+def test_factors_of_any_size_keep_eleven_bits(values: list[float], power: int, sign: int) -> None:
+    factors = sign * np.array([[*values, 1e12]]) * 2.0**power / 1e12
     scale = scale_of(factors)
+    assert 2.0**14 <= np.abs(factors).max() / scale < 2.0**15
     assert frexp(scale)[0] == 0.5  # a power of two
     read = scale * rounded(factors, scale).astype(np.float64)
     large = np.abs(factors) >= 2.0**-28 * np.abs(factors).max()

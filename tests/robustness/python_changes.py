@@ -2,7 +2,8 @@
 
 A change is one wrong operator, bound, number, condition, argument or result, or one statement too
 few. What only words a message is left as it is (arguments of errors, warnings, logs and formatted
-text), and so are annotations, decorators, docstrings, imports and ``strict=`` of a zip.
+text, helps of flags), and so are annotations, decorators, docstrings, imports and ``strict=`` of a
+zip.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ COMPARED, COMPUTED = (
     for pairs in (_COMPARED, _COMPUTED)
 )
 WORDING = ("warn", "debug", "info", "warning", "error", "exception", "TypeVar", "getLogger")
+LEFT_AS_IT_IS = ("strict", "help", "description", "epilog", "metavar")  # keyword arguments
 IGNORED = (ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.JoinedStr)
 SYMMETRIC = ("isinstance", "cast", "max", "min", "maximum", "minimum", "logical_and", "logical_or")
 Put = Callable[[Any], None]
@@ -112,7 +114,7 @@ Found = Iterator[tuple[Place, str, Callable[[], None]]]
 def _places(place: Place) -> Found:
     """What can be changed at a node, then within it."""
     node = place.node
-    if isinstance(node, IGNORED) or _only_types(node) or getattr(node, "arg", "") == "strict":
+    if isinstance(node, IGNORED) or _only_types(node) or getattr(node, "arg", "") in LEFT_AS_IT_IS:
         return
     yield from ((place, says, make) for says, make in _at(node, place.put))
     for child in _children(place):
@@ -241,7 +243,7 @@ def _of_call(node: ast.Call) -> Iterator[tuple[str, Callable[[], None]]]:
             says = f"{name}({_text(first)}, {_text(second)}) -> swapped"
             yield says, partial(setattr, node, "args", [second, first, *rest])
     for at, given in enumerate(node.keywords):
-        if given.arg not in (None, "strict"):
+        if given.arg not in (None, *LEFT_AS_IT_IS):
             rest = [*node.keywords[:at], *node.keywords[at + 1 :]]
             yield f"{name}({given.arg}=) -> left out", partial(setattr, node, "keywords", rest)
 
