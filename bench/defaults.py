@@ -103,6 +103,7 @@ def rows_of(split: Split, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
             train=split.train,
             metrics=METRICS,
             users=users,
+            by_row=True,
             n_threads=args.threads,
         )
         first = first or found

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import (
     Seed,
@@ -22,11 +22,20 @@ from mfrank.arrays import (
 )
 from mfrank.backends.sharded import check_one_place
 from mfrank.cluster import Cluster
-from mfrank.data import Groups, HeldOut, Ids, Interactions, positive_range
+from mfrank.data import (
+    Groups,
+    HeldOut,
+    Ids,
+    Interactions,
+    RawIds,
+    UnknownIdError,
+    positive_range,
+)
 from mfrank.evaluation.cold import Cold
 from mfrank.evaluation.inputs import (
     UserItems,
     folded_in,
+    ids_of,
     ids_of_rows,
     in_rows_of,
     matrix_of,
@@ -38,7 +47,7 @@ from mfrank.evaluation.rankers import check_sampled, protocol_of
 from mfrank.evaluation.report import ByGroup, Evaluation
 from mfrank.evaluation.tally import Judge, judged_on_workers
 from mfrank.models import tell_below
-from mfrank.retrieval import Recommender, Seen, check_rows
+from mfrank.retrieval import Recommender, Seen, check_rows, given_ids
 from mfrank.steering import Steering
 
 _log = logging.getLogger("mfrank")
@@ -53,7 +62,8 @@ def evaluate(
     train: UserItems | None = None,
     filter_already_liked_items: bool = True,
     metrics: Metric | str | Iterable[Metric | str] = DEFAULT_METRICS,
-    users: ArrayLike | None = None,
+    users: RawIds | None = None,
+    by_row: bool = False,
     item_groups: Groups | None = None,
     negatives: int | None = None,
     random_state: Seed = 0,
@@ -118,8 +128,12 @@ def evaluate(
         says; ``train`` must then be None.
     metrics : Metric or str, or an iterable of them, default NDCG, Recall and MRR at 10
         Metrics to compute in one pass (``mfrank.evaluation.metrics``).
-    users : array of int, optional
-        Rows to evaluate, duplicates once; default all.
+    users : ids, optional
+        Users to evaluate, duplicates once; default all. A matrix and a model that was fitted to one
+        have row numbers as ids.
+    by_row : bool, default False
+        ``users`` are row numbers, as those of :class:`Evaluation` and :class:`HeldOut
+        <mfrank.HeldOut>` are.
     item_groups : Groups, optional
         Groups of items, such as ``mfrank.by_popularity(train)`` or ``Groups.of(genres)``. Metrics
         of relevance at the top ranks are then also computed with the test items of one group as
@@ -156,11 +170,12 @@ def evaluate(
     Raises
     ------
     TypeError, ValueError
-        Shapes do not match, ``test`` has users or items that the model does not know, values are
-        not finite, a metric is unknown or lacks its cutoff; or ``train`` is needed because the
-        model does not keep its training data; or ``negatives`` is given with other metrics than
-        those of relevance at the top ranks, or ``item_groups`` are not of these items; or held-out
-        users are given and the model cannot fold them in; or ``cluster`` is not a cluster.
+        Shapes do not match, ``test`` or ``users`` has users or items that the model does not know,
+        values are not finite, a metric is unknown or lacks its cutoff; or ``train`` is needed
+        because the model does not keep its training data; or ``negatives`` is given with other
+        metrics than those of relevance at the top ranks, or ``item_groups`` are not of these items;
+        or held-out users are given and the model cannot fold them in; or ``cluster`` is not a
+        cluster.
     ConnectionError, ModuleNotFoundError
         Nothing answers at the address ``cluster``, or Dask or Ray is not installed.
     """
@@ -178,7 +193,9 @@ def evaluate(
     protocol, given = protocol_of(negatives, random_state), model
     is_folded = isinstance(test, HeldOut)
     if isinstance(test, HeldOut):
-        model, train, users = folded_in(model, test, train, filter_already_liked_items, users)
+        if users is None:
+            users, by_row = test.users, True
+        model, train = folded_in(model, test, train, filter_already_liked_items)
         protocol += ", users folded in"
         test = test.target
     if not filter_already_liked_items:
@@ -192,9 +209,10 @@ def evaluate(
     n_users, n_items = relevance.shape
     if item_groups is not None:
         item_groups = _groups_of(item_groups, n_items, None if ids is None else ids[1])
-    requested = (
-        np.arange(n_users) if users is None else distinct(check_rows(users, n_users, "users"))
-    )
+    requested = np.arange(n_users)
+    if users is not None:
+        named = None if by_row else ids or ids_of(test)
+        requested = distinct(_rows_of(users, n_users, None if named is None else named[0]))
     if batch_size is not None:
         check_count("batch_size", batch_size, 1)
     cold = Cold.of(given, train, (n_users, n_items), folded_in=is_folded)
@@ -241,6 +259,19 @@ def evaluate(
         user_ids=user_ids,
         item_ids=item_ids,
     )
+
+
+def _rows_of(users: RawIds, n_users: int, ids: Ids | None) -> NDArray[np.int64]:
+    """Rows of users, who are named by these ids, or are rows themselves."""
+    if ids is None:
+        return check_rows(cast(ArrayLike, users), n_users, "users")
+    try:
+        return ids.rows(cast(RawIds, given_ids(cast(Any, users), "users", ordered=False)))
+    except UnknownIdError as error:
+        message = f"users: {error}; row numbers go with by_row=True"
+        raise UnknownIdError(message, error.ids) from None
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"users: {error}") from None
 
 
 def _tell_of_grades(relevance: sp.csr_array, test: Any, fitted: Any) -> None:

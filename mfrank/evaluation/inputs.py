@@ -333,9 +333,9 @@ def blocks(
 
 
 def folded_in(
-    model: Any, held_out: HeldOut, train: object, filters: bool, users: ArrayLike | None
-) -> tuple[Any, Interactions, ArrayLike]:
-    """A function that recommends to users from their fold-in part; that part; and these users."""
+    model: Any, held_out: HeldOut, train: object, filters: bool
+) -> tuple[Any, Interactions]:
+    """A function that recommends to users from their fold-in part, and that part."""
     if train is not None or not filters:
         raise ValueError(
             "held-out users are folded in from test.fold_in, which is excluded from the ranking: "
@@ -354,11 +354,10 @@ def folded_in(
                 "the model has other users or items than the split of the held-out users: fit it "
                 "to split.train, with its ids"
             )
-    chosen = held_out.users if users is None else users
     fold_in = held_out.fold_in
     if fold_in.timestamps is None or not isinstance(model, RowScorer):
-        return partial(recommend, recalculate_user=True), fold_in, chosen
-    return _WithTimes(recommend, fold_in), fold_in, chosen
+        return partial(recommend, recalculate_user=True), fold_in
+    return _WithTimes(recommend, fold_in), fold_in
 
 
 @dataclass(frozen=True)

@@ -120,6 +120,7 @@ class EarlyStopping:
                 train=train,
                 metrics=self.metric,
                 users=self._sample(valid),
+                by_row=True,
                 backend=backend,
                 n_threads=n_threads,
             )

@@ -97,6 +97,7 @@ class TrialJudge:
             train=self.train,
             metrics=self.metric,
             users=self.users,
+            by_row=True,
             n_threads=self.n_threads,
         )
 

@@ -108,7 +108,7 @@ def test_an_evaluation_is_the_same_by_blocks(
     mapped = mfrank.by_ratio(DATA, random_state=0, folder=tmp_path / "parts")
     model = mfrank.ALS(factors=4, iterations=2, random_state=0).fit(split.train)
     options: dict[str, Any] = {"metrics": ["ndcg@5", "auc", "coverage@5"], "batch_size": batch_size}
-    users = np.arange(0, 70, 2)
+    users = DATA.user_ids.labels[::2]
     wanted = mfrank.evaluate(model, split.test, train=DATA.take(DATA.timestamps > 5), users=users)
     values = mfrank.evaluate(model, split.test, **options)
     monkeypatch.setattr(evaluation, "_TEST_ENTRIES_AT_ONCE", at_once)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from engines import Shuffled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rankings import EVERYTHING, Factors, per_user, problem, ranked, values
@@ -228,6 +229,83 @@ def test_some_users() -> None:
     some = evaluate(model, test, train=train, metrics=NDCG @ 3, users=whole.users[[4, 1, 1]])
     np.testing.assert_array_equal(some.users, whole.users[[1, 4]])
     np.testing.assert_array_equal(per_user(some, NDCG @ 3), per_user(whole, NDCG @ 3)[[1, 4]])
+
+
+N_NAMED = 12
+NAMED: dict[str, Any] = {
+    "text": [f"u{row}" for row in range(N_NAMED)],
+    "numbers": np.arange(N_NAMED) + 1,
+    "numbers of the rows in another order": np.arange(N_NAMED)[::-1],
+    "numbers of the rows": None,
+}
+
+
+def named(kind: str, seed: int) -> mfrank.Interactions:
+    rows = sp.csr_array((np.random.default_rng(seed).random((N_NAMED, 9)) < 0.4).astype(float))
+    return mfrank.Interactions.from_sparse(rows, user_ids=NAMED[kind])
+
+
+def labels_only(kind: str) -> tuple[Any, mfrank.Interactions, dict[str, Any]]:
+    """A function knows no ids, so that those of the test part name the users."""
+    scores = np.random.default_rng(0).random((N_NAMED, 9))
+
+    def recommend(users: Any, user_items: Any, N: int) -> Any:
+        ids = np.argsort(-scores[users], axis=1)[:, :N]
+        return ids, np.take_along_axis(scores[users], ids, axis=1)
+
+    return recommend, named(kind, 1), {"filter_already_liked_items": False}
+
+
+USERS_DOORS: dict[str, Any] = {
+    "a model": lambda kind: (mfrank.ItemKNN().fit(named(kind, 0)), named(kind, 1), {}),
+    "a model of a matrix": lambda kind: (
+        mfrank.ItemKNN().fit(named(kind, 0).user_items),
+        named(kind, 1),
+        {"train": named(kind, 0)},
+    ),
+    "a matrix as the test part": lambda kind: (
+        mfrank.ItemKNN().fit(named(kind, 0)),
+        named(kind, 1).user_items,
+        {},
+    ),
+    "a function": labels_only,
+    "a cluster": lambda kind: (
+        mfrank.ItemKNN().fit(named(kind, 0)),
+        named(kind, 1),
+        {"cluster": Shuffled(2)},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", NAMED)
+@pytest.mark.parametrize("door", USERS_DOORS)
+def test_users_are_named_by_their_ids(door: str, kind: str) -> None:
+    model, test, options = USERS_DOORS[door](kind)
+    ids = named(kind, 0).user_ids
+    whole = mfrank.evaluate(model, test, **options)
+    some = whole.users[[4, 1, 1]]
+    as_given = ids.raw(some)
+    forms: list[Any] = [as_given, as_given.tolist(), set(as_given.tolist()), iter(as_given)]
+    if ids.are_numbers:
+        forms += [as_given.astype(float), list(map(np.int8, as_given))]
+    found = [mfrank.evaluate(model, test, users=form, **options) for form in forms]
+    found.append(mfrank.evaluate(model, test, users=some, by_row=True, **options))
+    for one in found:
+        assert one.users.tolist() == whole.users[[1, 4]].tolist()
+        per = one["ndcg@10"].per_user
+        np.testing.assert_array_equal(per, whole["ndcg@10"].per_user[[1, 4]])
+    with pytest.raises(mfrank.UnknownIdError, match=r"users: unknown ids: 99.*by_row=True"):
+        mfrank.evaluate(model, test, users=[99], **options)
+    for wrong in (np.ones(N_NAMED, dtype=bool), [None], [1.5]):
+        with pytest.raises((TypeError, ValueError), match=r"^users: ids must"):
+            mfrank.evaluate(model, test, users=wrong, **options)
+
+
+def test_users_of_matrices_are_rows() -> None:
+    model, train, test = problem(7)
+    for wrong in (["a"], np.ones(3, dtype=bool)):
+        with pytest.raises(TypeError, match="users must be integer row numbers"):
+            evaluate(model, test, train=train, users=wrong)
 
 
 def test_no_user_at_all() -> None:

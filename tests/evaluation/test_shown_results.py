@@ -62,7 +62,7 @@ def test_an_evaluation_prints_what_it_shows(cold: bool, negatives: int | None) -
     of = mfrank.ALS(factors=2, iterations=1, random_state=0).fit(data)
     metrics = [NDCG @ 5, "recall@5", *([] if negatives else [Coverage @ 5])]
     users = None if cold else np.setdiff1d(np.arange(N_USERS), COLD_USERS)
-    found = evaluate(of, test, metrics=metrics, users=users, negatives=negatives)
+    found = evaluate(of, test, metrics=metrics, users=users, by_row=True, negatives=negatives)
     printed = [re.split(r"  +", line) for line in str(found).splitlines()]
     table, notes = printed[: len(metrics) + 1], printed[len(metrics) + 1 :]
     shown = page(found)

@@ -64,7 +64,10 @@ def test_all_metrics_and_protocols_take_them(split: Any) -> None:
     sampled = evaluate(model, split.test, negatives=10)
     assert sampled.protocol == "sampled: 10 negatives, random_state=0, users folded in"
     some = split.test.users[:4]
-    assert set(evaluate(model, split.test, users=some).users) <= set(some)
+    by_row = evaluate(model, split.test, users=some, by_row=True)
+    assert set(by_row.users) <= set(some)
+    named = evaluate(model, split.test, users=split.test.fold_in.user_ids.raw(some))
+    assert named.users.tolist() == by_row.users.tolist()
 
 
 @pytest.mark.parametrize(

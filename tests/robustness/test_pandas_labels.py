@@ -160,7 +160,7 @@ LISTS: dict[str, Door] = {
         lambda ids: (
             mfrank.evaluate(ALS, DATA, filter_already_liked_items=False, users=ids)["ndcg@10"].value
         ),
-        {"ids": [2, 0]},
+        {"ids": list("ca")},
     ),
     "queries to Ids": (lambda ids: DATA.item_ids.rows(ids), {"ids": list("xvw")}),
 }

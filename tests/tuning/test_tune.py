@@ -161,7 +161,9 @@ def test_the_value_is_that_of_the_models_on_the_held_out_part(found: TuneResult)
     row = next(row for row in found.leaderboard if row["family"] == "IALS")
     model = eval(row["model"], {name: getattr(mfrank, name) for name in mfrank.__all__})
     model.set_params(iterations=row["epochs"]).fit(judge.train)
-    value = mfrank.evaluate(model, judge.valid, users=judge.users, metrics="ndcg@20")["ndcg@20"]
+    value = mfrank.evaluate(model, judge.valid, users=judge.users, by_row=True, metrics="ndcg@20")[
+        "ndcg@20"
+    ]
     assert row["value"] == value.value
     assert row["standard_error"] == value.standard_error
 
@@ -172,7 +174,9 @@ def test_metrics_of_the_whole_ranking_are_searched_too(metric: str) -> None:
     found = mfrank.tune(data, trials=2, factors=4, metric=metric, n_threads=1)
     judge = TrialJudge.of(data, mfrank.NDCG @ 20, 0, 1)
     popular = mfrank.Popularity().fit(judge.train)
-    value = mfrank.evaluate(popular, judge.valid, users=judge.users, metrics=metric)[metric].value
+    value = mfrank.evaluate(popular, judge.valid, users=judge.users, by_row=True, metrics=metric)[
+        metric
+    ].value
     row = next(row for row in found.leaderboard if row["family"] == "Popularity")
     assert row["value"] == pytest.approx(value, rel=1e-12)
     assert found.leaderboard[0]["value"] > value
