@@ -41,6 +41,11 @@ def by_columns(
 _MOST_OF_FREE = 0.5  # Largest fraction of free memory that an array may take in order to stay.
 
 
+_SMALL = 1 << 20
+"""Bytes of an array that fits without asking how much memory is free, which takes longer than to
+copy it, and that the host converts sooner than another kernel."""
+
+
 class DeviceRows(NamedTuple):
     """A CSR's arrays on the device; None for an array that is too large to stay, or None itself."""
 
@@ -124,10 +129,13 @@ class Resident:
         known = arrays.get(key)
         if known is not None and known[0]() is array:
             return known[1]
-        copy = self._if_it_fits(array)
-        if copy is None:
-            return self._device.asarray(array, dtype)
-        copy = self._device.asarray(copy, dtype)
+        if self._original(array) is array and array.nbytes <= _SMALL:
+            copy = self._device.asarray(array.astype(dtype or array.dtype, copy=False))
+        else:
+            copy = self._if_it_fits(array)
+            if copy is None:
+                return self._device.asarray(array, dtype)
+            copy = self._device.asarray(copy, dtype)
         arrays[key] = weakref.ref(array, lambda _: arrays.pop(key, None)), copy
         return copy
 
