@@ -5,6 +5,7 @@ One command, with a GPU and ``pip install -e ".[cuda13,bench-gpu]"`` (or ``cuda1
 
     python bench/gpu.py
     python bench/gpu.py --data ml-20m --factors 64 128 --contenders "cuda auto" "cuda cg"
+    python bench/gpu.py --data gowalla --contenders "cuda auto" "cpu auto" --with features biases
 
 Contenders are mfrank's CUDA backend with exact solves where they cost least (``auto``), with exact
 solves throughout (``cholesky``), with three steps of conjugate gradients (``cg``) and with fixed
@@ -16,6 +17,8 @@ float32 products and of copies (floor.py). ``gpu_mib`` is the memory that CuPy's
 implicit it is what the GPU held at the ends of epochs beyond what it held before. ``agreement`` is
 the largest difference of some users' scores from the CPU's after one epoch from the same start,
 over their length; ``agreement_promised`` is what the backend promises for the rows of a half-step.
+``with`` names what a fit has beside factors: biases, or 2,000 random features of items, 20 each.
+Data of more than 20 million entries are not compared with the CPU, which takes minutes for them.
 ``objective_over_cpu`` is by how much the objective of an exact fit is above the CPU's, and
 ``same_bits_twice`` whether two such fits on the GPU are equal.
 """
@@ -25,11 +28,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from itertools import product
 from statistics import median
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from gpu_peers import implicit_gpu
 from harness.drawn import drawn
 from harness.floor import Machine, Work
@@ -57,6 +62,9 @@ CONTENDERS = [
 OBJECTIVE = mfrank.WRMF(alpha=10.0, regularization=1.0)
 _PRODUCT, _COPIED, _TRIALS = 8192, 1 << 30, 7
 _USERS_AT_ONCE = 1 << 16
+_COMPARED = 20_000_000
+_TAGS, _TAGS_EACH = 2000, 20
+WITH = ["nothing", "features", "biases"]
 
 
 def main() -> None:
@@ -65,6 +73,7 @@ def main() -> None:
     made.add_argument("--data", nargs="+", default=["ml-20m", "globo", "100m"])
     made.add_argument("--factors", nargs="+", type=int, default=[64, 128, 256, 512])
     made.add_argument("--contenders", nargs="+", default=CONTENDERS, choices=CONTENDERS)
+    made.add_argument("--with", nargs="+", choices=WITH, default=["nothing"], dest="beside")
     made.add_argument("--epochs", type=int, default=5)
     made.add_argument("--users", type=int, default=1_000_000, help="that ask for their best items")
     args = made.parse_args()
@@ -76,13 +85,15 @@ def main() -> None:
         data = drawn(*SHAPES[name]) if name in SHAPES else interactions(name)
         for factors in args.factors:
             least = machine.floor(Work.of_epoch(data.counts, factors))["seconds"]
-            for contender in filter(_is_there, args.contenders):
-                row = epochs(contender, data, factors, args)
-                rows.append({"data": name, "factors": factors, **row})
+            for contender, beside in product(filter(_is_there, args.contenders), args.beside):
+                row = epochs(contender, data, factors, args, beside)
+                rows.append({"data": name, "factors": factors, "with": beside, **row})
                 rows[-1]["over_floor"] = row["seconds_per_epoch"] / least
                 print(line(rows[-1]), flush=True)
                 save(args.folder, "gpu", rows, gpu=described())
-        rows.append({"data": name, **lists(data.n_items, args), **agreement(data, args)})
+        rows.append({"data": name, **lists(data.n_items, args)})
+        if data.user_items.nnz <= _COMPARED:
+            rows[-1] |= agreement(data, args)
         print(line(rows[-1]), flush=True)
         save(args.folder, "gpu", rows, gpu=described())
 
@@ -96,7 +107,7 @@ def _is_there(contender: str) -> bool:
 
 
 def epochs(
-    contender: str, data: Interactions, factors: int, args: argparse.Namespace
+    contender: str, data: Interactions, factors: int, args: argparse.Namespace, beside: str
 ) -> dict[str, Any]:
     """Median seconds of the epochs of a fit after the first, which has the start."""
     seconds: list[float] = []
@@ -115,8 +126,10 @@ def epochs(
             gather_dtype=gathers[0] if gathers else None,
             backend=backend,
             n_threads=args.threads if backend == "cpu" else 0,
+            biases=beside == "biases",
         )
-        model.fit(data, callback=lambda _, took, __: seconds.append(took))
+        given = {"item_features": features(data.n_items)} if beside == "features" else {}
+        model.fit(data, callback=lambda _, took, __: seconds.append(took), **given)
         if backend == "cuda":
             mib = _pool().total_bytes() / 2**20
     return {
@@ -125,6 +138,16 @@ def epochs(
         "seconds_of_the_fit": perf_counter() - began,
         "gpu_mib": mib,
     }
+
+
+def features(n_items: int) -> sp.csr_array:
+    """Of items: some of as many tags."""
+    random, cells = np.random.default_rng(0), (n_items, _TAGS_EACH)
+    tags = random.integers(0, _TAGS, cells).ravel()
+    indptr = np.arange(n_items + 1) * _TAGS_EACH
+    found = sp.csr_array((np.ones(len(tags)), tags, indptr), (n_items, _TAGS))
+    found.sum_duplicates()
+    return found
 
 
 def _fit_implicit(

@@ -41,41 +41,58 @@ class Part:
 
 
 PARTS = (
-    Part("tests", "python -m pytest -q tests/backends tests/retrieval", 8),
-    Part(
-        "agreement",
-        "python bench/gpu.py --folder FOLDER --data ml-1m gowalla globo --factors 64"
-        " --contenders 'cuda auto' 'cpu auto' --users 200000",
-        4,
-    ),
-    Part("steps", "python bench/gpu_steps.py --folder FOLDER --data gowalla --factors 64", 8),
+    Part("tests", "python -m pytest -q -p no:cacheprovider tests/backends tests/retrieval", 8),
     Part(
         "wide",
-        "python bench/gpu.py --folder FOLDER --data gowalla globo --factors 256 512 1024"
-        " --contenders 'cuda auto' 'cuda cg' 'cuda auto float16' 'implicit gpu' --users 200000",
-        5,
+        "python bench/gpu.py --folder FOLDER --data gowalla ml-1m globo"
+        " --factors 64 128 256 512 1024 --users 500000"
+        " --contenders 'cuda auto' 'cuda cg' 'cuda auto float16' 'implicit gpu'",
+        3,
     ),
     Part(
         "large",
         "python bench/gpu.py --folder FOLDER --data 100m --factors 64 256 512"
         " --contenders 'cuda auto' 'cuda auto float16' 'implicit gpu' --users 200000",
-        9,
+        4,
+    ),
+    Part(
+        "beside",
+        "python bench/gpu.py --folder FOLDER --data gowalla --factors 64 --with features biases"
+        " --contenders 'cuda auto' 'cpu auto' --users 100000 --threads 16",
+        2,
     ),
     Part(
         "streamed",
         "python bench/gpu.py --folder FOLDER --data 100m --factors 64 --contenders 'cuda auto'"
-        " --users 200000",
-        6,
+        " --users 100000",
+        2,
         _FOUR_GIB,
     ),
-    Part("topk", "python bench/gpu_topk.py --folder FOLDER", 8),
+    Part(
+        "topk",
+        "python bench/gpu_topk.py --folder FOLDER --factors 128",
+        2,
+    ),
+    Part(
+        "steps",
+        "python bench/gpu_steps.py --folder FOLDER --data gowalla --factors 64 --steps 10",
+        4,
+    ),
     Part(
         "racecheck",
         "compute-sanitizer --tool racecheck --error-exitcode 9"
-        " python -m pytest -x -q tests/backends/test_cuda.py",
-        9,
+        " python -m pytest -x -q -p no:cacheprovider tests/backends/test_gpu.py"
+        " -k 'objective or features or biases'",
+        4,
     ),
-    Part("kernels", "python bench/gpu_kernels.py --folder FOLDER --data gowalla globo", 4),
+    Part(
+        "memcheck",
+        "compute-sanitizer --tool memcheck --error-exitcode 9"
+        " python -m pytest -x -q -p no:cacheprovider tests/backends/test_gpu.py"
+        " -k 'objective or features or biases'",
+        4,
+    ),
+    Part("kernels", "python bench/gpu_kernels.py --folder FOLDER --data gowalla globo", 2),
 )
 
 

@@ -4,10 +4,11 @@
     python bench/gpu_steps.py --data ml-1m --factors 64 --losses SONG BPR
 
 Steps are those of trainers_cost.py: batches of 256 users, up to 10 positives and 300 negatives
-each, with draws, scores, loss, gradients and Adam. PyTorch's use autograd, eagerly, in the fastest
-of its ways (ranking_losses/torch/models.py). Seconds are those of an epoch of a few steps, waiting
-for the GPU at its end, divided by the steps: medians of rounds in alternating order. ``over_cuda``
-is the median of the rounds' ratios.
+each, with draws, scores, loss, gradients and Adam. PyTorch's use autograd in the fastest of its
+ways (ranking_losses/torch/models.py), eagerly and, for the losses of ``--compiled``, by
+``torch.compile``, whose compiling is not counted. Seconds are those of an epoch of a few steps,
+waiting for the GPU at its end, divided by the steps: medians of rounds in alternating order.
+``over_cuda`` is the median of the rounds' ratios.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from statistics import median
 from time import perf_counter
@@ -39,6 +41,7 @@ def main() -> None:
     made.add_argument("--data", nargs="+", default=["ml-1m", "gowalla"])
     made.add_argument("--factors", nargs="+", type=int, default=[64, 256])
     made.add_argument("--losses", nargs="+", choices=LOSSES, default=list(LOSSES))
+    made.add_argument("--compiled", nargs="*", choices=LOSSES, default=["SONG", "BPR"])
     made.add_argument("--steps", type=int, default=20, help="of an epoch")
     args = made.parse_args()
     if reason := gpu.why_unavailable():
@@ -68,11 +71,17 @@ def contenders(
     """Who times a step of the loss."""
     own = partial(seconds_of_a_step, loss, part, factors, args)
     step = Step(loss, factors, way, scores_of(loss))
-    return {
+    found = {
         "cuda": partial(own, "cuda"),
         "cpu": partial(own, "cpu"),
         f"torch {way}": lambda: torch_pace(step, part.user_items, args.steps, args.threads).step,
     }
+    if loss in args.compiled:
+        whole = replace(step, compiled=True)
+        found[f"torch {way} compiled"] = lambda: (
+            torch_pace(whole, part.user_items, args.steps, args.threads, warm=6).step
+        )
+    return found
 
 
 def seconds_of_a_step(

@@ -63,7 +63,7 @@ def save(folder: Path, name: str, rows: list[dict[str, Any]], **more: Any) -> No
     """Write the rows as JSON, with the command, the date, the machine, the code and more."""
     folder.mkdir(parents=True, exist_ok=True)
     script = Path(sys.argv[0])
-    command = shlex.join(["python", f"{script.parent.name}/{script.name}", *sys.argv[1:]])
+    command = shlex.join(["python", f"{script.parent.name}/{script.name}", *_asked()])
     record = {
         "command": command,
         "date": date.today().isoformat(),
@@ -73,6 +73,15 @@ def save(folder: Path, name: str, rows: list[dict[str, Any]], **more: Any) -> No
         "rows": rows,
     }
     (folder / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
+
+
+def _asked() -> list[str]:
+    """Arguments of this process, but where its results go."""
+    given = sys.argv[1:]
+    if "--folder" in given:
+        at = given.index("--folder")
+        given = given[:at] + given[at + 2 :]
+    return given
 
 
 def line(row: dict[str, Any]) -> str:

@@ -140,6 +140,8 @@ class Step:
     way : str
         One of :data:`torch_models.WAYS`.
     scores : {"dot", "cosine", "distance"}
+    compiled : bool
+        Whether ``torch.compile`` makes the scores, the loss and their gradients.
     """
 
     loss: str | Callable[[int, int, int], TorchLoss]
@@ -149,6 +151,7 @@ class Step:
     batch_size: int = 256
     positives: int = 10
     negatives: int = 300
+    compiled: bool = False
 
 
 def torch_pace(
@@ -166,13 +169,18 @@ def torch_pace(
     memory = blank_memory(user_items.nnz, n_users, n_items)
     visited = torch.as_tensor(np.flatnonzero(np.diff(user_items.indptr)))
     batches = visited[torch.randperm(len(visited))].split(step.batch_size)
+
+    def mean_loss(users: Tensor, items: Tensor, lists: Lists) -> Tensor:
+        positives, negatives, pair_scores = model(users, items, step.positives)
+        return loss(positives, negatives, replace(lists, pair_scores=pair_scores), memory).mean()
+
+    value_of = torch.compile(mean_loss) if step.compiled else mean_loss
     seconds: list[float] = []
     for index in range(warm + steps):
         began = perf_counter()
         users = batches[index % len(batches)]
         lists, items = drawer.lists(users)
-        positives, negatives, pair_scores = model(users, items, step.positives)
-        value = loss(positives, negatives, replace(lists, pair_scores=pair_scores), memory).mean()
+        value = value_of(users, items, lists)
         rule.zero_grad()
         value.backward()
         rule.step()
