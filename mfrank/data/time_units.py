@@ -49,6 +49,9 @@ _SPANS: Mapping[str, tuple[int, int]] = {
 _FIRST_YEARS = 100_000_000
 """The second of 1973 before which numbers are hardly moments, also dates such as 20240131."""
 
+_FIRST_DAY, _LAST_DAY = _1990 // 86_400, _2100 // 86_400
+"""Days since 1970 of the same years, and those that spreadsheets count since 1900."""
+
 _DIGITS = (8, 12, 14)
 """Digits of dates that are written as numbers: 20240131, 202401311559, 20240131155930."""
 _LEAST_DIGITS = 19_000_101
@@ -118,7 +121,8 @@ class Magnitudes:
     ----------
     counts : dict
         Number of timestamps by what they may be: the units, "digits", "reversed" for dates like
-        31012024, "small" for what is a second of some other year, and "beyond".
+        31012024, "days", "early" for seconds of the first years since 1970, "small" for those of
+        any other year, and "beyond".
     first : dict
         The first of each sort: its value and row.
     fraction : list or None
@@ -153,13 +157,15 @@ class Magnitudes:
         if found.fraction is not None and self.fraction is None:
             self.fraction = [found.fraction[1], first_row + found.fraction[0]]
         sort = _sort_of(low)
-        are_one = sort in _SPANS or (
-            sort == "small" and high < _LEAST_DIGITS and not _reversed(np.array([low, high])).all()
-        )
-        if sort == _sort_of(high) and are_one:  # as nearly always
+        if sort in _SPANS and sort == _sort_of(high):  # as nearly always
             self._count(sort, len(numbers), int(numbers[0]), first_row)
             return
-        for sort, where in _sorts(numbers).items():
+        if low >= 0 and high < _LEAST_DIGITS and not _reversed(np.array([low, high])).all():
+            are_days = (numbers >= _FIRST_DAY) & (numbers <= _LAST_DAY)
+            sorts = {"days": are_days, "early": ~are_days}
+        else:
+            sorts = _sorts(numbers)
+        for sort, where in sorts.items():
             if n := int(np.count_nonzero(where)):
                 row = int(np.argmax(where))
                 self._count(sort, n, int(numbers[row]), first_row + row)
@@ -197,13 +203,33 @@ class Magnitudes:
                 raise self._mixed(unit, "most are small")
             if counts.get("beyond"):
                 raise self._mixed("beyond", f"most are {_UNITS[unit]} since 1970")
+            self._refuse_others(unit)
             return unit
         if counts.get("beyond"):
             raise self._mixed("beyond", "that is no date as seconds since 1970" if units else "")
+        if units:
+            self._refuse_others("s")
         if self.fraction is not None and not units:
             value, row = self.fraction
             raise FractionsError(value, int(row))
         return "s" if units else "as is"
+
+    def _refuse_others(self, unit: TimestampUnit) -> None:
+        """Raise BadRow if others than those of the unit are days, dates or small numbers.
+
+        A few numbers of the first years may be times that are unknown, such as 0, which are told;
+        days and dates among as many others are rather counted from the beginning of a log.
+        """
+        counts, n = self.counts, sum(self.counts.values())
+        marked = [sort for sort in ("days", "digits", "reversed") if counts.get(sort)]
+        n_marked, n_early = sum(counts[sort] for sort in marked), counts.get("early", 0)
+        if n_marked <= n_early + counts.get("small", 0) and 2 * (n_marked + n_early) < n:
+            return
+        odd = max([*marked, *["early"] * (n_early > 0)], key=counts.__getitem__)
+        if counts[odd] > counts[unit]:
+            what = {"days": "days", "early": "small"}.get(odd, "dates like 20240131")
+            raise self._mixed(unit, f"most are {what}")
+        raise self._mixed(odd, f"others are {_UNITS[unit]} since 1970")
 
     def _mixed(self, sort: str, why: str) -> BadRow:
         value, row = self.first[sort]
@@ -365,6 +391,10 @@ def _sort_of(number: float) -> str:
     for unit, (begin, end) in _SPANS.items():
         if begin <= number <= end:
             return unit
+    if _FIRST_DAY <= number <= _LAST_DAY:
+        return "days"
+    if 0 <= number < _FIRST_YEARS:
+        return "early"
     return "small" if FIRST_SECOND <= number <= LAST_SECOND else "beyond"
 
 
@@ -381,6 +411,8 @@ def _sorts(numbers: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:
         take(unit, (numbers >= begin) & (numbers <= end))
     take("digits", _of_digits(numbers)[1])
     take("reversed", _reversed(numbers))
+    take("days", (numbers >= _FIRST_DAY) & (numbers <= _LAST_DAY))
+    take("early", (numbers >= 0) & (numbers < _FIRST_YEARS))
     take("small", (numbers >= FIRST_SECOND) & (numbers <= LAST_SECOND))
     take("beyond", left.copy())
     return sorts

@@ -29,7 +29,9 @@ from mfrank.data import (
 S, MS, US, NS = (1_600_000_000 * 1000**power for power in range(4))
 DAY, MINUTE, SECOND = 20240131, 202401311559, 20240131155930  # as digits
 SMALL, BEYOND = 77, 10**17
-SORTS = {S: "s", MS: "ms", US: "us", NS: "ns", SMALL: "small", BEYOND: "beyond"}
+DAYS, OLD, HOUR = 19_000, 300_000_000, 450_000  # of 2022, 1979 and 2021
+SORTS = {S: "s", MS: "ms", US: "us", NS: "ns", SMALL: "early", BEYOND: "beyond"}
+SORTS |= {DAYS: "days", OLD: "small", HOUR: "early", -1: "small"}
 SORTS |= dict.fromkeys((DAY, MINUTE, SECOND), "digits")
 
 
@@ -65,7 +67,14 @@ def test_a_column_in_portions_is_the_whole_column(numbers: list[int], data: st.D
         ([US, US], "us"),
         ([NS], "ns"),
         ([SMALL, 5], "as is"),
-        ([S, SMALL, SMALL], "s"),
+        ([S, S, SMALL], "s"),
+        ([S, S, 0], "s"),
+        ([S, OLD, OLD], "s"),
+        ([S, -1, -1], "s"),
+        ([DAYS, DAYS + 1], "as is"),
+        ([DAYS, SMALL], "as is"),
+        ([OLD, DAYS], "as is"),
+        ([S, S, S, DAYS, SMALL, OLD], "s"),  # such as milliseconds since a log began
         ([MS, MS, SMALL], "ms"),
         ([DAY, DAY, SMALL], "digits"),
         ([MINUTE, SECOND, S], "digits"),
@@ -87,6 +96,16 @@ def test_units_are_recognized(numbers: list[int], unit: str) -> None:
         ([NS, US, NS], 1, "others are nanoseconds"),
         ([SMALL, SMALL, MS], 2, "most are small"),
         ([SMALL, MS], 1, "most are small"),
+        ([SMALL, S, SMALL], 1, "most are small"),
+        ([S, SMALL], 1, "others are seconds"),
+        ([S, HOUR], 1, "others are seconds"),
+        ([S, S, S, DAYS], 3, "others are seconds"),
+        ([DAYS, DAYS, S], 2, "most are days"),
+        ([S, DAYS, DAYS + 1, 0, S], 1, "others are seconds"),
+        ([MS, MS, DAYS], 2, "others are milliseconds"),
+        ([S, S, DAY], 2, "others are seconds"),
+        ([S, DAY], 1, "others are seconds"),
+        ([S, S, 31012024], 2, "others are seconds"),
         ([MS, MS, BEYOND], 2, "most are milliseconds"),
         ([S, BEYOND], 1, "no date as seconds"),
         ([SMALL, BEYOND], 1, "in no known unit"),
@@ -200,7 +219,7 @@ EDGES += [
 @pytest.mark.parametrize(("number", "sort"), EDGES)
 def test_a_unit_is_that_of_the_years_in_which_things_were_logged(number: int, sort: str) -> None:
     assert of(number).counts == {sort: 1}
-    assert of(number, SMALL, BEYOND).counts == Counter([sort, "small", "beyond"])
+    assert of(number, SMALL, BEYOND).counts == Counter([sort, "early", "beyond"])
     assert unit_of(number) == (sort if sort in ("s", "ms", "us", "ns") else None)
 
 

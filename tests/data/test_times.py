@@ -721,6 +721,27 @@ def test_dates_as_numbers_with_the_year_last_are_refused(
         assert EVERY_DOOR[door](tmp_path, odd).timestamps.tolist() == [*map(int, odd)]
 
 
+@pytest.mark.parametrize("door", EVERY_DOOR)
+@pytest.mark.parametrize(
+    "times",
+    [
+        [19_000, 19_001, 1_600_000_000, 1_600_000_001],  # days
+        [1_600_000_000, 1_600_000_001, 1_600_000_002, 19_000],
+        [19_000, 1_600_000_000_000, 1_600_000_000_001, 1_600_000_000_002],
+        [45_000, 45_001, 45_002, 1_600_000_000],  # days of a spreadsheet
+        [450_000, 1_600_000_000, 450_001, 1_600_000_001],  # hours
+        [20240131, 1_600_000_000, 20240201, 1_600_000_001],
+        [1_600_000_000, 1_600_000_000_000, 1_600_000_001, 1_600_000_002],
+    ],
+)
+def test_days_and_seconds_in_one_column_are_refused(
+    tmp_path: Path, door: str, times: list[int]
+) -> None:
+    given = [*map(str, times)] if door in TEXT_DOORS else times
+    with pytest.raises(ValueError, match=r"refused|all be in one unit.*timestamp_unit="):
+        EVERY_DOOR[door](tmp_path, given)
+
+
 @pytest.mark.parametrize(("unit", "n_told"), [("ms", 1), ("ns", 1), ("s", 0), (None, 0)])
 @pytest.mark.parametrize("door", ["arrays", "pandas", "csv", "ingest", "parquet"])
 def test_a_unit_that_hardly_fits_is_told(
