@@ -146,11 +146,13 @@ class Halfway(NamedTuple):
     user_factors: Factors | None = None
 
 
-def refuse_dislikes(objective: QuadraticObjective, values: NDArray[np.floating]) -> None:
+def refuse_dislikes(
+    objective: QuadraticObjective, values: NDArray[np.floating], argument: str = "user_items"
+) -> None:
     """Raise ValueError if there are negative values and the objective does not support them."""
     if not objective.accepts_dislikes and values.size and values.min() < 0:
         raise ValueError(
-            f"user_items has {counted(int((values < 0).sum()), 'negative value')} (dislikes); "
+            f"{argument} has {counted(int((values < 0).sum()), 'negative value')} (dislikes); "
             f"{type(objective).__name__} does not support dislikes. Drop them with "
             "Interactions.at_least(0), or use WRMF, which supports them"
         )

@@ -96,9 +96,9 @@ class LikedItems(NamedTuple):
         items = ascending[begins].astype(np.int32)
         place = begins.cumsum() - 1
         if numbers is None:
-            likes, kept = items, np.bincount(place, minlength=len(items)).astype(dtype)
+            likes, kept = items, np.bincount(place).astype(dtype)
         else:
-            sums = _fitting(np.bincount(place, numbers[order], minlength=len(items)), dtype)
+            sums = _fitting(np.bincount(place, numbers[order]), dtype)
             likes, kept = items[sums != 0], sums[sums != 0]
         return cls(_row(items, None, n_items), _row(likes, kept, n_items), kept)
 
@@ -238,7 +238,7 @@ class ClosedForm(Recommender):
         liked = given_ids(itemids, "itemids", ordered=values is not None)
         columns = side.rows(liked, "itemids", missing=missing)
         own = LikedItems.of(columns, values, len(side.ids), store.dtype)
-        refuse_dislikes(folding.objective, own.values)
+        refuse_dislikes(folding.objective, own.values, "values")
         if values is not None and not folding.objective.uses_values:
             tell_unread_values(type(folding.objective).__name__, own.values)
         tell_below("values", own.values, store.threshold, "count as likes")
@@ -389,7 +389,7 @@ class ClosedForm(Recommender):
             cleaned = Interactions.from_sparse(rows).user_items
         except (TypeError, ValueError) as error:
             raise type(error)(f"{argument}: {error}") from None
-        refuse_dislikes(self._objective_of(store), cleaned.data)
+        refuse_dislikes(self._objective_of(store), cleaned.data, argument)
         return cleaned
 
     @in_turn

@@ -30,7 +30,7 @@ def check_batch_memory(
     Parameters
     ----------
     rows : CSR
-        Positives by user.
+        Positives by user; at least one.
     loss : Loss
     batches : Batches
     sampling : Sampling
@@ -42,11 +42,11 @@ def check_batch_memory(
     ValueError
         The message names the options to lower.
     """
-    longest = int(rows.counts.max(initial=1))
+    longest = int(rows.counts.max())
     by_users = batches.of == "users"
     n_positives = min(sampling.positives or longest, longest) if by_users else 1
     n_negatives = rows.n_columns if sampling.negatives is None else sampling.negatives
-    size = min(batches.size, max(1, rows.n_rows if by_users else len(rows.indices)))
+    size = min(batches.size, rows.n_rows if by_users else len(rows.indices))
     numbers = size * loss.largest_array(n_positives, n_negatives)
     if backend.list_sums().holds_pairs:
         numbers = max(numbers, size * loss.largest_pair_array(n_positives, n_negatives))

@@ -202,7 +202,7 @@ class Growing(ClosedForm):
         if was_applied(store.history, batch, content):
             return self
         data = with_labels(given, *told.new_labels())
-        refuse_dislikes(objective, data.user_items.data)
+        refuse_dislikes(objective, data.user_items.data, "new")
         told.read(data)
         self._tell_set_since(store.fitter)
         old = self._old(user_items, store)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -132,6 +133,57 @@ def test_rows_that_do_not_fit_are_refused(raw: Any, rows: Any, message: str) -> 
         als().fit(toy()).recalculate_user(raw, rows)
 
 
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (toy(7, 9)[:3], "item_users must .* query ids, 1, .* whole matrix of 7; got 3"),
+        (np.ones((1, 9)), "item_users must be Interactions or a scipy sparse matrix"),
+        (sp.csr_array([[np.nan] * 9]), "item_users: values must be finite"),
+        (sp.csr_array([[-1.0] * 9]), "item_users has 9 negative values"),
+    ],
+)
+def test_rows_of_items_that_do_not_fit_are_refused(rows: Any, message: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=message):
+        als().fit(toy()).recalculate_item(2, rows)
+
+
+def test_zeros_of_a_given_matrix_are_no_likes_and_stay_in_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    model, matrix = als(mfrank.WRMF(alpha=2)).fit(toy()), toy()
+    with_zeros = matrix.copy()
+    with_zeros.data[::3] = 0
+    without = with_zeros.copy()
+    without.eliminate_zeros()
+    caplog.clear()
+    folded = model.recalculate_user(range(9), with_zeros)
+    np.testing.assert_array_equal(folded, model.recalculate_user(range(9), without))
+    assert with_zeros.nnz == matrix.nnz
+    assert not caplog.records
+
+
+def test_an_objective_of_ones_own_solves_rows_as_the_fit_did() -> None:
+    """Also where its class can be found by no import, and a copy of the fit cannot be saved."""
+
+    @dataclass(frozen=True)
+    class Own(mfrank.IALS):
+        pass
+
+    matrix, model = toy(), als(Own(alpha0=0.3))
+    model.fit(matrix)
+    same = als(mfrank.IALS(alpha0=0.3)).fit(matrix)
+    np.testing.assert_array_equal(
+        model.recalculate_user(0, matrix), same.recalculate_user(0, matrix)
+    )
+
+
+def test_a_store_without_the_biases_of_its_fit_is_damaged() -> None:
+    store = als(biases=True).fit(toy()).store
+    for changes in ({"user_biases": None}, {"item_biases": None}):
+        with pytest.raises(ValueError, match="lacks the biases of its fit"):
+            mfrank.ALS._from_store(replace(store, **changes))
+
+
 def test_fold_in_follows_the_factors_and_options_of_the_last_fit() -> None:
     """What rows share is kept between calls: it must not outlive what it was made from."""
     matrix, model = toy(), als().fit(toy())
@@ -192,7 +244,7 @@ def test_who_likes_nothing_has_no_list() -> None:
             "values must have one number for each of the 1 itemids",
         ),
         ({"itemids": [1], "values": [np.nan]}, "values must be finite"),
-        ({"itemids": [1], "values": [-1]}, "1 negative value"),
+        ({"itemids": [1], "values": [-1]}, "values has 1 negative value"),
         ({"itemids": [1], "N": 0}, "N must be at least 1"),
         ({"itemids": [1], "items": [9]}, "items: unknown ids: 9"),
     ],
@@ -215,3 +267,17 @@ def test_values_of_unknown_items_go_with_them() -> None:
         np.testing.assert_array_equal(got.scores, plain.scores)
     other = model.recommend_from_items(["i4", "i1"], N=5, values=[30.0, 1.0])
     assert not np.array_equal(other.scores, plain.scores)
+
+
+def test_likes_may_be_a_set_unless_values_belong_to_them(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    model = als().fit(toy(20, 15))
+    one_by_one = model.recommend_from_items([1, 4])
+    assert one_by_one.ids.shape == (10,)
+    np.testing.assert_array_equal(model.recommend_from_items({1, 4}).ids, one_by_one.ids)
+    with pytest.raises(TypeError, match="itemids"):
+        model.recommend_from_items({1, 4}, values=[1, 2])
+    caplog.clear()
+    np.testing.assert_array_equal(model.recommend_from_items([1, 4, 4]).ids, one_by_one.ids)
+    assert not caplog.records  # a repeated item is no value that is not read

@@ -333,7 +333,7 @@ def test_the_number_of_threads_changes_no_bit() -> None:
         (labeled(), {"decay": 1.5}, "decay must be at most 1"),
         (labeled(), {"decay": 0.5}, "decay needs an objective that uses values"),
         (toy(), {}, "user ids are like"),
-        (toy(values="dislikes"), {}, "dislikes"),
+        (labeled(toy(values="dislikes")), {}, "new has .* negative values"),
         ([[1, 2]], {}, "expected Interactions"),
         (labeled(), {"user_items": toy()[:3]}, "user_items"),
     ],

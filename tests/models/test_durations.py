@@ -59,6 +59,26 @@ def test_an_exact_solver_for_long_rows_is_warned_of(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.usefixtures("nothing_is_fitted")
+def test_a_solver_is_named_only_where_rows_take_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Gram matrix's eigenvectors take as long with any solver, on any number of threads."""
+    monkeypatch.setattr(durations, "_LONG", 1e-9)
+    data = mfrank.synthetic(900, 800, 2_000, random_state=0)
+    told = warning_of(data, factors=800, solver="cholesky", n_threads=500)
+    assert told.endswith("; lower factors")
+
+
+@pytest.mark.usefixtures("nothing_is_fitted")
+def test_factors_that_add_nothing_are_those_beyond_the_shorter_side(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(durations, "_LONG", 1e-9)
+    for matrix, side in ((toy(9, 7), "items"), (toy(7, 9), "users")):
+        told = warning_of(matrix, factors=8)
+        assert told.endswith(f"; lower factors: more than the number of {side}, 7, add nothing")
+        assert warning_of(matrix, factors=7).endswith("; lower factors")
+
+
+@pytest.mark.usefixtures("nothing_is_fitted")
 def test_usual_fits_are_not_warned_of(data: mfrank.Interactions) -> None:
     model = mfrank.ALS(factors=1_000)
     with pytest.raises(Began):  # a warning would be another error here
@@ -110,6 +130,19 @@ def test_a_first_batch_is_not_measured() -> None:
             pace(256 * (batch + 1), 10_240, first + 0.1 * batch)  # a warning would be an error
 
 
+def test_epochs_of_one_batch_are_never_measured() -> None:
+    pace = durations.Pace(10, "wait")
+    for seconds in (5.0, 500.0, 5_000.0):
+        pace(256, 256, seconds)
+
+
+def test_a_batch_is_measured_from_the_end_of_the_one_before() -> None:
+    pace = durations.Pace(3, "wait")
+    pace(1, 10, 50.0)  # which compiled for most of its time
+    with pytest.warns(RuntimeWarning, match="an epoch takes about 5 minutes by its first 2 lists"):
+        pace(2, 10, 80.0)
+
+
 def test_long_learning_of_a_walk_is_warned_of_after_its_first_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -140,6 +173,7 @@ def test_the_command_line_names_its_flag(
 @pytest.mark.parametrize(
     ("seconds", "told"),
     [
+        (1, "1 minute"),
         (61, "1 minute"),
         (281, "5 minutes"),
         (1_500, "20 minutes"),

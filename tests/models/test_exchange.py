@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from fits import als
 from hypothesis import given, settings
+from problems import toy
 from stores import same, store, stores
 
 import mfrank
@@ -207,6 +209,16 @@ def test_an_imported_als_folds_in_as_implicit_does(
     fold_in = FoldIn(objective, ours, backend="reference")
     got, _ = fold_in.users_and_biases(CSR.from_scipy(sp.csr_array(user_items)))
     assert np.allclose(got, wanted, rtol=1e-3, atol=1e-4)
+
+
+def test_a_file_of_implicit_is_saved_and_loaded_as_a_model_that_folds_in(tmp_path: Path) -> None:
+    matrix = toy()
+    model = als(mfrank.WRMF(alpha=2, regularization=0.3, confidence="alpha*r", nu=0)).fit(matrix)
+    read = from_implicit(to_implicit(model.store, tmp_path / "x"))
+    loaded = mfrank.load(read.save(tmp_path / "model"))
+    np.testing.assert_allclose(
+        loaded.recalculate_user(range(9), matrix), model.recalculate_user(range(9), matrix), 1e-5
+    )
 
 
 def test_ids_and_counts_can_be_given(tmp_path: Path) -> None:

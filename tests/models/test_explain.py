@@ -147,17 +147,35 @@ def test_any_fitted_user_folds_in_and_is_explained(seed: int, name: str, factors
     assert model.explain(3, None, 5).score == pytest.approx(scores[3, 5], abs=1e-6)
 
 
+def test_scores_with_biases_are_split_up_too() -> None:
+    """The user's bias is solved beside their factors, so their items have a part in it."""
+    matrix = toy(20, 15)
+    model = als(mfrank.IALS(alpha0=0.3), biases=True, dtype="float64").fit(matrix)
+    for user, item in ((0, 3), (7, 1), (12, 14)):
+        explanation = model.explain(user, None, item, N=99)
+        parts = sum(part for _, part in explanation.contributions)
+        assert explanation.score == pytest.approx(parts + explanation.baseline, abs=1e-9)
+        assert explanation.score == pytest.approx(model.score([user], [item])[0], abs=1e-6)
+
+
+def test_ten_contributions_are_listed_by_default() -> None:
+    matrix = toy(20, 40, density=0.7)
+    model = als().fit(matrix)
+    assert len(model.explain(0, None, 3).contributions) == 10
+
+
+@pytest.mark.parametrize("row", [0, 1])
 @pytest.mark.parametrize("by_row", [False, True])
-def test_weights_explain_to_one_user_only(by_row: bool) -> None:
+def test_weights_explain_to_one_user_only(by_row: bool, row: int) -> None:
     """An id and its row are one user, whom the model knows or not."""
     data = labeled()
     model = als().fit(data)
     users, items = data.user_ids.labels, data.item_ids.labels
-    who, what = (1, 2) if by_row else (users[1], items[2])
+    who, what = (row, 2) if by_row else (users[row], items[2])
     weights = model.explain(who, None, what, by_row=by_row).user_weights
     again = model.explain(who, None, what, by_row=by_row, user_weights=weights)
-    assert again.score == model.explain(users[1], None, items[2], user_weights=weights).score
-    for other in (users[0], "nobody"):
+    assert again.score == model.explain(users[row], None, items[2], user_weights=weights).score
+    for other in (users[1 - row], "nobody"):
         with pytest.raises(ValueError, match="user_weights are of another user than"):
             model.explain(other, None, items[2], user_weights=weights)
     rows = mfrank.Interactions.from_arrays(["new", "newer"], [items[0], items[1]])

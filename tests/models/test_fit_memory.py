@@ -1,0 +1,106 @@
+"""What a fit needs is compared with the memory there is, and refused by the option to lower."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import mfrank
+from mfrank.als import tables_at_once
+from mfrank.arrays import CSR
+from mfrank.backends import choose
+from mfrank.descent import Batches, Sampling
+from mfrank.models import cost
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, str, str]]:
+    """What a fit asks for: bytes, for which work, and the remedy."""
+    calls = list[tuple[int, str, str]]()
+
+    def check(*given: Any) -> None:
+        calls.append(given)
+        raise MemoryError("before any work")
+
+    monkeypatch.setattr(cost, "check_memory", check)
+    return calls
+
+
+def likes(n_users: int, n_items: int, nnz: int) -> mfrank.Interactions:
+    entries = np.arange(nnz)
+    return mfrank.Interactions.from_arrays(
+        entries % n_users, entries % n_items, shape=(n_users, n_items)
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_narrow_fit_holds_some_tables_of_all_factors(asked: list[Any], dtype: Any) -> None:
+    with pytest.raises(MemoryError):
+        mfrank.ALS(factors=7, dtype=dtype).fit(likes(300, 200, 600))
+    ((needed, work, remedy),) = asked
+    row = 7 * np.dtype(dtype).itemsize
+    assert needed == pytest.approx(tables_at_once(300, 200, row) * 500 * row, abs=1)
+    assert work == "a fit of 7 factors to 500 users and items"
+    assert remedy == "lower factors"
+
+
+def test_a_wide_fit_holds_square_matrices_beside_one_table(asked: list[Any]) -> None:
+    with pytest.raises(MemoryError):
+        mfrank.ALS(factors=1_000, dtype="float64").fit(likes(3, 2, 6))
+    assert asked[0][0] == 5 * 1_000 * 8 + 6 * 1_000**2 * 8
+
+
+@pytest.mark.parametrize("nnz", [1, 2, 5, 6])
+def test_rows_most_of_which_are_empty_are_named(asked: list[Any], nnz: int) -> None:
+    """An entry has one user and one item, so that 5 entries leave half of 20 rows empty."""
+    with pytest.raises(MemoryError):
+        mfrank.ALS(factors=2).fit(likes(10, 10, nnz))
+    remedy = asked[0][2]
+    assert remedy.endswith("lower factors")
+    assert (remedy != "lower factors") == (nnz < 5)
+    if nnz < 5:
+        assert remedy.startswith(f"at most {2 * nnz} of them have interactions: if row numbers are")
+
+
+def test_a_fit_whose_factors_are_elsewhere_is_not_compared(asked: list[Any]) -> None:
+    elsewhere: Any = SimpleNamespace(place=lambda array: array.tolist())
+    data = likes(3, 2, 6)
+    cost.check_width(data, 4, "float32", elsewhere, tables=2, matrices=1)
+    assert not asked
+    with pytest.raises(MemoryError):
+        cost.check_width(data, 4, "float32", choose("reference"), tables=2, matrices=1)
+
+
+ROWS = CSR.from_scipy(sp.csr_array([[1, 1, 1, 0], [0, 1, 0, 0], [0, 0, 1, 1]]), np.float32)
+
+
+@pytest.mark.parametrize("holds_pairs", [False, True])
+@pytest.mark.parametrize(
+    ("batches", "sampling", "lists"),
+    [
+        (Batches("users", 2), Sampling(None, None), (2, 3, 4)),
+        (Batches("users", 9), Sampling(None, 7), (3, 3, 7)),
+        (Batches("users", 9), Sampling(2, 7), (3, 2, 7)),
+        (Batches("users", 9), Sampling(5, None), (3, 3, 4)),
+        (Batches("positives", 9), Sampling(None, None), (6, 1, 4)),
+        (Batches("positives", 4), Sampling(2, 7), (4, 1, 7)),
+    ],
+)
+def test_the_largest_array_of_a_batch_is_that_of_its_lists(
+    monkeypatch: pytest.MonkeyPatch, batches: Batches, sampling: Any, lists: Any, holds_pairs: bool
+) -> None:
+    size, positives, negatives = lists
+    loss: Any = SimpleNamespace(
+        largest_array=lambda n, m: 100 * n + m, largest_pair_array=lambda n, m: 10_000 * n + m
+    )
+    backend: Any = SimpleNamespace(list_sums=lambda: SimpleNamespace(holds_pairs=holds_pairs))
+    numbers = size * ((10_000 if holds_pairs else 100) * positives + negatives)
+    monkeypatch.setattr(cost, "_MOST_NUMBERS", numbers)
+    cost.check_batch_memory(ROWS, loss, batches, sampling, backend)
+    monkeypatch.setattr(cost, "_MOST_NUMBERS", numbers - 1)
+    with pytest.raises(ValueError, match=f"a batch of {size} lists of {positives} positive"):
+        cost.check_batch_memory(ROWS, loss, batches, sampling, backend)
