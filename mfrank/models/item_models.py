@@ -43,8 +43,6 @@ class NeighborRecommender(RowScorer):
     def _parts_of(self, store: FactorStore) -> _Neighborhood:
         try:
             near, values = extra_rows.unpack_neighbors(store.extras, store.n_users, store.n_items)
-            if near.shape[0] != store.n_items:
-                raise ValueError(f"there must be {store.n_items} rows of neighbors")
         except (KeyError, ValueError) as error:
             raise ValueError(f"the neighbors saved with the store are damaged: {error}") from error
         return _Neighborhood(near, values)
@@ -125,7 +123,7 @@ def nearest_items(user_items: sp.csr_array, n_neighbors: int) -> sp.csr_array:
     largest = np.zeros(n_items)
     np.maximum.at(largest, items, np.abs(values))
     values = np.ldexp(values, -np.frexp(largest)[1][items])  # exact; no square leaves the range
-    lengths = np.sqrt(np.bincount(items, values**2, minlength=n_items))
+    lengths = np.sqrt(np.bincount(items, values**2))
     units = sp.csr_array((values / lengths[items], items, user_items.indptr), user_items.shape)
     columns = units.T.tocsr()
 

@@ -66,6 +66,24 @@ def test_neighbors_are_the_nearest(rows, k):
         assert not chosen.any() or left.max(initial=0) <= found[item, chosen].min() + 1e-12
 
 
+@pytest.mark.parametrize("power", [-200, -30, 30, 200])
+def test_cosines_are_those_of_values_of_any_size(power: int) -> None:
+    """Squares of the values would be infinite, or 0."""
+    matrix = data_of().user_items.astype(np.float64)
+    scaled = sp.csr_array(matrix * 10.0**power)
+    np.testing.assert_allclose(
+        nearest_items(scaled, 5).toarray(), nearest_items(matrix, 5).toarray(), rtol=1e-12
+    )
+
+
+def test_values_that_cancel_make_no_neighbors() -> None:
+    """And items at the end that nobody has are nobody's."""
+    near = nearest_items(sp.csr_array([[1.0, 1.0, 2.0, 0.0], [1.0, -1.0, 0.0, 0.0]]), 3)
+    assert near.shape == (4, 4)
+    assert near.nnz == 4
+    assert (near.data > 0).all()
+
+
 def test_among_equals_the_lower_rows_are_near():
     near = nearest_items(sp.csr_array(np.ones((3, 6))), 2)
     assert near.indices.reshape(6, 2).tolist() == [[1, 2], [0, 2], [0, 1], [0, 1], [0, 1], [0, 1]]

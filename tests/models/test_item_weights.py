@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mfrank
-from mfrank.models import ease
+from mfrank.arrays import OutOfTimeError, time_limit
+from mfrank.models import ease, item_models
+from mfrank.store import pack_neighbors, unpack_neighbors
 
 MODELS = [mfrank.EASE(3.0, 100, 0.5, 0.5), mfrank.ItemFilter(neighbors=100)]
 
@@ -39,7 +43,18 @@ def test_ease_is_stationary(
     """Off the diagonal, the gradient of the loss is 0; so with more items than users as well."""
     likes = likes_of(n_users, n_items, seed)
     likes[0, 0] = 1
-    model = mfrank.EASE(ridge, n_items, user_power, item_power)
+    assert_stationary(likes, ridge, user_power, item_power)
+
+
+@pytest.mark.parametrize("likes", [[[1, 1]], [[1, 1, 0], [0, 0, 0]], [[1, 1, 1, 1], [0, 0, 1, 1]]])
+def test_ease_is_stationary_where_all_users_count_less_than_one_item(likes: list[Any]) -> None:
+    assert_stationary(np.array(likes, dtype=float), 2.0, 1.0, 1.0)
+
+
+def assert_stationary(
+    likes: np.ndarray, ridge: float, user_power: float, item_power: float
+) -> None:
+    model = mfrank.EASE(ridge, likes.shape[1], user_power, item_power)
     weights = fitted(model, likes).similarity.toarray()
     of_users = np.maximum(likes.sum(axis=1), 1) ** -user_power
     of_users *= likes.sum() / (of_users @ likes).sum()
@@ -48,6 +63,7 @@ def test_ease_is_stationary(
     gradient = likes.T @ (of_users[:, None] * (likes @ weights - likes)) + ridges[:, None] * weights
     np.fill_diagonal(gradient, 0)
     assert not weights.diagonal().any()
+    assert model.similarity.data.all()  # no zero is stored
     np.testing.assert_allclose(gradient, 0, atol=1e-9)
 
 
@@ -71,6 +87,8 @@ def test_the_filter_is_the_product_of_normalized_matrices(
     user_power: float, item_power: float
 ) -> None:
     likes = likes_of(20, 12)
+    likes[:, 3] = likes[5] = 0
+    likes[2, 3] = 1  # an item of one user, and a user without items
     model = fitted(mfrank.ItemFilter(user_power, item_power, neighbors=12), likes)
     users, items = (np.maximum(likes.sum(axis), 1.0) for axis in (1, 0))
     links = (
@@ -167,5 +185,101 @@ def test_what_cannot_be_meant_is_refused(make: object, message: str) -> None:
 
 def test_an_inverse_that_memory_cannot_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mfrank.arrays.memory.memory_there_is", lambda: 1000)
-    with pytest.raises(MemoryError, match=r"use mfrank\.ItemFilter"):
+    with pytest.raises(MemoryError, match=r"in total; use mfrank\.ItemFilter"):
         fitted(mfrank.EASE(), likes_of(20, 12))
+    few = np.eye(30, 20) * (np.arange(30) < 3)[:, None]
+    with pytest.raises(MemoryError, match=r"at most 6 of them.*use mfrank\.ItemFilter"):
+        fitted(mfrank.EASE(), few)
+
+
+@pytest.mark.parametrize("shape", [(60, 40), (40, 60)])
+@pytest.mark.parametrize("model", [*MODELS, mfrank.ItemKNN()], ids=lambda one: type(one).__name__)
+def test_a_fit_is_given_up_in_its_midst(
+    monkeypatch: pytest.MonkeyPatch, model: mfrank.Recommender, shape: tuple[int, int]
+) -> None:
+    """Wherever the time ends: the clock goes on by a second whenever it is looked at."""
+    monkeypatch.setattr(ease, "BLOCK", 8)
+    for module in (ease, item_models):
+        monkeypatch.setattr(module, "rows_at_once", lambda n_columns: 4)
+    data = sp.csr_array(likes_of(*shape))
+
+    def fit(seconds: float) -> int:
+        looked = list[int]()
+
+        def clock() -> float:
+            looked.append(1)
+            return float(len(looked))
+
+        with time_limit(seconds, clock):
+            model.fit(data)
+        return len(looked)
+
+    whole = fit(1e9)
+    assert whole > 10
+    for seconds in (whole * 0.5, whole * 0.9):
+        with pytest.raises(OutOfTimeError):
+            fit(seconds)
+
+
+def test_what_a_fit_takes_is_known_before_it() -> None:
+    """Half of what a docstring says: 7 GiB for 30,000 items, float32 from 4,096 items on."""
+    for sides in ((100_000, 30_000), (30_000, 100_000)):
+        assert mfrank.EASE.bytes_needed(*sides) == 8 * 30_000 * (30_000 + 4 * 512)
+    for sides, tried in (
+        ((4_096, 4_096), True),
+        ((9_000, 4_096), True),
+        ((9_000, 4_095), False),
+        ((4_096, 4_097), False),
+    ):
+        assert mfrank.EASE.inverts_in_float32(*sides) is tried
+
+
+def test_algebra_is_refused_where_an_address_space_has_no_room_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """192 MiB, and 48 MiB for each core, are what OpenBLAS was seen to take."""
+    monkeypatch.setattr(ease, "usable_cores", lambda: 4)
+    rest = 384 << 20
+    monkeypatch.setattr(ease, "address_space_left", lambda: float(1000 + rest))
+    ease.load_algebra(1000, "a fit", "do otherwise")
+    with pytest.raises(MemoryError, match=r"a fit would need .*ulimit -v.*do otherwise"):
+        ease.load_algebra(1001, "a fit", "do otherwise")
+    needed = mfrank.EASE.bytes_needed(20, 12)
+    monkeypatch.setattr(ease, "address_space_left", lambda: float(needed + rest - 1))
+    with pytest.raises(MemoryError, match=r"EASE of 20 users and 12 items would need"):
+        fitted(mfrank.EASE(), likes_of(20, 12))
+    monkeypatch.setattr(ease, "address_space_left", lambda: -5.0)
+    with pytest.raises(MemoryError, match=r"ulimit -v leaves 0"):
+        fitted(mfrank.EASE(), likes_of(20, 12))
+
+
+def test_a_matrix_that_cannot_be_inverted_names_the_option() -> None:
+    likes = np.ones((4, 3))
+    with pytest.raises(FloatingPointError, match="regularization=1e-300; raise it"):
+        fitted(mfrank.EASE(1e-300), likes)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=["EASE", "ItemFilter"])
+def test_zeros_of_a_given_row_are_no_likes(
+    model: mfrank.Recommender, caplog: pytest.LogCaptureFixture
+) -> None:
+    likes = likes_of(20, 12)
+    likes[:, 0] = 1
+    told = fitted(model, likes)
+    with_zeros = sp.csr_array(likes + 1.0)
+    with_zeros.data -= 1.0
+    caplog.clear()
+    options = {"N": 5, "recalculate_user": True, "filter_already_liked_items": False}
+    found = told.recommend(np.arange(20), with_zeros, **options)
+    np.testing.assert_array_equal(
+        found.ids, told.recommend(np.arange(20), sp.csr_array(likes), **options).ids
+    )
+    assert not caplog.records
+
+
+def test_neighbors_of_other_items_are_damage() -> None:
+    store = fitted(mfrank.ItemFilter(), likes_of(20, 12)).store
+    near, values = unpack_neighbors(store.extras, 20, 12)
+    fewer = replace(store, extras=pack_neighbors(near[:-1], values))
+    with pytest.raises(ValueError, match="neighbors must have rows for all of 12 items"):
+        mfrank.ItemFilter._from_store(fewer).recommend(0)

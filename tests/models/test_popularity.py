@@ -102,8 +102,39 @@ def test_the_callback_is_called_once() -> None:
     Popularity().fit(toy(), callback=lambda *given: calls.append(given))
     assert [call[0] for call in calls] == [0]
     assert calls[0][2] is None
+    assert 0 <= calls[0][1] < 60
     with pytest.raises(TypeError, match="callback must be a function"):
         Popularity().fit(toy(), callback=3)
+
+
+def test_everybody_has_the_same_factor_by_id_and_by_row() -> None:
+    data = Interactions.from_arrays(["a", "a", "b"], ["x", "y", "y"])
+    model = Popularity().fit(data)
+    for users, by_row in ((["b", "a"], False), ([1, 0], True)):
+        assert model.recalculate_user(users, data, by_row=by_row).tolist() == [[1.0], [1.0]]
+    with pytest.raises(ValueError, match="user_items: unknown ids: 1"):
+        model.recalculate_user(1, data)
+    with pytest.raises(ValueError, match="userid: unknown ids: 'c'"):
+        model.recommend("c")
+
+
+def test_options_are_checked_when_they_are_set_and_when_they_are_used() -> None:
+    with pytest.raises(ValueError, match="backend must be one of"):
+        Popularity(backend="gpu")
+    model = Popularity().fit(toy())
+    model.window = -1.0
+    with pytest.raises(ValueError, match="window must be a finite number > 0"):
+        model.fit(toy())
+
+
+def test_what_popularity_does_not_do_is_told() -> None:
+    model = Popularity().fit(toy())
+    with pytest.raises(TypeError, match="Popularity cannot remove users and items: fit it anew"):
+        model.remove(users=[1])
+    with pytest.raises(TypeError, match="it cannot rank users for an item"):
+        model.recommend_users(1)
+    for answer in (model.similar_items([1, 2], N=3), model.similar_users([1, 2], N=3)):
+        assert answer.ids.tolist() == [[1, -1, -1], [2, -1, -1]]
 
 
 def test_the_windows_edge_is_in_it() -> None:
