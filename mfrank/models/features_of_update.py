@@ -85,7 +85,7 @@ class FeaturesOfUpdate:
         rows = ids.rows(own.labels)
         known = rows < len(old)
         before, now = old[rows[known]], means[known]
-        limit = _ROUNDING * (np.abs(before) + np.abs(old).max(initial=0))
+        limit = _ROUNDING * (np.abs(before) + np.abs(old).max())
         others = (np.abs(now - before) > limit).any(axis=1)
         changed = np.sort(rows[known][others])
         if len(changed):

@@ -93,10 +93,10 @@ class Delta:
         self,
         extras: Mapping[str, NDArray[Any]],
         dtype: DTypeLike,
-        changed: Mapping[str, NDArray[np.int64]] | None = None,
+        changed: Mapping[str, NDArray[np.int64]],
         *,
-        following: bool = True,
-        decayed: bool = False,
+        following: bool,
+        decayed: bool,
     ) -> tuple[TouchedRows, TouchedRows]:
         """The users and the items with new interactions, with all their interactions.
 
@@ -105,10 +105,9 @@ class Delta:
         touched. ``extras`` have the means of all rows, if they have features; ``changed`` are the
         rows of the sides "user" and "item" whose means are now others.
         """
-        changed = changed or {}
         items = np.flatnonzero(self.counts.items if decayed else self.new.items)
-        if len(also := changed.get("item", ())):
-            items = np.union1d(items, also)
+        if len(changed["item"]):
+            items = np.union1d(items, changed["item"])
         item_users = sp.csr_array(self.user_items[:, items].T)
         item_users.sort_indices()
         counts = np.diff(item_users.indptr)
@@ -121,8 +120,8 @@ class Delta:
             followed = np.bincount(their, minlength=len(own))
             fresh_users |= (followed > 0) & (followed >= FOLLOWING * own)
         users = np.flatnonzero(own if decayed else fresh_users | (self.new.users > 0))
-        if len(also := changed.get("user", ())):
-            users = np.union1d(users, also)
+        if len(changed["user"]):
+            users = np.union1d(users, changed["user"])
         return (
             _rows("user", users, self.user_items[users], fresh_users[users], extras, dtype),
             _rows("item", items, item_users, fresh_items, extras, dtype),

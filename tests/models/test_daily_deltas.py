@@ -137,6 +137,21 @@ def test_rows_with_a_long_history_take_part_in_one_alternation(
     assert model.store.history[-1]["rows"] == (wanted if alternations else (new[0] > 0).sum())
 
 
+def test_shares_of_exactly_15_and_30_percent_are_enough() -> None:
+    """3 of 20 users of an item are new, and 3 of 10 items of the other users are such items."""
+    before, after = np.zeros((20, 10)), np.ones((20, 10))
+    before[:17] = 1
+    after[17:, 3:] = 0
+    model = als(mfrank.IALS()).fit(sp.csr_array(before))
+    model.partial_fit(sp.csr_array(after - before), alternations=2)
+    (every_user, fresh_users), (every_item, fresh_items) = touched(
+        after, (after - before).sum(1), (after - before).sum(0)
+    )
+    assert [each.sum() for each in (every_user, fresh_users)] == [20, 20]
+    assert [each.sum() for each in (every_item, fresh_items)] == [3, 3]
+    assert model.store.history[-1]["rows"] == 20 + 2 * (3 + 20)
+
+
 def test_who_has_fresh_items_follows_them() -> None:
     """An old user of them is solved anew, for where they are; all others stay."""
     first = labeled(sp.csr_array([[1, 1, 0, 0], [0, 1, 1, 1], [1, 0, 1, 1], [0, 0, 1, 1]]))

@@ -91,6 +91,25 @@ def test_features_that_changed_count_whether_or_not_there_are_interactions(
 
 
 @SIDES
+def test_of_a_whole_table_only_what_changed_is_told_and_solved(
+    side: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "mfrank")
+    moved = IDS[side][3:5]
+    rest = np.setdiff1d(IDS[side], moved)
+    whole = pandas.concat([table(side, rest), table(side, moved, shift=1)])
+    model, expected = fitted(side), fitted(side)
+    caplog.clear()
+    updated(model, side, whole)
+    np.testing.assert_array_equal(factors(model, side, rest), factors(expected, side, rest))
+    (told,) = [one.getMessage() for one in caplog.records if "other features" in one.msg]
+    assert told.startswith(f"{side}_features: 2 {side}s that the model has now have other features")
+    caplog.clear()
+    updated(model, side, whole)
+    assert not [one for one in caplog.records if "other features" in one.msg]
+
+
+@SIDES
 def test_a_row_without_interactions_is_where_its_latest_features_are(side: str) -> None:
     model = updated(fitted(side), side, table(side, ["cold"]))
     updated(model, side, table(side, ["cold"], shift=1))

@@ -11,6 +11,7 @@ from fits import ITEMS, als, labeled, same_factors
 from problems import OBJECTIVES, toy
 
 import mfrank
+from mfrank.data import Ids
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
@@ -98,6 +99,20 @@ def test_ids_that_cannot_join_change_nothing(
     with pytest.raises((ValueError, TypeError), match=message):
         model.partial_fit_users(ids, toy()[: len(ids)], **options)
     assert model.store is store
+
+
+def test_new_row_numbers_continue_the_numbering() -> None:
+    matrix = toy(seed=1)
+    model = als(dtype="float64").fit(toy())
+    model.partial_fit_users([10, 0, 9], matrix[:3], by_row=True)
+    assert model.user_ids == Ids.numbered(11)
+    np.testing.assert_allclose(
+        model.user_factors[[10, 0, 9]], model.recalculate_user(["x", "y", "z"], matrix[:3])
+    )
+    rows = sp.csr_array(toy(2, 11))
+    model.partial_fit_items([7, 8], rows, by_row=True)
+    assert model.item_ids == Ids.numbered(9)
+    np.testing.assert_array_equal(model.store.counts.items[7:], np.diff(rows.indptr))
 
 
 def test_users_and_items_may_join_in_turn() -> None:
