@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import mfrank
 from mfrank import SupervisedPageRank
 from mfrank.cli.main import main
 from mfrank.data import Interactions
+from mfrank.models.page_rank import estimator
 from mfrank.pagerank import GBN, GBP, GFN
 
 STEPS = 6
@@ -83,8 +87,114 @@ def test_progress_is_shown_and_changes_nothing(
     quiet = walk(method).fit(log(), callback=some)
     assert not capsys.readouterr().err
     shown = walk(method).fit(log(), callback=some, show_progress=True)
-    assert "fit" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "fit" in told
+    assert "step" in told
+    assert f"objective {shown.store.history[-1]['objective']:.6g}" in told
     np.testing.assert_array_equal(shown.weights, quiet.weights)
+
+
+def test_options_reach_what_is_learned_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[Any, ...]] = []
+    of = estimator.Problem.of
+
+    class Watched:
+        @staticmethod
+        def of(*given: Any, **named: Any) -> Any:
+            seen.append((*given, named))
+            return of(*given, **named)
+
+    monkeypatch.setattr(estimator, "Problem", Watched)
+    options: dict[str, Any] = {"alpha": 0.4, "accuracy": "theory", "n_threads": 2}
+    walk(queries=3, candidates=5, backend="reference", **options).fit(log())
+    ((graphs, _, named),) = seen
+    assert named == {**options, "backend": "reference"}
+    judged = ~np.isnan(graphs.labels)
+    assert graphs.n_queries == 3
+    assert np.bincount(graphs.query_of[judged & (graphs.labels == 0)]).tolist() == [5, 5, 5]
+
+
+def test_the_store_has_counts_and_the_log_of_the_prior_beside_the_walk() -> None:
+    data = log()
+    model = walk().fit(data)
+    np.testing.assert_array_equal(model.store.counts.users, data.counts.users)
+    np.testing.assert_array_equal(model.store.counts.items, data.counts.items)
+    np.testing.assert_allclose(model.store.item_biases, np.log(model.item_prior), atol=1e-12)
+
+
+def test_a_walk_on_other_items_is_damage() -> None:
+    store = walk().fit(log()).store
+    others = Interactions.from_arrays([0, 0, 1, 1], [0, 1, 1, 2], timestamps=[0, 1, 0, 1])
+    extras = {**store.extras, **SupervisedPageRank(None).fit(others).store.extras}
+    with pytest.raises(ValueError, match="the walk is of 3 items, the store of 20"):
+        SupervisedPageRank._from_store(replace(store, extras=extras))
+
+
+def test_values_below_one_are_clicks_like_others() -> None:
+    data = log()
+    low = Interactions.from_arrays(
+        data.entry_users, data.user_items.indices, np.full(data.nnz, 0.25), data.timestamps
+    )
+    np.testing.assert_array_equal(
+        walk().fit(low).recommend([0, 1], N=4), walk().fit(data).recommend([0, 1], N=4)
+    )
+
+
+def test_a_single_click_is_enough_for_a_walk_that_learns_nothing() -> None:
+    one = Interactions.from_arrays([0], [0], timestamps=[5])
+    assert SupervisedPageRank(None).fit(one).item_prior.tolist() == [1.0]
+
+
+def test_options_are_checked_again_at_a_fit() -> None:
+    model = walk()
+    model.alpha = 3.0
+    with pytest.raises(ValueError, match="alpha must be a fraction"):
+        model.fit(log())
+
+
+def test_zeros_of_a_given_row_are_no_clicks() -> None:
+    model, n = walk().fit(log()), 20
+    row = sp.csr_array(np.eye(1, n, 3))
+    with_zeros = sp.csr_array((np.array([0.0, 1.0, 0.0]), np.array([1, 3, 7]), [0, 3]), (1, n))
+    only_zeros = sp.csr_array((np.array([0.0, 0.0]), np.array([1, 7]), [0, 2]), (1, n))
+    options = {"N": n, "recalculate_user": True, "filter_already_liked_items": False}
+    for given, same in ((with_zeros, row), (only_zeros, sp.csr_array((1, n)))):
+        found, expected = (model.recommend("new", rows, **options) for rows in (given, same))
+        np.testing.assert_array_equal(found.ids, expected.ids)
+        np.testing.assert_array_equal(found.scores, expected.scores)
+
+
+def test_explanations_are_asked_by_id_or_by_row_and_name_what_is_wrong() -> None:
+    data = log()
+    named = Interactions.from_arrays(
+        [f"u{user}" for user in data.entry_users],
+        [f"i{item}" for item in data.user_items.indices],
+        timestamps=data.timestamps,
+    )
+    model = walk().fit(named)
+    user, item = model.user_ids.rows(["u3"])[0], model.item_ids.rows(["i7"])[0]
+    by_id, by_row = model.explain("u3", "i7"), model.explain(int(user), int(item), by_row=True)
+    assert by_id.score == by_row.score
+    assert [path.mass for path in by_id.paths] == [path.mass for path in by_row.paths]
+    for asked, message in (
+        (("u3", "i7", None, 0), "N must be at least 1"),
+        ((["u3"], "i7"), "userid must be one id"),
+        (("u3", ["i7"]), "itemid must be one id"),
+        (("u3", "x"), "itemid: unknown ids: 'x'"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            model.explain(*asked)
+    assert len(model.explain("u3", "i7", None, 1).paths) == 1
+
+
+def test_masses_of_the_prior_are_those_of_all_items() -> None:
+    """Somebody without items restarts at any, by their share: no path has more than is there."""
+    data = log()
+    model = SupervisedPageRank(None).fit(data.take(data.entry_users != 4))
+    for item in range(3):
+        score, paths = model.explain(4, item, N=10**6)
+        assert score == pytest.approx(model.item_prior[item])
+        assert 0.7 * score < sum(path.mass for path in paths) <= score + 1e-9
 
 
 def test_a_walk_is_compared_with_factors() -> None:

@@ -564,6 +564,8 @@ def test_evaluation_of_the_walk_is_full_ranking() -> None:
         ({"tolerance": 0.0}, ValueError, "tolerance must be a finite number > 0"),
         ({"gap": -1}, ValueError, "gap must be a finite number > 0"),
         ({"backend": "abacus"}, ValueError, "backend must be one of"),
+        ({"n_threads": -1}, ValueError, "n_threads must be"),
+        ({"random_state": "seven"}, TypeError, "random_state must be"),
     ],
 )
 def test_bad_options_are_refused(options: dict[str, Any], error: Any, message: str) -> None:
