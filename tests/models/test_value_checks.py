@@ -68,6 +68,31 @@ def test_an_old_value_does_not_make_the_new_ones_heavy() -> None:
         fitted(mfrank.WRMF(), data)
 
 
+@pytest.mark.parametrize(
+    ("usual", "largest", "alpha", "sides", "outweighs"),
+    [
+        (1.0, 1000.0, 1.0, (5, 4), True),
+        (1.0, 1000.0, 1.0, (2000, 1000), False),  # in few cells of many, it is less
+        (1.0, 1000.0, 0.001, (5, 4), False),
+        (1000.0, 1000.0, 1.0, (5, 4), False),  # all weigh the same
+        (2.0, 20.0, 100.0, (5, 4), True),  # ten times the median
+        (2.0, 19.0, 100.0, (5, 4), False),
+        (0.001, 1.0, 1e6, (5, 4), False),  # values of at most 1 are scaled
+        (0.001, 1.5, 1e6, (5, 4), True),
+    ],
+)
+def test_how_heavy_the_largest_value_must_be(
+    usual: float, largest: float, alpha: float, sides: tuple[int, int], outweighs: bool
+) -> None:
+    users, items = np.divmod(np.arange(20), 4)
+    values = np.r_[np.full(19, usual), largest]
+    data = mfrank.Interactions.from_arrays(users, items, values, shape=sides)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fitted(mfrank.WRMF(alpha=alpha), data)
+    assert ["confidences" in str(each.message) for each in caught] == [True] * outweighs
+
+
 RATINGS = mfrank.synthetic(60, 40, 600, random_state=0)
 RATINGS = RATINGS.weighted(np.random.default_rng(0).integers(1, 6, RATINGS.nnz))
 TIMED = replace(RATINGS, timestamps=np.arange(RATINGS.nnz))
@@ -163,6 +188,29 @@ def test_every_door_says_it_once_and_nothing_of_ones(door: str, caplog) -> None:
     if door != "weighted by recency":
         ones = RATINGS.weighted(1 / RATINGS.user_items.data)
         assert not said(caplog, lambda: DOORS[door](ones))
+
+
+def test_shares_below_one_are_told_too(caplog) -> None:
+    low = RATINGS.weighted(np.full(RATINGS.nnz, 0.1))
+    ((level, text),) = said(caplog, lambda: fitted(mfrank.IALS(), low))
+    assert level == "WARNING"
+    assert "from 0.1 to 0.5" in text
+
+
+def test_an_update_is_told_only_of_values_beyond_those_that_the_model_had(caplog) -> None:
+    data = mfrank.Interactions.from_arrays([0, 1, 2, 2], [0, 1, 2, 0], [2.0, 4.0, 2.0, 4.0])
+    for values, level in (
+        ([2, 4], "INFO"),
+        ([2, 3], "INFO"),
+        ([3, 4], "INFO"),
+        ([1, 4], "WARNING"),
+        ([2, 5], "WARNING"),
+    ):
+        model = fitted(mfrank.IALS(), data)
+        new = mfrank.Interactions.from_arrays([0, 1], [2, 0], np.array(values, dtype=float))
+        assert [each for each, _ in said(caplog, lambda m=model, n=new: m.partial_fit(n))] == [
+            level
+        ]
 
 
 def test_values_that_are_all_the_same_are_told_quietly(caplog) -> None:
