@@ -74,6 +74,12 @@ def test_a_batch_is_applied_once(
     assert len(now.store.history) == length + 1
 
 
+def test_any_text_is_a_name(model: mfrank.ALS) -> None:
+    """Also names of files that are no UTF-8, as Python reads them."""
+    before = bits(model.partial_fit(TODAY, batch="caf\udce9.csv"))
+    assert bits(model.partial_fit(TODAY, batch="caf\udce9.csv")) == before
+
+
 def test_other_interactions_under_a_known_name_are_told(
     model: mfrank.ALS, caplog: pytest.LogCaptureFixture
 ) -> None:

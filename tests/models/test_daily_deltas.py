@@ -137,6 +137,17 @@ def test_rows_with_a_long_history_take_part_in_one_alternation(
     assert model.store.history[-1]["rows"] == (wanted if alternations else (new[0] > 0).sum())
 
 
+def test_the_history_has_a_record_of_each_update() -> None:
+    model = als(iterations=2).fit(labeled())
+    for _ in range(2):
+        model.partial_fit(mfrank.Interactions.from_arrays(["u0"], ["i0"]))
+    assert [record["epoch"] for record in model.store.history] == [1, 2, 3, 4]
+    for record in model.store.history[2:]:
+        assert record["objective"] is None
+        assert 0 <= record["seconds"] < 60
+        assert record["rows"] > 0
+
+
 def test_shares_of_exactly_15_and_30_percent_are_enough() -> None:
     """3 of 20 users of an item are new, and 3 of 10 items of the other users are such items."""
     before, after = np.zeros((20, 10)), np.ones((20, 10))
@@ -346,6 +357,7 @@ def test_the_number_of_threads_changes_no_bit() -> None:
     [
         (labeled(), {"alternations": -1}, "alternations must be at least 0"),
         (labeled(), {"decay": 1.5}, "decay must be at most 1"),
+        (labeled(), {"decay": 0.0}, "decay must be a finite number > 0"),
         (labeled(), {"decay": 0.5}, "decay needs an objective that uses values"),
         (toy(), {}, "user ids are like"),
         (labeled(toy(values="dislikes")), {}, "new has .* negative values"),

@@ -91,6 +91,20 @@ def test_features_that_changed_count_whether_or_not_there_are_interactions(
 
 
 @SIDES
+def test_features_of_a_row_with_one_interaction_count_like_others(side: str) -> None:
+    pairs = {"user": (["a", "b", "b", "c", "c"], list("xxyyx"))}
+    pairs["item"] = pairs["user"][::-1]
+    data = mfrank.Interactions.from_arrays(*pairs[side])
+    ids = getattr(data, f"{side}_ids").labels
+    model = mfrank.ALS(mfrank.IALS(), factors=2, iterations=3, random_state=0)
+    model.fit(data, **{f"{side}_features": table(side, ids)})
+    before = factors(model, side, ["a"]).copy()
+    updated(model, side, table(side, ["a"], shift=1))
+    assert np.abs(factors(model, side, ["a"]) - before).max() > 1e-3
+    assert model.store.history[-1]["rows"] > 0
+
+
+@SIDES
 def test_of_a_whole_table_only_what_changed_is_told_and_solved(
     side: str, caplog: pytest.LogCaptureFixture
 ) -> None:
