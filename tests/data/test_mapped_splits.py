@@ -27,6 +27,7 @@ SPLITS: dict[str, Callable[..., Any]] = {
     "leave_k_out": partial(mfrank.leave_k_out, k=2, valid_k=1, random_state=3),
     "by_time": partial(mfrank.by_time, test=0.2, valid=0.3),
     "held_out_users": partial(mfrank.held_out_users, test=0.3, valid=7, random_state=3),
+    "by_session": partial(mfrank.by_session, test=0.2, valid=0.3, last=2, random_state=3),
 }
 
 
@@ -53,7 +54,7 @@ def test_parts_are_the_same_mapped_and_in_memory(
 
 
 def test_a_generator_is_left_where_it_was(tmp_path: Path) -> None:
-    for name in ("by_ratio", "held_out_users"):
+    for name in ("by_ratio", "held_out_users", "by_session"):
         states = []
         for folder in (None, tmp_path / name):
             rng = np.random.default_rng(8)
@@ -68,6 +69,10 @@ def test_entries_are_drawn_as_in_one_go() -> None:
     rank = rank_in_rows(DATA.user_items.indptr, rng.random(DATA.nnz))
     last = rank >= np.repeat(DATA.counts.users - 2, DATA.counts.users)
     same(mfrank.leave_k_out(DATA, 2, random_state=3).test, DATA.take(last))
+    rng = np.random.default_rng(3)
+    rng.random(DATA.n_users + DATA.nnz)  # for the rounding and the entries, before the users
+    users = rng.permutation(np.flatnonzero(DATA.counts.users))[:21]
+    assert SPLITS["held_out_users"](DATA).test.users.tolist() == sorted(users)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -70,6 +70,16 @@ def test_a_time_is_a_limit(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("first", [0, -100])
+def test_a_user_without_entries_is_no_session(first: int) -> None:
+    rows, times = np.array([0, 0, 2, 2, 4, 4, 6, 6]), first + np.arange(8)
+    data = Interactions.from_arrays(rows, [0, 1] * 4, timestamps=times, shape=(8, 2))
+    split = mfrank.by_session(data, test=0.25, valid=0.25)
+    assert split.valid.users.tolist() == [4]
+    assert split.test.users.tolist() == [6]
+    assert np.flatnonzero(split.train.counts.users).tolist() == [0, 2]
+
+
 def test_a_walk_that_knows_what_comes_next_is_found_out() -> None:
     """Items come in a circle: the neighbors of what a session has, and not what is popular."""
     starts = np.arange(60)

@@ -91,6 +91,7 @@ def test_a_split_tells_its_parts() -> None:
     assert [row[0] for row in rows] == ["train", "valid", "test"]
     assert [int(row[1].replace(",", "")) for row in rows] == sizes
     assert sum(float(row[2].rstrip("%")) for row in rows) == pytest.approx(100, abs=0.2)
+    assert header == ["part", "entries", "fraction", "users with entries", "items with entries"]
     assert {len(row) for row in rows} == {len(header)}
     assert rows[2][3] == f"{np.count_nonzero(np.diff(split.test.user_items.indptr)):,}"
     assert rows[2][4] == f"{len(set(split.test.user_items.indices)):,}"

@@ -290,6 +290,15 @@ def test_one_user_is_left_to_train_on(test, valid):
 
 def test_a_single_user_is_trained_on():
     assert held_out_users(grown(0, [3]), test=0).train.nnz == 3
+    with pytest.raises(ValueError, match="none is left to train on"):
+        held_out_users(grown(0, [3]), test=1)
+
+
+def test_one_entry_is_folded_in_at_least():
+    held = held_out_users(grown(0, [5] * 30), test=20, fold_in=0.05).test
+    told = counts(held.fold_in)[held.users]
+    assert told.min() == 1
+    assert np.count_nonzero(told == 1) > 15  # and rarely more
 
 
 def test_all_entries_are_trained_on_where_there_are_few():
