@@ -21,7 +21,6 @@ from mfrank.data.odd_ids import SPELLED_MISSING
 _log = logging.getLogger("mfrank")
 
 _MOST = 1000
-
 _REMEDY = "bring it into the order of the rows with reindex(data.item_ids.labels).to_numpy()"
 _NAME_IT = 'if its index has the ids, name it with rename_axis("item")'
 

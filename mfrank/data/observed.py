@@ -47,6 +47,7 @@ class Observed(MadeOfFields):
     threshold: float | None = field(default=None, kw_only=True)
     origin: Origin = field(default_factory=dict, kw_only=True)
     _views: dict[tuple[str, Any], CSR] = field(default_factory=dict, init=False)
+    # No arguments of the constructor, so that whoever replaces the matrix loses them.
     _summed: SummedCells | None = field(default=None, init=False)
     _values_from: ValuesFrom = field(default="given", init=False)
 
@@ -55,9 +56,6 @@ class Observed(MadeOfFields):
             raise ValueError(
                 f"threshold must be a finite number or None, got {shown(self.threshold)}"
             )
-        # No arguments of the constructor, so that whoever replaces the matrix loses them.
-        object.__setattr__(self, "_summed", None)
-        object.__setattr__(self, "_values_from", "given")
         for name in ("user_ids", "item_ids"):
             check_instance(name, getattr(self, name), Ids, "Ids, such as Ids.of(labels)")
         if not sp.issparse(self.user_items):

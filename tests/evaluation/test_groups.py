@@ -66,7 +66,7 @@ def test_groups_of_labels() -> None:
 
 def test_groups_of_rows_beyond_measure_are_refused_before_they_are_read() -> None:
     with pytest.raises(ValueError, match=r"of_rows must have at most 2\^31 - 1 rows"):
-        Groups(("a",), np.broadcast_to(np.int64(0), 10**15))
+        Groups(("a",), np.broadcast_to(np.int64(0), 2**31))
 
 
 @settings(max_examples=25, deadline=None)
@@ -157,6 +157,9 @@ def test_exposure_counts_the_lists_of_each_item() -> None:
         ("ab", [0, 1], "names must be a tuple of str"),
         (("a", "a"), [0, 1], "names must be distinct"),
         (("a", "b"), [0, 2], r"of_rows must be from -1 to 1, numbers of the 2 names; got 0 to 2"),
+        (("a", "b"), [-2, 1], "of_rows must be from -1 to 1, .*; got -2 to 1"),
+        ((), [0], "of_rows must be from -1 to -1, numbers of the 0 names"),
+        ((1, "a"), [0, 1], "names must be a tuple of str"),
         (("a", "b"), [0.5], "of_rows must be a one-dimensional array of integers"),
         (("a", "b"), [[0, 1]], "of_rows must be a one-dimensional array of integers"),
     ],
