@@ -253,7 +253,6 @@ def _add_flag(
         kwargs = {"type": reader, "metavar": reader.__name__.upper()}
     parser.add_argument(
         _flag(field.name),
-        dest=field.name,
         default=argparse.SUPPRESS,
         help=_with_flags(text, options).replace("%", "%%"),
         **kwargs,
@@ -412,11 +411,10 @@ def _boosts(texts: list[str], items: Ids) -> dict[Any, float]:
 
 
 def _categories(path: str, items: Ids) -> dict[Any, list[str]]:
-    header, *rows = [row for _, row in text_rows(path, ",")] or [[""]]
-    if any(len(row) < 2 or len(row) != len(header) for row in rows):
+    header, *rows = [row for _, row in text_rows(path, ",")] or [[]]
+    if not rows or any(len(row) < 2 or len(row) != len(header) for row in rows):
         raise ValueError(
-            f"{path} must have a header and at least two columns in each row: item ids, and "
-            "categories"
+            f"{path} must have a header, and rows of at least two columns: item ids, and categories"
         )
     place = place_of_ids(header)
     last = -2 if place == len(header) - 1 else -1  # the column of categories
@@ -426,7 +424,7 @@ def _categories(path: str, items: Ids) -> dict[Any, list[str]]:
         raise ValueError(
             f"{path} has the item {header[place]!r} in its first line, which must name the columns"
         )
-    if rows and not known.any():
+    if not known.any():
         raise ValueError(
             f"{path} has none of the items: its ids are like {rows[0][place]!r}, theirs like "
             f"{items.labels[0]!r}"

@@ -306,6 +306,7 @@ def test_draws_are_the_same_on_every_backend(
     truth = reference.draw_negatives(rows, users, count, key, chances)
     for array, expected in zip(got, truth, strict=True):
         np.testing.assert_array_equal(array, expected)
+    assert [array.dtype for array in (likes, *got)] == [np.int64, np.int64, np.bool_]
 
 
 @pytest.mark.parametrize("n_factors", [600, 2048])
@@ -465,6 +466,18 @@ def test_rotate_leaves_no_noise_in_null_directions(backend: backends.Backend, dt
     backend.rotate(factors, basis, 2, out)
     assert not out[:, :2].any()
     assert out[:, 2:].all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rotate_keeps_what_is_more_than_noise_of_its_row(
+    backend: backends.Backend, dtype: str
+) -> None:
+    """Whatever the length of the others."""
+    basis = np.eye(3)[:, ::-1]
+    factors = np.array([[1e6, 2e6, 0], [1e-3, 2e-3, 1e-6]], dtype)
+    out = np.empty_like(factors)
+    backend.rotate(factors, basis, 2, out)
+    np.testing.assert_array_equal(out, factors[:, ::-1])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -82,6 +82,23 @@ def test_it_is_taken_by_name_only(toy: Toy) -> None:
         backends.choose("tooy")
 
 
+@pytest.mark.parametrize("name", [None, 3, ["cpu"]])
+def test_a_name_is_a_text(name: Any) -> None:
+    with pytest.raises(TypeError, match="backend must be a name such as 'auto'"):
+        backends.choose(name)
+
+
+def test_what_is_no_part_of_a_backend_it_does_not_have(toy: Toy) -> None:
+    assert not hasattr(backends.choose("toy"), "nothing")
+
+
+def test_without_the_extension_auto_is_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mfrank.backends.cpu.why_missing", "no compiler")
+    assert backends.choose("auto") is backends.choose("reference")
+    with pytest.raises(ValueError, match="backend 'cpu' cannot run here: no compiler"):
+        backends.choose("cpu")
+
+
 def test_one_that_cannot_run_here_says_why() -> None:
     backends.register("broken", SimpleNamespace(product=np.dot, why_unavailable=lambda: "no luck"))
     try:
@@ -106,7 +123,9 @@ def test_what_has_nothing_of_the_surface_is_refused() -> None:
 
 def test_an_installed_package_needs_no_call(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = SimpleNamespace(name="installed", load=Toy)
-    monkeypatch.setattr(registry, "_installed", lambda: {"installed": entry})
+    points = {"mfrank.backends": [entry]}
+    monkeypatch.setattr(registry, "entry_points", lambda group: points[group])
+    monkeypatch.setattr(registry, "_installed", registry._installed.__wrapped__)
     monkeypatch.setattr(registry, "_registered", {})
     assert "installed" in backends.names()
     np.testing.assert_array_equal(

@@ -29,6 +29,7 @@ def test_threads_do_not_change_a_bit(shape: tuple[int, int, int]) -> None:
     left = rng.normal(size=shape[:2]).astype(np.float32)
     right = rng.normal(size=shape[1:]).astype(np.float32)
     once = multiply(left, right, 1)
+    assert once.dtype == np.float32
     for n_threads in (0, 2, 3, 7):
         np.testing.assert_array_equal(multiply(left, right, n_threads), once)
 

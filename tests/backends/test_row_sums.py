@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -124,6 +125,29 @@ def test_what_float32_cannot_sum_is_iterated_on_where_that_is_allowed() -> None:
     cpu.solve_rows(of, fixed, shared, often, SolveOptions("auto", cg_steps=30))
     assert np.abs(once - exact).max() > 1e-3 * np.abs(exact).max()
     np.testing.assert_allclose(often, exact, rtol=1e-3)
+
+
+def test_a_row_that_is_iterated_on_has_the_bits_of_one_alone() -> None:
+    """Beside a short one, which is not: each has its own start, prior and solution."""
+    two = problem("float32", ridge=1e-6)
+    assert two.rows.data is not None
+    kept = np.r_[0:3, LENGTH : 2 * LENGTH]  # three entries of the first row
+    columns, data = two.rows.indices[kept], two.rows.data[kept]
+    rows = CSR(np.array([0, 3, 3 + LENGTH]), columns, data, COLUMNS)
+    both, fixed = replace(two, rows=rows), factors(4, "float32")
+    shared, prior = Shared(np.full(4, 1e-3), np.zeros(4)), factors(4, "float32")[:2]
+
+    def solved(of: RowProblem, which: Any, steps: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        out, options = np.zeros((len(which), 4), np.float32), SolveOptions("auto", cg_steps=steps)
+        return out, cpu.solve_rows(of, fixed, shared, out, options, prior=prior[which])
+
+    together, gains = solved(both, [0, 1], 1)
+    for row in (0, 1):
+        alone, gain = solved(both.cut(np.array([row])), [row], 1)
+        np.testing.assert_array_equal(together[row], alone[0])
+        assert gains[row] == gain[0]
+    further = solved(both, [0, 1], 30)[0][1]
+    assert np.abs(further - together[1]).max() > 1e-3 * np.abs(further).max()
 
 
 def test_columns_in_any_order_are_all_summed() -> None:

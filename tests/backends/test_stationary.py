@@ -114,6 +114,14 @@ def test_moves_are_the_graph_in_another_order(weighted: bool) -> None:
         assert (np.diff(wave) <= 0).all()
 
 
+def test_more_accuracy_takes_more_sweeps(backend: backends.Backend) -> None:
+    """Also where the first are in float32 and the others in float64."""
+    moves, begin = Moves.of(graph(60, 0.1, weighted=True)), rows(starts(60, 2))
+    tolerances = (1e-2, 1e-6, 1e-9, 1e-13)
+    counts = [backend.stationary(moves, begin, 0.15, each, 1000).steps for each in tolerances]
+    assert (np.diff([[0, 0], *counts], axis=0) > 0).all()
+
+
 def test_sweeps_are_fewer_than_steps_of_power_iteration() -> None:
     links = graph(400, 0.01, weighted=True)
     begin = rows(starts(400, 3))

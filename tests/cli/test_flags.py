@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import re
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import mfrank
-from mfrank import ALS, IALS, RG2, RGX, WRMF, RG2Sampled
+from mfrank import ALS, IALS, RG2, RGX, WRMF, RG2Sampled, Steering
 from mfrank.cli.flags import (
     OBJECTIVES,
+    add_address_flags,
+    add_cluster_flag,
     add_flags,
     add_objective_flags,
+    add_steering_flags,
+    add_threads_flag,
     given,
     objective,
     objective_of,
+    option_fields,
     parameters,
+    spec_reader,
+    steering_of,
+    summaries,
     summary,
 )
+from mfrank.data import Ids
 
 
 @pytest.fixture
@@ -143,3 +156,152 @@ def test_docstrings_are_read_by_parameter():
 def test_a_class_that_refers_to_its_base_has_the_bases_text():
     assert parameters(RGX)["alpha"] == parameters(RG2)["alpha"]
     assert not any(text.text.startswith("As in") for text in parameters(RGX).values())
+
+
+def test_a_class_that_says_more_than_its_base_has_its_own_text():
+    class Base:
+        """Parameters.
+
+        Parameters
+        ----------
+        a : int
+            Of the base.
+        """
+
+    class Own(Base):
+        """Parameters.
+
+        Parameters
+        ----------
+        a : int
+            Of its own.
+        """
+
+    assert parameters(Own)["a"].text == "Of its own."
+    assert summary(lambda: 0) == ""
+
+
+@dataclass
+class Options:
+    """Options of a made-up kind."""
+
+    needed: int
+    many: bool = False
+    made: int = field(default=3, init=False)
+
+
+def test_options_are_the_fields_that_may_be_left_out():
+    assert [each.name for each in option_fields(Options)] == ["many"]
+    assert summaries({"a": Options, "long": RG2}).splitlines() == [
+        "a     Options of a made-up kind.",
+        f"long  {summary(RG2)}",
+    ]
+
+
+@dataclass
+class Switched:
+    """One switch."""
+
+    many: bool = False
+
+
+@pytest.mark.parametrize(("text", "many"), [("true", True), ("False", False), ("TRUE", True)])
+def test_a_switch_is_true_or_false(text: str, many: bool) -> None:
+    read = spec_reader({"switched": Switched}, "thing")
+    assert read(f"Switched:many={text}") == Switched(many)
+    with pytest.raises(argparse.ArgumentTypeError, match="must be true or false, got '1'"):
+        read("switched:many=1")
+
+
+def test_help_tells_each_objectives_default(parser: argparse.ArgumentParser) -> None:
+    flags = {action.dest: action for action in parser._actions}
+    for name in ("alpha", "nu", "regularization", "ridge", "beta", "negatives"):
+        told = re.findall(r"(?:^|; )([a-z0-9, ]+): (.*?) \(default: (.*?)\)", flags[name].help)
+        assert not any(text.endswith(".") for _, text, _ in told)
+        defaults = {kind: of for kinds, _, of in told for kind in kinds.split(", ")}
+        assert defaults == {
+            kind: str(each.default)
+            for kind, options in OBJECTIVES.items()
+            for each in fields(options)
+            if each.name == name
+        }
+
+
+def test_flags_of_several_commands_have_their_defaults_and_types() -> None:
+    parser = argparse.ArgumentParser()
+    add_threads_flag(parser)
+    add_address_flags(parser, 8000)
+    add_cluster_flag(parser, "fit", "the model is the same")
+    here = {"port": 8000, "host": "127.0.0.1", "allow_hosts": []}
+    assert vars(parser.parse_args([])) == {"n_threads": 0, "cluster": None, **here}
+    line = "--n-threads 2 --port 9 --host 0.0.0.0 --allow-host a --allow-host b --cluster 3"
+    there = {"port": 9, "host": "0.0.0.0", "allow_hosts": ["a", "b"]}
+    assert vars(parser.parse_args(line.split())) == {"n_threads": 2, "cluster": 3, **there}
+    assert parser.parse_args(["--cluster", "tcp://10.0.0.1:8786"]).cluster == "tcp://10.0.0.1:8786"
+
+
+ITEMS = Ids.factorize(np.array(["tea", "pie", "jam"]))[0]
+
+
+def steered(*line: object) -> Steering | None:
+    parser = argparse.ArgumentParser()
+    add_steering_flags(parser)
+    return steering_of(parser.parse_args([str(word) for word in line]), ITEMS)
+
+
+@pytest.mark.parametrize(
+    ("line", "steer"),
+    [
+        ("", None),
+        ("--boost tea=0.5 --boost jam=-1", Steering({"tea": 0.5, "jam": -1.0})),
+        ("--popularity-penalty 0.2", Steering(popularity_penalty=0.2)),
+        ("--diversity 0.3", Steering(diversity=0.3)),
+    ],
+)
+def test_every_lever_has_its_flag(line: str, steer: Steering | None) -> None:
+    assert steered(*line.split()) == steer
+
+
+@pytest.mark.parametrize("wrong", ["tea", "=0.5", "tea=much"])
+def test_a_boost_is_an_id_and_a_number(wrong: str) -> None:
+    with pytest.raises(ValueError, match="--boost takes ID=NUMBER"):
+        steered("--boost", wrong)
+    with pytest.raises(ValueError, match="--boost takes ID=NUMBER"):
+        steered("--boost", "pie=1", "--boost", wrong)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "item,kind\ntea,hot | drink|\npie,\ntea,old\nale,drink\n",
+        "kind,itemid\nhot | drink|,tea\n,pie\nold,tea\ndrink,ale\n",
+        "item,price,kind\ntea,3,hot | drink|\npie,2,\ntea,3,old\nale,1,drink\n",
+    ],
+)
+def test_categories_are_read_from_the_last_column_that_has_no_ids(
+    table: str, tmp_path: Path
+) -> None:
+    (tmp_path / "kinds.csv").write_text(table)
+    found = steered("--categories", tmp_path / "kinds.csv", "--at-most", "2", "--calibration", ".1")
+    kinds = {"tea": ["hot", "drink", "old"], "pie": [], "ale": ["drink"]}
+    assert found == Steering(categories=kinds, at_most=2, calibration=0.1)
+
+
+@pytest.mark.parametrize("table", ["", "item,kind\n", "item\ntea\n", "item,kind\ntea,hot,old\n"])
+def test_a_table_without_categories_is_refused(table: str, tmp_path: Path) -> None:
+    (tmp_path / "kinds.csv").write_text(table)
+    with pytest.raises(ValueError, match=r"must have a header, and rows of at least two columns"):
+        steered("--categories", tmp_path / "kinds.csv", "--at-most", "2")
+
+
+@pytest.mark.parametrize(
+    ("rows", "level"), [("tea,hot\n", logging.WARNING), ("tea,hot\njam,sweet\n", logging.INFO)]
+)
+def test_most_items_without_categories_are_told_loudly(
+    rows: str, level: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "kinds.csv").write_text(f"item,kind\n{rows}")
+    with caplog.at_level(logging.INFO, "mfrank"):
+        steered("--categories", tmp_path / "kinds.csv", "--at-most", "2")
+    told: Any = [record for record in caplog.records if "categories are those" in record.message]
+    assert [record.levelno for record in told] == [level]
