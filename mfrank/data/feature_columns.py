@@ -197,7 +197,8 @@ def _tell_odd(argument: str, column: FeatureColumn, given: NDArray[Any]) -> None
                 "%s has %s in %s, which may stand for a missing number: leave these empty",
                 *(where, code, counted(number, "row")),
             )
-        if _CODES & {*re.findall("[a-z]+", column.name.lower())} and (numbers % 1 == 0).all():
+        is_code = bool(_CODES & {*re.findall("[a-z]+", column.name.lower())})
+        if is_code and len(numbers) and (numbers % 1 == 0).all():
             _log.warning(
                 "%s is read as a number, such as a price; if its numbers are only names, write "
                 "them as text, such as c%.0f",

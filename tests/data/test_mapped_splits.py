@@ -53,6 +53,25 @@ def test_parts_are_the_same_mapped_and_in_memory(
     assert not list(folder.glob(".parts.*"))
 
 
+@pytest.mark.parametrize("name", SPLITS)
+def test_what_is_only_seen_is_divided_by_blocks_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    rated = mfrank.Interactions.from_arrays(
+        DATA.entry_users, DATA.user_items.indices, np.arange(DATA.nnz) % 5 + 1, DATA.timestamps
+    )
+    data = rated.at_least(3)
+    whole = parts(SPLITS[name](data))
+    assert any(part.seen_only is not None for part in whole)
+    monkeypatch.setattr(divided, "_ENTRIES_AT_ONCE", 37)
+    for folder in (None, tmp_path, tmp_path):  # the second time, in the place of the first
+        for part, wanted in zip(parts(SPLITS[name](data, folder=folder)), whole, strict=True):
+            same(part, wanted)
+            assert (part.seen_only is None) == (wanted.seen_only is None)
+            if wanted.seen_only is not None:
+                same(part.seen_only, wanted.seen_only)
+
+
 def test_a_generator_is_left_where_it_was(tmp_path: Path) -> None:
     for name in ("by_ratio", "held_out_users", "by_session"):
         states = []

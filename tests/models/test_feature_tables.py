@@ -334,6 +334,9 @@ def test_numbers_that_are_names_are_told(caplog: pytest.LogCaptureFixture) -> No
     for name, n_told in (("brand_id", 1), ("zip", 1), ("price", 0), ("idle", 0)):
         table = pandas.DataFrame({"item": ITEMS, name: range(8)})
         assert sum("only names" in line for line in told_of(table, caplog)) == n_told
+    for numbers, n_told in (([1.5, 2] * 4, 0), ([np.nan, 7] * 4, 1), ([np.nan] * 8, 0)):
+        table = pandas.DataFrame({"item": ITEMS, "code": numbers, "price": range(8)})
+        assert sum("such as c7" in line for line in told_of(table, caplog)) == n_told
 
 
 def test_codes_with_zeros_before_are_no_numbers_and_stay_so_in_an_update(tmp_path: Path) -> None:
