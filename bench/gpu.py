@@ -74,6 +74,7 @@ def main() -> None:
     made.add_argument("--factors", nargs="+", type=int, default=[64, 128, 256, 512])
     made.add_argument("--contenders", nargs="+", default=CONTENDERS, choices=CONTENDERS)
     made.add_argument("--with", nargs="+", choices=WITH, default=["nothing"], dest="beside")
+    made.add_argument("--pool-gib", type=float, help="most memory that CuPy may take for fits")
     made.add_argument("--epochs", type=int, default=5)
     made.add_argument("--users", type=int, default=1_000_000, help="that ask for their best items")
     args = made.parse_args()
@@ -83,6 +84,8 @@ def main() -> None:
     machine, rows = measured_machine(), []
     for name in args.data:
         data = drawn(*SHAPES[name]) if name in SHAPES else interactions(name)
+        if args.pool_gib:
+            _pool().set_limit(size=int(args.pool_gib * 2**30))
         for factors in args.factors:
             least = machine.floor(Work.of_epoch(data.counts, factors))["seconds"]
             for contender, beside in product(filter(_is_there, args.contenders), args.beside):

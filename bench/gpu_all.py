@@ -7,8 +7,8 @@ where an earlier run was cut off. A part begins only if the minutes that it may 
     python bench/gpu_all.py --folder FOLDER --minutes 9
     python bench/gpu_all.py --folder FOLDER --only steps wide
 
-``streamed`` gives CuPy's pool a limit below the size of the interactions, which are then read from
-the host in every half-step; its rows stand beside those of ``large``, which has no limit.
+``streamed`` gives CuPy's pool a limit at which interactions do not stay beside the factors: they
+are then read from the host in every half-step. Its rows stand beside those of ``large``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
@@ -27,17 +27,13 @@ _ROOT = Path(__file__).parents[1]
 _DONE = "done"
 
 
-_FOUR_GIB = {"CUPY_GPU_MEMORY_LIMIT": str(4 << 30)}
-
-
 @dataclass(frozen=True)
 class Part:
-    """A command, most minutes of it, and what its environment has beside this one's."""
+    """A command, and the most minutes that it may take."""
 
     name: str
     command: str
     minutes: float
-    environment: dict[str, str] = field(default_factory=dict)
 
 
 PARTS = (
@@ -64,9 +60,8 @@ PARTS = (
     Part(
         "streamed",
         "python bench/gpu.py --folder FOLDER --data 100m --factors 64 --contenders 'cuda auto'"
-        " --users 100000",
+        " --users 100000 --pool-gib 4",
         2,
-        _FOUR_GIB,
     ),
     Part(
         "topk",
@@ -139,7 +134,7 @@ def _run(part: Part, folder: Path) -> str:
             code = subprocess.run(
                 command,
                 cwd=_ROOT,
-                env=os.environ | {"PYTHONUNBUFFERED": "1"} | part.environment,
+                env=os.environ | {"PYTHONUNBUFFERED": "1"},
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 timeout=60 * part.minutes,

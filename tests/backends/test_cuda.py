@@ -248,6 +248,21 @@ def test_the_next_block_comes_while_this_one_is_solved(
     assert events[first + 1 :].count("upload") > 2
 
 
+def test_interactions_stay_only_beside_room_for_another_table(
+    device: EmulatedGPU, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the size of each that is there: a fit solves into a new one while a caller has the old."""
+    matrix = sp.random_array((50, 40), density=0.3, rng=np.random.default_rng(0), format="csr")
+    size, kept = 4 * matrix.nnz, resident_on(device)
+    monkeypatch.setattr(device, "free", 4 * size)
+    assert kept.rows(CSR.from_scipy(matrix, None)).indices is not None
+    table = device.xp.empty(3 * size // 4, np.float32)
+    kept.of_factors(table)
+    assert kept.rows(CSR.from_scipy(matrix.copy(), None)).indices is None
+    del table
+    assert kept.rows(CSR.from_scipy(matrix.copy(), None)).indices is not None
+
+
 def test_blocks_that_stream_are_small_however_much_is_free(
     backend: backends.Backend, device: EmulatedGPU, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,8 @@ cupy_device = pytest.importorskip("mfrank.backends.cuda.cupy_device")
 class Noting:
     """An array or stream of a device, which notes what is done with it."""
 
+    flags = SimpleNamespace(c_contiguous=True)
+
     def __init__(self, notes: list[Any], name: str, device: int = 0) -> None:
         self._notes, self._name = notes, name
         self.device = Device(notes, device)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 from ranking_losses.torch.lists import Lists, Memory
 from torch import Tensor
@@ -77,7 +78,8 @@ def list_mle(positives: Tensor, negatives: Tensor, lists: Lists, memory: Memory)
     key = key_of(0, int(memory["batches"]))
     memory["batches"] += 1
     shape = tuple(positives.shape)
-    units = torch.from_numpy(random_units(key, torch.arange(positives.numel()).numpy())).view(shape)
+    units = torch.from_numpy(random_units(key, np.arange(positives.numel())))
+    units = units.to(positives.device).view(shape)
     order = torch.where(lists.filled, units, 2).argsort(dim=1, stable=True)
     filled = lists.filled.gather(1, order)
     scores = torch.where(filled, positives.gather(1, order), -torch.inf)

@@ -66,8 +66,9 @@ def stochastic_rank(noise: Callable[[Tensor, Memory], Tensor]) -> TorchLoss:
         spread = (2 * count / (count - 1)).sqrt()
         centers = (scores + (drawn.sum(1, keepdim=True) - drawn) / (count - 1)) / spread
         levels, passed = levels / spread, liked.gather(1, first)
-        ideal = discounts.cumsum(0)[liked.sum(1, keepdim=True).long().clamp(max=k) - 1]
-        jumps = (heights / (ideal * math.sqrt(math.pi) * spread)).to(scores.dtype)
+        n_ideal = liked.sum(1, keepdim=True).long().clamp(max=k)
+        ideal = discounts.to(scores.device).cumsum(0)[n_ideal - 1]
+        jumps = (heights.to(scores.device) / (ideal * math.sqrt(math.pi) * spread)).to(scores.dtype)
 
         density = (levels[:, None, :k] - centers[:, :, None]).square_().neg_().exp_()
         on_positive, on_any = (density @ torch.stack([jumps, jumps * passed[:, :k]], 2)).unbind(2)

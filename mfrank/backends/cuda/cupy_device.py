@@ -81,9 +81,9 @@ class CupyDevice:
     def _is_right(self, array: Any, dtype: DTypeLike | None) -> bool:
         return (
             isinstance(array, cp.ndarray)
+            and array.device.id == self._number
             and (dtype is None or array.dtype == dtype)
             and bool(array.flags.c_contiguous)
-            and array.device.id == self._number
         )
 
     def _from_another(self, array: Array, dtype: DTypeLike | None) -> Array:

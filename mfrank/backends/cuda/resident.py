@@ -76,6 +76,7 @@ class Resident:
         self._problems = WeakKeyDictionary[RowProblem, PerRow]()
         self._blocks = WeakKeyDictionary[RowProblem, dict[Any, Any]]()
         self._arrays: dict[tuple[int, Any], tuple[weakref.ref[Any], Array]] = {}
+        self._tables = WeakValueDictionary[int, Array]()
 
     def rows(self, rows: CSR) -> DeviceRows:
         """The arrays of ``rows`` on the device."""
@@ -118,7 +119,9 @@ class Resident:
     def of_factors(self, factors: Any) -> Array:
         """Factors on the device; copies of read-only ones, such as a store's, stay."""
         if not isinstance(factors, np.ndarray):
-            return self._device.asarray(factors)
+            placed = self._device.asarray(factors)
+            self._tables[id(placed)] = placed
+            return placed
         if not factors.flags.writeable:
             return self.array(factors)
         return self._device.asarray(self._original(factors), factors.dtype)
@@ -161,7 +164,9 @@ class Resident:
         original = self._original(array)
         if original.dtype == array.dtype and self._device.holds(original):
             return self._device.asarray(original)
-        if array.nbytes > _MOST_OF_FREE * self._device.free_bytes():
+        # A fit makes every table of factors anew while somebody may still hold the last one.
+        room = self._device.free_bytes() - sum(table.nbytes for table in self._tables.values())
+        if array.nbytes > _MOST_OF_FREE * room:
             return None
         return self._device.asarray(original, array.dtype)
 
