@@ -158,6 +158,19 @@ def test_seen_only_must_fit() -> None:
     with pytest.raises(TypeError, match="seen_only must be Interactions"):
         replace(data, seen_only=data.user_items)
     assert replace(data, timestamps=None).seen_only.timestamps is None
+    assert data.seen_only.user_ids is data.user_ids
+
+
+@pytest.mark.parametrize("others", [{"user_ids"}, {"item_ids"}, {"user_ids", "item_ids"}, set()])
+def test_what_is_only_seen_has_the_ids_of_the_others_and_nothing_below(others: set[str]) -> None:
+    data = ratings().at_least(4)
+    own = {name: Ids.numbered(len(getattr(data, name))) for name in others}
+    nested = replace(data.seen_only, **own, seen_only=replace(data, **own, seen_only=None))
+    given = replace(data, seen_only=nested).seen_only
+    assert given.seen_only is None
+    assert (given.user_ids, given.item_ids) == (data.user_ids, data.item_ids)
+    np.testing.assert_array_equal(given.timestamps, data.seen_only.timestamps)
+    assert pairs(given) == only(data)
 
 
 # splits

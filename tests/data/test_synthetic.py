@@ -6,7 +6,7 @@ import importlib
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.sparse.linalg import svds
 
@@ -216,6 +216,7 @@ def test_a_users_position_moves_with_time_and_is_reflected():
         )
 
 
+@example([(2, 0), (0, 1)])
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=60))
 def test_repeats_are_all_but_the_first(pairs):
     users, items = np.array(pairs, np.int64).reshape(-1, 2).T
@@ -232,6 +233,12 @@ def test_a_user_of_nearly_all_items_is_filled_by_popularity():
         assert items[0] == 0
         found[items[1]] += 1
     assert found[0] == 0
+    n = 3_000
+    for left in (1, 2, 5, 100, 1_000):  # all of them
+        items = np.append(np.arange(n - left), np.zeros(left, np.int64))
+        slots = np.arange(n - left, n)
+        synthesis._fill(items, np.zeros(n, np.int64), slots, rng.random(n) + 0.01, rng)
+        assert sorted(items) == list(range(n))
     assert near(found[1:], popularity[1:] / 9, 2_000)
 
 
