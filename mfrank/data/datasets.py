@@ -102,7 +102,8 @@ def from_npz(path: str | Path) -> Interactions:
     FileNotFoundError
         If there is no such file.
     ValueError
-        If an array is missing or negative, or the file needs pickle.
+        If an array is missing or negative, has another length than ``user``, or needs pickle; or
+        the ids are no whole numbers.
     """
     columns = _columns(path)
     return _interactions(columns, slice(None))
@@ -123,9 +124,9 @@ def published_split(path: str | Path, *, column: str = "split") -> Split:
     FileNotFoundError
         If there is no such file.
     ValueError
-        If an array is missing, or the column contains other codes.
+        As in :func:`from_npz`, or the column contains other codes.
     """
-    columns = _columns(path)
+    columns = _columns(path, column)
     if column not in columns:
         known = [name for name in columns if name.startswith("split")]
         raise ValueError(f"{path} has no array {column!r}; its splits are {known}")
@@ -185,10 +186,13 @@ def _read(layout: _Layout, lines: io.TextIOBase, path: str | Path) -> NDArray[An
         ) from error
 
 
-def _columns(path: str | Path) -> dict[str, NDArray[Any]]:
+def _columns(path: str | Path, *others: str) -> dict[str, NDArray[Any]]:
+    """The arrays of a file; those of interactions, and ``others``, have one value for each row."""
     file = path_of(path)
     if file.is_dir():
         file /= "interactions.npz"
+    if file.exists() and not zipfile.is_zipfile(file):
+        raise ValueError(f"{file}: no .npz file, as numpy.savez writes, or a damaged one")
     try:
         with np.load(file, allow_pickle=False) as stored:
             columns = {name: stored[name] for name in stored.files}
@@ -197,6 +201,19 @@ def _columns(path: str | Path) -> dict[str, NDArray[Any]]:
     for name in ("user", "item"):
         if name not in columns:
             raise ValueError(f"{file} has no array {name!r}, only {', '.join(columns)}")
+    users, shape = columns["user"], (columns["user"].size,)
+    for name in ("user", "item", "rating", "timestamp", *others):
+        if name in columns and columns[name].shape != shape:
+            raise ValueError(
+                f"{file}: each array must have one value for each of the {users.size} rows, and "
+                f"{name!r} has shape {columns[name].shape}"
+            )
+    for name in ("user", "item"):
+        if users.size and columns[name].dtype.kind not in "iu":
+            raise ValueError(
+                f"{file}: {name!r} must hold row numbers from 0, got dtype {columns[name].dtype}; "
+                "pass other ids to Interactions.from_arrays"
+            )
     return columns
 
 

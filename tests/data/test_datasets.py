@@ -159,6 +159,54 @@ def test_from_npz_of_a_folder_or_a_file(tmp_path, more):
             assert data.timestamps is None
 
 
+@pytest.mark.parametrize("read", [from_npz, published_split])
+@pytest.mark.parametrize(
+    ("name", "array", "message"),
+    [
+        ("user", np.array(["a"] * 5), "'user' must hold row numbers from 0, got dtype <U1"),
+        ("item", np.ones(5), "'item' must hold row numbers from 0, got dtype float64"),
+        ("user", np.zeros((5, 1), int), r"5 rows, and 'user' has shape \(5, 1\)"),
+        ("item", np.zeros(4, int), r"5 rows, and 'item' has shape \(4,\)"),
+        ("rating", np.zeros(6), r"5 rows, and 'rating' has shape \(6,\)"),
+        ("timestamp", np.array(7), r"5 rows, and 'timestamp' has shape \(\)"),
+        ("split", np.zeros(4, int), r"5 rows, and 'split' has shape \(4,\)"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused_by_name(tmp_path, read, name, array, message):
+    np.savez(tmp_path / "a.npz", **(COLUMNS | MORE | {name: array}))
+    if read is from_npz and name == "split":
+        assert read(tmp_path / "a.npz").nnz == 5  # it has no meaning there
+        return
+    with pytest.raises(ValueError, match=rf"a\.npz: .*{message}"):
+        read(tmp_path / "a.npz")
+
+
+def test_other_and_damaged_files_are_no_arrays(tmp_path):
+    np.savez_compressed(tmp_path / "a.npz", user=np.arange(999), item=np.arange(999))
+    whole = (tmp_path / "a.npz").read_bytes()
+    np.save(tmp_path / "b.npy", np.arange(3))
+    for damaged in (b"", b"user,item\n1,2\n", whole[:-40], (tmp_path / "b.npy").read_bytes()):
+        (tmp_path / "c.npz").write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"c\.npz: no \.npz file, as numpy.savez writes"):
+            from_npz(tmp_path / "c.npz")
+    (tmp_path / "c.npz").write_bytes(whole[:99] + bytes(99) + whole[198:])
+    with pytest.raises(ValueError, match=r"c\.npz: a damaged file of arrays: .*copy it again"):
+        from_npz(tmp_path / "c.npz")
+
+
+def test_a_damaged_zip_of_movielens_is_told(tmp_path):
+    path = tmp_path / "ml.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("u.data", text("100k", RATINGS * 99))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:60])
+    with pytest.raises(ValueError, match=r"ml\.zip: no zip file, or a damaged one; download it"):
+        movielens(path)
+    path.write_bytes(whole[:60] + bytes(60) + whole[120:])
+    with pytest.raises(ValueError, match=r"ml\.zip: a damaged zip file: .*; download it again"):
+        movielens(path)
+
+
 @pytest.mark.parametrize("rows", [0, 1])
 def test_arrays_of_no_entry_or_one(tmp_path, rows):
     np.savez(tmp_path / "few.npz", user=np.zeros(rows, np.int64), item=np.zeros(rows, np.int64))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 
 import numpy as np
 import pytest
@@ -102,6 +103,7 @@ def test_both_orientations_and_the_counts_agree(rows):
         assert view(None).data is None
         assert np.array_equal(view(None).indices, matrix.indices)
         assert view(np.float64) is view("float64")
+        assert [view(dtype).data.dtype for dtype in (np.float32, np.float64)] == ["f4", "f8"]
 
 
 @quick
@@ -445,6 +447,12 @@ def test_pandas_gives_back_what_it_was_given(rows):
     names = {"user": "who", "item": "what", "value": "n"}
     assert stored_cells(Interactions.from_pandas(renamed, **names, **maps)) == stored_cells(made)
     assert Interactions.of(frame).nnz == made.nnz
+
+
+def test_without_pandas_the_error_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ModuleNotFoundError, match=r"to_pandas needs pandas.*mfrank\[pandas\]"):
+        Interactions.from_arrays([0], [0]).to_pandas()
 
 
 def test_a_real_data_set_has_its_published_size(data_dir):

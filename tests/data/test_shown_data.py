@@ -27,6 +27,12 @@ def test_interactions_show_sizes_values_and_times() -> None:
     ]
 
 
+def test_cells_that_are_only_seen_are_shown() -> None:
+    data = Interactions.from_arrays(["u", "v", "v"], [5, 5, 9], [1, 2.5, 0])
+    assert page(data).cell("only seen") == "1"
+    assert "only seen" not in str(page(Interactions.from_arrays([0, 1], [0, 1])).rows)
+
+
 def test_values_of_one_are_named() -> None:
     shown = page(Interactions.from_arrays([0, 1], [0, 1]))
     assert shown.cell("values") == "ones"
