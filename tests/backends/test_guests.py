@@ -74,6 +74,23 @@ def test_what_it_cannot_it_tells(toy: Toy) -> None:
         mfrank.Descent(factors=4, backend="toy", init="random").fit(data)
 
 
+@pytest.mark.parametrize(
+    ("options", "features", "message"),
+    [
+        ({"biases": True}, {}, "backend 'toy' cannot fit biases; use backend='auto'"),
+        ({}, {"item_features": np.ones((20, 1))}, "backend 'toy' cannot fit item_features"),
+        ({}, {"user_features": np.ones((30, 1))}, "backend 'toy' cannot fit user_features"),
+        ({"gather_dtype": "float16"}, {}, "backend 'toy' reads factors in their own dtype only"),
+    ],
+)
+def test_options_that_it_cannot_fit_are_refused_before_any_work(
+    toy: Toy, options: dict[str, Any], features: dict[str, Any], message: str
+) -> None:
+    data = mfrank.synthetic(30, 20, 200, random_state=0)
+    with pytest.raises(ValueError, match=message):
+        mfrank.ALS(factors=3, backend="toy", **options).fit(data, **features)
+
+
 def test_it_is_taken_by_name_only(toy: Toy) -> None:
     assert "toy" in backends.names()
     assert backends.choose() is not backends.choose("toy")
