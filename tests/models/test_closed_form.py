@@ -155,6 +155,7 @@ def test_zeros_of_a_given_matrix_are_no_likes_and_stay_in_it(
     with_zeros.data[::3] = 0
     without = with_zeros.copy()
     without.eliminate_zeros()
+    caplog.set_level("INFO", "mfrank")
     caplog.clear()
     folded = model.recalculate_user(range(9), with_zeros)
     np.testing.assert_array_equal(folded, model.recalculate_user(range(9), without))

@@ -104,11 +104,12 @@ def test_features_do_not_see_a_rotation_of_the_factors() -> None:
 def test_held_out_items_are_found_by_id_whatever_the_order_of_rows() -> None:
     model = als().fit(random_split().train)
     train = mfrank.Interactions.from_arrays(["u3", "u3", "u7"], ["i1", "i2", "i1"])
-    users = ["u7", "u3", "u3", "u3", "stranger", "u7", "u9"]
-    items = ["i2", "i2", "i5", "new", "i1", "i4", "new"]
-    valid = mfrank.Interactions.from_arrays(users, items, [1, 1, 1, 1, 1, -1, 1])
+    users = ["u7", "u3", "u3", "u3", "stranger", "stranger", "u1", "u7", "u9"]
+    items = ["i2", "i2", "i5", "new", "i1", "new", "i9", "i4", "new"]
+    valid = mfrank.Interactions.from_arrays(users, items, [1, 1, 1, 1, 1, 1, 1, -1, 1])
     held = HeldOutOfUsers.of(valid, in_rows_of(model.store, train, "train"), model.store)
-    of = {"u3": {"i5"}, "u7": {"i2"}}  # i2 of u3 is in train, i4 of u7 is disliked, u9 has no more
+    of = {"u1": {"i9"}, "u3": {"i5"}, "u7": {"i2"}}
+    # i2 of u3 is in train, i4 of u7 is disliked, u9 has no more
     for row, user in enumerate(model.user_ids.raw(held.users)):
         found = held.relevant[[row]].indices
         assert set(model.item_ids.raw(found)) == of.pop(user)

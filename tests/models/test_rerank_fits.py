@@ -1,0 +1,142 @@
+"""What a Reranker's fit counts and hands on, and which arguments reach its first stage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from fits import als
+from rerankers import CATBOOST, N_ITEMS, N_USERS, fitted, random_split, small
+
+import mfrank
+from mfrank.data import Counts
+from mfrank.models import (
+    FEATURES,
+    FirstLists,
+    HeldOutOfUsers,
+    ListedUsers,
+    in_rows_of,
+    pair_features,
+)
+from mfrank.models.reranker import pairs
+
+
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """The named arguments of every call of the first stage."""
+    calls, recommend = list[dict[str, Any]](), mfrank.ALS.recommend
+
+    def watched(self: Any, *given: Any, **named: Any) -> Any:
+        calls.append(named)
+        return recommend(self, *given, **named)
+
+    monkeypatch.setattr(mfrank.ALS, "recommend", watched)
+    return calls
+
+
+def test_the_first_stage_is_asked_with_the_callers_arguments(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reranker, _ = fitted()
+    calls = asked(monkeypatch)
+    reranker.recommend(["u1", "stranger"], on_unknown="skip", n_threads=2)
+    (plain,) = calls
+    assert plain == {
+        "by_row": False,
+        "on_unknown": "skip",
+        "fallback": "none",
+        "n_threads": 2,
+    }
+    calls.clear()
+    reranker.recommend([1, 2], by_row=True, fallback="popularity")
+    assert [each["fallback"] for each in calls] == ["popularity", "none"]
+    assert all(each["by_row"] for each in calls)
+
+
+def test_a_fit_asks_its_first_stage_on_the_threads_it_may_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("catboost", reason=CATBOOST)
+    split = random_split()
+    reranker = small(als().fit(split.train), n_threads=2)
+    calls = asked(monkeypatch)
+    reranker.fit(split.train, split.valid)
+    assert {each["n_threads"] for each in calls} == {2}
+
+
+def test_what_was_found_counts_items_that_the_model_does_not_know() -> None:
+    pytest.importorskip("catboost", reason=CATBOOST)
+    split = random_split()
+    model = als().fit(split.train)
+    known = small(model).fit(split.train, split.valid)
+    valid = split.valid
+    more = mfrank.Interactions.from_arrays(
+        [*valid.user_ids.raw(valid.entry_users), "u1", "u1", "stranger"],
+        [*valid.item_ids.raw(valid.user_items.indices), "new", "newer", "new"],
+    )
+    found = small(model).fit(split.train, more).found
+    assert found._replace(items=0) == known.found._replace(items=0)
+    assert found.items == known.found.items + 2  # of users of the model
+    assert 0 < found.items_found < found.items
+    assert known.seen is model.seen
+
+
+def test_users_all_of_whose_candidates_are_held_out_teach_nothing() -> None:
+    split = random_split()
+    model = als().fit(split.train)
+    likes = sp.lil_array(split.valid.user_items > 0, dtype=np.float32)
+    best, _ = model.recommend(5, N=3, by_row=True)
+    likes[5] = 0
+    likes[5, best] = 1
+    seen = in_rows_of(model.store, split.train, "train")
+    held = HeldOutOfUsers.of(likes.tocsr(), seen, model.store)
+    given = pairs.GivenFeatures.of(None, None, model.store)
+    taught = pairs.training_pairs(model, 3, seen, held, given, n_threads=1)
+    assert 5 in held.users
+    assert 5 not in taught.users
+
+
+def test_users_are_folded_in_by_id_and_by_row_alike() -> None:
+    reranker, split = fitted()
+    by_id = reranker.recommend(["u7", "u3"], split.train, N=5, recalculate_user=True)
+    by_row = reranker.recommend([7, 3], split.train, N=5, recalculate_user=True, by_row=True)
+    np.testing.assert_array_equal(reranker.model.item_ids.raw(by_row.ids), by_id.ids)
+    np.testing.assert_array_equal(by_row.scores, by_id.scores)
+
+
+def test_options_are_checked_again_where_they_are_used() -> None:
+    reranker, split = fitted()
+    with pytest.raises(TypeError, match="model must be a model of mfrank"):
+        reranker.over(reranker.model.store)  # type: ignore[arg-type]
+    reranker.depth = 0
+    with pytest.raises(ValueError, match="depth must be at least 1"):
+        reranker.fit(split.train, split.valid)
+
+
+def test_features_have_the_names_of_their_side() -> None:
+    split = random_split()
+    model = als().fit(split.train)
+    of_users, of_items = np.ones((N_USERS, 2)), np.ones((N_ITEMS, 1))
+    given = pairs.GivenFeatures.of(of_users, of_items, model.store)
+    assert given.names == ["user_feature_0", "user_feature_1", "item_feature_0"]
+    for features, message in (
+        ((of_items, None), f"user_features must have a row for each of the model's {N_USERS} user"),
+        ((None, of_users), f"item_features must have a row for each of the model's {N_ITEMS} item"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            pairs.GivenFeatures.of(*features, model.store)
+    others = als().fit(split.train.user_items)
+    for features, side in (((of_users, None), "user"), ((None, of_items), "item")):
+        own = pairs.GivenFeatures.of(*features, model.store)
+        with pytest.raises(ValueError, match=f"other {side}s than those whose {side}_features"):
+            own.check(others.store)
+
+
+def test_a_lone_interaction_is_all_of_them() -> None:
+    store = mfrank.FactorStore(
+        np.ones((1, 1)), np.ones((1, 1)), counts=Counts(np.array([1]), np.array([1]))
+    )
+    lists = FirstLists(np.array([[0]]), np.array([[1.0]]))
+    features = pair_features(store, ListedUsers(store.user_factors, store.counts.users), lists)
+    assert dict(zip(FEATURES, features[0], strict=True))["prior"] == 1.0
