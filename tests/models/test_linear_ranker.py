@@ -252,6 +252,59 @@ def test_a_damaged_ranker_is_refused(tmp_path: Path) -> None:
         LinearRanker.load(folder)
 
 
+def test_bytes_that_changed_are_told_by_verify(tmp_path: Path) -> None:
+    folder = LinearRanker(iterations=1, random_state=0).fit(problem()).save(tmp_path)
+    file = next(folder.glob("data-*/weights.npy"))
+    content = bytearray(file.read_bytes())
+    content[-3] ^= 1
+    file.write_bytes(content)
+    assert len(LinearRanker.load(folder).coefficients) == 4
+    for load in (LinearRanker.load, LinearStore.load):
+        with pytest.raises(ValueError, match="checksum"):
+            load(folder, verify=True)
+
+
+def test_more_or_other_things_than_a_rankers_are_damage(tmp_path: Path) -> None:
+    folder = LinearRanker(iterations=1, random_state=0).fit(problem()).save(tmp_path / "ranker")
+    whole = read(folder, FORMAT)
+    for changes, message in (
+        ({"feature_names": ["a", "b", "c", "d"]}, None),
+        ({"feature_names": ["a", "b"]}, "feature_names must name each weight"),
+        ({"feature_names": ["a", "b", "c", 4]}, "feature_names must name each weight"),
+        ({"feature_names": "abcd"}, "feature_names must name each weight"),
+        ({"history": 3}, "is damaged"),
+        ({"fitter": []}, "is damaged"),
+        ({"more": 1}, "unknown keys: 'more'"),
+    ):
+        write(folder, replace(whole, metadata={**whole.metadata, **changes}), FORMAT)
+        if message is None:
+            assert LinearRanker.load(folder).store.feature_names == ("a", "b", "c", "d")
+            continue
+        with pytest.raises(ValueError, match=message):
+            LinearRanker.load(folder)
+    more = {**whole.arrays, "more": np.zeros(4)}
+    write(folder, replace(whole, arrays=more), FORMAT)
+    with pytest.raises(ValueError, match="unknown keys: 'more'"):
+        LinearRanker.load(folder)
+
+
+def test_progress_is_shown_if_asked(capfd: pytest.CaptureFixture[str]) -> None:
+    LinearRanker(iterations=2).fit(problem())
+    assert capfd.readouterr().err == ""
+    LinearRanker(iterations=2).fit(problem(), show_progress=True)
+    told = capfd.readouterr().err
+    assert "fit" in told
+    assert "2/2" in told
+
+
+def test_documents_that_score_alike_keep_their_order() -> None:
+    ranker = LinearRanker(iterations=1, random_state=0).fit(problem())
+    features = np.repeat([[1.0, 2, 3, 4], [4.0, 3, 2, 1]], 40, axis=0)
+    order = ranker.rank(features)
+    assert order[order < 40].tolist() == list(range(40))
+    assert order[order >= 40].tolist() == list(range(40, 80))
+
+
 def test_a_ranker_that_is_not_fitted_says_so(tmp_path: Path) -> None:
     ranker = LinearRanker()
     for ask in (
@@ -293,8 +346,14 @@ def test_bad_data_are_refused_before_any_work() -> None:
         ranker.fit(counts)
     with pytest.raises(TypeError, match=r"judged must be a Judged, such as Judged\("):
         ranker.fit(good.features)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="start has coefficients so large that scores overflow"):
-        ranker.fit(good, start=[1e308, 1, 1, 1])
+    for large in (1e308, 1e200):
+        with pytest.raises(ValueError, match="start has coefficients so large that scores over"):
+            ranker.fit(good, start=[large, 1, 1, 1])
+    ranker.fit(Judged(good.features, 1000 * (good.relevance > 0), good.query_rows))
+    ranker.iterations = 0
+    with pytest.raises(ValueError, match="iterations must be at least 1"):
+        ranker.fit(good)
+    ranker.iterations = 1
     with pytest.raises(ValueError, match="start must be 4 finite coefficients"):
         ranker.fit(good, start=[1, 2])
     for start in ([10**400] * 4, "four", [object()]):

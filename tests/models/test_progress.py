@@ -112,3 +112,28 @@ def test_the_held_out_metric_is_shown_with_its_best(
     values = [float(epoch["valid"]) for epoch in model.store.history]  # type: ignore[arg-type]
     err = capfd.readouterr().err
     assert f"Recall@3 {values[-1]:.4f} (best {max(values):.4f})" in err, bar
+    model.set_params(track_objective=True).fit(split.train, stopping=stopping, show_progress=True)
+    objective = model.store.history[-1]["objective"]
+    assert f"objective {objective:.6g}, Recall@3 {values[-1]:.4f}" in capfd.readouterr().err
+
+
+class Rule:
+    """A rule of the caller's own, which names no metric."""
+
+    def check(self, train: object) -> None: ...
+
+    def value(self, factors: object, train: object, backend: str, n_threads: int) -> float:
+        return 0.25
+
+    def is_over(self, values: object) -> bool:
+        return False
+
+
+def test_a_rule_without_a_metric_is_shown_all_the_same(
+    bar: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    als().fit(toy(), stopping=Rule(), show_progress=True)
+    told = capfd.readouterr().err
+    assert "held-out value 0.2500 (best 0.2500)" in told, bar
+    assert "fit" in told
+    assert "epoch" in told
