@@ -13,7 +13,7 @@ from rerankers import CATBOOST, N_USERS, random_split, small
 
 from mfrank.files import read, write
 from mfrank.models import Reranker
-from mfrank.models.reranker.saving import FORMAT
+from mfrank.models.reranker import saving
 
 
 @pytest.fixture(scope="module")
@@ -86,11 +86,11 @@ def test_other_contents_are_damage(
     message: str,
 ) -> None:
     folder = reranker.save(tmp_path / "two")
-    whole = read(folder / "second", FORMAT)
+    whole = read(folder / "second", saving.FORMAT)
     changed = replace(
         whole, arrays={**whole.arrays, **arrays}, metadata={**whole.metadata, **metadata}
     )
-    write(folder / "second", changed, FORMAT)
+    write(folder / "second", changed, saving.FORMAT)
     with pytest.raises(ValueError, match=message):
         Reranker.load(folder)
 
