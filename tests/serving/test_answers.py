@@ -1,0 +1,244 @@
+"""What the service answers, as Python objects and as JSON, and what it tells of its routes."""
+
+from __future__ import annotations
+
+import math
+from html.parser import HTMLParser
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from clients import model, named
+
+import mfrank
+from mfrank.data import UnknownIdError
+from mfrank.retrieval import Answer
+from mfrank.serving import answers
+from mfrank.serving.answers import EXACT, CannotAnswer, dump
+from mfrank.serving.questions import page
+
+USERS, ITEMS = named().user_ids.labels, named().item_ids.labels.tolist()
+USER = str(USERS[-1])
+
+
+def test_json_is_compact_and_has_whole_numbers_that_every_client_reads() -> None:
+    told = {"a": [EXACT, -EXACT, EXACT + 1, -EXACT - 1], "b": (True, None, math.nan, -math.inf)}
+    large = f'"{EXACT + 1}","{-EXACT - 1}"'
+    expected = f'{{"a":[{EXACT},{-EXACT},{large}],"b":[true,null,null,null]}}'
+    assert dump(told) == expected.encode()
+    with pytest.raises(TypeError):
+        dump({"a": object()})
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        np.array([[0, 1], [2, -1]], np.int32),
+        np.array([[EXACT, 1], [2, -EXACT]]),
+        np.array([[EXACT + 1, 1], [2, 3]]),
+        np.array([[1, 1], [2, -EXACT - 1]]),
+        np.array([["tea", 'a "quoted"'], ["\u00e9", "\u2028"]], object),
+        np.array([[0.5, 1.5], [2.5, 3.0]]),
+        np.empty((2, 0), np.int64),
+    ],
+)
+@pytest.mark.parametrize("scores", [[[0.5, -1.0], [2.0, math.nan]], [[1, math.inf], [2, 3]]])
+def test_lists_are_written_as_dump_writes_them(ids: Any, scores: Any) -> None:
+    answer = Answer(ids, np.array(scores, np.float32)[:, : ids.shape[1]])
+    users = ["al\u00efce", 2**60]
+    expected = [{"user": u, "items": i} for u, i in zip(users, answer.to_dicts(), strict=True)]
+    assert answers.user_lists(users, answer) == [dump(each) for each in expected]
+    assert answers.batch(users, answer) == dump({"lists": expected})
+
+
+@pytest.mark.parametrize("n", [1, 3, 100])
+def test_so_many_similar_items_as_asked_for_without_the_item(n: int) -> None:
+    served, item = model(), ITEMS[1]
+    nearest: list[Any] = served.similar_items(item, N=len(ITEMS)).to_dicts()
+    expected = [each for each in nearest if each["id"] != item][:n]
+    assert answers.similar(served, item, n) == expected
+
+
+def test_without_histories_nothing_is_known_to_be_popular() -> None:
+    bare = mfrank.Recommender.of(model().store)
+    with pytest.raises(ValueError, match="ask with fallback=none"):
+        answers.listed(bare, [USER], 3, include_seen=True, fallback="popularity")
+    assert answers.listed(bare, [USER], 3, include_seen=True).ids.shape == (1, 3)
+
+
+def lists_of_each(served: Any, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Any:
+    """In portions of one user."""
+    monkeypatch.setattr(answers, "_PORTION", 1)
+    options = {"filter_items": None, "items": None, **options}
+    return answers.listed_in_portions(served, options.pop("users", [USER] * 3), 4, **options)
+
+
+@pytest.mark.parametrize("name", ["filter_items", "items"])
+def test_there_is_one_list_or_one_for_each_user(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be one list for all users, or a list for"):
+        lists_of_each(model(), monkeypatch, **{name: [ITEMS[:2]] * 2})
+    own = [ITEMS[:2], ITEMS[2:4], ITEMS[4:6]]
+    found = lists_of_each(model(), monkeypatch, include_seen=True, **{name: own})
+    whole = answers.listed(model(), [USER] * 3, 4, include_seen=True, **{name: own})  # type: ignore[arg-type]
+    assert found.to_dicts() == whole.to_dicts()
+
+
+def test_all_unknown_users_of_all_portions_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    users = ["nobody", USER, "noone"]
+    with pytest.raises(UnknownIdError, match=r"'nobody'.*'noone'"):
+        lists_of_each(model(), monkeypatch, users=users)
+    found = lists_of_each(model(), monkeypatch, users=users, on_unknown="skip").to_dicts()
+    assert [len(each) for each in found] == [0, 4, 0]
+
+
+@pytest.mark.parametrize("kind", ["ItemKNN", "Popularity"])
+@pytest.mark.parametrize("weights", [None, [1.0, 5.0, 0.5]])
+def test_somebody_new_is_ranked_by_the_row_of_their_items(
+    kind: str, weights: list[float] | None
+) -> None:
+    served, liked = model(kind), [ITEMS[4], ITEMS[0], ITEMS[7]]
+    columns = served.item_ids.rows(liked)
+    values = np.ones(3) if weights is None else np.array(weights)
+    row = sp.csr_array(sp.coo_array((values, ([0] * 3, columns)), (1, len(ITEMS))))
+    expected = served.recommend([USER], row, 5, recalculate_user=True).to_dicts()[0]
+    assert answers.from_items(served, liked, 5, weights=weights) == expected
+    with pytest.raises(UnknownIdError, match="nothing"):
+        answers.from_items(served, [*liked, "nothing"], 5)
+    known = answers.from_items(served, liked, 5)
+    assert answers.from_items(served, ["nothing", *liked], 5, on_unknown="skip") == known
+    with pytest.raises(ValueError, match="weights must have one number for each liked item"):
+        answers.from_items(served, liked, 5, weights=[1.0])
+
+
+def test_without_histories_nobody_new_gets_what_is_popular() -> None:
+    served = model("ItemKNN")
+    bare = SimpleNamespace(seen=None, item_ids=served.item_ids)
+    with pytest.raises(ValueError, match="ask with fallback=none"):
+        answers.from_items(bare, ITEMS[:2], 3, fallback="popularity")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("blocked", [None, ITEMS[7:9], [ITEMS[7:9]]])
+def test_what_weighs_less_than_the_threshold_is_only_left_out(blocked: Any) -> None:
+    rated = mfrank.Interactions.from_arrays(
+        named().user_ids.raw(named().entry_users),
+        named().item_ids.raw(named().user_items.indices),
+        np.arange(named().nnz) % 5 + 1,
+    )
+    served = mfrank.ALS(mfrank.IALS(), factors=3, iterations=2, random_state=0).fit(
+        rated.at_least(4)
+    )
+    liked, weights = [ITEMS[3], ITEMS[5], ITEMS[6]], [4.0, 3.9, 5.0]
+    found = answers.from_items(served, liked, 9, weights=weights, filter_items=blocked)
+    left_out = [ITEMS[5], *(() if blocked is None else ITEMS[7:9])]
+    kept = {"values": [4.0, 5.0], "filter_items": left_out}
+    expected = served.recommend_from_items([ITEMS[3], ITEMS[6]], 9, **kept).to_dicts()
+    assert found == expected
+    unknown = [*liked, "nothing"], [*weights, 1.0]
+    with pytest.raises(UnknownIdError, match="nothing"):
+        answers.from_items(served, unknown[0], 9, weights=unknown[1])
+    options = {"weights": unknown[1], "filter_items": blocked, "on_unknown": "skip"}
+    assert answers.from_items(served, unknown[0], 9, **options) == expected
+
+
+@pytest.mark.parametrize("n", [2, 100])
+def test_an_explanation_is_the_models(n: int) -> None:
+    why = model().explain(USER, None, ITEMS[0], n)
+    told = answers.explanation(model(), USER, ITEMS[0], n)
+    assert [(each["id"], each["contribution"]) for each in told["contributions"]] == [
+        tuple(each) for each in why.contributions
+    ]
+    assert (told["score"], told["baseline"]) == (why.score, why.baseline)
+    listed = math.fsum(part for _, part in why.contributions)
+    assert told["others"] == pytest.approx(why.score - why.baseline - listed, abs=1e-12)
+    assert n == 2 or told["others"] == 0
+
+
+def test_an_explanation_by_values_needs_them(tmp_path: Any) -> None:
+    served = model("WRMF")
+    served.save(tmp_path / "model")
+    row = served.seen.matrix[[served.user_ids.rows([USER])[0]]].astype(float)
+    told = answers.explanation(served, USER, ITEMS[0], 3, row)
+    for loaded in (mfrank.load(tmp_path / "model"), mfrank.load(tmp_path / "model", mmap=True)):
+        with pytest.raises(CannotAnswer, match="WRMF needs the values"):
+            answers.explanation(loaded, USER, ITEMS[0], 3)
+        again = answers.explanation(loaded, USER, ITEMS[0], 3, row)
+        assert again["score"] == pytest.approx(told["score"])
+    assert answers.explanation(model(), USER, ITEMS[0], 3)["score"]
+
+
+# The page that describes the routes.
+
+
+class Cells(HTMLParser):
+    """The texts of a page's elements, which are all closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.rows: list[list[str]] = []
+        self.texts: dict[str, list[str]] = {}
+        self.links: list[str | None] = []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.links += [value for name, value in attrs if name == "href"]
+        if tag not in ("meta", "link"):
+            self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag == "td":
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "td" in self.open:
+            self.rows[-1][-1] += data
+        else:
+            self.texts.setdefault(self.open[-1], []).append(data)
+
+
+def test_the_page_of_routes_has_every_parameter_and_its_kind() -> None:
+    ids = {"anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "string"}]}
+    fields = {
+        "users": {"type": "array", "items": ids, "description": "who"},
+        "on_unknown": {"enum": ["error", "skip"], "default": "error", "description": "a < b"},
+        "items": {"type": "array", "default": []},
+        "limit": {"type": "number", "default": None},
+    }
+    body = {"application/json": {"schema": {"$ref": "#/components/schemas/Batch"}}}
+    number = {"name": "n", "schema": {"type": "integer", "default": 10}, "description": "how many"}
+    route = {
+        "description": "Lists & more.",
+        "parameters": [number, {"name": "free", "schema": {}}],
+        "requestBody": {"content": body},
+        "responses": {"200": {"description": "lists"}},
+    }
+    bare = {"responses": {"200": {"description": "well"}}}
+    text = page(
+        {
+            "info": {"title": "a & b", "version": "1"},
+            "paths": {"/recommend": {"post": route}, "/health": {"get": bare}},
+            "components": {"schemas": {"Batch": {"properties": fields}}},
+        }
+    )
+    assert text.startswith('<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name=')
+    read = Cells()
+    read.feed(text)
+    assert read.open == []
+    assert read.links == ["docs.css", "openapi.json"]
+    assert read.texts["h1"] == ["a & b 1"]
+    assert read.texts["b"] + read.texts["h2"] == ["POST", "GET", " /recommend", " /health"]
+    assert "Lists & more." in read.texts["p"]
+    assert read.rows == [
+        ["n", "integer, default 10", "how many"],
+        ["free", "any", ""],
+        ["users", "list of string or integer", "who"],
+        ["on_unknown", "error | skip, default error", "a < b"],
+        ["items", "list of any", ""],
+        ["limit", "number", ""],
+        ["200", "", "lists"],
+        ["200", "", "well"],
+    ]
