@@ -1,0 +1,217 @@
+"""What commands read: flags are the arguments of ``Interactions.from_file``, ids the model's."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mfrank
+from mfrank.cli.inputs import (
+    add_table_flags,
+    check_takes_model,
+    check_writable,
+    ids_in,
+    ids_of,
+    read_like,
+    read_spelled_like,
+    read_table,
+)
+from mfrank.data import Ids
+
+TABLE = "user,item,rating,time\nann,tea,5,3\nann,pie,2,1\nbob,tea,3,2\n"
+
+
+def flags(line: str = "", **options: Any) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_table_flags(parser, **options)
+    return parser.parse_args(line.split())
+
+
+def refused(line: str) -> None:
+    with pytest.raises(SystemExit):
+        flags(line)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "plays.csv"
+    path.write_text(TABLE)
+    return str(path)
+
+
+def cells(data: mfrank.Interactions) -> set[tuple[str, str, float]]:
+    users, items = data.user_ids.raw(data.entry_users), data.item_ids.raw(data.user_items.indices)
+    return set(zip(users, items, data.user_items.data.tolist(), strict=True))
+
+
+def seen_only(data: mfrank.Interactions) -> int:
+    return 0 if data.seen_only is None else int(data.seen_only.nnz)
+
+
+def arguments(line: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What a line of flags gives to ``Interactions.from_file``."""
+    given: dict[str, Any] = {}
+    read = mfrank.synthetic(4, 4, 8, random_state=0)
+    monkeypatch.setattr(
+        mfrank.Interactions, "from_file", lambda path, **more: given.update(more) or read
+    )
+    assert read_table(flags(line), "no such file") is read
+    return given
+
+
+def test_without_flags_a_file_is_read_as_python_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    parameters = inspect.signature(mfrank.Interactions.from_file).parameters
+    for name, value in arguments("", monkeypatch).items():
+        assert value == parameters[name].default, name
+
+
+def test_every_flag_is_an_argument(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = "--user u --item 2 --value v --timestamp t --timestamp-unit ms --sep ; --quote none"
+    more = " --header --columns a,b,-,d --ids text --duplicates last"
+    assert arguments(line + more, monkeypatch) == {
+        "user": "u",
+        "item": "2",
+        "value": "v",
+        "timestamp": "t",
+        "timestamp_unit": "ms",
+        "sep": ";",
+        "quote": None,
+        "header": True,
+        "columns": ["a", "b", "-", "d"],
+        "ids": "text",
+        "duplicates": "last",
+    }
+    line = "--no-value --no-timestamp --no-header --quote ' --columns a,b"
+    given = arguments(line, monkeypatch)
+    names = ("value", "timestamp", "header", "quote", "columns")
+    assert [given[name] for name in names] == [False, False, False, "'", ["a", "b"]]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--timestamp-unit years",
+        "--ids numbers",
+        "--duplicates most",
+        "--at-least much",
+        "--no-user",
+    ],
+)
+def test_other_values_are_refused(line: str) -> None:
+    refused(line)
+
+
+def test_an_ingest_has_no_threshold() -> None:
+    assert "at_least" not in flags(at_least=False)
+    with pytest.raises(SystemExit):
+        flags("--at-least 4", at_least=False)
+
+
+def test_what_is_below_at_least_is_seen_unless_told_otherwise(file: str) -> None:
+    kept = read_table(flags("--at-least 3"), file)
+    assert cells(kept) == {("ann", "tea", 5), ("bob", "tea", 3)}
+    assert (kept.threshold, seen_only(kept)) == (3, 1)
+    assert seen_only(read_table(flags("--at-least 3 --no-keep-seen"), file)) == 0
+
+
+def test_the_threshold_of_a_fit_is_that_of_other_files_and_told(
+    file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = read_table(flags(), file, 3.0)
+    assert (cells(kept), kept.threshold) == ({("ann", "tea", 5), ("bob", "tea", 3)}, 3)
+    assert seen_only(kept) == 1
+    told = capsys.readouterr()
+    assert "1 of 3 interactions below 3, the --at-least of the fit, are only seen" in told.err
+    assert not told.out
+    assert seen_only(read_table(flags("--no-keep-seen"), file, 3.0)) == 0
+    capsys.readouterr()
+    for line, threshold in (("--at-least 0", 3.0), ("", 2.0), ("", None)):
+        assert len(cells(read_table(flags(line), file, threshold))) == 3
+    assert not capsys.readouterr().err
+
+
+def test_no_keep_seen_needs_something_seen(file: str) -> None:
+    with pytest.raises(ValueError, match="--no-keep-seen goes with --at-least, or with values of"):
+        read_table(flags("--no-keep-seen"), file)
+    assert len(cells(read_table(flags("--no-keep-seen"), file, 1.0))) == 3
+    Path(file).write_text(TABLE + "bob,pie,0,4\n")
+    assert seen_only(read_table(flags(), file)) == 1
+    assert seen_only(read_table(flags("--no-keep-seen"), file)) == 0
+
+
+def fitted(users: list[str], items: list[str], threshold: float | None = None) -> Any:
+    ids = (Ids.factorize(np.array(labels))[0] for labels in (users, items))
+    return SimpleNamespace(
+        **dict(zip(("user_ids", "item_ids"), ids, strict=True)), threshold=threshold
+    )
+
+
+def test_a_file_beside_a_model_has_its_rows_and_counts_what_is_unknown(file: str) -> None:
+    model = fitted(["ann", "bob", "cem"], ["pie", "tea", "zoo"])
+    data, unknown = read_like(flags(), file, model)
+    assert (data.user_items.shape, unknown) == ((3, 3), 0)
+    data, unknown = read_like(flags(), file, fitted(["cem", "ann"], ["tea"]))
+    assert (cells(data), unknown) == ({("ann", "tea", 5)}, 2)
+    with pytest.raises(ValueError, match=r"no interaction .* both known.*'ann'.*'cem'"):
+        read_like(flags(), file, fitted(["cem"], ["tea"]))
+    with pytest.raises(ValueError, match="has no interactions of at least 6"):
+        read_like(flags(), file, fitted(["ann"], ["tea"], 6.0))
+    Path(file).write_text("user,item,rating\nann,tea,0\n")
+    with pytest.raises(ValueError, match=r"has no interactions$"):
+        read_like(flags(), file, model)
+
+
+def test_new_ids_of_an_update_are_spelled_as_the_models(tmp_path: Path) -> None:
+    (tmp_path / "new.csv").write_text("user,item\n1,tea\n20,pie\n")
+    data = read_spelled_like(flags(), str(tmp_path / "new.csv"), fitted(["1", "x"], ["tea", "jam"]))
+    assert cells(data) == {("1", "tea", 1), ("20", "pie", 1)}
+    assert data.user_ids.labels.tolist() == ["1", "20"]
+
+
+def test_ids_are_lines_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "users.txt").write_bytes(b"ann\r\n bob \n\ncem")
+    assert ids_in(str(tmp_path / "users.txt")) == ["ann", " bob ", "cem"]
+    (tmp_path / "none.txt").write_bytes(b"\xff\xfe\x00a\x81")
+    with pytest.raises(ValueError, match="--users takes a text file with one id per line"):
+        ids_in(str(tmp_path / "none.txt"))
+    with pytest.raises(FileNotFoundError, match=r"for the user .*nobody, pass --user"):
+        ids_in(str(tmp_path / "nobody"))
+
+
+def test_unknown_ids_are_an_error_or_left_out_and_counted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    known = Ids.factorize(np.array(["ann", "bob"]))[0]
+    with pytest.raises(ValueError, match=r"user: .*'cem'.*leave them out with --skip-unknown"):
+        ids_of(["ann", "cem"], known, "user", skip_unknown=False)
+    assert ids_of(["ann", "bob"], known, "user", skip_unknown=True).tolist() == ["ann", "bob"]
+    assert not capsys.readouterr().err
+    assert ids_of(["ann", "cem", "bob"], known, "user", skip_unknown=True).tolist() == [
+        "ann",
+        "bob",
+    ]
+    assert "1 unknown user left out" in capsys.readouterr().err
+
+
+def test_where_nothing_can_be_written_is_told_before(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ValueError, match="it is a folder; pass a file"):
+        check_writable(file, str(tmp_path))
+    with pytest.raises(ValueError, match=r"there is no folder .*nowhere; make it first"):
+        check_writable(str(tmp_path / "nowhere" / "lists.csv"))
+    with pytest.raises(ValueError, match=r"is a file; pass another folder"):
+        check_takes_model(f"{file}/model")
+    check_writable(None, file, str(tmp_path / "new.csv"))
+    check_takes_model(str(tmp_path / "some" / "model"))
+    monkeypatch.setattr("mfrank.cli.inputs.os.access", lambda path, mode: False)
+    with pytest.raises(ValueError, match="is not writable; pass another folder"):
+        check_writable(str(tmp_path / "new.csv"))
+    with pytest.raises(ValueError, match="is not writable; pass another folder"):
+        check_takes_model(str(tmp_path / "some" / "model"))
