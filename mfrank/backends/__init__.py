@@ -5,10 +5,23 @@ tested against it, to the tolerance that the backend declares. ``cpu`` is the C+
 ``cuda`` a GPU through CuPy. Factors are numpy arrays or, for a backend with its own device, arrays
 on that device; results computed from device arrays stay on the device.
 
-The types of the arguments are in :mod:`~mfrank.backends.row_problem`,
-:mod:`~mfrank.backends.surface` and :mod:`~mfrank.backends.walks`.
+The interface has four parts, rows, lists, walks and top-K lists, of which a backend may have one
+alone (:mod:`~mfrank.backends.surface`). What it is given has types of
+:mod:`~mfrank.backends.arguments`, :mod:`~mfrank.backends.row_problem` and
+:mod:`~mfrank.backends.walks`.
 """
 
+from mfrank.backends import reference
+from mfrank.backends.arguments import (
+    ROUNDS,
+    AdamAverages,
+    AdamRates,
+    Factors,
+    GatherDtype,
+    ItemProbabilities,
+    SolveOptions,
+    Solver,
+)
 from mfrank.backends.dense import (
     eigh,
     half_of,
@@ -20,22 +33,13 @@ from mfrank.backends.dense import (
     withdraw,
 )
 from mfrank.backends.reference import extrapolate
-from mfrank.backends.registry import choose, named, names, register
+from mfrank.backends.registry import choose, guest, named, names, register
 from mfrank.backends.row_problem import CellTerm, Gram, ObservedLoss, RowProblem, Shared, Vector
-from mfrank.backends.surface import (
-    ROUNDS,
-    AdamAverages,
-    AdamRates,
-    Backend,
-    Factors,
-    GatherDtype,
-    ItemProbabilities,
-    SolveOptions,
-    Solver,
-)
+from mfrank.backends.surface import PARTS, Backend, members
 from mfrank.backends.walks import Chain, Moves, Until, Walked
 
 __all__ = [
+    "PARTS",
     "ROUNDS",
     "AdamAverages",
     "AdamRates",
@@ -58,11 +62,14 @@ __all__ = [
     "choose",
     "eigh",
     "extrapolate",
+    "guest",
     "half_of",
     "halved",
+    "members",
     "named",
     "names",
     "none_of",
+    "reference",
     "register",
     "rounded",
     "scale_of",

@@ -13,6 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import CSR, Listed, listed_on_host, on_host, random_bits, random_units
+from mfrank.backends.arguments import (
+    ROUNDS,
+    AdamAverages,
+    AdamRates,
+    Factors,
+    GatherDtype,
+    ItemProbabilities,
+    SolveOptions,
+)
 from mfrank.backends.dense import ball_gradients as ball_gradients
 from mfrank.backends.dense import eigh as eigh
 from mfrank.backends.dense import extrapolate as extrapolate_by
@@ -21,16 +30,7 @@ from mfrank.backends.dense import rounded, scale_of
 from mfrank.backends.dense import sum_rows as sum_rows
 from mfrank.backends.dense import tangent as tangent
 from mfrank.backends.row_problem import Gram, RowProblem, Shared
-from mfrank.backends.surface import (
-    ROUNDS,
-    AdamAverages,
-    AdamRates,
-    Factors,
-    GatherDtype,
-    ItemProbabilities,
-    RowSums,
-    SolveOptions,
-)
+from mfrank.backends.surface import RowSums
 from mfrank.backends.walks import Chain, Moves, Stationary, Until, Walked
 from mfrank.losses import WRITTEN_OUT, ListSums
 
@@ -69,7 +69,8 @@ def rotate(
     turned = given.astype(np.float64) @ basis
     lengths = np.linalg.norm(turned, axis=1, keepdims=True)
     null = turned[:, :n_null]
-    turned[:, :n_null] = np.where(np.abs(null) <= 1e-8 * lengths, 0.0, null)
+    noise = max(4 * np.sqrt(len(basis)) * np.finfo(factors.dtype).eps, 1e-8) * lengths
+    turned[:, :n_null] = np.where(np.abs(null) <= noise, 0.0, null)
     out[:] = turned
 
 

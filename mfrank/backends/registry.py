@@ -10,7 +10,7 @@ from typing import Any, cast
 from mfrank.arrays import shown
 from mfrank.backends import cpu, reference
 from mfrank.backends.dense import eigh, sum_rows
-from mfrank.backends.surface import Backend
+from mfrank.backends.surface import PARTS, Backend, members
 
 # Imported here, not on first use: a thread cannot import them during interpreter exit, nor can a
 # child process that was forked in the middle of the import.
@@ -80,9 +80,10 @@ def register(name: str, backend: Any) -> None:
     name : str
         A Python identifier.
     backend : module or object
-        Has some or all functions of :class:`mfrank.backends.Backend`; using a missing one raises
-        NotImplementedError. Without ``place`` it gets factors unchanged, without
-        ``why_unavailable`` it can always run, and ``eigh`` and the constants have defaults.
+        Has one or more parts of :class:`mfrank.backends.Backend`, whole or some of their functions;
+        using a missing one raises NotImplementedError. Without ``place`` it gets factors unchanged,
+        without ``why_unavailable`` it can always run, and ``eigh``, ``sum_rows`` and the constants
+        have defaults. :func:`mfrank.testing.check` tries what it has.
 
     Raises
     ------
@@ -96,11 +97,17 @@ def register(name: str, backend: Any) -> None:
         raise ValueError(
             f"name must not be the name of one of mfrank's backends, got {shown(name)}"
         )
-    if not any(hasattr(backend, part) for part in _surface()):
+    if not any(hasattr(backend, part) for part in members(Backend)):
         raise ValueError(
-            f"backend must have some of {', '.join(sorted(_surface()))}; {shown(backend)} has none"
+            f"backend must have some of {', '.join(sorted(members(Backend)))}; "
+            f"{shown(backend)} has none"
         )
-    _registered[name] = cast(Backend, _Guest(name, backend))
+    _registered[name] = guest(name, backend)
+
+
+def guest(name: str, backend: Any) -> Backend:
+    """A backend that has all constants, and raises NotImplementedError for functions it lacks."""
+    return cast(Backend, _Guest(name, backend))
 
 
 class _Guest:
@@ -116,10 +123,11 @@ class _Guest:
             return getattr(self._backend, part)
         if part in _DEFAULTS:
             return _DEFAULTS[part]
-        if part in _surface():
+        if part in members(Backend):
+            of = next((name for name, own in PARTS.items() if part in members(own)), "any")
             raise NotImplementedError(
-                f"backend {self._name!r} has no {part}, which this call needs; add it, or use "
-                "another backend"
+                f"backend {self._name!r} has no {part} (of the part {of!r}), which this call "
+                "needs; add it, or use another backend"
             )
         raise AttributeError(part)
 
@@ -133,12 +141,6 @@ _DEFAULTS: dict[str, Any] = {
     "sum_rows": sum_rows,
     "why_unavailable": lambda: None,
 }
-
-
-@cache
-def _surface() -> frozenset[str]:
-    parts = {*vars(Backend), *Backend.__annotations__}
-    return frozenset(part for part in parts if not part.startswith("_"))
 
 
 @cache

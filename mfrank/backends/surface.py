@@ -1,120 +1,42 @@
-"""The interface of every backend, and the types of its options."""
+"""The interface of a backend, in four parts of which it may have one alone."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
-from mfrank.arrays import CSR, Array, Listed
+from mfrank.arrays import CSR, Listed
+from mfrank.backends.arguments import (
+    AdamAverages,
+    AdamRates,
+    Factors,
+    GatherDtype,
+    ItemProbabilities,
+    SolveOptions,
+)
 from mfrank.backends.row_problem import Gram, RowProblem, Shared
 from mfrank.backends.walks import Chain, Moves, Stationary, Until, Walked
 from mfrank.losses import ListSums
 
-# Options of the solvers of a half-step.
 
+class AnyPart(Protocol):
+    """What every backend has; :func:`mfrank.backends.register` has defaults for all of it.
 
-Solver = Literal["auto", "cholesky", "cg"]
-GatherDtype = Literal["float16"]
-
-
-@dataclass(frozen=True, slots=True)
-class SolveOptions:
-    """How the rows of a half-step are solved.
-
-    Attributes
-    ----------
-    solver : {"auto", "cholesky", "cg"}, default "auto"
-        ``cholesky`` is exact; ``cg`` runs preconditioned conjugate gradients from a warm start;
-        ``auto`` uses ``cg`` for rows whose exact solution would cost more, else ``cholesky``; rows
-        of 4 million entries or more are solved exactly, if their dtype is precise enough for it.
-    cg_steps : int, default 3
-        Steps of conjugate gradients per row if there is no tolerance. A row stops earlier only if
-        its residual is at the level of rounding (:meth:`residual`).
-    cg_tolerance : float, optional
-        Iterate until the solution x of a row's system A x = b satisfies
-        |x - A^-1 b|_A <= |A x - b|_D^-1 <= cg_tolerance |b|_D^-1, where D = weight_r M + ridge_r I
-        is the preconditioner (the first bound needs A - D >= 0: no c_e < 0). A row that would need
-        more steps than an exact solution costs is solved exactly.
-    n_threads : int, default 0
-        Number of CPU threads; 0 uses every core this process may use.
-    gather_dtype : {"float16"}, optional
-        Round the fixed factors f_e to this dtype (:mod:`mfrank.backends.dense`), so that there
-        are fewer bytes to read. M and v are still those of the unrounded factors: they add no cost
-        per row, and the basis is the eigenbasis of that M. Only for backends that have this dtype
-        in ``GATHERS``.
+    All factors in a call have one dtype, float32 or float64. ``n_threads`` is the number of CPU
+    threads; 0 uses every core this process may use.
     """
 
-    solver: Solver = "auto"
-    cg_steps: int = 3
-    cg_tolerance: float | None = None
-    n_threads: int = 0
-    gather_dtype: GatherDtype | None = None
+    TOLERANCE: dict[str, float]
+    """Relative error against ``reference`` that the backend guarantees, by dtype name."""
 
-    def residual(self, dtype: DTypeLike) -> float:
-        """Bound on |A x - b|_D^-1 / |b|_D^-1 at which steps end: the tolerance, or dtype epsilon.
+    def why_unavailable(self) -> str | None:
+        """Return None if the backend can run, else one sentence that says what is missing."""
 
-        Epsilon is relative to the initial residual if that is larger than |b|_D^-1.
-        """
-        return float(np.finfo(dtype).eps) if self.cg_tolerance is None else self.cg_tolerance
-
-
-# State and hyperparameters of Adam updates of table rows.
-
-
-class AdamAverages(NamedTuple):
-    """Moving averages of gradients and of their squares (n, K); updates per row, int64 (n,)."""
-
-    means: Array
-    squares: Array
-    updates: NDArray[np.int64]
-
-
-class AdamRates(NamedTuple):
-    """Hyperparameters of Adam; see :class:`mfrank.descent.optimizers.Adam`."""
-
-    learning_rate: float
-    decay_1: float
-    decay_2: float
-    epsilon: float
-
-
-# Sampling items that are not in a user's row, uniformly or by given probabilities.
-
-
-ROUNDS = 50
-"""Maximum number of tries to draw an item that is not in the user's row."""
-
-
-class ItemProbabilities(NamedTuple):
-    """Sampling probabilities of items.
-
-    Attributes
-    ----------
-    cumulative : float64, shape (n_items,)
-        Cumulative probabilities; the last is 1.
-    guide : int64, shape (n_items,)
-        At j, the first item with a cumulative probability above j / n_items, where the search for
-        a number in [j, j + 1) / n_items begins.
-    """
-
-    cumulative: NDArray[np.float64]
-    guide: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, weights: NDArray[np.float64]) -> ItemProbabilities:
-        """Probabilities proportional to ``weights`` >= 0, at least one of them > 0."""
-        cumulative = np.cumsum(weights / weights.sum())
-        cumulative[np.flatnonzero(weights)[-1] :] = 1.0  # exactly 1, despite rounding
-        starts = np.arange(len(weights)) / len(weights)
-        return cls(cumulative, np.searchsorted(cumulative, starts, side="right"))
-
-
-Factors = NDArray[Any]
-"""Factors of users or items: a numpy array, or a device array with numpy's interface."""
+    def place(self, factors: Factors) -> Factors:
+        """Return the array where this backend keeps factors: itself, or its device copy."""
 
 
 class RowSums(Protocol):
@@ -161,30 +83,17 @@ class RowSums(Protocol):
         """
 
 
-class Backend(Protocol):
-    """The constants and functions of a backend module.
-
-    All factors in a call have one dtype, float32 or float64. ``n_threads`` is the number of CPU
-    threads; 0 uses every core this process may use.
-    """
-
-    TOLERANCE: dict[str, float]
-    """Relative error against ``reference`` that the backend guarantees, by dtype name."""
+class RowsPart(Protocol):
+    """Half-steps of ALS: linear systems, one per row, in a basis that all rows share."""
 
     GATHERS: tuple[GatherDtype, ...]
     """Dtypes, besides their own, in which the backend can read fixed factors."""
 
     PRIORS: bool
-    """Whether ``solve_rows`` takes ``prior``, which fits with features need."""
+    """Whether ``solve_rows`` takes ``prior``, which fits with features or biases need."""
 
     SUMS: RowSums | None
     """How rows with very many entries are solved; None if they are solved like all others."""
-
-    def why_unavailable(self) -> str | None:
-        """Return None if the backend can run, else one sentence that says what is missing."""
-
-    def place(self, factors: Factors) -> Factors:
-        """Return the array where this backend keeps factors: itself, or its device copy."""
 
     def gram(self, factors: Factors, weights: NDArray[np.float64], n_threads: int = 0) -> Gram:
         """F' diag(weights) F and F' weights of (R, K) factors F, accumulated in float64."""
@@ -278,8 +187,9 @@ class Backend(Protocol):
         ``rows`` have values; the result has the dtype of ``table``, and lies where it does.
         """
 
-    def product(self, left: Factors, right: Factors, n_threads: int = 0) -> Factors:
-        """``left @ right``, of shapes (R, K) and (K, C) and any strides."""
+
+class ListsPart(Protocol):
+    """Steps of ranking losses: draws, scores of lists, sums of their gradients, updates."""
 
     def score(
         self,
@@ -402,6 +312,10 @@ class Backend(Protocol):
             False if every try failed; the id is then an item of the row.
         """
 
+
+class WalksPart(Protocol):
+    """Iterations of random walks."""
+
     def walk(
         self,
         chain: Chain,
@@ -441,6 +355,13 @@ class Backend(Protocol):
             Maximum number of sweeps over all edges (in each precision used), at least 1.
         """
 
+
+class TopKPart(Protocol):
+    """Exact lists of the best items."""
+
+    def product(self, left: Factors, right: Factors, n_threads: int = 0) -> Factors:
+        """``left @ right``, of shapes (R, K) and (K, C) and any strides."""
+
     def top_k(
         self,
         queries: Factors,
@@ -470,3 +391,25 @@ class Backend(Protocol):
 
         Filters may be on a GPU, whatever the backend.
         """
+
+
+class Backend(AnyPart, RowsPart, ListsPart, WalksPart, TopKPart, Protocol):
+    """The constants and functions of a backend module with all four parts.
+
+    What a part must hold is checked by :func:`mfrank.testing.check`.
+    """
+
+
+PARTS: Mapping[str, type] = {
+    "rows": RowsPart,
+    "lists": ListsPart,
+    "walks": WalksPart,
+    "top_k": TopKPart,
+}
+
+
+def members(part: type) -> frozenset[str]:
+    """Names of the constants and functions of a part, or of all parts of ``Backend``."""
+    parts = [part] if part is not Backend else [AnyPart, *PARTS.values()]
+    names = {name for each in parts for name in (*vars(each), *each.__annotations__)}
+    return frozenset(name for name in names if not name.startswith("_"))

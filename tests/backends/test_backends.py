@@ -10,21 +10,18 @@ import scipy.sparse as sp
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import DTypeLike, NDArray
-from problems import OBJECTIVES, iterate_plainly, matrices, solve_plainly, solve_turned, toy
+from problems import OBJECTIVES, iterate_plainly, matrices, solve_plainly, solve_turned
 
 import mfrank
 from mfrank import backends
 from mfrank.als import Eigenbasis, QuadraticObjective
-from mfrank.arrays import CSR, on_host
+from mfrank.arrays import CSR
 from mfrank.backends import (
-    AdamAverages,
-    AdamRates,
     CellTerm,
     Gram,
     ItemProbabilities,
     ObservedLoss,
     RowProblem,
-    Shared,
     SolveOptions,
     halved,
     reference,
@@ -263,28 +260,6 @@ def test_scores_and_sums_of_lists(
     assert {found.dtype for found in (scores, by_list, by_item, totals)} == {items.dtype}
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_adam_steps_are_those_of_the_reference(backend: backends.Backend, dtype: str) -> None:
-    rng = np.random.default_rng(0)
-    start, rates = (
-        rng.standard_normal((9, 37)).astype(dtype),
-        AdamRates(0.1, 0.8, 0.9, 1e-8),
-    )
-    results = []
-    for judged in (backend, reference):
-        table, rng = start.copy(), np.random.default_rng(1)
-        before = 256 * (np.arange(9) == 8)  # updates: far apart within a batch
-        kept = AdamAverages(table * 0, table * 0, before.astype(np.int64))
-        for rows in ([3, 0, 8], [3], [8, 1]):
-            gradients = rng.standard_normal((len(rows), 37)).astype(dtype)
-            judged.adam(table, np.array(rows), gradients, kept, rates, 2)
-        np.testing.assert_array_equal(kept.updates - before, [1, 1, 0, 2, 0, 0, 0, 0, 2])
-        np.testing.assert_array_equal(table[[2, 4, 5, 6, 7]], start[[2, 4, 5, 6, 7]])
-        results.append((table, *kept))
-    for got, truth in zip(*results, strict=True):
-        np.testing.assert_allclose(got, truth, atol=10 * backend.TOLERANCE[dtype])
-
-
 @FEW
 @given(matrices(), st.integers(1, 20), st.integers(0, 2**64 - 1), st.integers(1, 3), st.booleans())
 def test_draws_are_the_same_on_every_backend(
@@ -334,19 +309,6 @@ def test_many_entries_that_weigh_less_than_the_background(
     assert step.error(step.solve(backend)) <= backend.TOLERANCE[dtype]
 
 
-def test_iterations_leave_nothing_where_a_row_has_no_say(backend: backends.Backend) -> None:
-    """Of the start, in a direction without curvature: the solution has minimum norm."""
-    fixed = np.random.default_rng(0).standard_normal((9, 3)) * [0, 1, 1]
-    rows = CSR.from_scipy(toy(values="ones"), "f8").pattern()
-    fixed = fixed[: rows.n_columns]
-    ones, zeros = np.ones(rows.n_rows), np.zeros(rows.n_rows)
-    work = RowProblem(rows, ones, zeros, ObservedLoss(*[CellTerm(ones)] * 3), True)
-    out = backend.place(np.ones((rows.n_rows, 3)))
-    at = Shared(np.array([0.0, 1.0, 2.0]), np.zeros(3))
-    backend.solve_rows(work, backend.place(fixed), at, out, SolveOptions("cg", cg_steps=1))
-    assert (on_host(out)[:, 0] == 0).all()
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("confidence", [1e4, 1e6])
 def test_huge_confidences(backend: backends.Backend, confidence: float, dtype: str) -> None:
@@ -374,14 +336,6 @@ def test_no_background_no_ridge(backend: backends.Backend, dtype: str) -> None:
     matrix = sp.csr_array((rng.random((10, 12)) < rng.random((10, 1))).astype(np.float64))
     step = half_step(mfrank.IALS(alpha0=0.0, regularization=0.0), matrix, "users", 5, dtype)
     assert step.error(step.solve(backend)) <= 10 * backend.TOLERANCE[dtype]
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_nothing_at_all_gives_zero(backend: backends.Backend, dtype: str) -> None:
-    matrix = sp.csr_array(np.eye(4))
-    step = half_step(mfrank.IALS(alpha0=0.0, regularization=0.0), matrix, "users", 3, dtype)
-    step.fixed[:] = 0
-    np.testing.assert_array_equal(step.solve(backend), np.zeros((4, 3)))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -455,29 +409,6 @@ def test_extrapolate(backend: backends.Backend, dtype: str, n_rows: int, k: int,
     size = max(float(np.abs(given - last).max(initial=0.0)), 1.0)
     half, rounding = (2.0**-8, 1e-5) if dtype == "float32" else (2.0**-24, 1e-13)
     np.testing.assert_allclose(step, 0.75 * (given - last), rtol=half, atol=rounding * size)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_rotate_leaves_no_noise_in_null_directions(backend: backends.Backend, dtype: str) -> None:
-    rng = np.random.default_rng(3)
-    basis = np.linalg.qr(rng.standard_normal((9, 9)))[0]
-    factors = (rng.standard_normal((50, 7)) @ basis[:, 2:].T).astype(dtype)
-    out = np.empty_like(factors)
-    backend.rotate(factors, basis, 2, out)
-    assert not out[:, :2].any()
-    assert out[:, 2:].all()
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_rotate_keeps_what_is_more_than_noise_of_its_row(
-    backend: backends.Backend, dtype: str
-) -> None:
-    """Whatever the length of the others."""
-    basis = np.eye(3)[:, ::-1]
-    factors = np.array([[1e6, 2e6, 0], [1e-3, 2e-3, 1e-6]], dtype)
-    out = np.empty_like(factors)
-    backend.rotate(factors, basis, 2, out)
-    np.testing.assert_array_equal(out, factors[:, ::-1])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

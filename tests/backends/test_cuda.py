@@ -34,6 +34,7 @@ from mfrank.backends.cuda.system import Fixed, System
 from mfrank.data import Counts, Ids
 from mfrank.retrieval import Candidates, recommend
 from mfrank.store import Step
+from mfrank.testing import random_lists
 
 if reason := emulated_gpu.why_unavailable():
     pytest.skip(reason, allow_module_level=True)
@@ -52,31 +53,21 @@ _CONTRACTS = {
         "test_huge_confidences",
         "test_rank_deficient_without_ridge",
         "test_no_background_no_ridge",
-        "test_nothing_at_all_gives_zero",
         "test_centred_gram",
         "test_entries_without_curvature_among_others",
         "test_rotate",
         "test_rotate_some_rows",
-        "test_rotate_leaves_no_noise_in_null_directions",
         "test_extrapolate",
         "test_gram",
         "test_observed_value",
         "test_scores_and_sums_of_lists",
-        "test_adam_steps_are_those_of_the_reference",
         "test_draws_are_the_same_on_every_backend",
     ],
     lists_contract: [
         "test_equals_a_full_sort_ties_included",
-        "test_candidates_score_as_in_the_whole_catalog",
-        "test_equal_items_tie_exactly",
-        "test_negative_zero_ties_with_zero",
-        "test_nothing_left_to_recommend",
     ],
     chains_contract: [
         "test_steps_are_those_of_the_dense_matrix",
-        "test_columns_may_have_a_left_each",
-        "test_a_block_ends_where_it_changes_no_more_than_its_tolerance",
-        "test_no_step_leaves_the_start",
     ],
 }
 globals().update(
@@ -120,7 +111,7 @@ def test_the_order_of_threads_changes_no_list(
 ) -> None:
     rng = np.random.default_rng(0)
     queries, items = (rng.standard_normal((n, 20)).astype(np.float32) for n in (70, 300))
-    rows = lists_contract.random_lists(rng, 70, 300, 0.1)
+    rows = random_lists(rng, 70, 300, 0.1)
     users, ids = np.arange(70), rng.integers(0, 300, (70, 9))
     results = []
     for device.reversed in (False, True):
@@ -331,7 +322,7 @@ def test_top_k_in_chunks(
     queries = rng.integers(-2, 3, (90, 7)).astype(np.float32)
     items = rng.integers(-2, 3, (200, 7)).astype(np.float32)
     filters = {
-        "exclude": [lists_contract.random_lists(rng, 90, 200, 0.3)],
+        "exclude": [random_lists(rng, 90, 200, 0.3)],
         "exclude_all": np.arange(0, 200, 7, dtype=np.int32),
     }
     whole = backend.top_k(queries, items, 25, **filters)

@@ -8,35 +8,20 @@ from typing import Any
 import emulated_gpu
 import numpy as np
 import pytest
-import test_top_k as contract
 from emulated_gpu import DeviceArray, EmulatedGPU
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from test_top_k import Lists, random_filters, random_lists
+from test_top_k import Lists, assert_best
 
 from mfrank import backends
 from mfrank.backends.cuda import selection, sketches
 from mfrank.backends.cuda.filters import Filters
 from mfrank.backends.cuda.sketches import Sketches
+from mfrank.testing import CHECKS, Query, random_filters, random_lists, uneven_factors
 
 if reason := emulated_gpu.why_unavailable():
     pytest.skip(reason, allow_module_level=True)
-
-# Tests that hold of every backend, here with sketches for each of their problems.
-_CONTRACT = [
-    "test_equals_a_full_sort_ties_included",
-    "test_random_factors_are_ranked_exactly",
-    "test_same_bits_whatever_the_threads_and_the_company",
-    "test_candidates_score_as_in_the_whole_catalog",
-    "test_equal_items_tie_exactly",
-    "test_negative_zero_ties_with_zero",
-    "test_a_short_list_is_the_head_of_a_long_one",
-    "test_nothing_left_to_recommend",
-    "test_squares_that_under_or_overflow",
-    "test_infinite_scores_are_ranked",
-]
-globals().update({name: getattr(contract, name) for name in _CONTRACT})
 
 WIDE = [0.0, 1e-25, 1e-6, 1.0, 1e6, 1e12]
 
@@ -44,6 +29,11 @@ WIDE = [0.0, 1e-25, 1e-6, 1.0, 1e6, 1e12]
 @pytest.fixture(scope="module")
 def backend(device: EmulatedGPU) -> backends.Backend:
     return backends.choose("cuda")
+
+
+@pytest.mark.parametrize("name", CHECKS["top_k"])
+def test_the_contract_holds_with_sketches(backend: backends.Backend, name: str) -> None:
+    CHECKS["top_k"][name](backend)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -176,12 +166,12 @@ def test_shortlists_are_short(
 ) -> None:
     """So no query needs all scores."""
     rng = np.random.default_rng(1)
-    queries, items = (contract.factors(rng, (n, 24), np.float32) for n in (60, 3000))
+    queries, items = (uneven_factors(rng, (n, 24), np.float32) for n in (60, 3000))
     options: dict[str, Any] = {"exclude": [random_lists(rng, 60, 3000, 0.1)]}
     if with_bias:
         options["item_bias"] = rng.standard_normal(3000).astype(np.float32)
-    query = contract.Query(queries, items, 10, options)
-    contract.assert_best(query, query.ask(backend), 1e-4)
+    query = Query(queries, items, 10, options)
+    assert_best(query, query.ask(backend), 1e-4)
     assert searched == []
 
 
@@ -216,11 +206,11 @@ def test_only_queries_of_long_shortlists_need_all_scores(
     queries[7] = 0
     queries[11] = np.eye(8)[0]
     exclude = random_lists(rng, 40, 2600, 0.05)
-    query = contract.Query(queries, items, 12, {"exclude": [exclude]})
+    query = Query(queries, items, 12, {"exclude": [exclude]})
     found = query.ask(backend)
     assert searched == [2]
     assert_same_bits(found, without_sketches(backend, queries, items, 12, exclude=[exclude]))
-    np.testing.assert_array_equal(found[0][[7, 11]], contract.brute_force(query)[0][[7, 11]])
+    np.testing.assert_array_equal(found[0][[7, 11]], query.by_sorting()[0][[7, 11]])
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf, 1e30])

@@ -1,6 +1,6 @@
 """On a GPU, where there is one: whole fits, lists, numbers and filters, against the processor's.
 
-The contract of a backend's arithmetic runs there too (``test_backends``, ``test_top_k``,
+The contract of a backend's arithmetic runs there too (``test_contract``, ``test_backends``,
 ``test_walks``); all else that the emulated GPU is tested with shows what does not depend on one.
 """
 
@@ -13,7 +13,6 @@ import pytest
 import test_cuda
 import test_cuda_sketches
 import test_row_priors
-import test_top_k as lists_contract
 from problems import OBJECTIVES, toy
 from rankings import problem
 from served import CALLS, N_ITEMS, N_USERS, serving, store
@@ -27,6 +26,7 @@ from mfrank.backends import choose
 from mfrank.backends.cuda import half_step as workers
 from mfrank.evaluation import evaluate
 from mfrank.losses import Loss
+from mfrank.testing import random_lists, uneven_factors
 
 if reason := gpu.why_unavailable():
     pytest.skip(reason, allow_module_level=True)
@@ -88,10 +88,10 @@ def test_lists_by_sketches_have_the_bits_of_those_without(
     dtype: type, n_factors: int, with_bias: bool
 ) -> None:
     rng = np.random.default_rng(0)
-    queries, items = (lists_contract.factors(rng, (n, n_factors), dtype) for n in (400, 20_000))
+    queries, items = (uneven_factors(rng, (n, n_factors), dtype) for n in (400, 20_000))
     items[5000:6000] = items[:1000] * (1 + 1e-4 * rng.standard_normal((1000, n_factors)))
     items[6000:7000] = items[:1000]
-    options: dict[str, Any] = {"exclude": [lists_contract.random_lists(rng, 400, 20_000, 0.05)]}
+    options: dict[str, Any] = {"exclude": [random_lists(rng, 400, 20_000, 0.05)]}
     if with_bias:
         options["item_bias"] = (3 * rng.standard_normal(20_000)).astype(dtype)
     backend = choose("cuda")

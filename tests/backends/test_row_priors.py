@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import emulated_gpu
 import numpy as np
 import pytest
 from problems import OBJECTIVES, toy
 
 import mfrank
-from mfrank import backends
 from mfrank.arrays import CSR
-from mfrank.arrays import device as gpu
 from mfrank.backends import CellTerm, ObservedLoss, RowProblem, Shared, SolveOptions, choose
 from mfrank.backends.cuda import plan
 from mfrank.backends.cuda import rows as solvers
@@ -21,18 +17,6 @@ from mfrank.store import weights_of
 
 LENGTHS = [0, 1, 2, 5, 9, 20, 30, 60, 90, 150, 0, 3]
 N_COLUMNS = 200
-
-
-@pytest.fixture(scope="module", params=sorted({*backends.names()} - {"reference"}))
-def backend(request: pytest.FixtureRequest) -> Iterator[backends.Backend]:
-    name = request.param
-    if name == "cuda" and gpu.why_unavailable():
-        if reason := emulated_gpu.why_unavailable():
-            pytest.skip(reason)
-        request.getfixturevalue("device")
-    elif reason := backends.named(name).why_unavailable():
-        pytest.skip(reason)
-    return choose(name)
 
 
 def step(dtype: str, width: int, curvature: float, vector: float) -> tuple[Any, ...]:
@@ -65,15 +49,6 @@ def check(backend: Any, dtype: str, width: int, solver: Any) -> None:
         np.testing.assert_allclose(gains[1], gains[0], rtol=tolerance)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("width", [3, 16, 33, 100])
-@pytest.mark.parametrize("solver", ["cholesky", "cg"])
-def test_rows_of_every_length_are_pulled_to_their_prior(
-    backend: backends.Backend, dtype: str, width: int, solver: Any
-) -> None:
-    check(backend, dtype, width, solver)
-
-
 @pytest.mark.parametrize("solver", ["cholesky", "cg"])
 def test_long_rows_of_a_gpu_are_too(
     device: Any, monkeypatch: pytest.MonkeyPatch, solver: Any
@@ -83,29 +58,6 @@ def test_long_rows_of_a_gpu_are_too(
         monkeypatch.setattr(module, name, 40)
     monkeypatch.setattr(plan, "_plans", {})
     check(choose("cuda"), "float64", 33, solver)
-
-
-def test_rows_that_float32_cannot_solve_are_pulled_in_float64(backend: backends.Backend) -> None:
-    problem, fixed, _, prior = step("float32", 16, 1.0, 1.0)
-    shared = Shared(np.logspace(-12, 6, 16), np.ones(16))
-    out, truth = (np.zeros((len(LENGTHS), 16), np.float32) for _ in range(2))
-    options = SolveOptions("cholesky")
-    backend.solve_rows(problem, fixed, shared, out, options, prior=prior)
-    choose("reference").solve_rows(problem, fixed, shared, truth, options, prior=prior)
-    np.testing.assert_allclose(out, truth, rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.parametrize("width", [1, 5, 70])
-def test_sparse_rows_times_a_table(backend: backends.Backend, width: int) -> None:
-    """Empty rows, and rows of more entries than are summed at once."""
-    rng, lengths = np.random.default_rng(0), [0, 3, 700, 0, 257, 1]
-    columns = [np.sort(rng.choice(800, n, replace=False)) for n in lengths]
-    indptr, indices = np.concatenate([[0], np.cumsum(lengths)]), np.concatenate(columns)
-    rows = CSR(indptr, indices.astype(np.int32), rng.standard_normal(len(indices)), 800)
-    dense = np.zeros((len(lengths), 800))
-    dense[np.repeat(np.arange(len(lengths)), lengths), indices] = rows.data
-    table = rng.standard_normal((800, width))
-    np.testing.assert_allclose(backend.sum_rows(rows, table), dense @ table, atol=1e-12)
 
 
 def fits(**options: Any) -> tuple[mfrank.ALS, mfrank.ALS]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from mfrank import backends
 from mfrank.arrays import CSR
 from mfrank.backends import Chain, Until
+from mfrank.testing import chain
 
 NAMES = sorted(backends.names())
 DTYPES = ["float32", "float64"]
@@ -24,26 +24,6 @@ def backend(request: pytest.FixtureRequest) -> backends.Backend:
     if reason := backends.named(request.param).why_unavailable():
         pytest.skip(reason)
     return backends.choose(request.param)
-
-
-def chain(
-    sizes: list[int], density: float, dtype: str, *, rank_one: bool = True
-) -> tuple[Chain, np.ndarray]:
-    """A chain with rows that sum to at most 1, and the dense matrix it stands for."""
-    rng = np.random.default_rng(sum(sizes))
-    blocks = np.concatenate([[0], np.cumsum(sizes)])
-    n = blocks[-1]
-    block = np.repeat(np.arange(len(sizes)), sizes)
-    dense = np.where(rng.random((n, n)) < density, 1.0, 0.0) * (block[:, None] == block)
-    dense *= rng.random((n, n)) / np.maximum(dense.sum(axis=1, keepdims=True), 1)
-    indptr = np.concatenate([[0], np.cumsum((dense != 0).sum(axis=1))])
-    rows, columns = np.nonzero(dense)
-    csr = CSR(indptr, columns.astype(np.int32), dense[rows, columns].astype(dtype), int(n))
-    left, right = (rng.random((n, 1)) < 0.3).astype(dtype), (rng.random(n) / n).astype(dtype)
-    if rank_one:
-        dense += left * right * (block[:, None] == block)
-        return Chain(csr, blocks, left, right), dense
-    return Chain(csr, blocks), dense
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -81,46 +61,6 @@ def test_steps_are_those_of_the_dense_matrix(
             change = (x - was)[begin:end]
             wanted = np.abs(change).sum(axis=0) if norm == "sum" else np.ptp(change, axis=0) / 2
             assert abs(got.changes[b] - wanted.max()) <= 100 * tolerance
-
-
-def test_columns_may_have_a_left_each(backend: backends.Backend) -> None:
-    steps, _ = chain([6, 4], 0.3, "float64")
-    rng = np.random.default_rng(1)
-    base, lefts = rng.random((2, 10, 9))
-    got = backend.walk(replace(steps, left=lefts), base, base, 0.5, Until(5))
-    for j in range(9):
-        one = replace(steps, left=lefts[:, j : j + 1].copy())
-        alone = backend.walk(
-            one, base[:, j : j + 1].copy(), base[:, j : j + 1].copy(), 0.5, Until(5)
-        )
-        np.testing.assert_allclose(got.values[:, j], alone.values[:, 0], rtol=1e-13)
-
-
-def test_a_block_ends_where_it_changes_no_more_than_its_tolerance(
-    backend: backends.Backend,
-) -> None:
-    steps, dense = chain([8, 5, 3], 0.5, "float64")
-    base = np.ones((16, 1))
-    tolerance = np.array([1e-2, 1e-9, np.inf])
-    got = backend.walk(steps, base, 0 * base, 0.8, Until(500, tolerance))
-    assert (got.changes <= tolerance).all()
-    assert got.steps[2] == 1 < got.steps[0] < got.steps[1] < 500
-    for b, end in enumerate(got.steps):
-        part = slice(*steps.blocks[b : b + 2])
-        x = 0 * base
-        for _ in range(end):
-            was, x = x, base + 0.8 * dense @ x
-        np.testing.assert_allclose(got.values[part], x[part], rtol=0, atol=1e-12)
-        assert end == 1 or np.abs(x - was)[part].sum() <= tolerance[b]
-
-
-def test_no_step_leaves_the_start(backend: backends.Backend) -> None:
-    steps, _ = chain([4, 3], 0.5, "float64")
-    start = np.arange(7.0)[:, None]
-    got = backend.walk(steps, start, start, 0.5, Until(0))
-    np.testing.assert_array_equal(got.values, start)
-    assert np.isinf(got.changes).all()
-    assert not got.steps.any()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

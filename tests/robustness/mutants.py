@@ -36,7 +36,12 @@ TESTS = {
         "backends/test_zero_sizes.py",
     ),
     "rows": ("backends", "als"),
-    "topk": ("backends/test_top_k.py", "backends/test_sketches.py", "retrieval"),
+    "topk": (
+        "backends/test_contract.py",
+        "backends/test_top_k.py",
+        "backends/test_sketches.py",
+        "retrieval",
+    ),
     "walks": ("backends/test_walks.py", "backends/test_stationary.py", "pagerank"),
 }
 SWAPPED = ((" < ", " <= "), (" > ", " >= "), (" == ", " != "), (" + ", " - "), (" += ", " -= "))

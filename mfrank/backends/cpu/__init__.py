@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import Listed, on_host, union, why_missing
 from mfrank.arrays import ext as _ext
+from mfrank.backends.arguments import Factors, GatherDtype
 from mfrank.backends.cpu import half_step as row_sums
 from mfrank.backends.cpu.descent import adam as adam
 from mfrank.backends.cpu.descent import ball_gradients as ball_gradients
@@ -36,7 +37,7 @@ from mfrank.backends.cpu.walks import walk as walk
 from mfrank.backends.dense import eigh as eigh
 from mfrank.backends.dense import sum_rows as sum_rows
 from mfrank.backends.row_problem import Gram, RowProblem
-from mfrank.backends.surface import Factors, GatherDtype, RowSums
+from mfrank.backends.surface import RowSums
 from mfrank.losses import ListSums
 
 TOLERANCE = {"float32": 2e-4, "float64": 1e-8}

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import CSR
 from mfrank.arrays import ext as _ext
-from mfrank.backends.surface import ROUNDS, AdamAverages, AdamRates, Factors, ItemProbabilities
+from mfrank.backends.arguments import ROUNDS, AdamAverages, AdamRates, Factors, ItemProbabilities
 
 
 def score(

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import ext as _ext
+from mfrank.backends.arguments import Factors, SolveOptions
 from mfrank.backends.row_problem import RowProblem, Shared, Vector, alike, in_float64, minimum_norm
-from mfrank.backends.surface import Factors, SolveOptions
 
 _EXACTLY = SolveOptions("cholesky")
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import CSR
 from mfrank.arrays import ext as _ext
-from mfrank.backends.surface import Factors
+from mfrank.backends.arguments import Factors
 from mfrank.backends.walks import Chain, Moves, Stationary, Until, Walked
 
 

@@ -21,6 +21,15 @@ from numpy.typing import NDArray
 from mfrank.arrays import CSR, Array, Listed, beside, on_host
 from mfrank.arrays import device as gpu
 from mfrank.backends import dense as symmetric
+from mfrank.backends.arguments import (
+    ROUNDS,
+    AdamAverages,
+    AdamRates,
+    Factors,
+    GatherDtype,
+    ItemProbabilities,
+    SolveOptions,
+)
 from mfrank.backends.cuda import descent as draws
 from mfrank.backends.cuda import descent as list_products
 from mfrank.backends.cuda import factor_sums, selection, walks
@@ -32,16 +41,7 @@ from mfrank.backends.dense import ball_gradients as ball_gradients
 from mfrank.backends.dense import project_rows as project_rows
 from mfrank.backends.dense import tangent as tangent
 from mfrank.backends.row_problem import Gram, RowProblem, Shared, in_float64, minimum_norm
-from mfrank.backends.surface import (
-    ROUNDS,
-    AdamAverages,
-    AdamRates,
-    Factors,
-    GatherDtype,
-    ItemProbabilities,
-    RowSums,
-    SolveOptions,
-)
+from mfrank.backends.surface import RowSums
 from mfrank.backends.walks import Chain, Moves, Stationary, Until, Walked
 from mfrank.losses import WRITTEN_OUT, ListSums
 

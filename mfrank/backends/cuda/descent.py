@@ -11,7 +11,7 @@ from mfrank.backends.cuda.blocks import warps
 from mfrank.backends.cuda.sources import Module
 
 if TYPE_CHECKING:
-    from mfrank.backends.surface import AdamAverages, AdamRates
+    from mfrank.backends.arguments import AdamAverages, AdamRates
 
 _THREADS, _WARP = 128, 32
 

@@ -28,8 +28,8 @@ from mfrank.backends.cuda.system import WARP, Fixed, Results, System
 from mfrank.backends.row_problem import RowProblem
 
 if TYPE_CHECKING:
+    from mfrank.backends.arguments import SolveOptions
     from mfrank.backends.row_problem import Shared
-    from mfrank.backends.surface import SolveOptions
 
 _UNFINISHED = 2  # Status of a row that is still to be solved exactly (kernels/row.cuh).
 

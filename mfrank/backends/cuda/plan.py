@@ -13,7 +13,7 @@ from mfrank.arrays import CSR
 from mfrank.backends.cuda.blocks import Block
 
 if TYPE_CHECKING:
-    from mfrank.backends.surface import SolveOptions
+    from mfrank.backends.arguments import SolveOptions
 
 Way = str
 """``diagonal``, ``diagonal-long``, ``short``, ``iterate``, ``long``, ``dual``, ``primal`` or

@@ -14,7 +14,7 @@ from mfrank.backends.cuda.plan import HEAVY, Group, steps_worth
 from mfrank.backends.cuda.system import WARP, Results, System
 
 if TYPE_CHECKING:
-    from mfrank.backends.surface import SolveOptions
+    from mfrank.backends.arguments import SolveOptions
 
 _IN_SHARED = 192  # Rows of the largest matrix that is kept in shared memory.
 _PART_OF_FREE = 0.25  # fraction of free memory for larger matrices

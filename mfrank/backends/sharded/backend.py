@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import CSR
+from mfrank.backends.arguments import Factors, SolveOptions
 from mfrank.backends.registry import choose
 from mfrank.backends.row_problem import RowProblem, Shared, Vector
 from mfrank.backends.sharded.blocks import Cuts, RowBlock, SumPlan, columns_of, route
@@ -22,7 +23,7 @@ from mfrank.backends.sharded.machine import (
     threads_of_a_task,
 )
 from mfrank.backends.sharded.routes import Routes
-from mfrank.backends.surface import Backend, Factors, SolveOptions
+from mfrank.backends.surface import Backend
 from mfrank.cluster import Cluster, Engine, check_cluster, connected
 
 _SHARE_OF_MEMORY = 0.25

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import CSR, distinct, readable
-from mfrank.backends.surface import RowSums, SolveOptions
+from mfrank.backends.arguments import SolveOptions
+from mfrank.backends.surface import RowSums
 from mfrank.files import FilePart, part_in_file
 
 _BLOCKS = 32

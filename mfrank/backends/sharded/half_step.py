@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import all_finite, counted, empty_aligned, readable
+from mfrank.backends.arguments import Factors, SolveOptions
 from mfrank.backends.dense import scale_of
 from mfrank.backends.registry import choose
 from mfrank.backends.row_problem import CellTerm, ObservedLoss, RowProblem, Shared, Vector
 from mfrank.backends.sharded.blocks import RoutedBlock, block_of, route
 from mfrank.backends.sharded.machine import Arithmetic, refuse_joined
 from mfrank.backends.sharded.routes import RoutedPart, Sent, held, pieces, taken
-from mfrank.backends.surface import Factors, SolveOptions
 from mfrank.cluster import Engine, Task, array_of, kind_of, parts_of, wrong
 
 # The tasks of a half-step: to solve the rows of a block, and to sum a part of long rows.

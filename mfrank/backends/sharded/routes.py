@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import CSR, empty_aligned, readable
+from mfrank.backends.arguments import Factors
 from mfrank.backends.dense import rounded
 from mfrank.backends.sharded.blocks import Cuts, RowBlock, SumPlan, columns_of, route
-from mfrank.backends.surface import Factors
 from mfrank.cluster import Engine, Task, array_of, wrong
 
 

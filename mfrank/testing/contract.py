@@ -1,0 +1,64 @@
+"""All checks by part and name, and a call that runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType
+from typing import Any, TypeAlias
+
+from mfrank.arrays import shown
+from mfrank.backends import PARTS, Backend, guest, members
+from mfrank.testing import lists, rows, top_k, walks
+
+Check: TypeAlias = Callable[[Backend], None]
+
+
+def _checks_of(module: ModuleType) -> dict[str, Check]:
+    return {
+        name.removeprefix("check_"): made
+        for name, made in vars(module).items()
+        if name.startswith("check_")
+    }
+
+
+CHECKS: Mapping[str, Mapping[str, Check]] = {
+    "rows": _checks_of(rows),
+    "lists": _checks_of(lists),
+    "walks": _checks_of(walks),
+    "top_k": _checks_of(top_k),
+}
+"""By part and name; a check raises AssertionError."""
+
+
+def check(backend: Any, parts: Iterable[str] | None = None) -> None:
+    """Run all checks of some parts of a backend.
+
+    Parameters
+    ----------
+    backend : module or object
+        As :func:`mfrank.backends.register` takes it, or one of mfrank's.
+    parts : sequence of {"rows", "lists", "walks", "top_k"}, optional
+        By default those of which it has a function.
+
+    Raises
+    ------
+    AssertionError
+        Names the first check that fails, and what differs.
+    NotImplementedError
+        The backend lacks a function of a part.
+    ValueError
+        There is no such part, or the backend has a function of none.
+    """
+    own = [part for part, of in PARTS.items() if any(hasattr(backend, n) for n in members(of))]
+    chosen = own if parts is None else list(parts)
+    if unknown := [part for part in chosen if part not in CHECKS]:
+        raise ValueError(f"parts must be of {', '.join(CHECKS)}; got {shown(unknown[0])}")
+    if not chosen:
+        raise ValueError(f"{shown(backend)} has no function of a backend")
+    whole = guest(type(backend).__name__, backend)
+    for part in chosen:
+        for name, made in CHECKS[part].items():
+            try:
+                made(whole)
+            except AssertionError as error:
+                raise AssertionError(f"{part}, {name}: {error}") from error
