@@ -1,4 +1,4 @@
-"""NDCG@20 against the seconds of the fit, mfrank and implicit: the picture in README.
+"""NDCG@20 against the seconds of the fit, mfrank and implicit: a picture in docs/how-it-is-fast.md.
 
 Draws what ``bench/quality.py`` measured: each model as an equal search chose it, on one machine;
 ``pip install matplotlib``. mfrank's WRMF in implicit's settings, a control, is left out.

@@ -4,7 +4,7 @@ Prints a table for each file of results/, under the command, the date and the ma
 pages: what stands between ``<!-- PATTERN -->`` and ``<!-- / -->`` becomes one table of all files of
 that pattern, such as ``epoch-cost-gowalla-*``; ``<!-- PATTERN: one, other -->`` picks columns. What
 stands between ``<!-- summary -->`` or ``<!-- one-call -->`` and ``<!-- / -->`` becomes a table of
-README.
+``harness/summary.py``.
 
     python bench/tables.py
     python bench/tables.py --write README.md bench/pages/*.md docs/*.md

@@ -1,4 +1,4 @@
-"""The few numbers that README shows, each from the results of its own command."""
+"""The tables of README and docs/tuning.md: few numbers, each from the results of its command."""
 
 from __future__ import annotations
 
@@ -52,8 +52,7 @@ LINES = (
         ".1f",
     ),
     Line(
-        "NDCG@20 on the test part, 256 factors: iALS, the best of four objectives with 16 trials "
-        "each; implicit's objective, 16 trials",
+        "NDCG@20, 256 factors, 16 trials per objective: the best of four (iALS); implicit's one",
         "quality-gowalla-256",
         "ndcg@20",
         {"factors": 256},
@@ -62,7 +61,7 @@ LINES = (
         ".4f",
     ),
     Line(
-        "users a second that get their exact best 10, 128 factors",
+        "users per second, exact top 10, 128 factors",
         "topk-cost-gowalla",
         "users_per_second",
         {"factors": 128, "n": 10},
@@ -71,7 +70,7 @@ LINES = (
         ",.0f",
     ),
     Line(
-        "lists a second of a server, 16 connections (`mfrank serve`; FastAPI and implicit)",
+        "requests per second, 16 connections: `mfrank serve`; FastAPI and implicit",
         "serving-gowalla",
         "requests_a_second",
         {"asked": "a user", "connections": 16},
@@ -84,7 +83,7 @@ LINES = (
 
 def summary(folder: Path) -> str:
     """The lines as a Markdown table."""
-    head = ("gowalla: 29,858 users, 40,981 items", "mfrank", "implicit", "measured by `bench/`")
+    head = ("gowalla: 29,858 users, 40,981 items", "mfrank", "implicit", "script in `bench/`, date")
     lines = [head, ("---",) * 4, *(line.cells(folder) for line in LINES)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

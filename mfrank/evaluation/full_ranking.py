@@ -132,8 +132,7 @@ def evaluate(
         Users to evaluate, duplicates once; default all. A matrix and a model that was fitted to one
         have row numbers as ids.
     by_row : bool, default False
-        ``users`` are row numbers, as those of :class:`Evaluation` and :class:`HeldOut
-        <mfrank.HeldOut>` are.
+        ``users`` are row numbers, such as the ``users`` of an ``Evaluation`` or a ``HeldOut``.
     item_groups : Groups, optional
         Groups of items, such as ``mfrank.by_popularity(train)`` or ``Groups.of(genres)``. Metrics
         of relevance at the top ranks are then also computed with the test items of one group as

@@ -13,6 +13,7 @@ import pytest
 from shop import pairs_of_a_shop
 
 import mfrank
+from mfrank import backends
 from mfrank.cli.dispatch import _parser
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -27,6 +28,7 @@ BLOCKS = {
 }
 NEEDS = {
     "data": ("pandas",),
+    "evaluation": ("matplotlib",),
     "first-steps": ("pandas",),
     "lists": ("pandas", "pyarrow"),
     "serving": ("fastapi",),
@@ -72,10 +74,22 @@ def test_a_page_runs(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -
         pytest.importorskip(package, reason=f"the page {page} shows what {package} serves for")
     module = ModuleType("page")
     monkeypatch.setitem(sys.modules, "page", module)
+    monkeypatch.syspath_prepend(str(folder))
     for block in BLOCKS[page]:
         for large, small in SMALLER.items():
             block = block.replace(large, small)
-        exec(compile(block, f"{page}.md", "exec"), vars(module))
+        if named := re.match(r"# (\w+)\.py\n", block):  # a module that later blocks import
+            (folder / f"{named[1]}.py").write_text(block)
+            monkeypatch.delitem(sys.modules, named[1], raising=False)
+        else:
+            exec(compile(block, f"{page}.md", "exec"), vars(module))
+
+
+def test_the_gpu_is_asked_for_by_name() -> None:
+    if backends.named("cuda").why_unavailable() is None:
+        pytest.skip("there is a GPU here")
+    with pytest.raises(ValueError, match="backend 'cuda' cannot run here"):
+        exec(compile(BLOCKS["gpu"][0], "gpu.md", "exec"), {})
 
 
 def test_dates_in_another_style_are_refused_as_the_page_says(folder: Path) -> None:

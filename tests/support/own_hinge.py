@@ -1,4 +1,4 @@
-"""A loss of one's own, as README has it, in a module that can be imported."""
+"""A loss of one's own, as docs/losses.md has it, in a module that can be imported."""
 
 from __future__ import annotations
 
