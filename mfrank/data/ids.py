@@ -392,7 +392,7 @@ def stored_ids(arrays: Mapping[str, NDArray[Any]], rows: int) -> Ids:
     """
     if not arrays:
         return Ids.numbered(rows)
-    found = {name: array.dtype.name for name, array in arrays.items() if array.ndim == 1}
+    found = {name: array.dtype.name * (array.ndim == 1) for name, array in arrays.items()}
     if found not in _DTYPES:
         raise ValueError(f"ids cannot be stored as {', '.join(sorted(arrays))} with these dtypes")
     if "offsets" in arrays and len(arrays["offsets"]) != rows + 1:

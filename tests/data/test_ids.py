@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import pickle
 from decimal import Decimal
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mfrank.data import Ids
+from mfrank.data import Ids, UnknownIdError, check_on_unknown, stored_ids
 
 quick = settings(max_examples=40, deadline=None)
 whole = st.integers(-(2**63), 2**63 - 1)
@@ -74,6 +75,37 @@ def test_unknown_ids_are_named_or_replaced(known, asked):
 def test_only_a_few_of_many_unknown_ids_are_named():
     with pytest.raises(ValueError, match=r"unknown ids: 10, 11, 12, 13, 14 and 5 more.*0, 1, 2"):
         Ids.numbered(3).rows(np.arange(10, 20))
+
+
+def test_the_error_has_the_unknown_ids_also_after_a_pickle():
+    with pytest.raises(UnknownIdError) as raised:
+        Ids.of(["a", "b"]).rows(["c", "a", "d", "c"])
+    for error in (raised.value, pickle.loads(pickle.dumps(raised.value))):
+        assert error.ids == ("c", "d")
+        assert str(error) == "unknown ids: 'c', 'd'; the 2 known ids are like 'a', 'b'"
+    named = raised.value.given_as("users")
+    assert (type(named), named.ids) == (UnknownIdError, ("c", "d"))
+    assert str(named) == f"users: {raised.value}"
+
+
+def test_unknown_ids_are_an_error_or_skipped():
+    check_on_unknown("skip")
+    with pytest.raises(ValueError, match="on_unknown must be one of error, skip; got 'ignore'"):
+        check_on_unknown("ignore")
+
+
+def test_ids_of_text_are_told_from_others():
+    assert Ids.of(["a", "1"]).are_text
+    assert not any(ids.are_text for ids in (Ids.of(["a", 1]), Ids.of([5]), Ids.numbered(2)))
+    assert [Ids.of(raw).are_numbers for raw in (["a", 1], ["1"], [7], [0, 1])] == [0, 0, 1, 1]
+
+
+def test_ids_equal_nothing_else():
+    assert (Ids.numbered(2) == 2) is False
+    assert Ids.numbered(2) != [0, 1]
+    with pytest.raises(ValueError, match="n must not be negative, got -1"):
+        Ids.numbered(-1)
+    assert len(Ids.numbered(0)) == 0
 
 
 def test_numbers_and_their_digits_are_different_ids():
@@ -193,6 +225,35 @@ def test_ids_do_not_change_with_what_they_were_made_from():
     ids = Ids.of(labels)
     labels[:] = 0
     assert ids.labels.tolist() == [5, 6]
+
+
+@pytest.mark.parametrize(
+    "raw", [[1, "1", "a"], ["007", 7, -(2**63)], ["\ud800", "ä"], ["", "b"], [0, 1], [5, 4], []]
+)
+def test_ids_of_every_kind_are_stored_and_read_back(raw):
+    ids = Ids.of(raw)
+    arrays = ids.to_arrays()
+    assert ("whole" in arrays) == (len({type(label) for label in raw}) > 1)
+    for again in (Ids.from_arrays(arrays), stored_ids(arrays, len(raw))):
+        assert again == ids
+        assert [type(label) for label in again.labels.tolist()] == [type(label) for label in raw]
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "message"),
+    [
+        ("offsets", np.zeros(3, np.int32), "cannot be stored as offsets, utf8, whole"),
+        ("offsets", np.zeros(2, np.int64), "there are 1 ids stored for 2 rows"),
+        ("whole", np.zeros(1, bool), "whole must have 2 marks, got 1"),
+        ("whole", np.zeros((2, 1), bool), "cannot be stored as offsets, utf8, whole"),
+        ("more", np.zeros(2), "cannot be stored as more, offsets, utf8, whole"),
+    ],
+)
+def test_stored_arrays_of_another_form_are_refused(name, array, message):
+    arrays = Ids.of([1, "a"]).to_arrays() | {name: array}
+    with pytest.raises(ValueError, match=message):
+        stored_ids(arrays, 2)
+    assert stored_ids({}, 4) == Ids.numbered(4)
 
 
 def test_only_numbers_and_strings_can_be_stored():

@@ -52,6 +52,9 @@ def test_rows_without_entries_are_a_group_of_their_own() -> None:
     data = sp.csr_array(np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0]]))
     assert by_activity(data, 2).names == ("no items", "1 item", "2 items")
     assert by_popularity(data, 1).names == ("no users", "1 to 2 users")
+    assert by_activity(sp.csr_array((3, 2)), 2).names == ("no items",)
+    assert by_popularity(sp.csr_array((3, 2)), 1).of_rows.tolist() == [0, 0]
+    assert Groups(("a", "b"), np.array([0, 0])).sizes.tolist() == [2, 0]
     assert repr(by_activity(data, 1)) == "Groups(no items (1 row), 1 to 2 items (2 rows))"
 
 
@@ -59,7 +62,12 @@ def test_groups_of_labels() -> None:
     groups = Groups.of(["war", None, "love", "war"])
     assert groups.names == ("love", "war")
     assert groups.of_rows.tolist() == [1, -1, 0, 1]
-    for wrong in ("war", [[1], [2]], [None, None], 3):
+    assert Groups.of([2, 1.5, True]).names == ("1.5", "2", "True")
+    assert Groups.of(np.array([7, 5, 7])).of_rows.tolist() == [1, 0, 1]
+    assert Groups(("a", "b"), np.array([0, 1], np.int8)).of_rows.dtype == np.int64
+    with pytest.raises(ValueError, match="labels must be a sequence with a label for each row"):
+        Groups.of("war")
+    for wrong in ([[1], [2]], [None, None], 3):
         with pytest.raises(ValueError, match="labels must"):
             Groups.of(wrong)  # type: ignore[arg-type]
 
@@ -249,6 +257,10 @@ def test_groups_of_other_ids_are_refused_and_rows_without_a_group_told(caplog: A
     with caplog.at_level("INFO", "mfrank"):
         found.by_group(some)
     assert "lack them: 1 row of the evaluation" in caplog.text
+    there = some.in_rows_of(PARTS.train.user_ids)
+    assert there.of_rows[0] == -1
+    assert (there.of_rows[1:] == some.of_rows[::-1]).all()
+    assert there.in_rows_of(PARTS.train.user_ids) is there
     with pytest.raises(ValueError, match="ids must name the 2 rows, got 40"):
         Groups(("a",), np.array([0, 0]), SHOP.user_ids)
 
