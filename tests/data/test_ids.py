@@ -108,6 +108,27 @@ def test_ids_equal_nothing_else():
     assert len(Ids.numbered(0)) == 0
 
 
+def test_as_many_unknown_ids_as_are_named():
+    with pytest.raises(
+        UnknownIdError, match=r"^unknown ids: 1, 2, 3, 4, 5; the 0 .* are like none"
+    ):
+        Ids.of([]).rows([1, 2, 3, 4, 5])
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        ([1, "a"], "names are partly whole numbers and partly text.*convert all to text"),
+        (["a", "\ud800"], "names cannot be written as UTF-8"),
+    ],
+)
+def test_a_typed_column_has_ids_of_one_kind(raw, message):
+    with pytest.raises(ValueError, match=message):
+        Ids.of(raw).check_column("names")
+    for ids in (Ids.of(["1", "ä"]), Ids.of([5, 2]), Ids.numbered(3), Ids.of([])):
+        ids.check_column("names")
+
+
 def test_numbers_and_their_digits_are_different_ids():
     assert Ids.of([1, "1"]).rows(["1", 1]).tolist() == [1, 0]
     assert Ids.of(["1", "2"]).rows([1, 2], missing=-1).tolist() == [-1, -1]
