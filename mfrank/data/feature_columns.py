@@ -313,8 +313,6 @@ def is_missing(value: Any) -> bool:
 
 def _kind(argument: str, name: str, given: NDArray[Any], like: Kind | None = None) -> Kind:
     """What a column holds; one without any value is ``like``."""
-    if given.ndim == 2:  # lists of one length
-        return "values"
     if given.dtype.kind in "iuf":
         return like or "number" if not _present(given).any() else "number"
     if given.dtype.kind == "b":

@@ -105,7 +105,7 @@ def columns_reader(frame: Any) -> tuple[list[Hashable], Callable[[Any], NDArray[
     if _is_of("pandas", frame):
         return list(frame.columns), lambda name: _of_pandas(frame[name])
     if _is_of("polars", frame):
-        return list(frame.columns), lambda name: np.asarray(frame[name].to_numpy())
+        return list(frame.columns), lambda name: _of_polars(frame[name])
     if not hasattr(frame, "__arrow_c_stream__"):
         raise TypeError(
             f"frame must be a table with named columns, got {type(frame).__name__}; arrays are "
@@ -144,6 +144,12 @@ def _tell_index(frame: Any, roles: Mapping[str, Hashable], chosen: Chosen) -> No
                 "of it",
                 *(meant[0], role),
             )
+
+
+def _of_polars(series: Any) -> NDArray[Any]:
+    """The values of a column, whose lists of one length and structs are no second dimension."""
+    values = np.asarray(series.to_numpy())
+    return values if values.ndim == 1 else objects(series.to_list())
 
 
 def _of_pandas(column: Any) -> NDArray[Any]:
