@@ -28,7 +28,6 @@ from mfrank.arrays.csr_checks import (
     checked_rows,
     is_canonical,
 )
-from mfrank.arrays.dense import covariance_of, directions_of
 from mfrank.arrays.device import Array, Device, Grid, converted, device_copy_of, note
 from mfrank.arrays.installed import ext, needs, why_missing
 from mfrank.arrays.interop import (
@@ -55,6 +54,8 @@ from mfrank.arrays.objects import MadeOfFields, lazy
 from mfrank.arrays.placement import (
     beside,
     copied,
+    covariance_of,
+    directions_of,
     empty_aligned,
     empty_beside,
     in_one_piece,

@@ -20,7 +20,7 @@ from numpy.typing import DTypeLike, NDArray
 from mfrank.arrays.placement import readable
 
 if TYPE_CHECKING:
-    from mfrank.backends.cuda.sources import Module
+    from mfrank.backends.cuda.kernel_sources import Module
 
 Array = Any
 """An array of the device's library (CuPy), with numpy's interface."""

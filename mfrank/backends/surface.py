@@ -22,7 +22,7 @@ from mfrank.backends.walks import Chain, Moves, Stationary, Until, Walked
 from mfrank.losses import ListSums
 
 
-class AnyPart(Protocol):
+class CommonSurface(Protocol):
     """What every backend has; :func:`mfrank.backends.register` has defaults for all of it.
 
     All factors in a call have one dtype, float32 or float64. ``n_threads`` is the number of CPU
@@ -83,7 +83,7 @@ class RowSums(Protocol):
         """
 
 
-class RowsPart(Protocol):
+class RowsSurface(Protocol):
     """Half-steps of ALS: linear systems, one per row, in a basis that all rows share."""
 
     GATHERS: tuple[GatherDtype, ...]
@@ -188,7 +188,7 @@ class RowsPart(Protocol):
         """
 
 
-class ListsPart(Protocol):
+class ListsSurface(Protocol):
     """Steps of ranking losses: draws, scores of lists, sums of their gradients, updates."""
 
     def score(
@@ -313,7 +313,7 @@ class ListsPart(Protocol):
         """
 
 
-class WalksPart(Protocol):
+class WalksSurface(Protocol):
     """Iterations of random walks."""
 
     def walk(
@@ -356,7 +356,7 @@ class WalksPart(Protocol):
         """
 
 
-class TopKPart(Protocol):
+class TopKSurface(Protocol):
     """Exact lists of the best items."""
 
     def product(self, left: Factors, right: Factors, n_threads: int = 0) -> Factors:
@@ -393,7 +393,7 @@ class TopKPart(Protocol):
         """
 
 
-class Backend(AnyPart, RowsPart, ListsPart, WalksPart, TopKPart, Protocol):
+class Backend(CommonSurface, RowsSurface, ListsSurface, WalksSurface, TopKSurface, Protocol):
     """The constants and functions of a backend module with all four parts.
 
     What a part must hold is checked by :func:`mfrank.testing.check`.
@@ -401,15 +401,15 @@ class Backend(AnyPart, RowsPart, ListsPart, WalksPart, TopKPart, Protocol):
 
 
 PARTS: Mapping[str, type] = {
-    "rows": RowsPart,
-    "lists": ListsPart,
-    "walks": WalksPart,
-    "top_k": TopKPart,
+    "rows": RowsSurface,
+    "lists": ListsSurface,
+    "walks": WalksSurface,
+    "top_k": TopKSurface,
 }
 
 
 def members(part: type) -> frozenset[str]:
     """Names of the constants and functions of a part, or of all parts of ``Backend``."""
-    parts = [part] if part is not Backend else [AnyPart, *PARTS.values()]
+    parts = [part] if part is not Backend else [CommonSurface, *PARTS.values()]
     names = {name for each in parts for name in (*vars(each), *each.__annotations__)}
     return frozenset(name for name in names if not name.startswith("_"))

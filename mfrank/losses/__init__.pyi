@@ -8,6 +8,7 @@ from mfrank.losses.contract import Loss as Loss
 from mfrank.losses.contract import Memory as Memory
 from mfrank.losses.contract import Scores as Scores
 from mfrank.losses.contract import Sizes as Sizes
+from mfrank.losses.contract import averaged as averaged
 from mfrank.losses.contract import count_filled as count_filled
 from mfrank.losses.contract import where_filled as where_filled
 from mfrank.losses.ksong import KSONG as KSONG
@@ -23,6 +24,7 @@ from mfrank.losses.softmax import Softmax as Softmax
 from mfrank.losses.solc import SOLC as SOLC
 from mfrank.losses.song import SONG as SONG
 from mfrank.losses.soprc import SOPRC as SOPRC
+from mfrank.losses.soprc import quantiles as quantiles
 from mfrank.losses.sparsemax import Sparsemax as Sparsemax
 from mfrank.losses.stochastic_rank import StochasticRank as StochasticRank
 from mfrank.losses.sums import ListSums as ListSums
@@ -32,8 +34,6 @@ from mfrank.losses.sums import Ramp as Ramp
 from mfrank.losses.sums import Ramps as Ramps
 from mfrank.losses.sums import RowHinges as RowHinges
 from mfrank.losses.sums import SoftmaxOfLists as SoftmaxOfLists
-from mfrank.losses.sums.memory import averaged as averaged
-from mfrank.losses.sums.memory import quantiles as quantiles
 from mfrank.losses.sums.metric_jumps import METRICS as METRICS
 from mfrank.losses.sums.metric_jumps import TopMetric as TopMetric
 from mfrank.losses.sums.ramps import HingeRanks as HingeRanks

@@ -9,8 +9,16 @@ from typing import ClassVar
 import numpy as np
 
 from mfrank.arrays import Array, check_above_zero, check_choice, check_count
-from mfrank.losses.contract import Gradients, Lists, Loss, Memory, Sizes, count_filled
-from mfrank.losses.sums.memory import averaged, check_decay
+from mfrank.losses.contract import (
+    Gradients,
+    Lists,
+    Loss,
+    Memory,
+    Sizes,
+    averaged,
+    check_decay,
+    count_filled,
+)
 from mfrank.losses.sums.ramps import HingeRanks, discounted_gains, largest_hinge_array
 from mfrank.losses.sums.softmax_sums import sigmoid
 

@@ -8,8 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from mfrank.arrays import Array
-from mfrank.losses.contract import Gradients, Lists, Loss, Memory, Sizes, count_filled
-from mfrank.losses.sums.memory import check_decay
+from mfrank.losses.contract import Gradients, Lists, Loss, Memory, Sizes, check_decay, count_filled
 from mfrank.losses.sums.softmax_sums import list_softmax
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mfrank.arrays import Array, check_above_zero, check_choice
-from mfrank.losses.contract import Gradients, Lists, Loss, Memory, Sizes
-from mfrank.losses.sums.memory import averaged, check_decay
+from mfrank.losses.contract import Gradients, Lists, Loss, Memory, Sizes, averaged, check_decay
 from mfrank.losses.sums.ramps import HingeRanks, discounted_gains, largest_hinge_array
 
 

@@ -138,7 +138,7 @@ def nearest(
     vectors : shape (U, K)
     factors : float32 or float64, shape (N, K)
     directions : shape (N, K), optional
-        The factors normalized by :func:`mfrank.arrays.dense.directions_of`, if already
+        The factors normalized by :func:`mfrank.arrays.placement.directions_of`, if already
         computed.
 
     Raises

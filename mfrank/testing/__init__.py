@@ -16,9 +16,9 @@ include empty ones, ties, rows of every length and numbers at the ends of a dtyp
 own backends pass the same checks.
 """
 
-from mfrank.testing.contract import CHECKS, Check, check
-from mfrank.testing.top_k import Query, random_filters, random_lists, uneven_factors
-from mfrank.testing.walks import chain
+from mfrank.testing.suite import CHECKS, Check, check
+from mfrank.testing.top_k_checks import Query, random_filters, random_lists, uneven_factors
+from mfrank.testing.walk_checks import chain
 
 __all__ = [
     "CHECKS",

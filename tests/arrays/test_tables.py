@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mfrank.arrays import covariance_of, directions_of
-from mfrank.arrays import dense as covariance
+from mfrank.arrays import placement as covariance
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -28,8 +28,8 @@ from mfrank.backends import CellTerm, Moves, Shared, SolveOptions, reference
 from mfrank.backends.cuda import blocks, factor_sums, plan
 from mfrank.backends.cuda import half_step as workers
 from mfrank.backends.cuda import rows as exact
+from mfrank.backends.cuda.kernel_sources import Module
 from mfrank.backends.cuda.resident import resident_on
-from mfrank.backends.cuda.sources import Module
 from mfrank.backends.cuda.system import Fixed, System
 from mfrank.data import Counts, Ids
 from mfrank.retrieval import Candidates, recommend

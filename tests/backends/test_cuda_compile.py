@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mfrank.backends.cuda.sources import Module, modules
+from mfrank.backends.cuda.kernel_sources import Module, modules
 
 _TAKEN = Path(__file__).parents[2] / ".pytest_cache" / "nvrtc"
 """An empty file for each text that the compiler has taken, with its options: a minute, once."""

@@ -16,7 +16,7 @@ from test_top_k import Lists, assert_best
 
 from mfrank import backends
 from mfrank.backends.cuda import selection, sketches
-from mfrank.backends.cuda.filters import Filters
+from mfrank.backends.cuda.listed_filters import Filters
 from mfrank.backends.cuda.sketches import Sketches
 from mfrank.testing import CHECKS, Query, random_filters, random_lists, uneven_factors
 

@@ -12,7 +12,7 @@ import pytest
 
 import mfrank
 from mfrank.arrays import Grid
-from mfrank.backends.cuda.sources import Module, modules
+from mfrank.backends.cuda.kernel_sources import Module, modules
 
 cupy = pytest.importorskip("cupy", reason="CuPy, which imports without a GPU")
 cupy_device = pytest.importorskip("mfrank.backends.cuda.cupy_device")

@@ -26,7 +26,7 @@ from mfrank.arrays import device as gpu
 from mfrank.backends import Gram, SolveOptions, reference, rounded, scale_of
 from mfrank.backends.cuda import half_step as workers
 from mfrank.backends.cuda import plan
-from mfrank.backends.cuda.sources import Module
+from mfrank.backends.cuda.kernel_sources import Module
 
 needs_compiler = pytest.mark.skipif(
     emulated_gpu.why_unavailable() is not None, reason=str(emulated_gpu.why_unavailable())

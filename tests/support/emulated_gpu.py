@@ -30,7 +30,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from mfrank.arrays import Grid
 from mfrank.arrays import device as gpu
-from mfrank.backends.cuda.sources import Module, modules
+from mfrank.backends.cuda.kernel_sources import Module, modules
 from mfrank.files import locked
 
 __all__ = ["DeviceArray", "EmulatedGPU", "installed", "unknown_to", "why_unavailable"]

@@ -33,8 +33,8 @@ from mfrank.backends.arguments import (
 from mfrank.backends.cuda import descent as draws
 from mfrank.backends.cuda import descent as list_products
 from mfrank.backends.cuda import factor_sums, selection, walks
-from mfrank.backends.cuda.filters import Filters
 from mfrank.backends.cuda.half_step import RowsTask, solve
+from mfrank.backends.cuda.listed_filters import Filters
 from mfrank.backends.cuda.resident import Resident, resident_on
 from mfrank.backends.cuda.system import Fixed
 from mfrank.backends.dense import ball_gradients as ball_gradients

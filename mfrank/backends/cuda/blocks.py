@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import CSR, Array, Device, Grid
+from mfrank.backends.cuda.kernel_sources import Module
 from mfrank.backends.cuda.resident import DeviceRows, PerRow, Resident
-from mfrank.backends.cuda.sources import Module
 from mfrank.backends.row_problem import RowProblem
 
 _PART_OF_FREE = 0.25  # fraction of free memory for a block's entries, and again for its rows

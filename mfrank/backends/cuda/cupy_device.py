@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from mfrank.arrays import Array, Grid
-from mfrank.backends.cuda.sources import Module
+from mfrank.backends.cuda.kernel_sources import Module
 
 _CUDA = {2, 13}  # DLPack's device types of CUDA memory and of managed memory
 _NO_REDUCED_PRECISION = 16  # cuBLAS's CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION

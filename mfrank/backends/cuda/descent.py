@@ -8,7 +8,7 @@ import numpy as np
 
 from mfrank.arrays import Array, Device, Grid
 from mfrank.backends.cuda.blocks import warps
-from mfrank.backends.cuda.sources import Module
+from mfrank.backends.cuda.kernel_sources import Module
 
 if TYPE_CHECKING:
     from mfrank.backends.arguments import AdamAverages, AdamRates

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import CSR, Array, Device, Grid
 from mfrank.backends.cuda.blocks import blocks, warps
+from mfrank.backends.cuda.kernel_sources import Module
 from mfrank.backends.cuda.resident import Resident, resident_on
-from mfrank.backends.cuda.sources import Module
 from mfrank.backends.row_problem import RowProblem
 
 _BYTES_AT_ONCE = 1 << 28

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mfrank.arrays import Array, Device, Grid
-from mfrank.backends.cuda.filters import MOST_QUERIES, Filters
+from mfrank.backends.cuda.kernel_sources import Module
+from mfrank.backends.cuda.listed_filters import MOST_QUERIES, Filters
 from mfrank.backends.cuda.sketches import Sketches, is_worthwhile
-from mfrank.backends.cuda.sources import Module
 
 _PART_OF_FREE = 0.125  # fraction of free memory for scores
 _LEAST_QUERIES = 64  # whose scores of all items must fit at once; else items come in chunks

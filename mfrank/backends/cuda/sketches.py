@@ -13,8 +13,8 @@ import numpy as np
 
 from mfrank.arrays import Array, Device, Grid
 from mfrank.backends.cuda.blocks import warps
-from mfrank.backends.cuda.filters import MOST_QUERIES, Filters
-from mfrank.backends.cuda.sources import Module
+from mfrank.backends.cuda.kernel_sources import Module
+from mfrank.backends.cuda.listed_filters import MOST_QUERIES, Filters
 
 _LEAST_QUERIES = 128  # fewer do not pay for sketches of all items
 _LEAST_ITEMS = 2048  # a vector of 8 scores for each thread

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from mfrank.arrays import Array, Device, Grid
 from mfrank.backends.cuda.blocks import Block
 from mfrank.backends.cuda.factor_sums import some_rows
+from mfrank.backends.cuda.kernel_sources import Module
 from mfrank.backends.cuda.resident import resident_on
-from mfrank.backends.cuda.sources import Module
 from mfrank.backends.dense import rounded, scale_of
 
 if TYPE_CHECKING:

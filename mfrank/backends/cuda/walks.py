@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import CSR, Array, Device, Grid
 from mfrank.backends.cuda.blocks import warps
-from mfrank.backends.cuda.sources import Module
+from mfrank.backends.cuda.kernel_sources import Module
 from mfrank.backends.walks import Chain, Moves, Stationary, Until, Walked
 
 _CHUNK = 256  # Rows whose changes are summed by one block of threads.

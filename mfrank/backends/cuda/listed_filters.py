@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import CSR, Array, Device, Grid, Listed, Picked, listed_on_host
+from mfrank.backends.cuda.kernel_sources import Module
 from mfrank.backends.cuda.resident import DeviceRows, resident_on
-from mfrank.backends.cuda.sources import Module
 
 MOST_QUERIES = 1 << 15
 """Whose filters are applied at a time: a grid has at most 2^16 - 1 blocks along y."""

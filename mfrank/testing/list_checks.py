@@ -5,13 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mfrank.arrays import CSR
-from mfrank.backends import (
-    AdamAverages,
-    AdamRates,
-    Backend,
-    ItemProbabilities,
-    reference,
-)
+from mfrank.backends import AdamAverages, AdamRates, Backend, ItemProbabilities, reference
 
 _SHAPES = (0, 3, 1), (1, 0, 5), (7, 5, 40), (40, 30, 5000)
 """Lists, places of each, and items."""

@@ -8,7 +8,10 @@ from typing import Any, TypeAlias
 
 from mfrank.arrays import shown
 from mfrank.backends import PARTS, Backend, guest, members
-from mfrank.testing import lists, rows, top_k, walks
+from mfrank.testing import list_checks as lists
+from mfrank.testing import row_checks as rows
+from mfrank.testing import top_k_checks as top_k
+from mfrank.testing import walk_checks as walks
 
 Check: TypeAlias = Callable[[Backend], None]
 
