@@ -30,6 +30,13 @@ FEATURES = [[0.5, 2], [1, 0], [0, -1]]
         ([[1, np.nan]] * 3, [1, 0, 1], [1, 1, 1], ValueError, "document 0, feature 1; replace"),
         (FEATURES, [1, 0], [1, 1, 1], ValueError, "relevance must have one number for each of"),
         (FEATURES, [1, -1, 0], [1, 1, 1], ValueError, r"got -1 \(document 1\); drop"),
+        (
+            np.eye(5),
+            [-1, 0, -2, -3, -4],
+            [1] * 5,
+            ValueError,
+            r"got -1 .*0\), -2 .*\(document 3\); d",
+        ),
         (FEATURES, [1, 0, np.inf], [1, 1, 1], ValueError, r"got inf \(document 2\)"),
         (FEATURES, ["a", "b", "c"], [1, 1, 1], TypeError, "relevance must be numbers"),
         (FEATURES, [1, 0, 1], [1, 1], ValueError, "queries must have one id for each of the 3"),
@@ -74,6 +81,22 @@ def test_one_query_cannot_be_held_out() -> None:
         Judged(FEATURES, [1, 0, 1], [5, 5, 5]).hold_out()
 
 
+@pytest.mark.parametrize("part", [0, 1, 1.5, -0.1, np.nan, "some"])
+def test_a_part_of_the_queries_is_neither_none_nor_all(part: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match=r"^part must be"):
+        Judged(FEATURES, [1, 0, 1], [5, 6, 7]).hold_out(part)
+
+
+def test_names_of_features_stay_and_are_distinct() -> None:
+    pandas = pytest.importorskip("pandas", reason="the extra pandas is not installed")
+    table = pandas.DataFrame(FEATURES, columns=["x", 7])
+    judged = Judged(table, [1, 0, 1], [5, 6, 7])
+    assert [one.feature_names for one in (judged, *judged.hold_out(0.4, 0))] == [("x", "7")] * 3
+    assert Judged(pandas.DataFrame(FEATURES), [1, 0, 1], [5, 6, 7]).feature_names is None
+    with pytest.raises(ValueError, match="features must have a name of its own for each column"):
+        Judged(table.set_axis(["x", "x"], axis=1), [1, 0, 1], [5, 6, 7])
+
+
 def test_svmlight_is_read_as_it_is_written(tmp_path: Path) -> None:
     path = tmp_path / "train.txt"
     path.write_text(
@@ -86,6 +109,11 @@ def test_svmlight_is_read_as_it_is_written(tmp_path: Path) -> None:
     wide = Judged.from_svmlight(path, n_features=5)
     np.testing.assert_array_equal(wide.features[:, :3], judged.features)
     assert not wide.features[:, 3:].any()
+    for wrong in (0, -1):
+        with pytest.raises(ValueError, match="n_features must be at least 1"):
+            Judged.from_svmlight(path, n_features=wrong)
+    path.write_text("2 qid:10 1:0.5\n")
+    assert Judged.from_svmlight(path, n_features=1).features.tolist() == [[0.5]]
 
 
 def test_queries_of_svmlight_keep_what_they_were_written_as(tmp_path: Path) -> None:
@@ -136,6 +164,13 @@ def test_scaling_brings_features_to_one_scale() -> None:
     np.testing.assert_allclose(scaled.mean(axis=0), 0, atol=1e-12)
     np.testing.assert_allclose(scaled.std(axis=0), [1, 1, 1, 0])
     np.testing.assert_array_equal(Scaling.none(4).apply(features), features)
+
+
+def test_scaling_of_constant_and_of_tiny_features() -> None:
+    features = np.array([[0, 3, 1e-200], [0, 3, 3e-200]])
+    scaling = Scaling.of(features)
+    np.testing.assert_allclose(scaling.apply(features), [[0, 0, -1], [0, 0, 1]])
+    np.testing.assert_allclose(scaling.apply(np.array([[8.0, 5, 2e-200]])), [[0, 0, 0]])
 
 
 @settings(max_examples=30, deadline=None)
