@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import check_count, counted, is_labelled, refuse_labels, shown
+from mfrank.arrays import check_count, counted, is_labelled, refuse_labels, shown, to_host
 from mfrank.data.columns import guess
 from mfrank.data.feature_columns import is_missing
 from mfrank.data.ids import Ids
@@ -55,7 +55,7 @@ class Groups:
         if len(set(self.names)) < len(self.names):
             raise ValueError(f"names must be distinct, got {shown(self.names)}")
         refuse_labels("of_rows", self.of_rows, _REMEDY)
-        rows = np.asarray(self.of_rows)
+        rows = np.asarray(to_host(self.of_rows, "of_rows"))
         if rows.ndim != 1 or rows.dtype.kind not in "iu":
             raise TypeError(
                 f"of_rows must be a one-dimensional array of integers, got {shown(self.of_rows)}"
@@ -101,7 +101,7 @@ class Groups:
                 f"labels must be a sequence with a label for each row, got {shown(labels)}"
             )
         refuse_labels("labels", labels, f"{_REMEDY}; {_NAME_IT}")
-        given = np.asarray(labels, dtype=object)
+        given = np.asarray(to_host(labels, "labels"), dtype=object)
         if given.ndim != 1:
             raise ValueError(
                 f"labels must have one dimension, got shape {given.shape}; of a table, pass one "

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import Seed, check_same_rows, floats_of, generator, share, table
+from mfrank.arrays import Seed, check_same_rows, floats_of, generator, share, table, to_host
 from mfrank.data.frames import columns_reader, is_frame
 from mfrank.data.ids import Ids
 from mfrank.data.labels import RawIds
@@ -179,8 +179,9 @@ def feature_names(features: Any) -> tuple[str, ...] | None:
 
 def feature_matrix(features: ArrayLike) -> NDArray[Any]:
     """Check features of documents; float32 or float64, shape (n_documents, n_features)."""
+    here = to_host(features, "features")
     try:
-        matrix = np.asarray(features)
+        matrix = np.asarray(here)
         if matrix.dtype not in (np.float32, np.float64):
             matrix = matrix.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
@@ -221,7 +222,7 @@ def _refuse_unequal(n_queries: int, n_documents: int) -> None:
 
 
 def _relevance(given: ArrayLike, n_documents: int) -> NDArray[np.float64]:
-    grades = floats_of("relevance", given)
+    grades = floats_of("relevance", to_host(given, "relevance"))
     if grades.shape != (n_documents,):
         raise ValueError(
             f"relevance must have one number for each of the {n_documents} documents, got shape "

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
+from typing import Any
 
 import emulated_gpu
 import numpy as np
@@ -230,6 +232,31 @@ def test_masked_ids_are_refused_and_unmasked_ones_read(model: mfrank.ALS | mfran
     np.testing.assert_array_equal(model.recommend(ids)[0], model.recommend([1, 2])[0])
     with pytest.raises(ValueError, match=r"userid has masked values; drop them with userid\.comp"):
         model.recommend(np.ma.masked_array([1, 99999], [0, 1]))
+
+
+ONE = mfrank.Judged([[1.0], [2.0]], [1, 0], [1, 1])
+DATA = mfrank.Interactions.from_arrays([0, 1], [0, 1])
+DOORS: dict[str, Callable[[Any], Any]] = {
+    "users": lambda two: mfrank.Interactions.from_arrays(two.astype(int), [0, 1]),
+    "values": lambda two: mfrank.Interactions.from_arrays([0, 1], [0, 1], two),
+    "timestamps": lambda two: mfrank.Interactions.from_arrays([0, 1], [0, 1], None, two),
+    "weights": DATA.weighted,
+    "mask": lambda two: DATA.take(two.astype(bool)),
+    "features": lambda two: mfrank.Judged(two[:, None], [1, 0], [1, 1]),
+    "relevance": lambda two: mfrank.Judged([[1.0], [2.0]], two, [1, 1]),
+    "queries": lambda two: mfrank.Judged([[1.0], [2.0]], [1, 0], two),
+    "scores": lambda two: mfrank.evaluate_queries(ONE, two),
+    "labels": mfrank.Groups.of,
+    "of_rows": lambda two: mfrank.Groups(("a", "b"), two.astype(int)),
+    "item_features": lambda two: mfrank.ALS(factors=2).fit(DATA, item_features=two[:, None]),
+}
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_masked_values_are_refused_by_every_door_and_others_read(name: str) -> None:
+    DOORS[name](np.ma.masked_array([0.0, 1.0], [False, False]))
+    with pytest.raises(ValueError, match=rf"(?:{name}|ids) has masked values"):
+        DOORS[name](np.ma.masked_array([0.0, 1.0], [False, True]))
 
 
 def test_cupy_knows_every_function_that_was_called(device: EmulatedGPU) -> None:
