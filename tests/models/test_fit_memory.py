@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from engines import Shuffled
 
 import mfrank
-from mfrank.als import tables_at_once
+from mfrank.als import epoch_seconds, tables_at_once
 from mfrank.arrays import CSR
-from mfrank.backends import choose
+from mfrank.backends import SolveOptions, choose
+from mfrank.backends.sharded import Sharded
 from mfrank.descent import Batches, Sampling
-from mfrank.models import cost
+from mfrank.models import FitPlan, cost, told_of_cluster
 
 
 @pytest.fixture
@@ -104,3 +108,90 @@ def test_the_largest_array_of_a_batch_is_that_of_its_lists(
     monkeypatch.setattr(cost, "_MOST_NUMBERS", numbers - 1)
     with pytest.raises(ValueError, match=f"a batch of {size} lists of {positives} positive"):
         cost.check_batch_memory(ROWS, loss, batches, sampling, backend)
+
+
+@pytest.mark.parametrize(
+    ("options", "fit", "more"),
+    [
+        ({}, {}, 0),
+        ({}, {"item_features": np.ones((200, 2))}, 3),
+        ({}, {"user_features": np.ones((300, 2))}, 4),
+        ({}, {"user_features": np.ones((300, 2)), "item_features": np.ones((200, 2))}, 4),
+        ({"biases": True}, {}, 5),
+    ],
+)
+def test_features_and_biases_take_tables_of_their_own(
+    asked: list[Any], options: dict[str, Any], fit: dict[str, Any], more: int
+) -> None:
+    """Means in float64 and in the dtype, those of users in two epochs; wider rows, and priors."""
+    with pytest.raises(MemoryError):
+        mfrank.ALS(factors=8, **options).fit(likes(300, 200, 600), **fit)
+    tables = tables_at_once(300, 200, 8 * 4) + more
+    assert asked[0][0] == pytest.approx(tables * 500 * 8 * 4, abs=1)
+
+
+def test_the_best_epoch_is_held_beside_the_others(asked: list[Any]) -> None:
+    data = likes(300, 200, 600)
+    valid = mfrank.Interactions.from_arrays([0, 1], [1, 2], shape=(300, 200))
+    with pytest.raises(MemoryError):
+        mfrank.ALS(factors=8).fit(data, stopping=mfrank.EarlyStopping(valid))
+    tables = tables_at_once(300, 200, 8 * 4, best=True)
+    assert tables > tables_at_once(300, 200, 8 * 4)
+    assert asked[0][0] == pytest.approx(tables * 500 * 8 * 4, abs=1)
+
+
+@pytest.mark.parametrize("biases", [False, True])
+def test_a_plan_is_what_the_fit_takes(asked: list[Any], tmp_path: Path, biases: bool) -> None:
+    data = mfrank.synthetic(300, 200, 4_000, random_state=0)
+    model = mfrank.ALS(factors=12, solver="auto", n_threads=1, biases=biases)
+    plan = FitPlan.of(model, data)
+    sides = 12 * 4 * np.array([data.n_users, data.n_items])
+    assert plan.factors == sides.sum()
+    assert plan.state == sides.sum() + sides[1] // 2  # and the momentum of the items
+    arrays = [getattr(rows, name) for rows in (data.user_items, data.item_users) for name in PARTS]
+    assert plan.data == sum(array.nbytes for array in arrays)
+    solver = "cholesky" if biases else "auto"
+    assert plan.epoch == epoch_seconds(data.counts, 12, SolveOptions(solver, n_threads=1))
+    if not biases:
+        with pytest.raises(MemoryError):
+            model.fit(data)
+        assert plan.held == pytest.approx(asked[0][0], abs=1)
+    told = plan.told(10)
+    assert f"{plan.epoch:.2g} seconds an epoch, {10 * plan.epoch:.2g} for 10 epochs" in told
+    assert "for interactions" in told
+    mapped = FitPlan.of(model, mfrank.Interactions.open(data.to_folder(tmp_path / "data")))
+    assert replace(mapped, mapped=False) == plan
+    assert "of interactions are mapped from their folder" in mapped.told(10)
+
+
+PARTS = "indptr", "indices", "data"
+
+
+@pytest.mark.parametrize("free", [np.inf, 1e12, "task", 1000.0])
+def test_a_plan_on_a_cluster_names_what_its_workers_have(
+    monkeypatch: pytest.MonkeyPatch, free: Any
+) -> None:
+    data = mfrank.synthetic(300, 200, 4_000, random_state=0)
+    model = mfrank.ALS(factors=12)
+    task = largest_task(model, data)
+    monkeypatch.setattr(Sharded, "free", float(task if free == "task" else free))
+    told = told_of_cluster(model, data, Shuffled(2))
+    memory = told.splitlines()[-1]
+    assert memory.startswith("memory of a worker: about ")
+    assert ("that are free" in memory) == (free != np.inf)
+    assert ("too little" in memory) == (free == 1000.0)
+
+
+def largest_task(model: mfrank.ALS, data: mfrank.Interactions) -> int:
+    tasks = list[int]()
+    shipped = Sharded.shipped
+
+    def watched(self: Any, *given: Any) -> Any:
+        half = shipped(self, *given)
+        tasks.append(half.task)
+        return half
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Sharded, "shipped", watched)
+        told_of_cluster(model, data, Shuffled(2))
+    return max(tasks)
