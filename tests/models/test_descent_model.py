@@ -123,6 +123,22 @@ def test_backends_follow_one_course(loss: Loss, backend: str) -> None:
     np.testing.assert_allclose(found.item_factors, truth.item_factors, atol=1e-9)
 
 
+def test_options_are_checked_when_they_are_set_and_at_a_fit() -> None:
+    with pytest.raises(ValueError, match="n_threads must be"):
+        made(n_threads=-1)
+    with pytest.raises(TypeError, match="random_state must be"):
+        made(random_state="x")
+    model = made()
+    model.iterations = 0
+    with pytest.raises(ValueError, match="iterations must be at least 1"):
+        model.fit(DATA)
+
+
+def test_a_fit_shows_nothing_unless_it_is_asked_to(capfd: pytest.CaptureFixture[str]) -> None:
+    made().fit(DATA)
+    assert capfd.readouterr().err == ""
+
+
 def test_cosine_factors_have_length_one() -> None:
     model = made(mfrank.SOPRC()).fit(DATA)
     np.testing.assert_allclose((model.item_factors**2).sum(1), 1, rtol=1e-5)

@@ -130,6 +130,33 @@ def test_features_and_biases_take_tables_of_their_own(
     assert asked[0][0] == pytest.approx(tables * 500 * 8 * 4, abs=1)
 
 
+@pytest.mark.parametrize(
+    ("optimizer", "states"),
+    [(mfrank.SGD(0.1), 0), (mfrank.SGD(0.1, momentum=0.5), 1), (mfrank.Adam(0.1), 2)],
+    ids=["SGD", "momentum", "Adam"],
+)
+def test_a_descent_holds_two_tables_and_its_optimizers(
+    asked: list[Any], optimizer: Any, states: int
+) -> None:
+    """Of a wide one, spectral factors take square matrices: five, where it begins with these."""
+    data = likes(300, 200, 600)
+    with pytest.raises(MemoryError):
+        mfrank.Descent(factors=7, optimizer=optimizer).fit(data)
+    assert asked[0][0] == (2 + states) * 500 * 7 * 4
+    start = mfrank.FactorStore(np.ones((300, 2_000), np.float32), np.ones((200, 2_000), np.float32))
+    for options, begun, matrices in (
+        ({}, None, 5),
+        ({"init": "random"}, None, 0),
+        ({}, start, 0),
+    ):
+        asked.clear()
+        model = mfrank.Descent(factors=2_000, optimizer=optimizer, **options)  # type: ignore[arg-type]
+        with pytest.raises(MemoryError):
+            model.fit(data, start=begun)
+        table = 500 * 2_000 * 4
+        assert asked[0][0] == max((2 + states) * table, table + matrices * 2_000**2 * 8)
+
+
 def test_the_best_epoch_is_held_beside_the_others(asked: list[Any]) -> None:
     data = likes(300, 200, 600)
     valid = mfrank.Interactions.from_arrays([0, 1], [1, 2], shape=(300, 200))

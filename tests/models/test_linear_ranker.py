@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -299,10 +300,73 @@ def test_progress_is_shown_if_asked(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_documents_that_score_alike_keep_their_order() -> None:
     ranker = LinearRanker(iterations=1, random_state=0).fit(problem())
-    features = np.repeat([[1.0, 2, 3, 4], [4.0, 3, 2, 1]], 40, axis=0)
+    features = np.tile([[1.0, 2, 3, 4], [4.0, 3, 2, 1], [0.0, 0, 1, 1]], (2000, 1))
     order = ranker.rank(features)
-    assert order[order < 40].tolist() == list(range(40))
-    assert order[order >= 40].tolist() == list(range(40, 80))
+    for kind in range(3):
+        assert (np.diff(order[order % 3 == kind]) > 0).all()
+
+
+def test_columns_of_tables_are_found_by_name() -> None:
+    pandas = pytest.importorskip("pandas", reason="makes the tables with pandas")
+    judged = problem()
+    names = ["a", "b", "c", "d"]
+    table = pandas.DataFrame(judged.features, columns=names)
+    ranker = LinearRanker(iterations=2, random_state=0)
+    plain = ranker.fit(judged).score(judged)
+    with pytest.raises(ValueError, match=r"those of the fit had no names: pass features\.to_numpy"):
+        ranker.score(table)
+    ranker.fit(Judged(table, judged.relevance, judged.query_rows))
+    assert ranker.store.feature_names == tuple(names)
+    np.testing.assert_allclose(ranker.score(table[["c", "a", "d", "b"]]), plain, 1e-9, 1e-12)
+    for others, message in (
+        (table.rename(columns={"c": "e"}), "columns of the fit; they lack 'c'"),
+        (table.rename(columns={"a": "e", "b": "f"}), "columns of the fit; they lack 'a'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ranker.score(others)
+
+
+def test_a_ranker_is_saved_only_if_it_can_be_loaded(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    @dataclass(frozen=True)
+    class Own(ListNet):
+        pass
+
+    judged = problem()
+    with pytest.raises(ValueError, match="cannot be saved, because it could not be loaded"):
+        LinearRanker(Own(), iterations=1).fit(judged).save(tmp_path / "own")
+    assert not [*tmp_path.iterdir()]
+    ranker = LinearRanker(iterations=1).fit(judged)
+    ranker.iterations = 9
+    ranker.save(tmp_path / "ranker")
+    assert "iterations=9" in caplog.text
+    assert LinearRanker.load(tmp_path / "ranker").iterations == 1
+
+
+def test_a_folder_imports_nothing_unless_it_is_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = """from dataclasses import dataclass
+from mfrank import ListNet
+
+@dataclass(frozen=True)
+class Own(ListNet):
+    pass
+"""
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules" / "own_ranking_loss.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path / "modules")
+    folder = LinearRanker(iterations=1).fit(problem()).save(tmp_path / "ranker")
+    manifest = folder / "manifest.json"
+    told = json.loads(manifest.read_text())
+    told["metadata"]["fitter"]["options"]["loss"]["name"] = "own_ranking_loss:Own"
+    manifest.write_text(json.dumps(told))
+    with pytest.raises(ValueError, match="own_ranking_loss"):
+        LinearRanker.load(folder)
+    assert "own_ranking_loss" not in sys.modules
+    assert type(LinearRanker.load(folder, trust=True).loss).__name__ == "Own"
+    del sys.modules["own_ranking_loss"]
 
 
 def test_a_ranker_that_is_not_fitted_says_so(tmp_path: Path) -> None:
