@@ -23,9 +23,7 @@ from mfrank.backends import (
     ObservedLoss,
     RowProblem,
     SolveOptions,
-    halved,
     reference,
-    widened,
 )
 from mfrank.data import Counts
 
@@ -359,85 +357,6 @@ def test_entries_without_curvature_among_others(backend: backends.Backend, dtype
     problem = RowProblem(rows, rng.random(8), rng.random(8), observed, users_are_rows=False)
     step = HalfStep(problem, fixed, reference.gram(fixed, rng.random(20)))
     assert step.error(step.solve(backend)) <= backend.TOLERANCE[dtype]
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("in_place", [False, True])
-@FEW
-@given(st.integers(0, 300), FACTORS, st.integers(0, 99))
-def test_rotate(
-    backend: backends.Backend, in_place: bool, dtype: str, n_rows: int, k: int, seed: int
-) -> None:
-    rng = np.random.default_rng(seed)
-    factors = rng.standard_normal((n_rows, k)).astype(dtype)
-    basis = np.linalg.qr(rng.standard_normal((k, k)))[0]
-    truth, out = factors.astype(np.float64) @ basis, factors if in_place else factors.copy()
-    backend.rotate(factors, basis, 0, out, 2)
-    bound = backend.TOLERANCE[dtype] * np.linalg.norm(truth, axis=1).max(initial=1.0)
-    np.testing.assert_allclose(out, truth, rtol=0, atol=bound)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@FEW
-@given(st.integers(0, 300), FACTORS, st.integers(0, 99))
-def test_rotate_some_rows(
-    backend: backends.Backend, dtype: str, n_chosen: int, k: int, seed: int
-) -> None:
-    rng = np.random.default_rng(seed)
-    factors = rng.standard_normal((200, k)).astype(dtype)
-    basis, rows = np.linalg.qr(rng.standard_normal((k, k)))[0], rng.integers(0, 200, n_chosen)
-    out, all_turned = np.empty((n_chosen, k), dtype), np.empty_like(factors)
-    backend.rotate(factors, basis, 0, out, 2, rows)
-    backend.rotate(factors, basis, 0, all_turned, 2)
-    bound = 1e-5 if dtype == "float32" else 1e-13
-    np.testing.assert_allclose(out, all_turned[rows], rtol=0, atol=bound)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@FEW
-@given(st.integers(0, 300), FACTORS, st.integers(0, 99))
-def test_extrapolate(backend: backends.Backend, dtype: str, n_rows: int, k: int, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    solved, before, moved = rng.standard_normal((3, n_rows, k)).astype(dtype)
-    basis, turn = np.linalg.qr(rng.standard_normal((2, k, k)))[0]
-    displacements = halved(moved)
-    given, last = solved.copy(), before @ basis - widened(displacements) @ turn
-    backend.extrapolate(solved, 0.75, before, basis, displacements, turn, 2)
-    # What was added is what is noted, so that it can be taken away again.
-    step = widened(displacements)
-    np.testing.assert_array_equal(solved, given + step)
-    size = max(float(np.abs(given - last).max(initial=0.0)), 1.0)
-    half, rounding = (2.0**-8, 1e-5) if dtype == "float32" else (2.0**-24, 1e-13)
-    np.testing.assert_allclose(step, 0.75 * (given - last), rtol=half, atol=rounding * size)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@FEW
-@given(st.integers(0, 3000), FACTORS, st.integers(0, 99))
-def test_gram(backend: backends.Backend, dtype: str, n_rows: int, k: int, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    factors, weights = rng.standard_normal((n_rows, k)).astype(dtype), rng.random(n_rows)
-    got, truth = backend.gram(factors, weights, 2), reference.gram(factors, weights)
-    bound = backend.TOLERANCE[dtype] * max(1.0, np.linalg.norm(truth.matrix, 2))
-    np.testing.assert_allclose(got.matrix, truth.matrix, rtol=0, atol=bound)
-    np.testing.assert_allclose(got.vector, truth.vector, rtol=0, atol=bound)
-    np.testing.assert_array_equal(got.matrix, got.matrix.T)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@FEW
-@given(matrices(), FACTORS, st.sampled_from(sorted(OBJECTIVES)))
-def test_observed_value(
-    backend: backends.Backend, dtype: str, matrix: sp.csr_array, k: int, name: str
-) -> None:
-    objective = OBJECTIVES[name]
-    for side in ("users", "items"):
-        step = half_step(objective, with_dislikes(objective, matrix), side, k, dtype)
-        left, fixed = step.start(), step.fixed
-        truth = reference.observed_value(step.problem, left, fixed)
-        size = reference.observed_value(step.problem, np.abs(left), -np.abs(fixed))
-        bound = backend.TOLERANCE[dtype] * max(1.0, abs(size))
-        assert abs(backend.observed_value(step.problem, left, fixed) - truth) <= bound
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
