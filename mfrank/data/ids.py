@@ -120,7 +120,7 @@ class Ids(MadeOfFields):
             unique, rows = number(labels)
             return cls._trusted(unique), rows
         seen = list(dict.fromkeys(labels))
-        if all(isinstance(label, str) for label in seen):
+        if {*map(type, seen)} == {str}:
             seen.sort()
         ids = cls._trusted(objects(seen))
         return ids, ids._find(labels)

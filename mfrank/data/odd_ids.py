@@ -18,10 +18,10 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from unicodedata import is_normalized, normalize
 from uuid import UUID
 
@@ -32,25 +32,34 @@ from mfrank.arrays import counted, distinct, shown
 from mfrank.data.ids import Ids
 from mfrank.data.times import is_date
 
-SPELLED_MISSING = (
-    *("null", "(null)", "none", "nil", "nan", "nat", "na", "n/a", "#n/a", "<na>", "undefined"),
-    r"\n",
+SPELLED_MISSING = frozenset(
+    (
+        *("null", "(null)", "none", "nil", "nan", "nat", "na", "n/a", "#n/a", "<na>", "undefined"),
+        r"\n",
+    )
 )
 """How tables of text write a missing value, without capitals."""
+_LONGEST_MISSING = max(map(len, SPELLED_MISSING))
 _ODD_BLANKS = re.compile(r"[^\S \n]")
 _UNSEEN = "\0\xad\u200b\u200e\u200f\u2060\ufeff" + "".join(map(chr, range(0x202A, 0x202F)))
 """What editors do not show, and ``str.strip()`` leaves; joiners make one sign of several."""
 _NO_UNSEEN = str.maketrans("", "", _UNSEEN)
 _NUMBER = re.compile(r"\+?0*(\d+?)(?:\.0+)?", re.ASCII)
-_NUMBERS = re.compile(r"\n(?:[+0]\d+|\d+\.0+)\n", re.ASCII)
+_NUMBERS = re.compile(r"\n((?:\+|0)\d+(?:\.0+)?|\d+\.0+)(?=\n)", re.ASCII)
+"""Whole numbers that are written otherwise than as such, like 007, each on a line."""
 _COMMENTS = ("#", "//", "--", "%")
 _GARBLED = re.compile("[\xc2-\xf4][\x80-\xbf\u0152-\u2122]|\ufffd")
 _QUOTES = ('""', "''", "``", "\u201c\u201d", "\u201e\u201c", "\u2018\u2019", "\xab\xbb")
 _SHOWN = 3
 _GLANCED_AT = 100
+_DIGIT = re.compile("[0-9]")
+_MOST = 0.8
 _FEW = 10
 """The inverse of the share of ids that are few beside the others."""
-_AT_ONCE = 100_000
+_AT_ONCE = 20_000
+"""Ids that are looked at as one: their text stays in the processor's cache."""
+_CASES = re.compile(r"[a-z][0-9]*[A-Z]")
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 _LARGE, _USED = 1_000_000, 0.1
 """Rows of a matrix from which on it is told that less than this share of them has entries."""
@@ -71,6 +80,8 @@ _log = logging.getLogger("mfrank")
 
 RowsOf = Callable[[int], int]
 """The number of rows of the data with the id of a row of the table."""
+Count = Callable[[str], int]
+"""The number of rows of the data with an id."""
 
 
 def check_ids(side: str, ids: Ids, rows_of: RowsOf) -> None:
@@ -93,55 +104,83 @@ def check_ids(side: str, ids: Ids, rows_of: RowsOf) -> None:
         _tell_codes(side, ids, rows_of)
         return
     labels = ids.labels.tolist()
-    texts = [label for label in labels if type(label) is str]
     _tell_lists(side, labels)
 
-    def rows_with(label: str) -> str:
-        return f"{shown(label)} in {counted(rows_of(labels.index(label)), 'row')}"
+    def count(label: str) -> int:
+        return rows_of(labels.index(label))
 
-    parts = [_Look.at(texts[begin : begin + _AT_ONCE]) for begin in range(0, len(texts), _AT_ONCE)]
-    numbers_vary = any(part.has_numbers for part in parts) and len({*map(len, texts)}) > 1
-    if numbers_vary or any(part.is_odd for part in parts):
-        _check_texts(side, texts, rows_with)
-    if any(part.has_capitals for part in parts):
-        _tell_cases(side, texts)
-    if len(texts) < len(labels):
+    looks = [
+        _Look.at(labels[begin : begin + _AT_ONCE]) for begin in range(0, len(labels), _AT_ONCE)
+    ]
+    is_all_text = all(look.is_all_text for look in looks)
+    texts = labels if is_all_text else [label for label in labels if type(label) is str]
+    has_cases = any(look.has_capitals for look in looks)
+    has_cases = has_cases and any(label.upper() != label for label in texts)
+    codes = _lengths_of_codes(texts) if has_cases else set[int]()
+    longest = max(codes, default=0)
+    bare = {label: _bare(label) for look in looks for label in look.odd}
+    if bare:
+        _check_texts(side, bare, len(texts), codes, count)
+    usual = {label: _plain(own) for label, own in bare.items()}
+    if any(look.has_numbers for look in looks) and len({*map(len, texts)}) > 1:
+        usual |= {label: _whole(label) for label in _numbers(texts)}
+    _tell_twins(side, usual, texts, longest)
+    if has_cases:
+        _tell_cases(side, texts, longest)
+    if not is_all_text:
         _tell_types(side, labels)
     else:
-        _tell_columns(side, texts, rows_with)
+        _tell_columns(side, texts, count)
 
 
-def _check_texts(side: str, texts: list[str], rows_with: Callable[[str], str]) -> None:
-    """Refuse or tell what is odd about ids that are text."""
-    bare = {label: _bare(label) for label in texts}
-    empty = [label for label in texts if not bare[label]]
+def _check_texts(
+    side: str,
+    bare: dict[str, str],
+    n_texts: int,
+    codes: set[int],
+    count: Count,
+) -> None:
+    """Refuse or tell what is odd about ids that are text.
+
+    ``bare`` has at least those that are odd, of so many texts, and each of them without blanks.
+    """
+    empty = [label for label in bare if not bare[label]]
     if empty:
         raise ValueError(
-            f"{side} ids must not be empty, got {rows_with(empty[0])}: drop these rows, or give "
+            f"{side} ids must not be empty, got {_rows(empty[0], count)}: drop these rows, or give "
             "them an id"
         )
-    missing = [label for label in texts if bare[label].casefold() in SPELLED_MISSING]
+    missing = [each for each in bare if _is_missing(bare[each]) and len(each) not in codes]
     if missing:
         _log.warning(
             "%s ids may stand for missing ones: %s; they are kept as ids like any others, so drop "
             "these rows if they are none",
-            *(side, " and ".join(map(rows_with, missing[:_SHOWN]))),
+            *(side, " and ".join(_rows(label, count) for label in missing[:_SHOWN])),
         )
-    blank = [label for label in texts if bare[label] != label]
+    blank = [label for label in bare if bare[label] != label]
     if blank:
         _log.warning(
             "blanks at the ends of %s, like %r, are part of these ids: strip them if they are not "
             "meant",
             *(counted(len(blank), f"{side} id"), blank[0]),
         )
-    comments = [label for label in texts if label.partition(" ")[0] in _COMMENTS]
-    if 0 < _FEW * len(comments) <= len(texts) or len(comments) == 1 < len(texts):
+    comments = [label for label in bare if label.partition(" ")[0] in _COMMENTS]
+    if side == "item" and any(count(label) > 1 for label in comments[:_SHOWN]):
+        comments = []  # rather titles, such as "# 1 Record"
+    if 0 < _FEW * len(comments) <= n_texts or len(comments) == 1 < n_texts:
         _log.warning(
             "%s ids like %s look like comments, and are read as rows: remove these lines",
-            *(side, rows_with(comments[0])),
+            *(side, _rows(comments[0], count)),
         )
-    _tell_garbled(side, texts)
-    _tell_twins(side, texts, bare)
+    _tell_garbled(side, bare)
+
+
+def _rows(label: str, count: Count) -> str:
+    return f"{shown(label)} in {counted(count(label), 'row')}"
+
+
+def _is_missing(bare: str) -> bool:
+    return len(bare) <= _LONGEST_MISSING and bare.casefold() in SPELLED_MISSING
 
 
 def _tell_lists(side: str, labels: Sequence[Hashable]) -> None:
@@ -198,7 +237,7 @@ def _are_in_any_place(several: list[list[str]]) -> bool:
     return min(map(len, several)) > 2 and 2 * sum(moved) > len(moved)
 
 
-def _tell_columns(side: str, texts: list[str], rows_with: Callable[[str], str]) -> None:
+def _tell_columns(side: str, texts: list[str], count: Count) -> None:
     """Warn of ids that are all, or nearly all, what ids of text hardly are."""
     some = texts[:: max(1, len(texts) // _GLANCED_AT)]
     quotes = next((pair for pair in _QUOTES if all(_is_within(label, *pair) for label in some)), "")
@@ -210,20 +249,34 @@ def _tell_columns(side: str, texts: list[str], rows_with: Callable[[str], str]) 
         )
     elif some and all(map(is_date, some)):
         _log.warning("%s ids like %s are dates: is this another column?", side, shown(some[0]))
-    n_others = len(texts) - sum(map(str.isdecimal, texts))
-    if n_others and (_FEW * n_others <= len(texts) or (n_others == 1 and len(texts) > _SHOWN)):
-        others = [label for label in texts if not label.isdecimal()]
+    if 2 * sum(map(str.isdecimal, some)) > len(some):
+        _tell_others(side, texts, count)
+
+
+def _tell_others(side: str, texts: list[str], count: Count) -> None:
+    """Warn of a few texts that make all whole numbers text, unless these are codes, like an ISBN.
+
+    Codes have one length, and some of them letters beside digits: 080442957X.
+    """
+    others = [label for label in texts if not label.isdecimal()]
+    if not others:
+        return
+    ((width, number),) = Counter(map(len, texts)).most_common(1)
+    if number > _MOST * len(texts):
+        others = [each for each in others if len(each) != width or not _DIGIT.search(each)]
+    n = len(others)
+    if n and (_FEW * n <= len(texts) or (n == 1 and len(texts) > _SHOWN)):
         _log.warning(
             "%s ids are whole numbers but for %s, which %s all of them text: drop or mend these "
             "rows if they are no %ss",
             side,
-            f"{', '.join(map(rows_with, others[:_SHOWN]))}{', ...' * (n_others > _SHOWN)}",
-            "makes" if n_others == 1 else "make",
+            f"{', '.join(_rows(each, count) for each in others[:_SHOWN])}{', ...' * (n > _SHOWN)}",
+            "makes" if n == 1 else "make",
             side,
         )
 
 
-def _tell_garbled(side: str, texts: list[str]) -> None:
+def _tell_garbled(side: str, texts: Iterable[str]) -> None:
     """Warn of letters that were lost or changed where the text was read in another encoding."""
     for label in texts:
         if label.isascii() or not _GARBLED.search(label):
@@ -252,21 +305,38 @@ def _in_utf8(label: str) -> str | None:
     return None
 
 
-def _tell_twins(side: str, texts: list[str], bare: dict[str, str]) -> None:
-    """Warn of texts that are one id in the usual form; ``bare`` has them without blanks."""
-    first = dict[str, str]()
-    for label in texts:
-        plain = _plain(bare[label])
-        if plain == label:
-            continue
-        twin = plain if plain in bare else first.setdefault(plain, label)
-        if twin != label:
+def _tell_twins(side: str, usual: dict[str, str], texts: list[str], longest: int) -> None:
+    """Warn of texts that are one id in the usual form, and longer than the longest code.
+
+    ``usual`` has the form of those that have another one.
+    """
+    odd = {each: form for each, form in usual.items() if form != each and len(each) > longest}
+    forms = set(odd.values())
+    if len(forms) == len(odd) and forms.isdisjoint(texts):
+        return
+    known, first = set(texts), dict[str, str]()
+    for label, form in odd.items():
+        twin = form if form in known else first.setdefault(form, label)
+        if twin != label and label in known:  # not a line within one
             _tell_twin(side, twin, label, _difference(twin, label))
             return
 
 
-def _tell_cases(side: str, texts: list[str]) -> None:
-    """Warn of texts that are one id but for capital letters."""
+def _numbers(texts: list[str]) -> Iterator[str]:
+    """The whole numbers that are written otherwise than as such."""
+    for begin in range(0, len(texts), _AT_ONCE):
+        yield from _NUMBERS.findall(_lines(texts[begin : begin + _AT_ONCE]))
+
+
+def _whole(number: str) -> str:
+    """The usual way to write a whole number such as +7, 007 or 7.0."""
+    return number.partition(".")[0].lstrip("+0") or "0"
+
+
+def _tell_cases(side: str, texts: list[str], longest: int) -> None:
+    """Warn of texts that are one id but for capital letters, and longer than the longest code."""
+    if longest:
+        texts = [label for label in texts if len(label) > longest]
     hashes = np.fromiter(map(hash, map(str.lower, texts)), np.int64, len(texts))
     if len(distinct(hashes)) == len(texts):  # nearly always, and in little memory
         return
@@ -275,6 +345,23 @@ def _tell_cases(side: str, texts: list[str]) -> None:
         if (twin := first.setdefault(label.lower(), label)) != label:
             _tell_twin(side, twin, label, "capital letters")
             return
+
+
+def _lengths_of_codes(texts: list[str]) -> set[int]:
+    """Usual lengths of ids if these are codes such as aXb9, in which capital letters count."""
+    some = texts[:: -(-len(texts) // _LOOKED_AT)]
+    n_scrambled = sum(map(_is_scrambled, some))
+    if n_scrambled < _FEW or _FEW * n_scrambled < len(some):
+        return set()
+    return {length for length, n in Counter(map(len, some)).items() if 100 * n > len(some)}
+
+
+def _is_scrambled(label: str) -> bool:
+    """Whether capital letters are within words of hardly two letters, as in base64 or base62."""
+    if not _CASES.search(label):
+        return False
+    words = _WORDS.findall(label)
+    return sum(map(len, words)) < 2.5 * len(words)
 
 
 def _tell_twin(side: str, one: str, other: str, difference: str) -> None:
@@ -375,37 +462,51 @@ def _tell_types(side: str, labels: list[Hashable]) -> None:
 
 
 class _Look(NamedTuple):
-    """What may be odd of some texts, which are looked at as one, because most never are.
+    """What may be odd of some ids, which are looked at as one text, because most never are.
 
     Attributes
     ----------
-    is_odd : bool
+    is_all_text : bool
+    odd : list of str
+        The texts, if any of them may be odd; else none.
     has_numbers : bool
         Whether whole numbers are written otherwise than as such, like 007.
     has_capitals : bool
-        Whether there are capital letters, and others.
     """
 
-    is_odd: bool
+    is_all_text: bool
+    odd: list[str]
     has_numbers: bool
     has_capitals: bool
 
     @classmethod
-    def at(cls, texts: list[str]) -> _Look:
-        joined = "\n" + "\n".join(texts) + "\n"
+    def at(cls, labels: list[Hashable]) -> _Look:
+        is_all_text = {*map(type, labels)} <= {str}
+        texts = cast(list[str], labels)
+        if not is_all_text:
+            texts = [label for label in labels if type(label) is str]
+        joined = _lines(texts)
         lower = joined.lower()
-        has_capitals = lower != joined and joined.upper() != joined
-        return cls(_is_odd(joined, lower), _NUMBERS.search(joined) is not None, has_capitals)
+        odd = texts if _is_odd(joined) or _has_missing(texts, lower) else []
+        return cls(is_all_text, odd, _NUMBERS.search(joined) is not None, lower != joined)
 
 
-def _is_odd(joined: str, lower: str) -> bool:
+def _lines(texts: list[str]) -> str:
+    return "\n" + "\n".join(texts) + "\n"
+
+
+def _has_missing(texts: list[str], lower: str) -> bool:
+    if min(map(len, texts), default=0) > _LONGEST_MISSING:
+        return False
+    return any(f"\n{word}\n" in lower for word in SPELLED_MISSING)
+
+
+def _is_odd(joined: str) -> bool:
     if any(mark in joined for mark in ("\n\n", "\0", "  ", " \n", "\n ")):
         return True
     if any(mark in joined for mark in "\t\r\v\f\x1c\x1d\x1e\x1f"):
         return True
     if any(f"\n{mark} " in joined for mark in _COMMENTS):
-        return True
-    if any(f"\n{word}\n" in lower for word in SPELLED_MISSING):
         return True
     if joined.isascii():
         return False
@@ -416,7 +517,8 @@ def _is_odd(joined: str, lower: str) -> bool:
 
 def _bare(label: str) -> str:
     """Without blanks of any kind, and what is not seen, at both ends."""
-    return label.strip().strip(_UNSEEN).strip()
+    bare = label.strip()
+    return bare if bare.isascii() and "\0" not in bare else bare.strip(_UNSEEN).strip()
 
 
 def _plain(bare: str) -> str:

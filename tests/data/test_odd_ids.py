@@ -12,6 +12,8 @@ from uuid import UUID
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import mfrank
 from mfrank import Interactions
@@ -240,8 +242,8 @@ def test_numbers_and_text_are_told_and_saved(
 def test_what_is_typed_is_the_number_or_the_text_that_is_known() -> None:
     """Where a model has both; of 1 and "1", the text that was typed."""
     ids = Ids.of([1, "1", 7, "a"])
-    for given, found in (("7", 7), ("1", "1"), ("a", "a"), ("8", "8"), ("7 ", "7 ")):
-        assert spelled_like(np.array([given], object), ids).tolist() == [found]
+    for typed, found in (("7", 7), ("1", "1"), ("a", "a"), ("8", "8"), ("7 ", "7 ")):
+        assert spelled_like(np.array([typed], object), ids).tolist() == [found]
     assert spelled_like(np.array([7, 1, 8]), ids).tolist() == [7, 1, 8]
 
 
@@ -423,3 +425,114 @@ def test_what_ids_become_is_told_as_a_matter_of_fact(
     with caplog.at_level(logging.INFO, "mfrank"):
         DOORS[door](users, tmp_path)
     assert any(f"user ids are {word}" in line for line in told(caplog, logging.INFO))
+
+
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+BASE62 = f"0123456789{LETTERS}"
+
+
+def drawn(symbols: str, length: int, n: int, seed: int = 0) -> list[str]:
+    codes = np.random.default_rng(seed).choice([*symbols], (n, length))
+    return list(dict.fromkeys(map("".join, codes)))
+
+
+def counted_in_base62(n: int) -> list[str]:
+    pairs = [f"{one}{other}" for one in BASE62 for other in BASE62]
+    return [*BASE62, *pairs, *(f"{BASE62[1]}{pair}" for pair in pairs)][:n]
+
+
+CODES: dict[str, list[str]] = {
+    "YouTube": drawn(f"{BASE62}-_", 11, 3000),
+    "base64 of hashes": [f"{code}==" for code in drawn(f"{BASE62}+/", 22, 3000)],
+    **{f"base62 of {length}": drawn(BASE62, length, 5000) for length in (2, 3, 4, 5, 6, 7)},
+    "letters only": drawn(LETTERS, 4, 5000),
+    "base62, counted": counted_in_base62(5000),
+    "ISBN": [f"{n}{'X' if n % 11 == 10 else n % 10}" for n in range(10**8, 10**8 + 3000)],
+    "ISBN and ASIN": [*drawn("0123456789", 10, 500), *(f"B00{n:07d}" for n in range(30))],
+    "hex": drawn("0123456789abcdef", 16, 1000),
+    "padded": [f"{n:06d}" for n in range(1000)],
+}
+
+
+@pytest.mark.parametrize("side", ["user", "item"])
+@pytest.mark.parametrize("kind", CODES)
+def test_codes_in_which_capital_letters_count_are_not_talked_about(
+    kind: str, side: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    odd_ids.check_ids(side, Ids.of(CODES[kind]), lambda row: 1)
+    assert not told(caplog)
+
+
+@pytest.mark.parametrize(
+    ("kind", "odd", "word"),
+    [
+        ("YouTube", ["null"], "missing"),
+        ("YouTube", ["# comment"], "comments"),
+        ("YouTube", ["12345678901 "], "blanks"),
+        ("base62 of 5", ["JohnSmith", "johnsmith"], "capital letters"),
+        ("hex", ["abcdef0123456789".upper(), "abcdef0123456789"], "capital letters"),
+        ("ISBN", ["Total"], "whole numbers but for"),
+        ("ISBN", ["12 34"], "whole numbers but for"),
+    ],
+)
+def test_what_is_odd_among_codes_is_told(
+    kind: str, odd: list[str], word: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    odd_ids.check_ids("user", Ids.of([*CODES[kind], *odd]), lambda row: 1)
+    assert any(word in line for line in told(caplog))
+
+
+def test_words_in_capital_letters_are_no_codes(caplog: pytest.LogCaptureFixture) -> None:
+    names = [
+        f"{first}{last}{n}" for first in ("Jo", "Ann") for last in ("Doe", "Li") for n in "123"
+    ]
+    odd_ids.check_ids(
+        "user", Ids.of([*names, "McDonald", "eBay", "johndoe", "JohnDoe"]), lambda row: 1
+    )
+    (line,) = told(caplog)
+    assert "'johndoe' and 'JohnDoe' differ only in capital letters" in line
+
+
+def test_a_title_that_several_have_is_no_comment(caplog: pytest.LogCaptureFixture) -> None:
+    users, titles = ["a", "b", "a", "b"], ["# 1 Record", "# 1 Record", "Abba", "Abba"]
+    Interactions.from_arrays(users, titles)
+    assert not told(caplog)
+    Interactions.from_arrays([*users, "c"], [*titles, "// plays of 2024"])
+    assert not told(caplog)  # beside a title
+    Interactions.from_arrays([*users[2:], "c"], [*titles[2:], "# plays of 2024"])
+    Interactions.from_arrays(titles, users)
+    assert ["comments" in line for line in told(caplog)] == [True, True]
+
+
+FORMS = [
+    "a",
+    "A",
+    "Ab",
+    "ab",
+    "7",
+    "007",
+    "7.0",
+    "nan",
+    "NaN",
+    "x ",
+    "# x",
+    "\xe9",
+    "e\u0301",
+    "1.5",
+]
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(FORMS), min_size=1, unique=True), st.integers(1, 5))
+def test_parts_are_told_as_the_whole(forms: list[str], at_once: int) -> None:
+    """However many ids are looked at as one, and wherever a twin is; examples may be others."""
+
+    def lines(size: int) -> list[str]:
+        with pytest.MonkeyPatch.context() as patch:
+            said: list[str] = []
+            patch.setattr(odd_ids, "_AT_ONCE", size)
+            patch.setattr(odd_ids._log, "warning", lambda line, *_: said.append(line))
+            odd_ids.check_ids("user", Ids.of(forms), lambda row: 1)
+        return said
+
+    assert lines(at_once) == lines(100)
