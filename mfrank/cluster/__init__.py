@@ -1,7 +1,7 @@
-"""Engines: where the tasks of a fit run. One file each, all with the interface ``surface.Engine``.
+"""Engines run the tasks of a fit. Each is one file with the interface ``surface.Engine``.
 
-``processes`` starts workers on this machine, ``dask`` and ``ray`` speak to clusters of these names.
-An engine knows nothing of factors: a task is a function and its arguments.
+``processes`` starts workers on this machine; ``dask`` and ``ray`` use a Dask or Ray cluster. An
+engine knows nothing about factors: a task is a function and its arguments.
 """
 
 from mfrank.cluster.connecting import Cluster, check_cluster, connected

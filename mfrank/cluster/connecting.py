@@ -1,4 +1,4 @@
-"""The argument ``cluster`` of a fit: what it may be, and the engine that it names."""
+"""The argument ``cluster`` of a fit: its valid values, and the engine that each names."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _SECONDS = 10
 
 
 def check_cluster(cluster: Any) -> None:
-    """Raise unless it is None or may name an engine; nothing is started or connected to.
+    """Raise unless ``cluster`` is None or names an engine; starts and connects to nothing.
 
     Raises
     ------
     TypeError, ValueError
-        It is something else.
+        It is neither None nor the name of an engine.
     ModuleNotFoundError
         It is an address and Dask is not installed, or "ray" and Ray is not.
     """
@@ -61,7 +61,7 @@ def check_cluster(cluster: Any) -> None:
 
 @contextmanager
 def connected(cluster: Any) -> Iterator[Engine]:
-    """Connect to the engine that a checked ``cluster`` names; afterwards, end what this started.
+    """Connect to the engine of a checked ``cluster``; on exit, end what was started here.
 
     Raises
     ------

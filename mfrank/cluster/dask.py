@@ -1,7 +1,7 @@
 """Tasks on a Dask cluster.
 
-Data travel as arguments, through the scheduler, and are not scattered: scattered data are lost with
-the worker that has them, while an argument belongs to its task and is sent again with it.
+Data are passed as arguments, through the scheduler, and are not scattered. Scattered data are lost
+with their worker; an argument belongs to its task and is sent again with it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _Told = TypeVar("_Told")
 
 
 class Dask:
-    """An engine on the workers of a Dask client, which stays open."""
+    """An engine on the workers of a Dask client; the client stays open."""
 
     relays = True
 

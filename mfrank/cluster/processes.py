@@ -1,10 +1,10 @@
-"""Worker processes on this machine, each with its pipe, and what they run.
+"""Worker processes on this machine, each with a pipe, and their main loop.
 
-All work of this side is done in ``wait`` and ``gather``, in the caller's thread. A task begins when
-it is waited for; a task that another takes as an argument is run on the worker where it is needed.
-A worker that dies is replaced, and its task begins anew. So is one that stopped: a thread of each
-worker gives signs of life, also while a task takes long, and a thread here ends a worker that gives
-none.
+The calling process works only in ``wait`` and ``gather``, in the caller's thread. A task starts
+when it is waited for. If a task is an argument of another one, it runs on the worker that needs it.
+A worker that dies is replaced, and its task restarts. A worker that hangs is ended and replaced,
+too: each worker has a thread that sends heartbeats, even during a long task, and a thread of the
+calling process ends a worker that sends none.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ BEAT = 1.0
 
 @dataclass(frozen=True, slots=True)
 class KeptResult:
-    """An argument that stands for the result of another call, which stays on the worker."""
+    """A placeholder argument for the result of another call; the result stays on the worker."""
 
     key: int
 
 
 class Call(NamedTuple):
-    """A function and its arguments, some of them perhaps :class:`KeptResult`."""
+    """A function and its arguments; some may be :class:`KeptResult`."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
@@ -55,11 +55,11 @@ class Order(NamedTuple):
     Attributes
     ----------
     call : Call
-        To be run now; the worker answers whether it succeeded, and the result or the error.
+        Run now; the worker answers whether it succeeded, with the result or the error.
     recipes : dict of Call
-        Calls by key, which are run when their results are first needed and then kept.
+        Calls by key; each runs when its result is first needed, and the worker stores the result.
     forget : iterable of int
-        Keys that no call will need again.
+        Keys whose results no call will need again.
     """
 
     call: Call
@@ -68,7 +68,7 @@ class Order(NamedTuple):
 
 
 class Results:
-    """Results of calls that other calls take."""
+    """Stored results of calls that are arguments of other calls."""
 
     def __init__(self) -> None:
         self._recipes: dict[int, Call] = {}
@@ -96,9 +96,9 @@ class Results:
 
 
 def serve(descriptor: int, beats: int) -> None:
-    """Carry out the orders that arrive on a pipe until its other end is closed.
+    """Carry out the orders from a pipe until its other end is closed.
 
-    ``beats`` is a pipe for signs of life, which does not block.
+    ``beats`` is a non-blocking pipe for heartbeats.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the fit, which ends the workers
     threading.Thread(target=_beat, args=(beats,), daemon=True).start()
@@ -236,16 +236,16 @@ class _Worker:
 class Processes:
     """An engine of worker processes; a context manager that ends them.
 
-    The main module is not imported again by the workers, so that a script needs no guard.
+    Workers do not import the main module again, so a script needs no ``__main__`` guard.
 
     Parameters
     ----------
     n : int
         Number of workers.
     patience : float, default 120.0
-        > 0, seconds after which a worker is given up that has a task and gives no sign of life,
-        because it was stopped or hangs; the task begins anew on another. A task may take any time:
-        signs are given while it runs.
+        > 0. Seconds without a heartbeat after which a worker with a task is replaced, because it is
+        stopped or hangs; the task restarts on another worker. A task may take any time, because
+        heartbeats are sent while it runs.
     """
 
     relays = False

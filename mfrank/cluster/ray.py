@@ -1,7 +1,7 @@
 """Tasks on a Ray cluster.
 
-Data travel as arguments, which Ray keeps beside this process while their task may be run again; a
-result that is lost with its node is computed anew from its call.
+Data are passed as arguments. Ray stores them on this node as long as their task may run again; a
+result that is lost with its node is recomputed from its call.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _called = ray.remote(_call)  # one for all functions: each would be sent to ever
 
 
 class Ray:
-    """An engine on the cluster that this process is connected to, and stays connected to."""
+    """An engine on the Ray cluster of this process, which stays connected."""
 
     relays = True
 

@@ -1,4 +1,4 @@
-"""The interface of every engine: the only boundary between a fit and where its tasks run."""
+"""The interface of every engine: the only boundary between a fit and its workers."""
 
 from __future__ import annotations
 
@@ -19,44 +19,44 @@ _Told = TypeVar("_Told")
 
 @runtime_checkable
 class Engine(Protocol):
-    """Runs tasks: calls of functions that depend on nothing but their arguments.
+    """Runs tasks: calls of functions that depend only on their arguments.
 
-    So a task may be run again, on another worker, when its worker is lost. Functions must be
-    importable on the workers; arguments and results are pickled.
+    If a worker is lost, its task therefore runs again on another one. Functions must be importable
+    on the workers; arguments and results are pickled.
     """
 
     relays: bool
-    """Whether workers get the result of a task from each other; if not, each gets what the task
-    was given from this process, and runs it."""
+    """Whether workers send each other the results of tasks; if not, each worker receives a task's
+    arguments from this process and runs the task itself."""
 
     def submit(self, function: Callable[..., Any], *args: Any) -> Task:
-        """Note a call, to be run at the latest when it is waited for.
+        """Submit a call; it runs, at the latest, when it is waited for.
 
-        An argument may itself be a task: the function gets its result, which stays on workers and
-        may be computed on several. It is freed when nothing refers to the task any longer.
+        An argument may itself be a task: the function receives its result. The result stays on the
+        workers, may be computed on several of them, and is freed when nothing refers to the task.
         """
 
     def wait(self, tasks: Iterable[Task]) -> set[Task]:
-        """Block until at least one of the tasks is done, also by an error; return those that are.
+        """Block until at least one task has succeeded or failed; return all such tasks.
 
-        There must be at least one.
+        ``tasks`` must not be empty.
         """
 
     def gather(self, tasks: Iterable[Task]) -> list[Any]:
-        """Results of the tasks, in their order; raises the error of one that failed."""
+        """Results of the tasks, in the same order; raises the error of a failed task."""
 
     def workers(self, probe: Callable[[], _Told]) -> Sequence[tuple[str, _Told]]:
-        """Call ``probe`` on every worker; return the workers' names and what it returned.
+        """Call ``probe`` on every worker; return the workers' names and the results.
 
-        A worker that runs several tasks at a time is listed as often. Nothing else may be running.
+        A worker that runs n tasks at a time is listed n times. Nothing else may be running.
         """
 
 
-# Calls as tasks of an engine, a few at a time, so that little is on its way at once.
+# Calls as tasks of an engine, in a bounded queue.
 
 
 _TASKS_OF_A_WORKER = 2
-"""Number of tasks sent to a worker at a time, so that it need not wait for the next."""
+"""Tasks in the queue of a worker: the second one is there when the first one ends."""
 
 _Label = TypeVar("_Label")
 
@@ -64,9 +64,9 @@ _Label = TypeVar("_Label")
 def as_done(
     engine: Engine, n_workers: int, calls: Iterable[tuple[_Label, Call]]
 ) -> Iterator[tuple[_Label, Any]]:
-    """Run calls on so many workers; yield the label and the result of each when it is done.
+    """Run calls on ``n_workers`` workers; yield each call's label and result when it is done.
 
-    A call is taken from ``calls`` when there is room for it.
+    ``calls`` is read only as fast as the queue, which is bounded, has room.
     """
     left, running, taken = iter(calls), dict[Task, _Label](), False
     while running or not taken:
@@ -85,12 +85,12 @@ def as_done(
 
 # Results of tasks as an engine returns them, checked before they are used.
 #
-# An engine of somebody else may lose or change what tasks return. A fit would go on with it and end
-# in another model, so what comes back must have the form that its task gives it.
+# A third-party engine may lose or change results, and a fit would silently end in another model. So
+# each result must have the shape and dtype that its task returns.
 
 
 def wrong(engine: Engine, what: str, task: str) -> RuntimeError:
-    """The error for a result that no task gives; ``task`` says what was computed."""
+    """The error for an impossible result; ``task`` says what was computed."""
     return RuntimeError(
         f"cluster: the engine {type(engine).__name__} returned {what} for {task}, which is not "
         "what the task gives; use another engine, or cluster=None"
@@ -98,14 +98,14 @@ def wrong(engine: Engine, what: str, task: str) -> RuntimeError:
 
 
 def parts_of(result: Any, n: int, engine: Engine, task: str) -> tuple[Any, ...]:
-    """A result of so many parts; raise RuntimeError if it is another."""
+    """A result with ``n`` parts; raises RuntimeError otherwise."""
     if not isinstance(result, tuple) or len(result) != n:
         raise wrong(engine, kind_of(result), task)
     return result
 
 
 def kind_of(result: Any) -> str:
-    """What a result is, in a few words."""
+    """A short description of a result's type."""
     if isinstance(result, str | int | float | None):
         return shown(result)
     return f"a {type(result).__name__}"
@@ -114,7 +114,7 @@ def kind_of(result: Any) -> str:
 def array_of(
     result: Any, shape: tuple[int, ...], dtype: DTypeLike, engine: Engine, task: str
 ) -> NDArray[Any]:
-    """A result that is an array of this form; raise RuntimeError if it is another.
+    """A result that is an array of this dtype and shape; raises RuntimeError otherwise.
 
     -1 in ``shape`` is any length.
     """

@@ -1,4 +1,4 @@
-"""The estimators, one file or folder each, and the options, saving and printing they share."""
+"""The estimators, one file or folder each, and their common options, saving and printing."""
 
 from mfrank._lazy import lazy
 

@@ -97,8 +97,8 @@ _MOST_STEPS = 10_000  # rows of usual widths converge in far fewer
 class ALS(FactorModel, Growing):
     """Matrix factorization by exact alternating least squares, under any quadratic objective.
 
-    Nesterov's momentum on the item factors about halves the number of epochs that reach the same
-    objective. If it would make an epoch end with a higher objective, that epoch is done without it.
+    Nesterov momentum on the item factors roughly halves the number of epochs to a target objective.
+    It is left out of an epoch in which it would raise the objective.
 
     Parameters
     ----------
@@ -116,17 +116,17 @@ class ALS(FactorModel, Growing):
         Conjugate gradient steps per row (implicit's default), 1 to 10,000. A row stops earlier
         only when its residual is down to rounding error in the dtype.
     cg_tolerance : float or None, default None
-        In (0, 1). If given, it replaces ``cg_steps``: each row iterates until its relative error,
-        in the norm of its linear system, is below the tolerance; rows that would need too many
-        steps are solved exactly.
+        Tolerance, in (0, 1), that replaces ``cg_steps``: each row iterates until its relative
+        error, in the norm of its linear system, is below it. Rows that would need too many steps
+        are solved exactly.
     dtype : {"float32", "float64"}, default "float32"
         Dtype of the factors.
     gather_dtype : {"float16"} or None, default None
-        Dtype in which a half-step reads the other side's factors. ``"float16"`` reads a copy
-        rounded to 11 bits, half the bytes of float32; None reads the factors themselves. Sums and
-        solutions keep their dtypes, and the Gram matrices are not rounded; the tracked objective
-        is that of the rounded factors. Only for the backends ``"cuda"`` and ``"reference"``, and
-        on a cluster, whose workers are then sent half the bytes.
+        Precision of the fixed side's factors in a half-step. ``"float16"`` uses a copy rounded to
+        11 bits, half the size of float32; None uses the factors as they are. Sums, solutions and
+        Gram matrices are not rounded. The tracked objective is for the rounded factors. Only for
+        the backends ``"cuda"`` and ``"reference"``, and for clusters, where it halves the bytes
+        sent to workers.
     random_state : int, numpy.random.Generator or None, default None
         Seed of the initial factors. The same seed gives the same bits, whatever ``n_threads``.
     n_threads : int, default 0
@@ -135,17 +135,17 @@ class ALS(FactorModel, Growing):
         Where to compute. ``"auto"`` never picks a GPU; ``"cuda"`` needs
         ``pip install mfrank[cuda12]`` or ``[cuda13]``.
     track_objective : bool, default False
-        Whether the history has the objective after every epoch: the formula in the docstring of
-        ``objective``, summed (not averaged) over all users and items, with the ridge. The
+        Whether the history records the objective after every epoch: the formula in the docstring of
+        ``objective``, summed (not averaged) over all users and items, including the ridge. The
         half-steps return it, so it costs no extra pass over the data.
     feature_regularization : float, default 1.0
-        > 0. Ridge of the weights of features, as a multiple of the mean ridge of the rows; only for
+        > 0. Ridge of the feature weights, as a multiple of the mean ridge of the rows; only for
         fits with features.
     biases : bool, default False
-        Whether each user and item has a bias that is added to its scores, with the same ridge as
-        its factors (:mod:`mfrank.als.biases` has the equations). In trials they helped RG2 a little
-        when factors were few, and did not help IALS. Rows are then solved exactly, without
-        momentum, in two to three times the time. Not available for RGX, on a GPU, or in fits with
+        Whether to add user and item biases to the scores, with the same ridge as the factors
+        (:mod:`mfrank.als.biases` has the equations). In trials, biases helped RG2 slightly when
+        factors were few, and did not help IALS. Rows are then solved exactly and without momentum,
+        which takes two to three times as long. Not available for RGX, on a GPU, or in fits with
         features or checkpoints.
 
     Attributes
@@ -206,7 +206,8 @@ class ALS(FactorModel, Growing):
 
     @property
     def uses_values(self) -> bool:
-        """Whether the objective reads the values of interactions: of mfrank's, WRMF does."""
+        """Whether the objective reads the values of interactions; among mfrank's, only WRMF
+        does."""
         return self.objective.uses_values
 
     @in_turn
@@ -223,63 +224,58 @@ class ALS(FactorModel, Growing):
         user_features: Any = None,
         item_features: Any = None,
     ) -> Self:
-        """Fit to interactions, starting from spectral item factors unless ``start`` is given.
+        """Fit to interactions, from spectral item factors or from a warm start.
 
         Parameters
         ----------
         user_items : Interactions, scipy or CuPy sparse matrix (users x items), or DataFrame
         start : model or FactorStore, optional
-            Warm start: continue from its factors. Its width must be ``factors``. Users and items
-            are matched by id; new ones get random factors. If the ids are row numbers, the data
-            may have more rows than ``start``, but not fewer.
+            Warm start: the factors to continue from, ``factors`` wide. Users and items are matched
+            by id; new ones get random factors. If the ids are row numbers, the data may have more
+            rows than ``start``, but not fewer.
         stopping : EarlyStopping, optional
-            Stop when the ranking of held-out interactions no longer improves, and keep the best
-            epoch; ``iterations`` is then the maximum.
+            Stop when the ranking of held-out interactions no longer improves, and return to the
+            best epoch. ``iterations`` is then the maximum.
         callback : function, optional
-            Called after every epoch with its number (from 0), its seconds, and the objective or
-            None. The model already has the epoch's factors, and later epochs do not change the
-            arrays that you keep of them. Returning true stops the fit. After an exception,
-            including Ctrl-C, the model has the last complete epoch. If the next epoch had begun to
-            overwrite its user factors, these are solved again from its item factors when they are
-            first read, which takes as long as a half-step. They get the same bits again, except
-            that rows which conjugate gradients had solved approximately are now solved exactly. The
-            same holds for other threads that read the model during a fit.
+            Called after every epoch with the epoch (from 0), its seconds, and the objective or
+            None. The model has the epoch's factors by then; later epochs do not change arrays that
+            you read from it. Returning true stops the fit. After an exception, including Ctrl-C,
+            the model has the last complete epoch (``docs/scale.md`` says what reading it costs).
         checkpoint : path, optional
-            Folder in which the whole state is saved after every epoch. A save writes the bytes of
-            the user factors plus one and a half times those of the item factors; with ``stopping``,
-            while the best epoch is an earlier one, those of both sides in addition. If the folder
-            contains the state of an interrupted fit with the same data, ``start``, ``stopping`` and
-            options (``iterations``, ``n_threads``, ``backend``, ``random_state`` and ``cluster``
-            may differ), the fit continues from there and ends with the same bits as without the
-            interruption, of the seed with which it was begun; another one is told. A larger
-            ``iterations`` continues a finished fit. On a ``cluster``, the state is also saved after
-            the half-steps that do not end an epoch (after an item step, one and a half times the
-            bytes of the item factors), so that a fit without features continues from its last
-            half-step. A folder is for one fit at a time.
+            Folder to which the whole state is saved after every epoch, for one fit at a time. If it
+            contains an interrupted fit with the same data, ``start``, ``stopping`` and options,
+            that fit is resumed, with its own seed, and ends with the same bits as without the
+            interruption. Only ``iterations``, ``n_threads``, ``backend``, ``cluster`` and
+            ``random_state`` may differ; a different seed is logged. A larger ``iterations``
+            continues a finished fit. On a ``cluster``, half-steps are saved too
+            (``docs/scale.md``).
         show_progress : bool, default False
             Show epochs and the remaining time on stderr.
         cluster : int, dask.distributed.Client, str, Engine or None, default None
-            Where half-steps run: an int for that many worker processes on this machine; a Dask
-            client or the address of a Dask scheduler (``mfrank[dask]``); ``"ray"`` for the Ray
-            cluster that this process or this machine is part of (``mfrank[ray]``); or your own
-            :class:`~mfrank.cluster.surface.Engine`. The result has the same bits as without a
-            cluster. This process keeps the factors of both sides. Workers read interactions that
-            were opened from a folder from that folder, by its path; all others are sent to them
-            once. ``n_threads`` is then the number of threads of a task; 0 divides each machine's
-            cores among its workers.
+            Where half-steps run, with the same bits as without a cluster:
+
+            - an int: that many worker processes on this machine;
+            - a Dask client, or the address of a Dask scheduler (``mfrank[dask]``);
+            - ``"ray"``: the Ray cluster of this process or machine (``mfrank[ray]``);
+            - your own :class:`~mfrank.cluster.surface.Engine`.
+
+            This process holds the factors of both sides. Workers read interactions that were opened
+            from a folder by the path of the folder; other interactions are sent once. ``n_threads``
+            is the number of threads per task; 0 divides each machine's cores among its workers.
         user_features, item_features : DataFrame, path, sparse matrix or 2-D array, optional
-            Features of the users or items of ``user_items``. A table (of pandas, polars or any
-            library that speaks Arrow, or a .csv, .tsv or .parquet file) has ids in a column named
-            ``user`` or ``item`` or, without one, as the index of a pandas DataFrame, and columns of
-            any types, which :mod:`mfrank.data.feature_columns` turns into numbers; the model
-            remembers how. Rows of users or items that the interactions do not have are told. A
-            matrix (of scipy or CuPy, or an array) has a row for each in the order of their ids. The
-            factors of a row are then the sum of two parts: its features times weights, which are
-            fitted too, and a part of its own, to which alone the row's ridge applies
-            (:mod:`mfrank.als.features` has the objective). Users and items that are in
-            ``user_items`` by its ids or shape but have no interactions get factors from their
-            features alone, and are not part of the objective. A column of ones gives all rows a
-            common mean; tables get one automatically.
+            Features of the users or items of ``user_items``, as
+
+            - a table: a DataFrame (pandas, polars or any Arrow library), or a .csv, .tsv or
+              .parquet file. It has ids in the column ``user`` or ``item``, or in the index of a
+              pandas DataFrame. :mod:`mfrank.data.feature_columns` encodes the other columns, of
+              any type; the model stores the encoding. Ids that the interactions lack are logged.
+            - a matrix (numpy, scipy or CuPy), with a row per id in the order of the ids.
+
+            The factors of a row are then its features times fitted weights, plus a part of its own.
+            The ridge of the row applies only to its own part (:mod:`mfrank.als.features` has the
+            objective). Users and items of ``user_items`` without interactions get factors from
+            their features alone and are not part of the objective. A column of ones gives all rows
+            a common mean; tables get one automatically.
 
         Returns
         -------
@@ -288,22 +284,27 @@ class ALS(FactorModel, Growing):
         Raises
         ------
         ValueError, TypeError
-            Before any work: the data have no positive entry or values that the objective cannot
-            use, ``start``, ``stopping`` or ``checkpoint`` do not match the data, or the backend
-            lacks the ``gather_dtype``; ``cluster`` is none of the above, or its workers have other
-            instruction sets or versions of mfrank than this process; or there are features and a
-            backend that cannot use them, or ``regularization=0``.
+            Before any work:
+
+            - the data have no positive entry, or values that the objective cannot use;
+            - ``start``, ``stopping`` or ``checkpoint`` does not match the data;
+            - the backend lacks ``gather_dtype``, or cannot use features;
+            - ``regularization=0`` with features;
+            - ``cluster`` is none of the above, or its workers have other instruction sets or
+              another version of mfrank than this process.
+
             Also if the fit diverges; the model then has the last complete epoch.
-        ConnectionError, ModuleNotFoundError
-            No scheduler answers at the address ``cluster``, or the cluster is lost, or there is no
-            Ray cluster; or Dask or Ray is not installed, or its workers have no mfrank.
+        ConnectionError
+            The scheduler does not answer, there is no Ray cluster, or the cluster is lost.
+        ModuleNotFoundError
+            Dask or Ray is not installed, or the workers have no mfrank.
         RuntimeError
-            One block of rows ended several workers; the model has the last complete epoch.
+            A block of rows ended several workers; the model has the last complete epoch.
         MemoryError
             Before any work: the fit would need more memory than the machine has.
         OSError
-            The checkpoint cannot be written. The model has the epoch that was not saved, the
-            folder the one before.
+            The checkpoint cannot be written. The model has the unsaved epoch, the folder the one
+            before.
         """
         self.__post_init__()
         backend, width = choose(self.backend), int(self.factors)

@@ -1,4 +1,4 @@
-"""What a fit will take, told before it begins: memory and time."""
+"""Memory and time of a fit, estimated before it begins."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def check_batch_memory(
     batches : Batches
     sampling : Sampling
     backend : Backend
-        Some backends allocate a number for each pair of places of a batch.
+        Some backends allocate a number for each pair of positions in a batch.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def check_batch_memory(
 
 
 def is_on_host(backend: Backend) -> bool:
-    """Whether factors lie in the host's memory in a fit by this backend."""
+    """Whether this backend has the factors in the host's memory during a fit."""
     return isinstance(backend.place(np.empty((1, 1))), np.ndarray)
 
 
@@ -73,7 +73,7 @@ def check_width(
     tables: float,
     matrices: int,
 ) -> None:
-    """Raise if the fit needs more memory than this process may ever have.
+    """Raise if the fit needs more memory than this process can get.
 
     A fit on a GPU is not checked: the GPU's library raises when its memory runs out.
 
@@ -87,12 +87,13 @@ def check_width(
     tables : float
         Copies of all factors, (n_rows, width), that are in memory at once.
     matrices : int
-        Float64 matrices of shape (width, width) that are in memory at once, next to one table.
+        Float64 matrices of shape (width, width) that are in memory at once, together with one
+        table.
 
     Raises
     ------
     MemoryError
-        The message names the factors, or the rows if most of them are empty.
+        The message blames the number of factors, or the number of rows if most are empty.
     """
     if not is_on_host(backend):
         return
@@ -105,7 +106,7 @@ def check_width(
 
 
 def of_empty_rows(n_rows: int, nnz: int) -> str:
-    """The first part of a remedy, if most of ``n_rows`` users and items have no interactions."""
+    """The start of a remedy, if most of ``n_rows`` users and items have no interactions."""
     most = 2 * nnz  # an entry has one of both
     if n_rows <= 2 * most:
         return ""
@@ -146,9 +147,9 @@ def warn_if_long(
 
 @dataclass(slots=True, eq=False)
 class Pace:
-    """Watches the batches of a fit, and warns once if an epoch takes longer than about a minute.
+    """Measures the batches of a fit and warns once if an epoch takes longer than about a minute.
 
-    The first batch is not measured: it may compile kernels and allocate what later ones reuse.
+    The first batch is not measured, because it may compile kernels and allocate buffers.
 
     Attributes
     ----------
@@ -182,7 +183,7 @@ class Pace:
 
 
 def warn_if_steps_are_long(first: float, most: int) -> None:
-    """Warn if all steps of learning a walk, each as long as the first, take an hour or more."""
+    """Warn if learning a walk takes an hour or more, at the pace of its first step."""
     if (seconds := first * most) >= _LONG_LEARNING:
         warn_caller(
             f"learning takes up to {counted(most, 'step')}, about {_told(seconds)} by the first; "

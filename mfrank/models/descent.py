@@ -1,4 +1,4 @@
-"""Matrix factorization by stochastic descent of any ranking loss, as an estimator."""
+"""The estimator ``Descent``: matrix factorization by stochastic descent of a ranking loss."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _ROWS = 3
 def check_rotates(loss: Loss, optimizer: Optimizer) -> None:
     """Raise ValueError unless users and items can be trained in blocks.
 
-    A list then contains items of a part of the catalog, and a task has only some rows of a table.
+    In blocks, a list has items of only a part of the catalog, and a task has only some table rows.
     """
     name = type(loss).__name__
     if not loss.decomposes:
@@ -100,16 +100,14 @@ _DEFAULT_SCHEDULE = CosineDecay()
 class Descent(FactorModel):
     """Matrix factorization by stochastic descent of a ranking loss.
 
-    An epoch visits each user once (each observed cell with ``batches="positives"``). For each user
-    it samples positives and negatives and moves the factors of the user and the sampled items
-    against the gradient of the loss. Every value r > 0 is one positive; dislikes, r < 0, are
-    refused.
+    An epoch visits each user once (or each positive once, with ``batches="positives"``). Each visit
+    samples positives and negatives, and takes a gradient step on the factors of the user and of the
+    sampled items. Every value r > 0 is one positive; dislikes, r < 0, are refused.
 
     Ranking losses are not convex and work best from factors that already rank. A fit starts from
-    the leading singular directions of the data, or from an :class:`ALS` passed to :meth:`fit` as
-    ``start``. From an ALS, with dot products as scores, use a tenth of the default learning rate.
-    On large catalogs, thousands of shared negatives rank better but take longer (measured by
-    ``bench/trainers_quality.py``).
+    the leading singular directions of the data, or from a warm start such as an :class:`ALS`. After
+    an ALS with dot products as scores, use a tenth of the default learning rate. On large catalogs,
+    thousands of shared negatives rank better but take longer (``bench/trainers_quality.py``).
 
     Parameters
     ----------
@@ -122,14 +120,14 @@ class Descent(FactorModel):
         Epochs of a fit, >= 1.
     optimizer : Optimizer, default Adam(0.01, decay_1=0.5)
         ``Adam``, ``Adagrad``, ``SGD`` (with heavy-ball momentum) or ``Langevin``. A user's factors
-        are updated once an epoch, so Adam's usual average, ``decay_1=0.9``, reaches back ten
-        epochs; on ml-1m and gowalla 0.5 ranked better or as well at every learning rate tried
+        are updated once per epoch, so Adam's usual ``decay_1=0.9`` averages over ten epochs. On
+        ml-1m and gowalla, 0.5 ranked at least as well at every learning rate tried
         (``bench/NOTES.md``).
     schedule : Schedule, default CosineDecay()
         Learning-rate multiplier over the fit: ``Constant``, ``StepDecay`` or ``CosineDecay``.
     batches : {"users", "positives"}, default "users"
-        What an epoch visits: users, with up to ``positives`` of their items each, or every
-        positive once, as a list of its own.
+        What an epoch visits: ``"users"`` each user once, with up to ``positives`` items;
+        ``"positives"`` each positive once, as a list of its own.
     batch_size : int, default 256
         Users (or positives) per batch; the batch loss is their mean (default of the SONG paper).
     positives : int or None, default 10
@@ -139,22 +137,22 @@ class Descent(FactorModel):
         Number of negatives per list, drawn with replacement from the items that are not the user's
         positives (default of the SONG paper); None uses all of these items.
     negative_sampling : {"uniform", "popularity", "in-batch"}, default "uniform"
-        Distribution of the negatives: uniform, proportional to the item's number of users to the
-        power ``popularity_power``, or drawn from the positives of other users in the batch.
-        ``SampledSoftmax`` corrects for it; all other losses treat the sample as uniform.
+        Distribution of the negatives: uniform; proportional to the item's number of users to the
+        power ``popularity_power``; or the positives of other users in the batch. ``SampledSoftmax``
+        corrects for it; all other losses treat the sample as uniform.
     popularity_power : float, default 0.75
         >= 0; the default is word2vec's.
     shared_negatives : bool, default False
         Whether all lists of a batch share one sample of negatives; each list leaves out its own
-        positives. Scores are then matrix products, so a user can be scored against thousands of
-        negatives. But each item is sampled less often, so the fit needs a higher learning rate.
+        positives. Scores are then matrix products, so thousands of negatives per user are
+        affordable. Each item is sampled less often, so the fit needs a higher learning rate.
     scores : {"dot", "cosine", "distance"} or None, default None
-        Dot products, dot products of factors normalized to length 1, or negative squared distances
-        of factors kept in the unit ball (Hsieh et al. 2017). None uses the default of the loss:
-        cosine for SOPRC and SampledSoftmax, distance for SML, dot for the others. For distances the
-        store has p . q with biases -|p|^2 / 2 and -|q|^2 / 2, together half the score.
+        Dot products; dot products of factors normalized to length 1; or negative squared distances
+        of factors in the unit ball (Hsieh et al. 2017). None uses the default of the loss: cosine
+        for SOPRC and SampledSoftmax, distance for SML, dot for the others. For distances, the store
+        has p . q with biases -|p|^2 / 2 and -|q|^2 / 2; their sum is half the score.
     temperature : float or None, default None
-        > 0. The loss sees scores divided by it. None is 0.1 for cosines and 1 otherwise.
+        > 0. Divides the scores before the loss. None is 0.1 for cosines and 1 otherwise.
     item_biases : bool or None, default None
         Whether the scores include item biases. None is True for cosines, which cannot represent
         item popularity, and False otherwise.
@@ -162,7 +160,8 @@ class Descent(FactorModel):
         Initial factors of a fit without ``start``: the leading singular directions of the
         normalized data, as in :class:`ALS`, or normal random numbers, which need many more epochs.
     weight_decay : float, default 0.0
-        >= 0. This times the parameters is added to their gradients, for the rows of a batch only.
+        >= 0. Multiple of the parameters that is added to their gradients, for the rows of a batch
+        only.
     clip : float or None, default None
         > 0. Each component of a gradient is clipped to [-clip, clip], before weight decay
         (LibAUC's SONG uses 1).
@@ -254,53 +253,41 @@ class Descent(FactorModel):
         show_progress: bool = False,
         cluster: Cluster | None = None,
     ) -> Self:
-        """Fit to interactions, from spectral factors unless ``start`` is given.
+        """Fit to interactions, from spectral factors or from a warm start.
 
         Parameters
         ----------
         user_items : Interactions, scipy or CuPy sparse matrix (users x items), or DataFrame
         start : model or FactorStore, optional
-            Continue from its factors with a fresh optimizer, such as an :class:`ALS`, or a
-            ``Descent`` with another loss as a warm-up; rows are matched as in :meth:`ALS.fit`. For
-            cosines and distances the factors are projected onto the sphere or into the ball. Item
-            biases, if the model has them, are initialized so that factors that the projection does
-            not change rank items as ``start`` does.
+            Warm start with a fresh optimizer, from an :class:`ALS`, or from a ``Descent`` with
+            another loss; rows are matched as in :meth:`ALS.fit`. For cosines and distances, the
+            factors are projected onto the sphere or into the ball. Item biases, if the model has
+            them, are initialized so that factors which the projection leaves unchanged rank items
+            as ``start`` does.
         stopping : EarlyStopping, optional
-            Keep the epoch that ranks held-out interactions best, or ``start`` if that ranks them
-            better than every epoch (the history then begins with epoch 0, the start). Stop when the
-            ranking no longer improves. Epochs before the learning rate has come down to its last
-            value do not count toward the patience, because the ranking often gets worse at first
-            and better as the learning rate falls: with ``CosineDecay`` all ``iterations`` are run.
+            Stop when the ranking of held-out interactions no longer improves, and return to the
+            best epoch. ``start`` is a candidate too, as epoch 0 of the history. Epochs before the
+            learning rate has reached its final value do not count toward the patience, because the
+            ranking often gets worse before it improves; with ``CosineDecay``, all ``iterations``
+            are therefore run.
         callback : function, optional
-            Called after every epoch with its number (from 0), its seconds, and the mean loss. The
-            model already has the epoch's factors. Returning true stops the fit. After an
-            exception, including Ctrl-C, the model has the last complete epoch.
+            As in :meth:`ALS.fit`, with the mean loss as the objective.
         checkpoint : path, optional
-            Folder in which the whole state is saved after every epoch. If it contains the state of
-            an interrupted fit with the same data, ``start`` and options (``n_threads``, ``backend``
-            and ``random_state`` may differ), the fit continues from there and ends with the same
-            bits as without the interruption, of the seed with which it was begun; another one is
-            told. A larger ``iterations`` continues a finished fit.
+            As in :meth:`ALS.fit`; not together with ``stopping``. ``cluster`` may differ only
+            between numbers of workers.
         show_progress : bool, default False
             Show epochs and the remaining time on stderr.
         cluster : int, dask.distributed.Client, str, Engine or None, default None
-            Where lists are drawn and factors updated: an int for that many worker processes on this
-            machine; a Dask client or the address of a Dask scheduler (``mfrank[dask]``); ``"ray"``
-            for the Ray cluster that this process or this machine is part of (``mfrank[ray]``); or
-            your own :class:`~mfrank.cluster.surface.Engine`. Only for ``BPR``, ``BCE``,
-            ``SampledSoftmax``, and losses of your own with ``decomposes`` that workers can import.
+            Where lists are drawn and factors updated; values, folders and ``n_threads`` are as in
+            :meth:`ALS.fit`. Only for ``BPR``, ``BCE``, ``SampledSoftmax``, and losses of your own
+            with ``decomposes`` that workers can import.
 
-            Users and items are divided into D blocks each. D is between 1 and 32 and depends only
-            on the number of lists in an epoch and of items: the same data and options give the
-            same bits for any number of workers. Below 16,384 lists or 1,024 items, D is 1, and the
-            bits are those of a fit without a cluster. With more blocks, a list contains items of
-            one block only; items are dealt to the blocks at random in every epoch. The list then
-            has fewer positives, so an epoch learns less; the larger D is, the more this matters
-            (measured by ``bench/rotation.py``).
-
-            This process keeps all factors. Workers read interactions that were opened from a folder
-            from that folder, by its path; all others are sent to them. ``n_threads`` is then the
-            number of threads of a task; 0 divides each machine's cores among its workers.
+            Users and items are divided into D blocks each, 1 <= D <= 32. D depends only on the
+            numbers of lists per epoch and of items, so the bits do not depend on the number of
+            workers. Below 16,384 lists or 1,024 items, D is 1, with the bits of a fit without a
+            cluster. For D > 1, a list has items of one block only; items are assigned to blocks at
+            random in every epoch. Lists then have fewer positives, so an epoch learns less, the
+            more so the larger D is (``bench/rotation.py``). This process holds all factors.
 
         Returns
         -------
@@ -309,24 +296,23 @@ class Descent(FactorModel):
         Raises
         ------
         ValueError, TypeError
-            Before any work: the data have no positives or have dislikes, a batch needs too much
-            memory, or ``start``, ``stopping`` or ``checkpoint`` do not match the data. Also if
-            ``cluster`` is none of the above, or the loss or the optimizer needs all rows in one
-            place, or the workers have other instruction sets or versions of mfrank than this
-            process.
-        ConnectionError, ModuleNotFoundError
-            No scheduler answers at the address ``cluster``, or there is no Ray cluster; or Dask or
-            Ray is not installed, or its workers have no mfrank.
+            Before any work:
+
+            - the data have no positives, or have dislikes;
+            - a batch needs too much memory;
+            - ``start``, ``stopping`` or ``checkpoint`` does not match the data;
+            - ``cluster`` is not valid, its workers have other instruction sets or another version
+              of mfrank than this process, or the loss or optimizer needs all rows in one place.
+        ConnectionError, ModuleNotFoundError, MemoryError
+            As in :meth:`ALS.fit`.
         RuntimeError
-            One task ended several workers; the model has the last complete epoch.
-        MemoryError
-            Before any work: the fit would need more memory than the machine has.
+            A task ended several workers; the model has the last complete epoch.
         FloatingPointError
             The fit diverges because the learning rate is too large. The model has the last
             complete epoch.
         OSError
-            The checkpoint cannot be written. The model has the epoch that was not saved, the
-            folder the one before.
+            The checkpoint cannot be written. The model has the unsaved epoch, the folder the one
+            before.
         """
         self.__post_init__()
         check_one_place(cluster, self.backend)

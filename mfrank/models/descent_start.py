@@ -1,4 +1,4 @@
-"""Where a descent starts: the positives that it learns from, its first factors and biases."""
+"""The start of a descent: positives, initial factors and initial biases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mfrank.store import FactorStore
 
 
 def positives_of(data: Interactions, dtype: DTypeLike) -> CSR:
-    """Every user's positives, as a CSR without values; ValueError if there are dislikes or none."""
+    """Every user's positives, as a CSR without values; ValueError for dislikes or no positives."""
     values = data.user_items.data
     if values.size and values.min() < 0:
         raise ValueError(
@@ -32,7 +32,7 @@ def positives_of(data: Interactions, dtype: DTypeLike) -> CSR:
 
 @dataclass(frozen=True, slots=True)
 class FirstTables:
-    """How the tables of a fit begin; see the parameters of :class:`mfrank.Descent`."""
+    """Initialization of a fit's tables; see the parameters of :class:`mfrank.Descent`."""
 
     factors: int
     dtype: DTypeLike
@@ -49,7 +49,7 @@ class FirstTables:
         random: np.random.Generator,
         backend: Backend,
     ) -> FactorTables:
-        """Initial factors and biases, where the backend computes."""
+        """Initial factors and biases, on the backend's device."""
         scoring = SCORINGS[self.scores]
         users, items = self._factors(data, start, random, backend)
         for table in (users, items):

@@ -41,18 +41,18 @@ class Stopping(Protocol):
 
 @runtime_checkable
 class AlignedStopping(Stopping, Protocol):
-    """A rule whose interactions have ids, by which they are brought into the rows of a fit."""
+    """A rule that aligns its held-out interactions with the rows of a fit by their ids."""
 
     def in_rows_of(self, train: Interactions) -> Stopping:
-        """The rule for a fit to ``train``; raise if its ids are not those of ``train``."""
+        """The rule aligned with ``train``; raises if the ids do not match."""
 
 
 @runtime_checkable
 class KnownStopping(Stopping, Protocol):
-    """A rule that a checkpoint knows again when its fit goes on."""
+    """A rule that a checkpoint can recognize when its fit is resumed."""
 
     def fingerprint(self) -> str:
-        """SHA-256 of what scores and decisions depend on, as hexadecimal digits."""
+        """SHA-256, in hexadecimal, of everything that scores and decisions depend on."""
 
 
 # A progress bar of the steps of a fit, and the text after it; engines do not depend on it.
@@ -73,8 +73,8 @@ def follow(
 ) -> Iterator[_Step]:
     """Yield the steps unchanged, showing progress and the remaining time on stderr.
 
-    See :func:`mfrank.arrays.work.progress_bar`; the first step may take long, so the bar is
-    shown before it.
+    The bar is shown before the first step, which may take long; see
+    :func:`mfrank.arrays.work.progress_bar`.
     """
     with progress_bar(total, label, unit) as advance:
         for step in steps:
@@ -86,7 +86,7 @@ def follow(
 def note(
     objective: float | None, stopping: Stopping | None = None, values: Sequence[float] = ()
 ) -> str:
-    """The text after the bar: the objective or loss, and the last and best held-out value."""
+    """Text after the bar: the objective or loss, and the last and best held-out values."""
     told = [] if objective is None else [f"objective {objective:.6g}"]
     if stopping is not None and values:
         name = getattr(stopping, "metric", "held-out value")
@@ -102,7 +102,7 @@ Callback = Callable[[int, float, float | None], object]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FitWatch:
-    """What runs after each epoch of a fit: the arguments of ``fit`` of the same names."""
+    """What runs after each epoch: the arguments of ``fit`` with the same names."""
 
     stopping: Stopping | None
     callback: Callback | None
@@ -173,13 +173,13 @@ class FactorModel(Parameters, Recommender):
         start: Step | None = None,
         unsettled: int = 0,
     ) -> None:
-        """Run the fit, storing each epoch's factors and, with ``stopping``, the best at the end.
+        """Run the fit: hold each epoch's factors and, with ``stopping``, the best epoch at the end.
 
-        Factors on a device stay there until they are read. ``history`` has the earlier epochs of a
-        resumed fit, ``best`` is the best of them if there is ``stopping``. ``save`` gets each
-        epoch and the best one so far, or None without ``stopping``. If it raises, the model keeps
-        the epoch that was to be saved. ``fitter`` describes the model. With ``stopping``, ``start``
-        is a candidate too, and patience begins after the first ``unsettled`` epochs.
+        Factors on a device stay there until they are read. A resumed fit passes its earlier epochs
+        as ``history`` and, with ``stopping``, their best as ``best``. ``save`` is called with each
+        epoch and the best so far, or None without ``stopping``; if it raises, the model has the
+        unsaved epoch. ``fitter`` describes the model. With ``stopping``, ``start`` is a candidate
+        too, and patience begins after the first ``unsettled`` epochs.
         """
         self._tell_unsavable()
         records, stopping = list(history), watch.stopping
@@ -219,9 +219,9 @@ class FactorModel(Parameters, Recommender):
             self._take(replace(best, history=records), data)
 
     def _let_go(self, step: Step) -> None:
-        """Keep all of an epoch but the users, if they can be solved again when they are read.
+        """Release the user factors of an epoch if they can be solved again when they are read.
 
-        The next epoch then overwrites them, unless somebody else holds them.
+        The next epoch then overwrites them, unless the caller holds a reference.
         """
         if (again := step.users_again) is None or (held := self._held) is None:
             return
@@ -241,7 +241,7 @@ class FactorModel(Parameters, Recommender):
         return fit_of(self._held.store, set_since(self, self._held.store.fitter))
 
     def _take(self, store: FactorStore, data: Interactions) -> None:
-        """Replace what the model holds by an epoch of a new fit."""
+        """Replace the model's store by an epoch of a new fit."""
         self._hold(store, copy(data.seen))  # shallow: the arrays are read-only
         self._origin = {}
 
@@ -279,7 +279,7 @@ class FactorModel(Parameters, Recommender):
 
     @classmethod
     def _restored(cls, fitter: Mapping[str, Any], own: OwnClasses = IMPORTED) -> Self:
-        """A model that is not fitted, with the options of a saved one."""
+        """An unfitted model with the options of a saved one."""
         try:
             here = dict(fitter["options"])
             if "backend" in here:  # a model read from implicit has none
@@ -293,10 +293,11 @@ class FactorModel(Parameters, Recommender):
         return model
 
     def _tell_unsavable(self) -> None:
-        """Warn before a fit if :meth:`save` would refuse its result for certain.
+        """Warn before a fit if :meth:`save` is certain to refuse its result.
 
-        That is for the classes of the caller's that it uses. Nothing is imported to see it: a child
-        that another thread forks meanwhile would wait for the import forever.
+        The reason is a class of the caller's that cannot be imported by name. The check imports
+        nothing: a child process that another thread forks meanwhile would wait for the import
+        forever.
         """
         for value in describe(self)["options"].values():
             if isinstance(value, Mapping) and ":" in value.get("name", ""):

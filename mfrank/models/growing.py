@@ -1,4 +1,4 @@
-"""Users, items and interactions that join a fitted model without another fit."""
+"""Updates of a fitted ALS: new users, items and interactions without a new fit."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _MOST = 1000  # updates whose numbers are kept
 
 
 def check_batch(batch: str | None) -> None:
-    """Raise unless it is the name of a batch, or None."""
+    """Raise unless ``batch`` is a valid name or None."""
     if batch is not None and not isinstance(batch, str):
         raise TypeError(f'batch must be a name, such as "2026-11-25", got {shown(batch)}')
     if batch is not None and not batch.strip():
@@ -51,10 +51,9 @@ def check_batch(batch: str | None) -> None:
 
 
 def was_applied(history: History, batch: str | None, content: int) -> bool:
-    """Whether the model has a batch of this name; log it.
+    """Whether the model has already applied a batch of this name; logs it.
 
-    Interactions that the model has from an earlier update are logged, too: without a name, or with
-    another one, they are applied again.
+    Also warns if the same interactions were applied without this name: they are applied again.
     """
     name = _number(batch)
     if name is not None and (before := [one for one in history if one.get("batch") == name]):
@@ -76,7 +75,7 @@ def was_applied(history: History, batch: str | None, content: int) -> bool:
 
 
 def updated(history: History, record: Record, batch: str | None, content: int) -> Sequence[Record]:
-    """The history and the record of an update, which gets its numbers."""
+    """The history with the record of this update at the end; old records lose batch and content."""
     numbered = [place for place, one in enumerate(history) if "content" in one]
     forgotten = set(numbered[: max(0, len(numbered) + 1 - _MOST)])
     records = [
@@ -89,7 +88,7 @@ def updated(history: History, record: Record, batch: str | None, content: int) -
 
 
 def content_of(new: Interactions) -> int:
-    """A number made of interactions, with their ids, values and times; 0 if there are none."""
+    """A hash of interactions, including ids, values and times; 0 if there are none."""
     if not new.nnz:
         return 0
     try:
@@ -110,7 +109,7 @@ def _of_bytes(text: bytes) -> int:
 
 
 class Growing(ClosedForm):
-    """A model with a quadratic objective that takes up new rows and interactions."""
+    """A model with a quadratic objective that can be updated with new rows and interactions."""
 
     @in_turn
     def partial_fit(
@@ -124,53 +123,58 @@ class Growing(ClosedForm):
         user_features: Any = None,
         item_features: Any = None,
     ) -> Self:
-        """Update the model with new interactions, such as today's, new users and items included.
+        """Update the model with new interactions, including new users and items.
 
-        Users and items with new interactions are solved from all of their interactions, old and
-        new: first the users, then ``alternations`` times the items and the users. Rows that changed
-        little, with less than 15% new interactions, take part in only one of these alternations.
-        Users of whose items at least 30% changed more take part in each, because they would
-        otherwise hold these items where they were. All other rows keep their factors. A fit would
-        move them a little, and more the longer they have been left: fit anew from time to time. The
-        history gets a record with the seconds and the number of ``rows`` that were solved.
+        The update solves rows with new interactions from all their interactions, old and new: first
+        the users, then ``alternations`` times the items and the users.
 
-        What was seen stays seen: where values cancel, or have decayed to 0, the model has no
-        interaction any more, but lists leave these items out.
+        - Rows with less than 15% new interactions take part in only one alternation.
+        - Rows with more take part in every alternation. So do users of whose items at least 30%
+          changed that much; they would otherwise hold these items in place.
+        - All other rows keep their factors. A fit would move them slightly, and more after many
+          updates, so fit again from time to time.
 
-        The old interactions are those that the model has for its filters; it keeps no further copy.
-        A saved model has them without their values, because filters do not need these. So after a
-        load, objectives that use values need ``user_items``.
+        The history gets a record with the seconds and the number of ``rows`` solved.
+
+        Seen items stay seen: where values cancel or decay to 0, the model has no interaction any
+        more, but lists still leave the item out.
+
+        The old interactions are the ones that the model has for its filters; there is no second
+        copy. A saved model has them without values, so objectives that use values need
+        ``user_items`` after a load.
 
         Parameters
         ----------
         new : Interactions, scipy or CuPy sparse matrix (users x items), or DataFrame
-            Matched by id; unknown ids are new users and items. A matrix has no ids, so it is for
-            models that only number their rows. The value of a cell that the model has is added to
-            the old one. None if new rows come only from tables of features.
+            Matched by id; unknown ids are new users and items. A matrix has no ids, so it fits only
+            models whose ids are row numbers. If the model has a cell already, the values are added.
+            None if new rows come only from feature tables.
         user_items : Interactions or scipy sparse, optional
-            All interactions of the model, without the new ones; default those it has. A sparse
-            matrix has its rows and columns.
+            All interactions of the model, without the new ones; by default, the model's own. A
+            sparse matrix has the rows and columns of the model.
         alternations : int, default 3
-            At least 0; 0 solves users only. New users of new items need some, because each side
+            At least 0; 0 solves users only. New users of new items need several, because each side
             learns from the other (``bench/stream.py``).
         decay : float, default 1.0
-            In (0, 1]: what the values of all old interactions are multiplied by, before the new
-            ones are added. Only for objectives that use values. Below 1, every row has changed:
-            those without new interactions are solved, too, in the one alternation of the rows that
-            changed little, so an update takes about twice as long.
+            In (0, 1]. Multiplies the values of all old interactions before the new ones are added;
+            only for objectives that use values. Below 1, every row changes: rows without new
+            interactions are solved in one alternation, so an update takes about twice as long.
         batch : str or None, default None
-            Name of ``new``, such as ``"2026-11-25"``, by which it is applied once: if the model has
-            a batch of this name, nothing is changed, and a line is logged. The history, which is
-            saved, knows the last 1,000 updates since the fit. Without a name, interactions that
-            equal those of an earlier update are applied again, with a warning.
+            Name of ``new``, such as ``"2026-11-25"``. A batch is applied only once: if the model
+            has one of this name, it does not change, and a line is logged. The history, which is
+            saved with the model, has the last 1,000 updates since the fit. Without a name,
+            interactions of an earlier update are applied again, with a warning.
         user_features, item_features : DataFrame, path, sparse matrix or 2-D array, optional
-            Features of users and items, with the columns of the fit, as a table if the fit had a
-            table; only if the fit had features. A matrix has a row for each id of ``new``, in the
-            same order. Rows of a table are matched by id: ids that neither ``new`` nor the model
-            has become new rows, known ones whose features are now others are solved again, and
-            those that the table does not have keep the features that they had. Rows without
-            interactions get factors from their features alone. Without this argument, features of
-            new rows are 0.
+            Features with the columns of the fit, only if the fit had features, and as a table if
+            the fit had a table. A matrix has a row for each id of ``new``, in the same order. Rows
+            of a table are matched by id:
+
+            - an id that neither ``new`` nor the model has becomes a new row;
+            - a known id whose features changed is solved again;
+            - an id that the table does not have keeps its features.
+
+            Rows without interactions get factors from their features alone. Without this argument,
+            the features of new rows are 0.
 
         Returns
         -------
@@ -179,9 +183,12 @@ class Growing(ClosedForm):
         Raises
         ------
         ValueError, TypeError
-            The model does not have its interactions, or not their values, and ``user_items`` is
-            None; the objective cannot use a value; ids are whole numbers in the model or in ``new``
-            and not in the other; or an argument is out of its range. The model is unchanged.
+            The model is unchanged if
+
+            - it lacks its interactions or their values, and ``user_items`` is None;
+            - the objective cannot use a value;
+            - ids are whole numbers in only one of the model and ``new``;
+            - an argument is out of range.
         """
         check_count("alternations", alternations, 0)
         check_batch(batch)
@@ -261,10 +268,10 @@ class Growing(ClosedForm):
 
     @in_turn
     def partial_fit_users(self, userids: Raw, user_items: Matrix, *, by_row: bool = False) -> Self:
-        """Solve users from their rows and store the result; unknown users are added.
+        """Solve users from their interactions and store the result; unknown users are added.
 
         Item factors do not change. A row must contain all of a user's interactions, not only the
-        new ones. With ``by_row=True`` new users must continue the numbering.
+        new ones. With ``by_row=True``, new users must continue the numbering.
 
         Parameters
         ----------
@@ -278,16 +285,16 @@ class Growing(ClosedForm):
         Raises
         ------
         ValueError, TypeError
-            As in :meth:`recalculate_user`; or ids repeat, are whole numbers where those of the
-            model are not (or the other way round), or row numbers leave a gap. The model is
-            unchanged.
+            As in :meth:`recalculate_user`; or ids repeat, are whole numbers in only one of the
+            model and the call, or leave a gap in the row numbers. The model is unchanged.
         """
         users, items = sides(self.store, by_row=by_row)
         return self._partial_fit(users, items, userids, user_items, self._folding.users_and_biases)
 
     @in_turn
     def partial_fit_items(self, itemids: Raw, item_users: Matrix, *, by_row: bool = False) -> Self:
-        """Solve items from their rows and store the result; see :meth:`partial_fit_users`."""
+        """Solve items from their interactions and store the result; see
+        :meth:`partial_fit_users`."""
         users, items = sides(self.store, by_row=by_row)
         return self._partial_fit(items, users, itemids, item_users, self._folding.items_and_biases)
 

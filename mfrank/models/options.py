@@ -1,4 +1,5 @@
-"""Checks of the options that estimators share, and the classes that a saved model may name."""
+"""Checks of options shared by the estimators, and the option classes that a saved model may
+name."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def check_dtype(dtype: Any) -> None:
 
 
 def check_kind(name: str, value: object, kind: type, example: str) -> None:
-    """Raise unless an option is a dataclass derived from ``kind``, mfrank's or the caller's."""
+    """Raise unless an option is a dataclass derived from ``kind``, from mfrank or the caller."""
     if not isinstance(value, kind):
         raise TypeError(f"{name} must be one of mfrank's, such as {example}; got {shown(value)}")
     if not is_dataclass(value):
@@ -53,14 +54,14 @@ def check_kind(name: str, value: object, kind: type, example: str) -> None:
 
 
 def gather_dtype(given: Any) -> GatherDtype | None:
-    """Return ``"float16"``, or None for the factors' own dtype; raise ValueError for others."""
+    """Return ``"float16"``, or None for the dtype of the factors; raise ValueError otherwise."""
     if given is not None and not _is_dtype(given, "float16"):
         raise ValueError(f"gather_dtype must be None or float16, got {shown(given)}")
     return None if given is None else "float16"
 
 
 def check_gathers(given: Any, name: str, backend: Backend) -> None:
-    """Raise unless the backend of that name can read fixed factors in the given dtype."""
+    """Raise unless the named backend can read the fixed side's factors in this dtype."""
     dtype = gather_dtype(given)
     if dtype is not None and dtype not in backend.GATHERS:
         raise ValueError(
@@ -192,9 +193,9 @@ _LOOKED_AT = 1_000_000
 
 
 def warn_if_unscaled(objective: QuadraticObjective, data: Interactions) -> None:
-    """Warn if an objective that reads values as confidences is given some that drown the rest.
+    """Warn if values, read as confidences, are so large that they dominate the objective.
 
-    Values of at most 1 count as scaled: if they weigh much, that is by the caller's ``alpha``.
+    Values of at most 1 count as scaled: a large weight is then due to the caller's ``alpha``.
     """
     if not objective.uses_values:
         return
@@ -222,7 +223,7 @@ _told: ContextVar[bool] = ContextVar("_told", default=False)
 
 @contextmanager
 def values_told() -> Iterator[None]:
-    """Within, nothing is said about values: who makes several fits says it once for all."""
+    """Suppress notices about values in this block; a caller with several fits logs them once."""
     before = _told.set(True)
     try:
         yield
@@ -238,18 +239,18 @@ def tell_unread_values(
 ) -> None:
     """Log that a model does not read values, unless all are 1.
 
-    It is a warning where they vary, because then the model ignores what they say; but not where it
-    is nothing new to the caller: a threshold was set, the values are numbers of equal rows, or the
-    model had such values ``before``.
+    The level is WARNING if the values vary, because the model then ignores information. It is lower
+    if the caller knows: a threshold was set, the values count equal rows, or the model had such
+    values ``before``.
 
     Parameters
     ----------
     name : str
-        Of the objective, loss or model.
+        Name of the objective, loss or model.
     given : Interactions, or values of shape (n,)
-        Models that do not read values leave out, or refuse, those that are not above 0.
+        Models that do not read values leave out, or refuse, values that are not above 0.
     values_from : ValuesFrom, optional
-        By default that of the interactions.
+        Default: the source of the interactions.
     before : values of shape (n,), optional
     """
     values = given.user_items.data if isinstance(given, Interactions) else given
@@ -293,7 +294,7 @@ def tell_readers(data: Interactions, readers: Sequence[str], others: Sequence[st
 
 
 def source_of(given: Any) -> ValuesFrom:
-    """Where the values of interactions come from; of all else, they are as given."""
+    """The source of the values of interactions; for other inputs, the values as passed."""
     if not isinstance(given, Interactions):
         return "given"
     has_dropped = given.threshold is not None and given.seen_only is not None
@@ -301,11 +302,13 @@ def source_of(given: Any) -> ValuesFrom:
 
 
 def n_below(given: Any, threshold: float | None) -> int:
-    """Number of values above 0 and below the threshold that a model's data were cut by.
+    """Number of values above 0 and below the threshold of a model's data.
 
-    It is 0 for interactions that were cut by any threshold, because the caller has chosen what
-    counts, for weighted ones, which are in other units, and where all values are 1, as in data that
-    have none, or were made marks of what counts.
+    It is 0 for
+
+    - interactions with a threshold of their own: the caller has chosen what counts;
+    - weighted interactions, which are in other units;
+    - values that are all 1: the data have no values, or only marks of what counts.
 
     Parameters
     ----------
@@ -327,16 +330,16 @@ def n_below(given: Any, threshold: float | None) -> int:
 
 
 def tell_below(name: str, given: Any, threshold: float | None, effect: str) -> None:
-    """Warn of values below the threshold of a model's fit, and say what becomes of them.
+    """Warn of values below the threshold of a model's fit, with their effect.
 
     Parameters
     ----------
     name : str
-        Of the argument.
+        Name of the argument.
     given, threshold
         As in :func:`n_below`.
     effect : str
-        Such as ``"count as hits"``.
+        What the values do, such as ``"count as hits"``.
     """
     if _told.get():
         return
@@ -358,9 +361,9 @@ def tell_below(name: str, given: Any, threshold: float | None, effect: str) -> N
 
 
 def are_marks(given: Any, threshold: float | None) -> bool:
-    """Whether a column of values is all 1, and a model's data were cut by a higher threshold.
+    """Whether all values are 1 while the threshold of a model's data is higher.
 
-    Then they are ratings below it, or marks of what counts, which nobody can tell.
+    Such values are ambiguous: ratings below the threshold, or marks of what counts.
     """
     if threshold is None or threshold <= 1 or not isinstance(given, Interactions):
         return False
@@ -368,7 +371,7 @@ def are_marks(given: Any, threshold: float | None) -> bool:
 
 
 def values_vary(values: NDArray[np.floating]) -> bool:
-    """Whether the values above 0 are not all the same."""
+    """Whether the values above 0 differ."""
     least, most = _range(values)
     return least < most
 

@@ -1,7 +1,7 @@
 """Dataclasses of options as scikit-learn parameters, as JSON, and in print.
 
-Each hyperparameter is one dataclass field, from which the estimator, the command line and the saved
-file are built.
+Each hyperparameter is one dataclass field; the estimator, the command line and the saved file are
+built from it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mfrank.store import IMPORTED, FactorStore, History, OwnClasses, summary
 
 
 class FitFacts(NamedTuple):
-    """The facts about a fit that are printed.
+    """Facts about a fit, for printing.
 
     Attributes
     ----------
@@ -39,9 +39,9 @@ class FitFacts(NamedTuple):
 
 
 def fit_of(store: FactorStore | None, set_since: Sequence[str] = ()) -> FitFacts | None:
-    """The fit that a store came from; None without a store.
+    """Facts about the fit that made a store; None without a store.
 
-    ``set_since`` are the options that were set after it.
+    ``set_since`` has the options that were set after the fit.
     """
     if store is None:
         return None
@@ -51,7 +51,7 @@ def fit_of(store: FactorStore | None, set_since: Sequence[str] = ()) -> FitFacts
 
 
 def as_line(model: Any, fit: FitFacts | None) -> str:
-    """The first option, all options with non-default values, and whether the model is fitted."""
+    """One line: the first option, options with non-default values, and whether it is fitted."""
     first, *others = _options(model)
     told = [] if first.name == "backend" else [first]  # says nothing of what the model is
     told += [option for option in [first, *others] if option.value != option.default]
@@ -112,15 +112,14 @@ _AT_ONCE = frozenset({"backend", "n_threads", "random_state"})
 
 
 class Parameters:
-    """scikit-learn's parameter protocol for a dataclass: ``clone`` and searches work on it.
+    """scikit-learn's parameter protocol for a dataclass, as used by ``clone`` and searches.
 
-    The options of a field that is itself a dataclass, such as an objective, are named
-    ``field__option``. Subclasses are declared with ``repr=False``, so that they print by
-    :mod:`mfrank.models.parameters`.
+    If a field is itself a dataclass, such as an objective, its options are named ``field__option``.
+    Subclasses need ``repr=False`` so that :mod:`mfrank.models.parameters` prints them.
     """
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the options by name; ``deep`` adds nested ones as ``outer__inner``."""
+        """Return the options by name; ``deep=True`` adds nested options as ``outer__inner``."""
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.init}  # type: ignore[arg-type]
         nested = {
             f"{name}__{f.name}": getattr(value, f.name)
@@ -132,9 +131,9 @@ class Parameters:
 
     @in_turn
     def set_params(self, **params: Any) -> Self:
-        """Set options by the names of :meth:`get_params`; if one is invalid, none is changed.
+        """Set options by the names in :meth:`get_params`; if one is invalid, none changes.
 
-        They count from the next fit; ``backend`` and ``n_threads`` at once.
+        They take effect at the next fit; ``backend`` and ``n_threads`` at once.
 
         Returns
         -------
@@ -200,7 +199,7 @@ class Parameters:
 
 
 def is_of(value: Any, description: object) -> bool:
-    """Whether the value of an option is the one described by :func:`describe`."""
+    """Whether an option has the value that :func:`describe` described."""
     try:
         return bool(_plain(value) == description)
     except Exception:  # an option may have been set to an array, or to anything else
@@ -208,7 +207,7 @@ def is_of(value: Any, description: object) -> bool:
 
 
 def set_since(options: Any, fitter: Mapping[str, Any]) -> list[str]:
-    """Options that have other values than those with which they were described."""
+    """Options whose values differ from their description."""
     if fitter["name"] != type(options).__name__:
         return []
     names = [f.name for f in fields(options) if f.init and f.name not in _AT_ONCE]
@@ -221,7 +220,7 @@ def set_since(options: Any, fitter: Mapping[str, Any]) -> list[str]:
 def describe(options: Any) -> dict[str, Any]:
     """Options as JSON: ``{"name": class, "options": {field: value}}``, nested for dataclasses.
 
-    A nested class that is not mfrank's, such as the caller's own loss, is named by its import path,
+    A nested class from outside mfrank, such as the caller's own loss, is named by its import path,
     ``"package.module:Name"``.
     """
     values = {f.name: _plain(getattr(options, f.name)) for f in fields(options) if f.init}
@@ -240,18 +239,18 @@ def restore(
     ----------
     description : mapping
     known : mapping of str to type
-        Classes that may be given by name alone.
+        Classes that may be named without an import path.
     kinds : tuple of types
-        A class given by its import path must be a dataclass derived from one of these. By default
-        no import path is accepted.
+        A class named by import path must be a dataclass derived from one of these. By default, no
+        import path is accepted.
     own : OwnClasses
-        Which classes may be given by their import path; default those that are imported already.
+        Which classes may be named by import path; by default, already imported ones.
 
     Raises
     ------
     ValueError
-        A class is unknown, not allowed or cannot be imported, does not have one of the options, or
-        raises anything when it is made.
+        A class is unknown, not allowed, not importable, lacks one of the options, or raises an
+        error when it is created.
     """
     name, values = description["name"], dict(description["options"])
     if ":" in name:

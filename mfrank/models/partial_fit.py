@@ -1,4 +1,4 @@
-"""New interactions joined with those of a model, and newly solved rows written into its store."""
+"""Join new interactions with a model's own, and write solved rows into its store."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from mfrank.store import FactorStore, names_of, with_means
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Delta:
-    """A model's interactions with new ones among them.
+    """A model's interactions joined with new ones.
 
     Attributes
     ----------
     user_ids, item_ids : Ids
-        Those of the model, then the new ones.
+        The ids of the model, then the new ones.
     user_items : csr_array, shape (n_users, n_items)
         All interactions, old and new; canonical, without zeros.
     seen : csr_array, shape (n_users, n_items)
-        The same and, as zeros, what is only seen: what was, is new, or has no value any more.
+        The same, plus explicit zeros for cells that are seen but have no value (any more).
     new : Counts
-        Numbers of new interactions of each user and item, those of known cells included.
+        Numbers of new interactions of each user and item, including repeated cells.
     """
 
     user_ids: Ids
@@ -44,20 +44,21 @@ class Delta:
 
     @classmethod
     def of(cls, store: FactorStore, old: sp.csr_array, new: Interactions, decay: float) -> Self:
-        """Join interactions by id; the values of a cell in both are added.
+        """Join interactions by id; values of a cell that occurs in both are added.
 
         Parameters
         ----------
         store : FactorStore
         old : csr_array, shape (store.n_users, store.n_items)
-            Canonical. Its values are multiplied by ``decay`` if that is not 1. Zeros are only seen.
+            Canonical. Values are multiplied by ``decay``. Explicit zeros are seen cells without a
+            value.
         new : Interactions
         decay : float
 
         Raises
         ------
         ValueError
-            Ids are whole numbers in one of the two and not in the other.
+            Ids are whole numbers in only one of the two.
         """
         user_ids = joined_ids("user", [store.user_ids, new.user_ids])
         item_ids = joined_ids("item", [store.item_ids, new.item_ids])
@@ -98,12 +99,12 @@ class Delta:
         following: bool,
         decayed: bool,
     ) -> tuple[TouchedRows, TouchedRows]:
-        """The users and the items with new interactions, with all their interactions.
+        """The users and items with new interactions, with all their interactions.
 
-        Among the users are those who follow fresh items (:mod:`mfrank.als.touched`), unless
+        They include the users who follow fresh items (:mod:`mfrank.als.touched`), unless
         ``following`` is False. If old values have ``decayed``, all rows with interactions are
-        touched. ``extras`` have the means of all rows, if they have features; ``changed`` are the
-        rows of the sides "user" and "item" whose means are now others.
+        touched. ``extras`` holds the means of all rows, if there are features; ``changed`` holds,
+        for the sides "user" and "item", the rows whose means changed.
         """
         items = np.flatnonzero(self.counts.items if decayed else self.new.items)
         if len(changed["item"]):
@@ -142,14 +143,14 @@ def _rows(
 
 
 def in_shape(matrix: sp.csr_array, shape: tuple[int, int]) -> sp.csr_array:
-    """The same entries with empty rows and columns after them; arrays are shared."""
+    """The same entries, with empty rows and columns appended; arrays are shared."""
     indptr: Any = np.full(shape[0] + 1, matrix.indptr[-1], dtype=matrix.indptr.dtype)
     indptr[: len(matrix.indptr)] = matrix.indptr
     return sp.csr_array((matrix.data, matrix.indices, indptr), shape)
 
 
 def with_rows(table: NDArray[Any], n_rows: int, n_threads: int) -> NDArray[Any]:
-    """A copy of a side's factors or biases, with rows of zeros after them."""
+    """A copy of a side's factors or biases, with rows of zeros appended."""
     copy = empty_aligned((n_rows, *table.shape[1:]), table.dtype)
     copy_rows(table, copy[: len(table)], n_threads=n_threads)
     copy[len(table) :] = 0
@@ -160,13 +161,13 @@ _MOST_ROWS = 2**31
 
 
 def grown(side: Side, raw: Raw) -> tuple[Ids, Rows]:
-    """Add the unknown ids of ``raw`` to a side; return all ids and the rows of those in ``raw``.
+    """Add the unknown ids of ``raw`` to a side; return all ids and the rows of ``raw``.
 
     Raises
     ------
     TypeError, ValueError
-        An id occurs twice, ids are whole numbers in one of the two and not in the other, or new row
-        numbers leave a gap in the numbering.
+        An id occurs twice, ids are whole numbers in only one of the two, or new row numbers leave a
+        gap in the numbering.
     """
     argument = f"{side.name}ids"
     many: Any = [raw] if is_single(raw) else raw
@@ -226,12 +227,12 @@ def refit(
     rows : int64, shape (R,)
         Rows of the side to write, no row twice.
     given : two csr_arrays, shape (R, rows of the other side)
-        The interactions from which the rows were solved, and what else is seen in them or None.
-        What is only seen in these rows of the model stays so.
+        The interactions from which the rows were solved, and further seen cells or None. Cells that
+        the model has only as seen in these rows stay seen.
     solved : shape (R, K)
         The factors of these rows.
     biases : shape (R,), optional
-        Their biases, if the store has biases that the fit made.
+        Biases of these rows, if the store has fitted biases.
     """
     before, extras = store.known_counts, with_means(store.extras, side, len(ids))
     by_item, size, own_counts = side == "item", len(ids), np.diff(given[0].indptr)

@@ -1,9 +1,9 @@
-"""A fit's state on disk: a resumed fit gives the same bits as one never interrupted.
+"""A fit's state on disk: a resumed fit gives the same bits as an uninterrupted one.
 
     <folder>/            a store: the last complete epoch, and what the next one depends on
     <folder>/half-step/  the state within the epoch after it, if one was saved
 
-A half-step names the generation of the store that it follows, and is ignored with any other.
+A half-step names the generation of the store that it follows; with another store it is ignored.
 """
 
 from __future__ import annotations
@@ -83,13 +83,13 @@ class Checkpoint:
 
     @classmethod
     def of(cls, folder: str | os.PathLike[str], **origin: str | None) -> Checkpoint:
-        """Return the checkpoint of a fit; SHA-256 as hexadecimal digits, None for nothing."""
+        """Return the checkpoint of a fit; each origin is a SHA-256 in hexadecimal, or None."""
         digests = {name: bytes.fromhex(digest or 64 * "0") for name, digest in origin.items()}
         arrays = {name: np.frombuffer(digest, np.uint8) for name, digest in digests.items()}
         return cls(path_of(folder), arrays)
 
     def save(self, store: FactorStore, arrays: Mapping[str, Array]) -> None:
-        """Replace the folder's content by the store of an epoch, and more arrays of its state."""
+        """Replace the folder's content by the store of an epoch and further arrays of its state."""
         state = {f"checkpoint_{name}": digest for name, digest in self.origin.items()}
         state |= {name: on_host(array) for name, array in arrays.items()}
         try:
@@ -112,7 +112,7 @@ class Checkpoint:
         Raises
         ------
         ValueError
-            It is damaged, or something else is in its place.
+            The half-step is damaged, or something else is in its place.
         """
         folder = self.folder / _HALF_STEP
         metadata = metadata_of(folder, _HALF_FORMAT)
@@ -123,7 +123,7 @@ class Checkpoint:
     def load(self, fitter: Mapping[str, Any], *, mmap: bool = False) -> FactorStore | None:
         """Return the saved state of a fit with the same options; None if the folder has none.
 
-        The fit goes on as it was begun: a warning says so where another seed is asked for.
+        The fit continues with its own seed; a warning is logged if ``fitter`` has another one.
 
         Raises
         ------
@@ -189,7 +189,7 @@ class Checkpoint:
 
 
 def as_begun(fitter: Mapping[str, Any], past: FactorStore | None) -> dict[str, Any]:
-    """A fitter's description with the seed of the fit that it goes on with, if there is one."""
+    """A fitter's description, with the seed of the resumed fit if there is one."""
     if past is None:
         return dict(fitter)
     seed = {"random_state": past.fitter["options"].get("random_state")}
@@ -210,19 +210,19 @@ def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> set[str]:
 
 
 class Resumed(NamedTuple):
-    """What a fit goes on from.
+    """The state from which a fit is resumed.
 
     Attributes
     ----------
     store : FactorStore
-        Factors, mapped, and history of the last epoch; without any, the factors after the first
-        user step.
+        Factors, memory-mapped, and history of the last epoch. Before the first epoch ends, the
+        factors after the first user step.
     momentum : mapping or None
         See ``Momentum.resume``.
     halfway : Halfway, or None
-        Factors within the next epoch, if half-steps of it were done; own memory.
+        Factors within the next epoch, if some of its half-steps were done; in memory of their own.
     best : FactorStore or None
-        The best epoch so far, with early stopping; mapped.
+        The best epoch so far, with early stopping; memory-mapped.
     """
 
     store: FactorStore
@@ -245,7 +245,7 @@ def checkpoint_of(
     ValueError
         Ids are neither integers nor strings.
     TypeError
-        The stopping rule has no fingerprint by which it could be recognized.
+        The stopping rule has no fingerprint.
     """
     if stopping is not None and not isinstance(stopping, KnownStopping):
         raise TypeError(
@@ -264,7 +264,7 @@ def checkpoint_of(
 def saver(
     checkpoint: Checkpoint, momentum: Momentum
 ) -> Callable[[FactorStore, FactorStore | None], None]:
-    """A function that saves an epoch, and with it the best so far if that is another one."""
+    """A function that saves an epoch, and the best epoch so far if it is another one."""
 
     def save(store: FactorStore, best: FactorStore | None) -> None:
         arrays = {f"momentum_{name}": array for name, array in momentum.state().items()}
@@ -280,7 +280,7 @@ def saver(
 def half_step_saver(
     checkpoint: Checkpoint, momentum: Momentum, stored: Callable[[Step], FactorStore]
 ) -> OnHalfStep:
-    """A function that saves the half-steps within epochs; ``stored`` makes a store of factors."""
+    """A function that saves half-steps within epochs; ``stored`` makes a store from factors."""
 
     def save(epoch: int, user_factors: Array, item_factors: Array) -> None:
         if not epoch:
@@ -300,12 +300,12 @@ def resumed(
     stopping: Stopping | None,
     data: Interactions,
 ) -> Resumed | None:
-    """What the folder has of a fit to these interactions; None if it has nothing.
+    """The state of a fit to these interactions in the folder; None if there is none.
 
     Raises
     ------
     ValueError
-        The folder has something else; see ``Checkpoint.load``.
+        The folder contains something else; see ``Checkpoint.load``.
     """
     store = checkpoint.load(fitter, mmap=True)
     if store is None:
@@ -353,7 +353,7 @@ def resumed(
 
 
 def in_memory(store: FactorStore) -> FactorStore:
-    """The store with factors that do not depend on a checkpoint's files."""
+    """The store, with factors in memory rather than in a checkpoint's files."""
     if not is_mapped(store.user_factors):
         return store
     users, items = map(copied, (store.user_factors, store.item_factors))
@@ -392,7 +392,7 @@ class DescentState(NamedTuple):
     def begun(
         cls, seed: int, tables: FactorTables, loss: Loss, optimizer: Optimizer, rows: CSR
     ) -> DescentState:
-        """The state before the first epoch, in memory where the tables lie."""
+        """The state before the first epoch, on the device of the tables."""
         sizes = Sizes(len(rows.indices), rows.n_rows, rows.n_columns)
         place = tables.backend.place
         memory = {name: place(array) for name, array in loss.memory(sizes).items()}
@@ -400,7 +400,7 @@ class DescentState(NamedTuple):
         return cls(seed, tables, memory)
 
     def arrays(self) -> dict[str, Array]:
-        """The arrays, except the factors, by the names they are saved under."""
+        """The arrays, except the factors, by their names in the file."""
         return {"checkpoint_seed": np.array([self.seed], np.uint64), **self._updated()}
 
     def resumed(self, checkpoint: Checkpoint, store: FactorStore) -> DescentState:
@@ -438,5 +438,5 @@ def positives_fingerprint(data: Interactions) -> str:
 
 
 def blocks_fingerprint(n_blocks: int) -> str:
-    """SHA-256 of the number of blocks of users and items that a fit is cut into, 1 if into none."""
+    """SHA-256 of the number of blocks of users and items in a fit; 1 without a cluster."""
     return hashlib.sha256(str(n_blocks).encode()).hexdigest()

@@ -28,7 +28,7 @@ from mfrank.retrieval.top_k import Lists, emptied, look_up, nearest, recommend, 
 
 
 class KnownQueries(NamedTuple):
-    """The query ids of a call, with a known id in the place of each unknown one.
+    """The query ids of a call, with unknown ids replaced by a placeholder.
 
     So the lists are made as for any ids, and :meth:`blank` then empties those of unknown ids.
 

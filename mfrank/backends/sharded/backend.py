@@ -222,7 +222,7 @@ def solving(name: str, cluster: Cluster | None) -> Iterator[Backend]:
         yield cast(Backend, Sharded(choose(name), name, engine))
 
 
-# Whether tasks give what one process computes.
+# Refuses GPU backends on a cluster.
 
 
 def check_one_place(cluster: Any, backend: str) -> None:
