@@ -206,8 +206,7 @@ class ALS(FactorModel, Growing):
 
     @property
     def uses_values(self) -> bool:
-        """Whether the objective reads the values of interactions; among mfrank's, only WRMF
-        does."""
+        """Whether the objective reads the values of interactions; of mfrank's, only WRMF does."""
         return self.objective.uses_values
 
     @in_turn

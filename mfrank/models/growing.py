@@ -293,8 +293,7 @@ class Growing(ClosedForm):
 
     @in_turn
     def partial_fit_items(self, itemids: Raw, item_users: Matrix, *, by_row: bool = False) -> Self:
-        """Solve items from their interactions and store the result; see
-        :meth:`partial_fit_users`."""
+        """Solve items from their interactions and store them; see :meth:`partial_fit_users`."""
         users, items = sides(self.store, by_row=by_row)
         return self._partial_fit(items, users, itemids, item_users, self._folding.items_and_biases)
 

@@ -1,5 +1,4 @@
-"""Checks of options shared by the estimators, and the option classes that a saved model may
-name."""
+"""Checks of options that estimators share, and the option classes of saved models."""
 
 from __future__ import annotations
 
