@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mfrank.data import Judged, Scaling
+from mfrank.data import Judged, Scaling, svmlight
 from mfrank.descent import QueryLists
 from mfrank.evaluation import MRR, NDCG, LimitedAUC, Recall, evaluate_queries
 from mfrank.losses import WRITTEN_OUT
@@ -139,7 +139,7 @@ def test_queries_of_svmlight_keep_what_they_were_written_as(tmp_path: Path) -> N
         ("1 qid:1 2", "line 2: expected number:value, got '2'"),
         ("1 qid:1 -2:1", "line 2: expected number:value, got '-2:1'"),
         ("1 qid:1 0:1", "line 2: features are numbered from 1"),
-        ("1 qid:1 2:1 2:1", "line 2: feature 2 is given twice"),
+        ("1 qid:1 1:5 2:1 2:1", "line 2: feature 2 is given twice"),
         ("1 qid:1 9:1", "line 2: feature 9 is beyond n_features=8"),
     ],
 )
@@ -278,10 +278,20 @@ def test_damaged_numbers_and_letters_are_told(tmp_path: Path, text: bytes, messa
         Judged.from_svmlight(path)
 
 
-def test_large_tables_are_read_where_they_are_not_all_but_empty(tmp_path: Path) -> None:
+def test_large_tables_are_read_where_they_are_not_all_but_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "train.txt"
     path.write_text("1 qid:1 100000:2\n0 qid:1 3:1\n")
     assert Judged.from_svmlight(path).features.shape == (2, 100_000)
+    monkeypatch.setattr(svmlight, "_LARGE", 1_000)
+    for width, is_read in ((1_500, True), (1_501, False)):  # a thousand elements for each value
+        path.write_text(f"1 qid:1 {width}:2 1:3\n0 qid:1 3:1\n")
+        if is_read:
+            assert Judged.from_svmlight(path).features.shape == (2, width)
+        else:
+            with pytest.raises(ValueError, match="table of 2 documents x 1501 features would be"):
+                Judged.from_svmlight(path)
 
 
 @pytest.mark.parametrize(
