@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mfrank.data import ROLES, assign
+from mfrank.data import ROLES, BadRow, Ids, as_text, assign, columns, spelled_like, tell_columns
 
 
 @pytest.mark.parametrize(
@@ -50,7 +54,10 @@ def test_chosen_columns_leave_the_others_to_be_guessed():
     [
         (["a", "item"], {}, "no column looks like the user: name it with user=; columns: 'a',"),
         (["user", "b"], {}, "no column looks like the item"),
-        (["user", "song", "artist"], {}, "the item: 'song', 'artist'; name one with item="),
+        (["user", "song", "artist"], {}, "the item: 'song', 'artist'; name one with item=$"),
+        (["user", "item", "rating", "score"], {}, "with value=, or none with value=False$"),
+        (["user", "item", "a"], {"user": False}, "^user=False: every interaction needs a user"),
+        (["user", "item", "a"], {"item": False}, "^item=False: every interaction needs a user"),
         (["user", "item", "a_timestamp", "b_timestamp"], {}, "may be the timestamp: 'a_timestamp'"),
         (["user", "item"], {"value": "rating"}, "column 'rating' must exist once"),
         (["user", "item"], {"value": "item"}, "no column looks like the item"),
@@ -61,6 +68,153 @@ def test_chosen_columns_leave_the_others_to_be_guessed():
 def test_what_cannot_be_told_is_refused(columns, chosen, message):
     with pytest.raises(ValueError, match=message):
         assign(columns, chosen)
+
+
+def test_ignored_roles_do_not_end_the_search():
+    names = ["user", "item", "rating", "time"]
+    assert assign(names, {"value": False}) == {"user": "user", "item": "item", "timestamp": "time"}
+    assert assign(["user", "item", "overall", "when"], {}) == {
+        "user": "user",
+        "item": "item",
+        "value": "overall",
+        "timestamp": "when",
+    }
+    assert assign(["user", "item", "overall", "rating"], {})["value"] == "rating"
+
+
+def told(names, chosen=None):
+    """The level of the one line, and its parts."""
+    said, chosen = [], chosen or {}
+    tell_columns(
+        names, assign(names, chosen), chosen, lambda level, line: said.append((level, line))
+    )
+    return [(level, line.split("; ")) for level, line in said]
+
+
+def test_nothing_is_told_where_all_columns_are_read_by_the_names_of_their_roles():
+    for names in (
+        ["user", "item"],
+        ["User_ID", "itemId", "value", "timestamp"],
+        ["item", "user", "-"],
+    ):
+        assert told(names) == []
+    read = "columns read: user 'uid', item 'item', value 'rating'"
+    assert told(["uid", "item", "rating"]) == [(logging.INFO, [read])]
+    no_values = "columns read: user 'uid', item 'item', and no values: each row counts 1"
+    assert told(["uid", "item"]) == [(logging.INFO, [no_values])]
+    read = "columns read: user 'uid', item 'item'"
+    assert told(["uid", "item"], {"value": False}) == [(logging.INFO, [read])]
+
+
+def test_six_ignored_columns_are_named():
+    for n, more in ((1, ""), (6, ""), (7, " and 1 more"), (8, " and 2 more")):
+        names = [f"x{number}" for number in range(n)]
+        ((level, parts),) = told(["user", "item", *names], {"value": False})
+        assert level == logging.INFO
+        assert parts[1:] == ["ignored: " + ", ".join(map(repr, names[:6])) + more]
+
+
+@pytest.mark.parametrize(
+    ("names", "chosen", "doubts"),
+    [
+        (["overall score", "rating"], {}, ["value='overall score' reads it in place of 'rating'"]),
+        (["my_score"], {}, ["'my_score' looks like a value: value='my_score' reads it"]),
+        (["my_score"], {"value": False}, []),
+        (["avg_score", "score_id", "score:token"], {"value": "score:token"}, []),
+        (["visit_time"], {}, ["'visit_time' looks like a time: timestamp='visit_time' reads it"]),
+        (["visit_time"], {"timestamp": False}, []),
+        (["visit_time", "timestamp"], {}, []),
+        (["rated_at", "rating_date"], {}, ["'rated_at' looks like a time", "'rating_date' looks"]),
+        (["rating_timestamp", "time"], {}, []),
+        (["action"], {}, ["'action' looks like kinds of events, which all count alike"]),
+        (["action"], {"value": False}, []),
+        (["event_id"], {}, []),
+        (["playtime"], {}, ["'playtime' looks like a value"]),
+        (["orderdate"], {}, ["'orderdate' looks like a time"]),
+        (["discount", "candidate", "runtime"], {}, []),
+        (["day", "month"], {}, ["'day', 'month' look like parts of a time: make one column of"]),
+        (["day", "month"], {"timestamp": False}, []),
+        (["day", "month", "time"], {}, []),
+        (["day"], {}, ["'day' looks like a time"]),
+        (["month", "release_month"], {}, []),
+        ([7, "title"], {}, []),
+    ],
+)  # fmt: skip
+def test_what_an_ignored_column_may_be_is_told(names, chosen, doubts):
+    ((level, parts),) = told(["user", "item", *names], chosen)
+    assert parts[0].startswith("columns read: user 'user', item 'item'")
+    assert level == (logging.WARNING if doubts else logging.INFO)
+    found = [part for part in parts[1:] if not part.startswith("ignored: ")]
+    if doubts:
+        assert all(doubt in " ".join(found) for doubt in doubts)
+        assert sum(" look" in part for part in found) == len(doubts)
+    else:
+        assert not found
+
+
+# fields of text
+
+
+ids = st.integers(-(2**63), 2**63 - 1)
+odd = st.sampled_from(["007", "+7", "-0", "1.0", "1e5", "1_000", "", " 1", "9" * 19, "٣", "a"])
+
+
+@given(st.lists(ids.map(str) | odd, min_size=1, max_size=6))
+def test_ids_are_numbers_only_if_each_is_spelled_as_python_prints_it(fields):
+    def is_number(field):
+        return (
+            field.lstrip("-").isascii()
+            and field.lstrip("-").isdigit()
+            and (str(int(field)) == field and -(2**63) <= int(field) < 2**63)
+        )
+
+    found = columns.parsed("user", fields, "auto")
+    whole = all(map(is_number, fields))
+    assert found.dtype == (np.int64 if whole else object)
+    assert found.tolist() == (list(map(int, fields)) if whole else fields)
+    assert columns.parsed("item", fields, "text").tolist() == fields
+    assert as_text(found).tolist() == fields
+    for field in fields:
+        one = columns.whole_number(field)
+        assert (type(one), str(one)) == (int if is_number(field) else str, field)
+
+
+def test_values_are_finite_numbers_or_truths():
+    fields = ["1", "-2.5", "1e3", ".5", "True", "false"]
+    found = columns.parsed("value", fields, "auto")
+    assert (found.dtype, found.tolist()) == (np.float64, [1, -2.5, 1000, 0.5, 1, 0])
+    for bad in ("x", "nan", "inf", "1,5", ""):
+        with pytest.raises(
+            BadRow, match=f"^values must be finite numbers, got {bad!r} in row 1$"
+        ) as no:
+            columns.parsed("value", ["1", bad, "y"], "auto")
+        assert (no.value.row, no.value.what) == (1, f"values must be finite numbers, got {bad!r}")
+    said = columns.in_column("what", "value", "stars")
+    assert said.startswith("what in column 'stars'; write a number, name a column of times")
+
+
+@pytest.mark.parametrize(
+    ("labels", "known", "spelled"),
+    [
+        ([7, 8], None, [7, 8]),
+        ([7, 8], [8, 9], [7, 8]),
+        (["7", "x"], [7, 8], [7, "x"]),
+        (["7", "8"], [7, 8], [7, 8]),
+        ([7, 8], ["7", "8"], ["7", "8"]),
+        (["07", "8"], ["7", "8"], ["07", "8"]),
+        ([7, 8], [7, "8"], [7, "8"]),
+        (["7", "8", "x"], [7, "8"], [7, "8", "x"]),
+        (["1", "1"], [1, "1"], ["1", "1"]),
+        ([0, 1], ["a", 1], [0, 1]),
+    ],
+)
+def test_ids_of_text_are_spelled_like_those_that_are_known(labels, known, spelled):
+    given_ids = np.array(labels) if isinstance(labels[0], int) else np.array(labels, object)
+    found = spelled_like(given_ids, None if known is None else Ids.of(known))
+    assert found.tolist() == spelled
+    assert [type(one) for one in found.tolist()] == [type(one) for one in spelled]
+    if all(isinstance(one, int) for one in spelled) and known != ["a", 1]:
+        assert found.dtype == np.int64
 
 
 @pytest.mark.parametrize("frame", [None, 5, np.zeros((3, 2)), [[1, 2]], {"user": [1], "item": [2]}])
