@@ -190,8 +190,11 @@ def test_groups_of_other_rows_are_refused() -> None:
         result.by_group([0, 1])  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="item_groups must have a group for each of the 9 items"):
         evaluate(model, test, train=train, item_groups=by_activity(train, 2))
-    with pytest.raises(ValueError, match="n must be at least 1"):
-        by_activity(train, 0)
+    for grouped in (by_activity, by_popularity):
+        for n in (0, 1001):
+            with pytest.raises(ValueError, match=r"^n must be at (?:least 1|most 1000)"):
+                grouped(train, n)
+        assert len(grouped(train, 1000).names) > 1
 
 
 # --- groups are of ids, not of places
