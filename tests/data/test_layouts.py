@@ -1,0 +1,298 @@
+"""The layout that is found in the first rows of a text, and the rows of all of it."""
+
+from __future__ import annotations
+
+import io
+import logging
+import re
+from typing import Any
+
+import pytest
+
+from mfrank.data import AS_USUAL, Dialect, Quotes, layout_of, layouts, rows
+
+INFO, WARNING = logging.INFO, logging.WARNING
+
+
+def found(text: str, usual: str | None = None, chosen: Any = None, **how: Any) -> Any:
+    """The layout, and what was told."""
+    said = list[tuple[int, str]]()
+    with io.StringIO(text, newline="") as lines:
+        layout = layout_of(
+            lines,
+            Dialect(**how),
+            usual,
+            chosen or {},
+            lambda level, line: said.append((level, line)),
+        )
+    return layout, said
+
+
+USER_ITEM = {"user": 0, "item": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "usual", "separator", "width"),
+    [
+        ("1,2\n3,4\n", ",", ",", 2),
+        ("1\t2\t3\n3\t4\t5\n", None, "\t", 3),
+        ("1;2,5;3\n3;4,5;5\n", ",", ";", 3),  # it splits into most
+        ("1|2\n3|4", None, "|", 2),
+        ("1::2::3\n3::4::5\n", None, "::", 3),
+        ("1 2 3\n3 4 5\n", None, " ", 3),
+        ("1 2,5\n3 4,5\n", None, ",", 2),  # the mark before the blank, of equally many fields
+        ("\n\n1,2\n\n3,4\n", None, ",", 2),
+        ("1,2\n", None, ",", 2),
+        ("user;item\n1;2,5\n", ",", ";", 2),  # names that are known go first
+        ("user,item,x;y;z;w\n1,2,x;y;z;w\n", ",", ",", 3),
+        ("user item\n1 2\n", None, " ", 2),
+        ("the film,user,item\n1 x,2,3\n", None, ",", 3),  # a title has words such as film
+        ("1,2,\n3,4,5\n", None, ",", 3),  # empty fields at the end do not count
+        ('1,"a, b"\n2,"c"\n', None, ",", 2),
+        ('1\t"a\n2\t"b\n', None, "\t", 2),  # quotes that are text
+    ],
+)
+def test_the_separator_splits_both_rows_alike_and_into_most(
+    text: str, usual: str | None, separator: str, width: int
+) -> None:
+    if "\n3,4,5" in text:
+        assert found(text, usual, header=False)[0].separator == separator
+        return
+    how = {"quote": None} if '\t"' in text else {}
+    layout, _ = found(text, usual, **how)
+    assert (layout.separator, layout.width) == (separator, width)
+
+
+def test_where_no_mark_splits_the_rows_the_usual_one_is_taken() -> None:
+    for usual in (",", ";"):
+        with pytest.raises(ValueError, match=rf"no header, and 1 column separated by {usual!r}"):
+            found("12\n34\n", usual)
+    assert found("1\t2\n3\n")[0].separator == "\t"  # the first that is there
+    with pytest.raises(ValueError, match="1 column separated by ' '"):
+        found("12\n34\n")
+    assert found("1x2\n3x4\n", sep="x")[0].separator == "x"
+    with pytest.raises(ValueError, match=r"^the file is empty$"):
+        found("\n \n")
+
+
+@pytest.mark.parametrize(
+    ("text", "how", "has_header", "names", "fields"),
+    [
+        ("user,item\n1,2\n", {}, True, ["user", "item"], USER_ITEM),
+        ("item,x,user\n1,2,3\n", {}, True, ["item", "x", "user"], {"user": 2, "item": 0}),
+        ("user,item\n1,2\n", {"header": True}, True, ["user", "item"], USER_ITEM),
+        ("u,i\n1,2\n", {"chosen": {"user": "u", "item": "i"}}, True, ["u", "i"], USER_ITEM),
+        ("1,2\n3,4\n", {}, False, (), USER_ITEM),
+        ("1,2,3,4\n5,6,7,8\n", {}, False, (), {**USER_ITEM, "value": 2, "timestamp": 3}),
+        ("1,2,3\n5,6,7\n", {"chosen": {"value": False}}, False, (), USER_ITEM),
+        ("1,2\n3,4\n", {"chosen": {"user": 2, "item": 1}}, False, (), {"user": 1, "item": 0}),
+        ("1,2\n3,4\n", {"columns": ["item", "user"]}, False, ["item", "user"],
+         {"user": 1, "item": 0}),
+        ("a,b\n3,4\n", {"columns": ["item", "user"], "header": True}, True, ["item", "user"],
+         {"user": 1, "item": 0}),
+        ("a,b,c\n3,4,5\n", {"columns": ["user", "-", "item"], "header": False}, False,
+         ["user", "-", "item"], {"user": 0, "item": 2}),
+        ("3,2\n4,5\n", {"chosen": {"user": "2", "item": "1"}, "header": False}, False, (),
+         {"user": 1, "item": 0}),
+        ("3,2\n4,5\n", {"chosen": {"user": "2", "item": "3"}, "header": True}, True, ["3", "2"],
+         {"user": 1, "item": 0}),
+    ],
+)  # fmt: skip
+def test_a_header_is_recognized_and_gives_the_roles(
+    text: str, how: dict[str, Any], has_header: bool, names: Any, fields: dict[str, int]
+) -> None:
+    layout, _ = found(text, ",", **how)
+    assert (layout.has_header, list(layout.names)) == (has_header, list(names))
+    assert layout.fields == fields
+    for role, field in fields.items():
+        assert layout.column(role) == (names[field] if names else field + 1)
+    assert layout.is_guess == (
+        not names and not how.get("chosen", {}).get("user") and not how.get("header")
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "how", "message"),
+    [
+        ("user,5\n1,2\n", {}, "^the first row may be a header or data: 'user', '5'; pass header="),
+        ("user,item\n", {"columns": ["a", "b"]}, "^the first row looks like a header: 'user', 'i"),
+        ("a,b\n1,2\n", {"columns": ["user", "item"]}, "^the first row looks like a header: 'a', "),
+        ("1,2\n", {"columns": ["user"]}, "names 1 column, and the first row has 2 fields sep"),
+        (
+            "1,2\n",
+            {"chosen": {"user": "1", "item": "2"}},
+            "^user='1' may be the name of a column or",
+        ),
+        (
+            "1,2\n",
+            {"chosen": {"user": 3, "item": 1}},
+            "^user=3: there are 2 columns, numbered from",
+        ),
+        (
+            "1,2\n",
+            {"chosen": {"user": 1, "item": 0}},
+            "^item=0: there are 2 columns, numbered from",
+        ),
+        ("1,2\n", {"chosen": {"user": "u"}, "header": False}, "^user='u' names a column, and with"),
+        ("a,x\n1,2\n", {}, "no column looks like the user.*; or, if the first row is no header, h"),
+        ("1,2\n", {"chosen": {"user": False}}, "^user=False: every interaction needs a user"),
+        ("1,2,3,4,5\n", {}, "^no header, and 5 columns separated by ',', whose roles.*columns="),
+        ("1\n2\n", {}, "^no header, and 1 column separated"),
+        ("1,2,3,4,5\n1,2\n", {}, "or add a header; if each line is a user and their items"),
+        ("2024-01-01,5\n2024-01-02,6\n", {}, "column 1 would be the user, which '2024-01-01'"),
+        ("1,2.5\n1,3\n", {}, "column 2 would be the item, which '2.5' does not look like"),
+        ("1,2,x\n1,3,y\n", {"header": False}, "column 3 would be the value, which 'x' does not"),
+        ("1,2,3,x\n1,3,4,y\n", {"header": False}, "column 4 would be the timestamp, which 'x'"),
+    ],
+)
+def test_what_cannot_be_told_is_refused(text: str, how: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        found(text, ",", **how)
+
+
+def test_a_wide_header_with_numbers_is_one() -> None:
+    assert found("user,item,2019,2020,2021\n1,2,3,4,5\n", ",")[0].has_header
+    with pytest.raises(ValueError, match="may be a header or data: 'user', 'item', '1', '2'; pass"):
+        found("user,item,1,2\n3,4,5,6\n", ",")
+    with pytest.raises(ValueError, match="'user', 'b', 'c', 'd', 'e', 'f'; pass"):
+        found("user,b,c,d,e,f,g\n1,2,3,4,5,6,7\n", ",", columns=list("abcdefg"))
+
+
+@pytest.mark.parametrize(
+    ("text", "how", "level", "words"),
+    [
+        ("1,2\n3,4\n", {}, INFO, r"no header found; columns taken as user, item \(columns= names"),
+        ("1,2,3\n3,4,5\n", {}, INFO, r"taken as user, item, value \(columns= names others\)$"),
+        ("a,b\nc,d\n", {}, WARNING, r"; the first row is \['a', 'b'\]: if it is a header, pass"),
+        ("0,1\n5,7\n", {}, WARNING, r"; the first row is \['0', '1'\]: if these are names, pass"),
+        ("0,1\n5,7\n", {"header": False}, INFO, r"others\)$"),
+        ("a,b\nc,d\n", {"header": False}, INFO, r"others\)$"),
+        ("881250949,1\n881250950,2\n", {}, WARNING, "; the user 881250949 looks like a time: name"),
+        ("1,881250949\n2,881250950\n", {}, WARNING, "; the item 881250949 looks like a time: name"),
+        ("881250949,881250949,1\n881250950,881250950,2\n", {}, WARNING, "; the user 8"),
+        ("881250949,1,2,881250949\n881250950,2,2,881250950\n", {}, INFO, r"others\)$"),
+        ("1;2;3,5\n2;3;4,5\n", {"sep": ";"}, INFO, r"others\)$"),
+        ("1,2,3,10/2/2020\n1,2,3,x\n", {}, INFO, r"others\)$"),
+        ("1,2,,3\n1,2,,3\n", {}, INFO, r"others\)$"),
+    ],
+)
+def test_roles_by_the_order_of_columns_are_told(
+    text: str, how: dict[str, Any], level: int, words: str
+) -> None:
+    ((said, line),) = found(text, ",", **how)[1]
+    assert said == level
+    assert re.search(words, line)
+
+
+@pytest.mark.parametrize(
+    ("first", "what"),
+    [
+        ("%%MatrixMarket matrix", "a matrix of MatrixMarket"),
+        ('[{"user": 1}]', "JSON"),
+        ("7:", "a block of ratings for each item"),
+        ("1 2:0.5 3:1", "rows of libsvm"),
+        ("(1, 2)", "tuples or lists of Python"),
+        ("sep=;", "a line for Excel"),
+    ],
+)
+def test_other_formats_are_named(first: str, what: str) -> None:
+    with pytest.raises(ValueError, match=rf"^line 1: .* begins {what}"):
+        found(f"\n{first}\n1,2\n", ",")
+
+
+def test_a_long_first_line_is_shown_in_part() -> None:
+    with pytest.raises(ValueError, match=r"^line 1: '\(x{59}' begins tuples or lists"):
+        found("(" + "x" * 70 + ")\n1,2\n", ",")
+
+
+def test_comments_are_no_rows_and_headers_may_begin_as_they_do() -> None:
+    for first in ("# a list of users", "% x", "#"):
+        for how in ({}, {"header": False}):
+            with pytest.raises(ValueError, match=r"^line 1: .* looks like a comment: remove such"):
+                found(f"{first}\n1,2\n", ",", **how)
+    assert found("# user,item\n1,2\n", ",")[0].names == ["# user", "item"]
+    with pytest.raises(ValueError, match="looks like a comment"):
+        found("# user,item,x\n1,2\n", ",")  # of another width than the rows
+    names = found("# a,b\n1,2\n", ",", {"user": 1, "item": 2}, header=True)[0].names
+    assert names == ["# a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("how", "error", "message"),
+    [
+        ({"sep": "ab"}, ValueError, r"sep must be one character.*got 'ab'"),
+        ({"sep": ""}, ValueError, "sep must be one character"),
+        ({"sep": '"'}, ValueError, "sep must be one character"),
+        ({"sep": "\n"}, ValueError, "sep must be one character"),
+        ({"sep": 3}, ValueError, "sep must be one character"),
+        ({"quote": "ab"}, ValueError, "quote must be 'auto', None or one character"),
+        ({"quote": ",", "sep": ","}, ValueError, "quote must be"),
+        ({"quote": " "}, ValueError, "quote must be"),
+        ({"header": 1}, TypeError, "header must be True, False or None, got 1"),
+        ({"columns": "user,item"}, TypeError, "columns must be a list of names"),
+        ({"columns": ["user", 1]}, TypeError, "columns must be a list of names"),
+        ({"columns": ["a", "b", "a"]}, ValueError, "columns must differ in name"),
+    ],
+)
+def test_descriptions_that_cannot_be_are_refused(
+    how: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        Dialect(**how).check()
+
+
+def test_descriptions_that_can_be_are_taken() -> None:
+    for how in (
+        {},
+        {"sep": "::"},
+        {"sep": "\t"},
+        {"quote": None},
+        {"quote": "'"},
+        {"header": False},
+    ):
+        Dialect(**how).check()
+    Dialect(columns=["user", "-", "-", "item"]).check()
+
+
+def test_a_header_that_is_repeated_is_recognized() -> None:
+    layout = found("user,item\n1,2\n", ",")[0]
+    assert layout.repeats_header(["user", " item", ""])
+    assert layout.repeats_header(["\ufeffuser", "item"])
+    assert not layout.repeats_header(["user", "items"])
+    assert not layout.repeats_header(["users", "item"])
+    assert not found("1,2\n3,4\n", ",")[0].repeats_header(["1", "2"])
+
+
+# rows
+
+
+def read(text: str, separator: str = ",", quote: str | None = AS_USUAL, **how: Any) -> Any:
+    lines = text.splitlines(keepends=True)
+    return list(rows(lines, separator, Quotes(separator, quote), **how))
+
+
+def test_rows_have_the_line_on_which_they_begin() -> None:
+    text = '1, 2\n\n3,"4\n5"\n \t\n6,7\n,\n'
+    assert read(text) == [(1, ["1", "2"]), (3, ["3", "4\n5"]), (6, ["6", "7"]), (7, ["", ""])]
+    assert read("1, 2\n", keep_blanks=True) == [(1, ["1", " 2"])]
+    assert read("1::2:3\n", "::") == [(1, ["1", "2:3"])]
+    assert read("'1,2',3\n", quote="'") == [(1, ["1,2", "3"])]
+    assert read('"1,2",3\n', quote=None) == [(1, ['"1', '2"', "3"])]
+    assert read("") == []
+
+
+def test_rows_that_cannot_be_read_are_named_by_their_line() -> None:
+    with pytest.raises(
+        ValueError, match=r"^line 2: a quote is opened there and not closed; pass qu"
+    ):
+        read('1,2\n3,"4\n5,6\n')
+    with pytest.raises(ValueError, match=r"^lines 2 to 3 would be one row"):
+        read('1,2\n"3,4\n5",6\n')
+    with pytest.raises(ValueError, match=r"^line 3: field larger than field limit.*is a quote"):
+        read("1,2\n3,4\n5," + "6" * 200_000 + "\n")
+
+
+def test_two_colons_separate_as_one_mark() -> None:
+    assert layouts.DOUBLE_COLON == "::"
+    layout, _ = found('1::a "b"::3\n2::c::4\n')
+    assert (layout.separator, layout.fields) == ("::", {"user": 0, "item": 1, "value": 2})
