@@ -245,7 +245,7 @@ def _features(
 ) -> sp.csr_array:
     """The features of one column, shape (rows, column.width)."""
     present, n_rows = _present(given), len(given)
-    kind = _kind(argument, column.name, given, like=column.kind)
+    kind = _kind(argument, column.name, given)
     if (kind == "number") != (column.kind == "number") and present.any():
         what = "numbers" if column.kind == "number" else "texts"
         raise TypeError(f"{argument}: column {column.name!r} must hold {what}, as in the fit")
@@ -311,21 +311,17 @@ def is_missing(value: Any) -> bool:
     return bool(type(value).__name__ in ("NAType", "NaTType") or value != value)
 
 
-def _kind(argument: str, name: str, given: NDArray[Any], like: Kind | None = None) -> Kind:
-    """What a column holds; one without any value is ``like``."""
+def _kind(argument: str, name: str, given: NDArray[Any]) -> Kind:
+    """What a column holds."""
     if given.dtype.kind in "iuf":
-        return like or "number" if not _present(given).any() else "number"
-    if given.dtype.kind == "b":
-        return "value"
+        return "number"
     some = [value for value in given.tolist() if not is_missing(value)]
-    if not some:
-        return like or "value"
     if all(isinstance(value, bool | np.bool_) for value in some):
-        return "value"
+        return "value"  # also where there are none
     if all(isinstance(value, int | float | np.number) for value in some):
         return "number"
     if all(isinstance(value, str) for value in some):
-        return "values" if like == "values" or any(_BETWEEN in value for value in some) else "value"
+        return "values" if any(_BETWEEN in value for value in some) else "value"
     if all(_is_list(value) for value in some):
         return "values"
     odd = next(value for value in some if not isinstance(value, str))

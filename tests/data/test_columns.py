@@ -21,6 +21,7 @@ from mfrank.data import ROLES, BadRow, Ids, as_text, assign, columns, spelled_li
         ["uid", "track id", "playcount", "date"],
         ["user", "product-id", "weight", "unixReviewTime"],
         ["customer_id", "asin", "stars", "datetime"],
+        ["user_id:token", "item_id:token_seq", "rating:float", "timestamp:float"],
     ],
 )
 @pytest.mark.parametrize("order", [[0, 1, 2, 3], [3, 2, 1, 0]])
@@ -55,6 +56,8 @@ def test_chosen_columns_leave_the_others_to_be_guessed():
         (["a", "item"], {}, "no column looks like the user: name it with user=; columns: 'a',"),
         (["user", "b"], {}, "no column looks like the item"),
         (["user", "song", "artist"], {}, "the item: 'song', 'artist'; name one with item=$"),
+        (["user", "client", "item"], {}, "the user: 'user', 'client'; name one with user=$"),
+        (["xx", "item"], {}, "no column looks like the user"),
         (["user", "item", "rating", "score"], {}, "with value=, or none with value=False$"),
         (["user", "item", "a"], {"user": False}, "^user=False: every interaction needs a user"),
         (["user", "item", "a"], {"item": False}, "^item=False: every interaction needs a user"),
@@ -124,7 +127,8 @@ def test_six_ignored_columns_are_named():
         (["visit_time"], {}, ["'visit_time' looks like a time: timestamp='visit_time' reads it"]),
         (["visit_time"], {"timestamp": False}, []),
         (["visit_time", "timestamp"], {}, []),
-        (["rated_at", "rating_date"], {}, ["'rated_at' looks like a time", "'rating_date' looks"]),
+        (["liked_at", "score_date"], {}, ["'liked_at' looks like a t", "_date' looks like a t"]),
+        (["day", "month", "my_score"], {}, ["'day', 'month' look like parts", "'my_score' looks"]),
         (["rating_timestamp", "time"], {}, []),
         (["action"], {}, ["'action' looks like kinds of events, which all count alike"]),
         (["action"], {"value": False}, []),
@@ -148,6 +152,8 @@ def test_what_an_ignored_column_may_be_is_told(names, chosen, doubts):
     if doubts:
         assert all(doubt in " ".join(found) for doubt in doubts)
         assert sum(" look" in part for part in found) == len(doubts)
+        if doubts[0].endswith("reads it"):
+            assert found == doubts
     else:
         assert not found
 
@@ -205,6 +211,7 @@ def test_values_are_finite_numbers_or_truths():
         ([7, 8], [7, "8"], [7, "8"]),
         (["7", "8", "x"], [7, "8"], [7, "8", "x"]),
         (["1", "1"], [1, "1"], ["1", "1"]),
+        (["1"], ["1", 1], ["1"]),
         ([0, 1], ["a", 1], [0, 1]),
     ],
 )

@@ -156,6 +156,12 @@ def test_other_columns_are_refused_by_name(column: Any) -> None:
         learned(column)
 
 
+def test_later_columns_are_refused_by_name_too() -> None:
+    for fit, later in ((np.arange(3), np.array([0, np.inf])), (objects(A, A), objects(b"a"))):
+        with pytest.raises((TypeError, ValueError), match=r"^item_features: column 'x' "):
+            features(learned(fit), later)
+
+
 def test_numbers_too_large_are_refused() -> None:
     for column in (np.full(8, 1.7e308), np.array([1e308, -1e308])):
         with pytest.raises(ValueError, match="column 'x' has numbers too large to standardize"):

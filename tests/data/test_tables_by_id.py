@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from mfrank.data import FeatureTable, Ids, feature_rows, is_table, is_unnamed, place_of_ids
 
@@ -84,6 +85,9 @@ def test_rows_without_their_counterpart_are_told_in_a_fit(
         told = [(one.levelname, one.getMessage()) for one in caplog.records]
         assert [name for name, _ in told] == ([level] if level and of_fit else [])
         assert all(line.startswith("item_features: " + words) for _, line in told)
+    caplog.clear()
+    own.numbers(IDS)
+    assert [one.levelname for one in caplog.records] == ([level] if level else [])
 
 
 @pytest.mark.parametrize(
@@ -120,6 +124,8 @@ def test_an_index_of_the_other_side_is_not_the_ids() -> None:
     with pytest.raises(ValueError, match="no column that looks like the ids of the items"):
         FeatureTable.of("item_features", frame, IDS)
     assert FeatureTable.of("user_features", frame, IDS).labels.tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match="no column that looks like the ids of the users"):
+        FeatureTable.of("user_features", frame.rename_axis("item"), IDS)
 
 
 # files
@@ -146,6 +152,11 @@ def test_columns_of_text_are_numbers_if_all_fields_are(tmp_path: Path) -> None:
         assert later.features(known, IDS).toarray()[:, 0].tolist() == [0, 0, 0, 0]
 
 
+def test_texts_in_a_column_without_a_name_are_the_ids(tmp_path: Path) -> None:
+    own = of_text(tmp_path, ",n\na,1\nb,2\n")
+    assert (own.labels.tolist(), list(own.columns)) == (["a", "b"], ["n"])
+
+
 def test_ids_of_text_are_spelled_like_those_of_the_data(tmp_path: Path) -> None:
     text = "item,n\n7,1\n10,2\n"
     assert of_text(tmp_path, text, ids=Ids.of([7, 10])).labels.tolist() == [7, 10]
@@ -156,6 +167,10 @@ def test_ids_of_text_are_spelled_like_those_of_the_data(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        (
+            "item;n\na;1\n",
+            "has one column, 'item;n'; fields of a .csv file are separated by commas",
+        ),
         ("", r"t\.csv is empty; its first line must name the columns"),
         ("item,n\na,1\nb\n", "has 2 columns, and row 1 has 1 field"),
         ("item,n\na,1\nb,2,3\n", "has 2 columns, and row 1 has 3 fields"),
@@ -215,6 +230,9 @@ def test_a_matrix_of_features_is_copied_and_canonical() -> None:
     assert found.toarray().tolist() == given.astype(float).tolist()
     with pytest.raises(ValueError, match="has no columns; leave it out"):
         feature_rows("item_features", np.ones((3, 0)), 3)
+    twice = sp.coo_array(([1.0, 2, 3], ([0, 0, 2], [1, 1, 0])), shape=(3, 2))
+    merged = feature_rows("item_features", twice, 3)
+    assert (merged.nnz, merged.toarray().tolist()) == (2, [[0, 3], [0, 0], [3, 0]])
     own = feature_rows("item_features", found, 3)
     own.data[:] = 9
     assert found.data.max() == 1
