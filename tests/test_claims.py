@@ -27,6 +27,22 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delitem(sys.modules, name)
 
 
+@pytest.mark.skipif(not (ROOT / "mfrank").is_dir(), reason="mfrank/ is not beside the tests")
+def test_contributing_names_files_and_names_that_are_there() -> None:
+    """Paths in full, or from mfrank/ or cext/ on; a name stands in the file that follows it."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    path = r"([\w./-]+/(?:[\w.-]+\.(?:py|pyi|h|cpp|md))?)"
+    places = set(re.findall(f"`{path}`", text))
+    assert len(places) > 100
+    for place in (place for place in places if not re.search("[A-Z]{4}", place)):
+        assert any((ROOT / start / place).exists() for start in ("", "mfrank", "cext")), place
+    named = re.findall(rf"(?:`(\w+)` (?:and|or) )?`(\w+)` (?:in|of) `{path}`", text)
+    assert len(named) > 20
+    for *names, place in named:
+        (file,) = (ROOT / s / place for s in ("", "mfrank") if (ROOT / s / place).is_file())
+        assert all(re.search(rf"\b{name}\b", file.read_text()) for name in names if name), place
+
+
 @needs_bench
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_tables_have_the_numbers_of_the_results(page: Path) -> None:
