@@ -1,4 +1,4 @@
-"""Roles of columns (user, item, value, timestamp), and the conversion of fields by their role."""
+"""Roles of columns (user, item, value, timestamp), and conversion of fields by role."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class BadRow(ValueError):
 
 
 def in_column(what: str, role: str, column: Hashable) -> str:
-    """The text of an error, with the name of the column and the remedy for its role."""
+    """Text of an error, with the column and the remedy for its role."""
     return f"{what} in column {column!r}; {_REMEDIES[role]}"
 
 
@@ -86,8 +86,8 @@ def guess(columns: Sequence[Hashable], role: str) -> list[Hashable]:
     """Columns whose names fit ``role``.
 
     Case, punctuation and a final "id" do not matter: ``userId``, ``USER_ID`` and ``user`` are the
-    same. If no other column is a timestamp, the timestamp of something is one: ``click_timestamp``.
-    Rarer names, such as ``overall``, count last.
+    same. Names such as ``click_timestamp`` are timestamps if no other column is. Rarer names, such
+    as ``overall``, come last.
     """
     named = _having(_NAMES[role], columns)
     if role == "timestamp" and not named:
@@ -103,21 +103,23 @@ def _having(names: str, columns: Sequence[Hashable]) -> list[Hashable]:
 
 
 def assign(columns: Sequence[Hashable], chosen: Chosen) -> dict[str, Hashable]:
-    """Role -> column: the chosen columns, and for other roles columns recognized by name.
+    """Role -> column: the chosen columns; for other roles, columns recognized by name.
 
     Parameters
     ----------
     columns : sequence
         Names of all columns.
     chosen : mapping of role -> column, None or False
-        For None the column is recognized by :func:`guess`. Values and timestamps are ignored if
-        False.
+        None recognizes the column by :func:`guess`. False ignores a value or timestamp.
 
     Raises
     ------
     ValueError
-        If a chosen column is missing, repeated or chosen for two roles, no column is recognized as
-        the user or the item, these are ignored, or several columns are recognized for one role.
+        If
+
+        - a chosen column is missing, repeated, or chosen for two roles;
+        - the user or the item is False, or no column is recognized for it;
+        - several columns are recognized for one role.
     """
     ignored = ignored_roles(chosen)
     taken = [
@@ -156,20 +158,20 @@ def tell_columns(
     chosen: Chosen,
     tell: Callable[[int, str], None],
 ) -> None:
-    """Tell which columns are read as what, and which are ignored: a warning if one may be meant.
+    """Log the role of each column and the ignored columns; warn if one of these may be needed.
 
-    Nothing is told if all columns are read, and named as their roles are.
+    Nothing is logged if all columns are read and have the names of their roles.
 
     Parameters
     ----------
     names : sequence
-        Of all columns.
+        Names of all columns.
     roles : mapping of role -> column
-        Those that are read.
+        The columns to read.
     chosen : mapping of role -> column, None or False
-        Of a role that is chosen or ignored, other columns are nothing to warn of.
+        No warning is logged for the roles that are chosen or ignored.
     tell : callable
-        Takes a level of the module logging, and one line.
+        Called with a level of :mod:`logging` and one line.
     """
     taken = set(roles.values())
     free = [name for name in names if name not in taken and name != NOT_READ]
@@ -223,7 +225,7 @@ def _doubt(name: Hashable, roles: Mapping[str, Hashable], chosen: Chosen) -> str
 
 
 def ignored_roles(chosen: Chosen) -> set[str]:
-    """The roles that are False; the user and the item cannot be."""
+    """The roles that are False; never the user or the item."""
     ignored = {role for role, column in chosen.items() if column is False}
     for role in ("user", "item"):
         if role in ignored:
@@ -259,7 +261,7 @@ _TRUTHS = {"true": 1.0, "false": 0.0}  # as pandas writes and reads a column of 
 
 
 def parsed(role: str, fields: Sequence[str], ids: IdsAs) -> NDArray[Any]:
-    """Convert the fields of a column, none of them empty, by its role.
+    """Convert the non-empty fields of a column by its role.
 
     Returns
     -------
@@ -277,7 +279,7 @@ def parsed(role: str, fields: Sequence[str], ids: IdsAs) -> NDArray[Any]:
 
 
 def as_text(labels: NDArray[Any]) -> NDArray[Any]:
-    """Ids as text: integers by their digits, other ids unchanged."""
+    """Ids as text: integers as digits, other ids unchanged."""
     return objects(map(str, labels.tolist())) if labels.dtype == np.int64 else labels
 
 
@@ -315,7 +317,7 @@ def _whole_numbers(fields: Sequence[str]) -> NDArray[np.int64] | None:
 
 
 def values(fields: Sequence[str]) -> NDArray[np.float64]:
-    """The fields as finite numbers; raise BadRow if one is none."""
+    """The fields as finite numbers; raises BadRow otherwise."""
     numbers = np.fromiter(map(_number, fields), dtype=np.float64, count=len(fields))
     finite = np.isfinite(numbers)
     if not finite.all():

@@ -56,9 +56,9 @@ def movielens(path: str | Path, *, min_rating: float | None = None) -> Interacti
         The zip file as distributed, the folder it unpacks to (or its parent), or the file of
         ratings: ``u.data``, ``ratings.dat`` or ``ratings.csv``.
     min_rating : float or None, default None
-        Keep only ratings of at least this, and users and items that have one; lower ratings are
-        only seen, as by :meth:`mfrank.Interactions.at_least`. A common protocol for implicit
-        feedback uses 4. None keeps all.
+        Only ratings >= ``min_rating``, and users and items with such ratings, stay; lower ratings
+        are only seen, as in :meth:`mfrank.Interactions.at_least`. A common protocol for implicit
+        feedback uses 4. None keeps all ratings.
 
     Returns
     -------
@@ -71,8 +71,8 @@ def movielens(path: str | Path, *, min_rating: float | None = None) -> Interacti
     FileNotFoundError
         If there is no such path, or no file of ratings in it.
     ValueError
-        If the file of ratings is not in its release's layout, no rating reaches ``min_rating``,
-        or the path holds several releases.
+        If the file of ratings does not have the layout of its release, no rating reaches
+        ``min_rating``, or the path has several releases.
     """
     with _ratings_file(path_of(path)) as (layout, lines):
         ratings = _read(layout, lines, path)

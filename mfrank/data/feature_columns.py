@@ -1,4 +1,4 @@
-"""Typed columns of a table as numbers, converted in the same way for all later rows.
+"""Encode typed columns of a table as numbers, in the same way for all later rows.
 
 ============================================= ======================================================
 column                                        features
@@ -9,8 +9,8 @@ lists, and texts of which one has a ``|``      the same, and a row may have seve
 any of these with missing values              one more: 1 where the value is missing, the others 0
 ============================================= ======================================================
 
-A value of a single row is not a feature, because it could tell nothing about any other row. So
-columns of titles or descriptions do no harm.
+A value of a single row is not a feature, because it says nothing about other rows. Columns of
+titles or descriptions therefore do no harm.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ _log = logging.getLogger("mfrank")
 
 @dataclass(frozen=True, slots=True)
 class FeatureColumn:
-    """How a column becomes features.
+    """The encoding of a column.
 
     Attributes
     ----------
     name : str
     kind : {"number", "value", "values"}
-        A number, one of some values, or any number of them.
+        A number, one of several values, or any number of values.
     missing : bool
         Whether there is a feature that is 1 where the value is missing.
     center, scale : float
-        Of numbers.
+        Mean and scale of numbers.
     values : tuple of str
-        Those that have a feature.
+        The values that have a feature.
     """
 
     name: str
@@ -84,13 +84,13 @@ class FeatureColumns:
 
     @classmethod
     def of(cls, argument: str, table: Mapping[Hashable, NDArray[Any]]) -> Self:
-        """Learn from a table how to convert its columns; ``argument`` names it in errors.
+        """Fit the encoding to the columns of a table; ``argument`` names it in errors.
 
         Raises
         ------
         TypeError, ValueError
-            A column holds neither numbers, texts, truth values nor lists of texts, or an infinite
-            number; or there are no columns.
+            A column has values other than numbers, texts, truth values or lists of texts, or has an
+            infinite number; or there are no columns.
         """
         if not table:
             raise ValueError(f"{argument} has no columns but the ids; leave it out")
@@ -110,13 +110,13 @@ class FeatureColumns:
     ) -> sp.csr_array:
         """The features of a table's rows, float64, shape (rows, width).
 
-        Columns that the fit did not have are ignored. So are values that have no feature; unless
-        the rows are ``of_fit``, a warning tells of them.
+        Columns unknown to the fit are ignored. Values without a feature are ignored, too, with a
+        warning unless the rows are ``of_fit``.
 
         Raises
         ------
         TypeError, ValueError
-            A column is missing or holds something else than in the fit.
+            A column is missing or has another type than in the fit.
         """
         by_name = {str(name): values for name, values in table.items()}
         parts = []
@@ -130,7 +130,7 @@ class FeatureColumns:
         return sp.csr_array(sp.hstack(parts, format="csr"), dtype=np.float64)
 
     def to_array(self) -> NDArray[np.uint8]:
-        """As the bytes of JSON, for a store's extras."""
+        """As bytes of JSON, for a store's extras."""
         return np.frombuffer(dump_json({"columns": [*map(asdict, self.columns)]}).encode(), "u1")
 
     @classmethod

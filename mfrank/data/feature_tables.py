@@ -1,4 +1,4 @@
-"""Features of users or items as tables: rows found by id, columns by name."""
+"""Features of users or items as tables, with rows matched by id and columns by name."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _log = logging.getLogger("mfrank")
 
 
 def is_table(given: object) -> bool:
-    """Whether features are given as a DataFrame or the path of a file, not as a matrix."""
+    """Whether features are a DataFrame or the path of a file, not a matrix."""
     return isinstance(given, str | os.PathLike) or is_frame(given)
 
 
@@ -49,9 +49,9 @@ class FeatureTable:
     labels : int64 or object, shape (rows,)
         The ids of the rows, each once.
     columns : dict of str to array
-        All others, by name.
+        All other columns, by name.
     texts : dict of str to array
-        Columns of a text file as they are written, for numbers where the fit had texts.
+        Original text of numeric columns of a text file, for fits in which the column was text.
     """
 
     argument: str
@@ -63,15 +63,15 @@ class FeatureTable:
     def of(cls, argument: str, given: Any, ids: Ids) -> FeatureTable:
         """Read a DataFrame, or a file of such a table.
 
-        The ids are the column with a name such as ``item`` or ``item_id`` or, if there is none, the
-        index. An index of numbers without a name, which is what sorting or filtering leaves, does
-        not count beside a column. Ids of text files are spelled like ``ids``.
+        The ids are the column with a name such as ``item`` or ``item_id`` or, without one, the
+        index. A numeric index without a name, as left by sorting or filtering, is ignored if there
+        is such a column. Ids of text files are converted to the type of ``ids``.
 
         Raises
         ------
         ValueError, TypeError
-            There are no ids, or two columns or a column and an index may be the ids; ids are
-            missing or repeat.
+            There are no ids, or several candidates for them (columns or index); ids are missing or
+            repeat.
         FileNotFoundError, ModuleNotFoundError
             There is no such file, or it is Parquet and pyarrow is not installed.
         """
@@ -90,7 +90,7 @@ class FeatureTable:
         return cls(argument, canonical(labels), columns, texts)
 
     def learned(self) -> FeatureColumns:
-        """How its columns are converted."""
+        """The encoding of the columns, fitted to this table."""
         return FeatureColumns.of(self.argument, self.columns)
 
     def features(
@@ -101,10 +101,10 @@ class FeatureTable:
         of_fit: bool = False,
         familiar: NDArray[np.bool_] | None = None,
     ) -> sp.csr_array:
-        """Features of the rows of ``ids``, and a last one that is 1 for all, their common mean.
+        """Features of the rows of ``ids``, with a last feature of 1 for all: the common mean.
 
-        The last feature is all that is known of a row that the table does not have. Values without
-        a feature bring a warning, unless they are ``of_fit`` or of rows that are ``familiar``.
+        A row that the table lacks has only the last feature. Values without a feature cause a
+        warning, except with ``of_fit`` and in ``familiar`` rows.
 
         Raises
         ------
@@ -131,7 +131,7 @@ class FeatureTable:
         return sp.csr_array(sp.hstack([placed, ones], format="csr"))
 
     def numbers(self, ids: Ids) -> NDArray[np.float64]:
-        """The columns as they are, in the order of ``ids``; NaN where the table has no row.
+        """The unconverted columns, in the order of ``ids``; NaN where the table has no row.
 
         Raises
         ------
@@ -200,15 +200,15 @@ def _id_columns(names: Sequence[Hashable], side: str) -> list[Hashable]:
 
 
 def is_unnamed(column: Hashable) -> bool:
-    """Whether a column is called as an index without a name is where it was written to a file."""
+    """Whether a column's name is that of an unnamed index written to a file."""
     return _UNNAMED.fullmatch(str(column).strip()) is not None
 
 
 def place_of_ids(header: Sequence[str], side: str = "item") -> int:
-    """The column of ids in a text table that also names items: by its name, else the first.
+    """The column of ids in a text table with names of items: by its name, else the first.
 
-    Names such as ``film`` may be those of titles, so they count only if the first column is what
-    an index without a name leaves, or if they end with "id".
+    A column such as ``film`` may hold titles. It counts only if its name ends with "id", or if the
+    first column is an unnamed index.
     """
     found = _id_columns(header, side)
     sure = [
@@ -379,16 +379,16 @@ def feature_rows(name: str, given: Any, n_rows: int, n_features: int | None = No
     Parameters
     ----------
     name : str
-        Of the argument, for errors.
+        Name of the argument, for errors.
     given : scipy or CuPy sparse matrix, or 2-D array-like
     n_rows : int
     n_features : int, optional
-        The number of columns it must have; by default at least one.
+        Required number of columns; by default at least one.
 
     Raises
     ------
     ValueError, TypeError
-        The shape is wrong, or it is not of finite numbers.
+        The shape is wrong, or values are not finite numbers.
     """
     here: Any = sparse_to_host(given)
     here = checked(here, name) if sp.issparse(here) else to_host(as_array(here, name), name)

@@ -1,4 +1,4 @@
-"""Groups of users by activity and of items by popularity, for evaluations of each."""
+"""Groups of users by activity and of items by popularity, for evaluation by group."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class Groups:
     Attributes
     ----------
     names : tuple of str
-        Of the groups, in their order.
+        Names of the groups, in order.
     of_rows : int64, shape (n_rows,)
-        Number of each row's group, an index of ``names``; -1 for none.
+        Group of each row, as an index into ``names``; -1 for none.
     ids : Ids or None, default None
-        Ids of the rows, by which the groups of one data set are found for another, such as a model
-        that has been updated since. None, and row numbers, mean the order of the rows.
+        Ids of the rows, which match the groups to other data, such as a model that has been updated
+        since. With None or row numbers, rows are matched by order.
 
     Raises
     ------
     TypeError, ValueError
-        ``names`` are no distinct texts, or ``of_rows`` are no such numbers.
+        ``names`` are not distinct strings, or ``of_rows`` is not such an array.
     """
 
     names: tuple[str, ...]
@@ -73,23 +73,23 @@ class Groups:
 
     @classmethod
     def of(cls, labels: Sequence[Any] | NDArray[Any] | Mapping[Any, Any]) -> Groups:
-        """Groups by a label for each row, such as the genre of each item.
+        """Groups from a label for each row, such as the genre of each item.
 
-        A missing label (None, NaN, NA) is in no group, and neither is a row without any.
+        A row with a missing label (None, NaN, NA), or without a label, is in no group.
 
         Parameters
         ----------
         labels : mapping of id to str, int or None; or sequence of these, shape (n_rows,)
-            A mapping, and a Series of pandas whose index has a name or is no numbers, such as
-            ``frame.set_index("item")["genre"]``, have the ids of rows, in any order. A sequence has
-            the order of the rows, such as that of ``data.item_ids``.
+            A mapping is matched by id, in any order. So is a pandas Series whose index has a name
+            or is not numeric, such as ``frame.set_index("item")["genre"]``. A sequence is in the
+            order of the rows, such as ``data.item_ids``.
 
         Raises
         ------
         TypeError, ValueError
-            ``labels`` is text, is not one-dimensional, or all labels are missing; ids are invalid
-            or repeat; or the index of a Series is numbers without a name, which sorting or
-            filtering leaves.
+            ``labels`` is a string, is not one-dimensional, or all labels are missing; ids are
+            invalid or repeat; or a Series has a numeric index without a name, as left by sorting or
+            filtering.
 
         Examples
         --------
@@ -125,12 +125,12 @@ class Groups:
         return cls(tuple(names), of_rows, ids)
 
     def in_rows_of(self, ids: Ids | None) -> Groups:
-        """The groups of rows with these ids; those that it does not know are in none.
+        """The groups of the rows with these ids; unknown ids are in no group.
 
         Raises
         ------
         ValueError
-            It knows none of the ids.
+            All ids are unknown.
         """
         try:
             of_rows, unknown = by_ids(self.of_rows, self.ids, ids, -1)
@@ -185,8 +185,8 @@ def _has_ids(series: Any) -> bool:
 def by_activity(interactions: Any, n: int = 4) -> Groups:
     """Divide users into groups of about equal size by their number of items.
 
-    Users with equal numbers are in one group, so there may be fewer groups, of unequal sizes. Users
-    without items are in a group of their own.
+    Users with equal numbers of items are in one group, so there may be fewer groups, of unequal
+    sizes. Users without items are a group of their own.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def by_activity(interactions: Any, n: int = 4) -> Groups:
     Returns
     -------
     Groups
-        Of users, from the least active: for :meth:`Evaluation.by_group
+        Groups of users, the least active first, for :meth:`Evaluation.by_group
         <mfrank.evaluation.report.Evaluation.by_group>`.
 
     Raises
@@ -217,11 +217,11 @@ def groups_by_activity(counts: NDArray[np.int64], n: int) -> Groups:
 
 
 def by_popularity(interactions: Any, n: int = 3) -> Groups:
-    """Divide items into groups with about equally many interactions, by their number of users.
+    """Divide items by their number of users into groups with about equally many interactions.
 
-    With three groups, the first is the long tail: many items, which together have a third of the
-    interactions; the last is the head. Items with equally many users are in one group, so there may
-    be fewer groups. Items without users are in a group of their own.
+    With three groups, the first is the long tail, many items with a third of the interactions, and
+    the last is the head. Items with equally many users are in one group, so there may be fewer
+    groups. Items without users are a group of their own.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ def by_popularity(interactions: Any, n: int = 3) -> Groups:
     Returns
     -------
     Groups
-        Of items, from the least popular: ``evaluate(..., item_groups=...)``.
+        Groups of items, the least popular first, for ``evaluate(..., item_groups=...)``.
 
     Raises
     ------

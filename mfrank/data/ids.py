@@ -26,12 +26,12 @@ def check_on_unknown(on_unknown: object) -> None:
 
 
 class UnknownIdError(ValueError):
-    """Users or items are unknown: a service can answer this with "not found".
+    """Users or items are unknown; a service can answer it with "not found".
 
     Attributes
     ----------
     ids : tuple
-        The unknown ids in the order given, each once.
+        The unknown ids in input order, each once.
 
     Examples
     --------
@@ -63,8 +63,8 @@ _SHOWN = 5  # ids named in an error
 class Ids(MadeOfFields):
     """The ids of n rows; immutable. Create with :meth:`numbered`, :meth:`of`, :meth:`factorize`.
 
-    :mod:`mfrank.data.labels` defines which ids are valid, and which spellings are the same id: the
-    rule is one for all, so that whole numbers that happen to be 0..n-1 are ids like any others.
+    :mod:`mfrank.data.labels` defines which ids are valid, and which spellings are the same id. The
+    rule is the same for all ids, even if they happen to be the integers 0..n-1.
 
     Attributes
     ----------
@@ -91,8 +91,8 @@ class Ids(MadeOfFields):
         Raises
         ------
         ValueError
-            If an id occurs twice or is missing, or a number does not fit int64; or ``labels`` is a
-            Series of pandas whose index does not count rows from 0.
+            If an id occurs twice or is missing, a number does not fit int64, or ``labels`` is a
+            pandas Series whose index does not count rows from 0.
         TypeError
             If ``labels`` is a single id, booleans, or contains unhashable objects.
         """
@@ -111,9 +111,9 @@ class Ids(MadeOfFields):
     def factorize(cls, raw: RawIds) -> tuple[Ids, NDArray[np.int64]]:
         """Number the distinct ids; return ``ids, rows`` such that ``ids.raw(rows)`` equals ``raw``.
 
-        Integers and strings are numbered in sorted order, so that shuffled data give the same
-        model, other hashables in order of first appearance. Raises the errors of :meth:`of`, but
-        ids may repeat.
+        Integers and strings are numbered in sorted order, so shuffled data give the same model;
+        other hashables are numbered in order of first appearance. Raises the errors of :meth:`of`,
+        but ids may repeat.
         """
         labels = canonical(raw)
         if labels.dtype == np.int64:
@@ -157,7 +157,7 @@ class Ids(MadeOfFields):
 
     @property
     def summary(self) -> str:
-        """How many ids there are and the first of them, such as ``"943, like 'a', 'b', 'c'"``."""
+        """The number of ids and the first ones, such as ``"943, like 'a', 'b', 'c'"``."""
         return f"{self.size:,}, like {self._examples}" if self.size else "0"
 
     @property
@@ -177,7 +177,7 @@ class Ids(MadeOfFields):
 
     @property
     def unsavable_row(self) -> int | None:
-        """The first row whose id is neither an integer nor a string, so that it is in no file."""
+        """The first row whose id cannot be saved, because it is neither an integer nor a string."""
         if self.are_numbers:
             return None
         return next((at for at, x in enumerate(self.labels) if type(x) not in (str, int)), None)
@@ -189,12 +189,12 @@ class Ids(MadeOfFields):
         ----------
         raw : array-like of ids, shape (n,)
         missing : int, optional
-            Row number to return for unknown ids; by default they are an error.
+            Row number for unknown ids; by default they are an error.
 
         Raises
         ------
         UnknownIdError
-            If an id is unknown and ``missing`` is not given.
+            If an id is unknown and there is no ``missing``.
         """
         labels = canonical(raw)
         rows = self._find(labels)
@@ -209,9 +209,9 @@ class Ids(MadeOfFields):
     def raw(self, rows: ArrayLike) -> NDArray[Any]:
         """Raw ids of row numbers, in the shape of ``rows``.
 
-        Row -1 is padding (fewer recommendations than requested). Integer ids are returned as
-        int64, with -1 for padding. Other ids, and integer ids if -1 is one of them, are returned
-        as objects, with None for padding. So the dtype does not depend on whether there is padding.
+        Row -1 is padding (fewer recommendations than requested). The dtype does not depend on
+        whether there is padding: integer ids are int64, with -1 for padding; other ids, and integer
+        ids that include -1, are objects, with None for padding.
 
         Raises
         ------
@@ -241,10 +241,9 @@ class Ids(MadeOfFields):
         return Ids._trusted(self.labels[rows])
 
     def followed_by(self, new: NDArray[Any]) -> Ids:
-        """These ids, then new ones: canonical, of the same dtype, distinct and none of these.
+        """These ids, then new ones, which must be canonical, distinct, new and of the same dtype.
 
-        The lookup tables are reused, so that adding a few ids does not take as long as building
-        all.
+        Lookup tables are reused, so adding a few ids is cheaper than building all.
         """
         grown, before = Ids._trusted(np.concatenate([self.labels, new])), self.__dict__
         if grown.table is None:
@@ -263,7 +262,7 @@ class Ids(MadeOfFields):
         return grown
 
     def check_column(self, name: str) -> None:
-        """Raise ValueError unless a typed column can have the ids: all integers, or all UTF-8."""
+        """Raise ValueError unless the ids fit a typed column: all integers, or all UTF-8."""
         arrays = self.to_arrays()
         if "whole" in arrays:
             raise ValueError(
@@ -282,9 +281,9 @@ class Ids(MadeOfFields):
         Returns
         -------
         dict
-            ``labels``, int64 of shape (size,); or, for strings, ``utf8``, their concatenated bytes
-            as uint8, and ``offsets``, int64 of shape (size + 1,). If some of them are integers,
-            these are written by their digits and marked in ``whole``, bool of shape (size,).
+            For integers, ``labels``, int64 of shape (size,). For strings, ``utf8``, their
+            concatenated bytes as uint8, and ``offsets``, int64 of shape (size + 1,). In a mixture,
+            integers are written by their digits and marked in ``whole``, bool of shape (size,).
 
         Raises
         ------
@@ -388,7 +387,7 @@ def stored_ids(arrays: Mapping[str, NDArray[Any]], rows: int) -> Ids:
     Raises
     ------
     ValueError
-        They are not the arrays of as many ids as there are rows.
+        The arrays are invalid, or do not have one id per row.
     """
     if not arrays:
         return Ids.numbered(rows)

@@ -1,12 +1,11 @@
-"""Turns files of any number and size into a folder of interactions, in bounded memory.
+"""Read files of any number and size into a folder of interactions, in bounded memory.
 
-Each file is read twice, in portions: first for its ids, which are numbered in sorted order, and
-then for its entries, which are put on the disk by blocks of users. Every block is merged as data in
-memory are; its entries are written by users, and by blocks of items, which are sorted in turn.
-Files are taken in the order of their names, so that the result does not depend on the order in
-which they are given. A run that was killed is resumed after the last file or block that is noted in
-its journal. What was put on the disk is checked when it is read back; a run whose files are damaged
-begins anew.
+Each file is read twice, in portions. The first pass collects ids, which are numbered in sorted
+order. The second pass spills entries to disk by blocks of users. Each block is then merged, as in
+memory, and written by users and by blocks of items; the blocks of items are sorted last. Files are
+read in the order of their names, whatever the order of the argument. A killed run resumes after the
+last file or block in its journal. Spilled data are checked when they are read back; a run with
+damaged files starts over.
 """
 
 from __future__ import annotations
@@ -59,20 +58,20 @@ _WIDER = get_args(TimeKind).index
 
 
 class Numbering:
-    """What was found in the files so far; it can be saved, and loaded by a resumed run.
+    """Ids, times and values of the files read so far; a resumed run can load it.
 
     Attributes
     ----------
     users, items : Labels
     times : dict of str to TimeKind
-        The kind of the timestamps of each text file, by its name.
+        Kind of timestamps of each text file, by name.
     magnitudes : Magnitudes
-        Of all timestamps that are numbers.
+        Magnitudes of all numeric timestamps.
     spans : dict of str to list of two ints
-        The lowest and the highest timestamp of each file, by its name.
+        Lowest and highest timestamp of each file, by name.
     values : Extent
     timed : list of str
-        The first file that has no timestamps, and the first that has; empty if there is none yet.
+        The first file without timestamps, and the first with timestamps; empty if none so far.
     """
 
     def __init__(self) -> None:
@@ -85,7 +84,7 @@ class Numbering:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Everything that is not in the arrays, as JSON."""
+        """Everything outside the arrays, as JSON."""
         magnitudes = self.magnitudes.to_dict()
         facts = {"times": self.times, "timed": self.timed, "magnitudes": magnitudes}
         facts["spans"] = self.spans
@@ -115,7 +114,7 @@ class Numbering:
             np.savez(opened, **arrays)
 
     def add(self, path: Path, portion: Portion) -> None:
-        """Take in some rows of a file, whose values are checked.
+        """Add and check some rows of a file.
 
         Raises
         ------
@@ -151,7 +150,7 @@ class Numbering:
 
 
 class Labels:
-    """How often each id occurs; whole numbers become text where another portion has text."""
+    """Number of occurrences of each id; integers become text if another portion has text."""
 
     def __init__(self) -> None:
         self._numbers = np.empty(0, np.int64)
@@ -176,7 +175,7 @@ class Labels:
         return not (self._text or self._new or len(self._numbers))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """The ids and their numbers as arrays."""
+        """The ids and their counts, as arrays."""
         self._merge()
         arrays = {"numbers": self._numbers, "occurrences": self._occurrences}
         if self._text:
@@ -203,7 +202,7 @@ class Labels:
         self._new = []
 
     def numbered(self) -> tuple[Ids, NDArray[np.int64]]:
-        """The ids in the order of their rows, and how often each occurs."""
+        """The ids in row order, and their counts."""
         self._merge()
         if not self._text:
             return Ids.factorize(self._numbers)[0], self._occurrences
@@ -264,7 +263,7 @@ class _Source:
 
 
 def check_files(files: Sequence[str | os.PathLike[str]]) -> list[Path]:
-    """The files in the order in which they are read.
+    """The files in reading order.
 
     Raises
     ------
@@ -300,13 +299,13 @@ def ingest(
     Parameters
     ----------
     files : sequence of path
-        At least one, none of them a stream. Either all have timestamps or none.
+        At least one file, and no streams. Either all have timestamps or none.
     folder : Path
     chosen, ids, dialect, unit
-        As in :func:`mfrank.data.tables.read_columns`. If one file has whole numbers as ids and
-        another has text, all become text.
+        As in :func:`mfrank.data.tables.read_columns`. If one file has integer ids and another text,
+        all ids become text.
     duplicates : {"sum", "max", "last"}
-        How cells that occur more than once are merged, in the same file or in several.
+        How to merge cells that occur more than once, in one file or in several.
     show_progress : bool, default False
 
     Raises
@@ -314,8 +313,8 @@ def ingest(
     ValueError, TypeError
         As for a single file; the message names the file. The folder is unchanged.
     OSError
-        If a file cannot be read or the disk is full; the folder is unchanged, too. If there is work
-        with which the same call can go on, the message tells where it is.
+        If a file cannot be read or the disk is full; the folder is unchanged, too. If the same call
+        can resume, the message names the temporary folder.
     """
     dialect.check()
     source = _Source(check_files(files), chosen, ids, dialect, unit)

@@ -1,7 +1,7 @@
-"""Interactions as a folder of arrays that are mapped, not read: data larger than memory.
+"""Interactions as a folder of memory-mapped arrays: data larger than memory.
 
-The matrix is stored by users and by items, as a fit reads it, so that nothing is transposed again.
-Mapped arrays are read where they are used, and what was read may leave memory again.
+The matrix is stored by users and by items, as a fit reads it, so no transpose is needed. Pages of
+mapped arrays are read on access and may be evicted again.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class Mapped(NamedTuple):
     Attributes
     ----------
     found : Cells
-        The matrix and what belongs to its cells.
+        The matrix and the data of its cells.
     user_ids, item_ids : Ids
     known : dict
-        What would otherwise take a pass over the entries: ``item_users`` and ``counts``.
+        Stored results that would take a pass over the entries: ``item_users`` and ``counts``.
     origin : dict
         See :mod:`mfrank.files.folder`.
     threshold : float or None
-        What the values were cut by.
+        Threshold of the values.
     """
 
     found: Cells
@@ -228,7 +228,7 @@ ENTRIES_AT_ONCE = 1 << 23
 
 
 def even_bounds(counts: NDArray[np.int64], at_once: int) -> NDArray[np.int64]:
-    """Bounds of blocks of rows with about so many entries, or of one row."""
+    """Bounds of blocks of rows with about as many entries each, or with a single row."""
     ends = np.cumsum(counts)
     n_blocks = -(-int(ends[-1] if len(ends) else 0) // at_once)
     cuts = np.searchsorted(ends, at_once * np.arange(1, n_blocks), side="left") + 1
@@ -241,13 +241,13 @@ class FolderWriter:
     Parameters
     ----------
     files : CheckedFiles
-        Of an existing folder, which may be removed when the arrays mapped from it are no longer
-        needed. Entries are appended to what the files already have.
+        Files of an existing folder, which may be removed when the arrays mapped from it are no
+        longer needed. Entries are appended to the files.
     n_users : int
     of_items : int64, shape (n_items,)
         Maximum number of entries of each item; a wrong number costs only memory.
     dtype : float32 or float64
-        Of the values.
+        Dtype of the values.
     timestamps : bool
         Whether every block has timestamps.
     at_once : int, default 2^23
@@ -275,7 +275,7 @@ class FolderWriter:
         self._largest = GrowingArray(files, "summed.largest", dtype)
 
     def add(self, begin: int, rows: sp.csr_array, times: NDArray[np.int64] | None) -> None:
-        """Append the canonical rows of the users from ``begin`` on; blocks come in their order."""
+        """Append the canonical rows of the users from ``begin`` on; blocks must come in order."""
         self._users.add(begin, np.diff(rows.indptr), rows.indices, rows.data)
         if self._times is not None and times is not None:
             self._times.add(times)
@@ -293,7 +293,7 @@ class FolderWriter:
             self._seen_times.add(times)
 
     def add_cells(self, begin: int, found: Cells) -> None:
-        """Append the users from ``begin`` on, with all that is known of their cells."""
+        """Append the users from ``begin`` on, with values, timestamps and seen-only cells."""
         if found.summed is not None:
             self._sums.add(found.summed.places + self._users.n_entries)
             self._largest.add(found.summed.largest)
@@ -303,15 +303,15 @@ class FolderWriter:
 
     @property
     def n_seen_only(self) -> int:
-        """Cells that are only seen, those of an earlier run included."""
+        """Number of cells that are only seen, including an earlier run's."""
         return self._seen_only.n_entries
 
     def sort_items(
         self, first: int = 0, done: Callable[[Path], None] | None = None
     ) -> Iterator[int]:
-        """Write the entries by items, when all have come; yield their number after each block.
+        """Write the entries by items, after the last ``add``; yield their number after each block.
 
-        ``first`` and ``done`` are those of :meth:`mfrank.data.on_disk.Spill.blocks`.
+        For ``first`` and ``done`` see :meth:`mfrank.data.on_disk.Spill.blocks`.
         """
         for begin, end, turned in self._by_item.blocks(first, *([done] if done else [])):
             # Stable, so that the users of an item ascend, as they do in the file.

@@ -29,22 +29,22 @@ class Interactions(Sourced):
     """Observed cells of the users x items matrix, with the ids of its rows and columns.
 
     Create with :meth:`from_arrays`, :meth:`from_sparse`, :meth:`from_frame`, :meth:`from_file` or
-    :meth:`of`, which apply the rules below. Immutable: its arrays are read-only, the input is never
-    modified, and only read-only arrays of the input may be shared.
+    :meth:`of`, which apply the rules below. Immutable: arrays are read-only. The input is never
+    modified; it may be shared only where it is read-only.
 
     - Repeated cells are merged by ``duplicates``: "sum" (the default; in float64), "max", or
-      "last", the value with the latest timestamp (among equal timestamps, and without timestamps,
-      the last in the order given). A merged cell gets its latest timestamp.
-    - A cell of value 0 is *only seen*: nothing is learned from it, and no list has it. So are what
-      :meth:`at_least` drops, what :meth:`weighted` makes 0, and entries that cancel (+1 and -1) or
-      are too small for the dtype. The number of zeros is logged ("mfrank"): as a warning where the
-      other values vary, because a 0 in a scale may mean that nobody has rated the item.
+      "last". "last" takes the value with the latest timestamp; ties, and data without timestamps,
+      are decided by input order. A merged cell gets its latest timestamp.
+    - A cell of value 0 is *only seen*: models do not learn from it, and lists leave it out. The
+      same holds for entries that :meth:`at_least` drops, that :meth:`weighted` makes 0, that cancel
+      (+1 and -1), or that are too small for the dtype. The number of zeros is logged ("mfrank"), as
+      a warning if the other values vary: on a rating scale, 0 may mean "not rated".
     - Negative values are kept; the objective decides what they mean.
-    - NaN and infinite values, also sums beyond the range of float32, are refused.
+    - NaN, infinite values and sums beyond the range of float32 are refused.
     - Values become float32; only a float64 sparse matrix stays float64. Integers above 2^24 are
       rounded.
-    - Users and items without entries are kept if ``shape``, ids or a matrix include them. There
-      may be fewer than 2^31 of each, and any number of entries.
+    - Users and items without entries stay if ``shape``, ids or a matrix include them. Each side has
+      fewer than 2^31 rows; entries are unlimited.
 
     Attributes
     ----------
@@ -54,22 +54,22 @@ class Interactions(Sourced):
     user_ids, item_ids : Ids
         Raw ids of rows and columns.
     timestamps : int64, shape (nnz,), or None
-        Aligned with ``user_items.data``. Seconds since 1970 (UTC), if they were dates or numbers of
-        a unit that was given or recognized; other numbers, such as days, as they were.
+        Aligned with ``user_items.data``. Dates, and numbers of a stated or recognized unit, are
+        seconds since 1970 (UTC); other numbers, such as days, are unchanged.
     seen_only : Interactions or None
-        Cells that users know and that have no value here, such as ratings of 0 or below a
-        threshold: the same shape and ids, values 1, timestamps if these interactions have some.
-        ``dataclasses.replace(data, seen_only=None)`` forgets them.
+        Seen cells without a value, such as ratings of 0 or below a threshold. They have the same
+        shape and ids, values of 1, and timestamps if these interactions have some.
+        ``dataclasses.replace(data, seen_only=None)`` removes them.
     threshold : float or None
-        The highest that :meth:`at_least` was called with; None for raw data. Parts, joined parts of
-        one threshold, folders and models keep it.
+        The highest threshold of :meth:`at_least`; None for raw data. Parts, joined parts with equal
+        thresholds, folders and models inherit it.
     """
 
     @classmethod
     def of(cls, data: Any) -> Interactions:
         """Convert Interactions (unchanged), a scipy or CuPy sparse matrix, or a table.
 
-        Tables are those of :meth:`from_frame`.
+        See :meth:`from_frame` for tables.
 
         Raises
         ------
@@ -94,18 +94,18 @@ class Interactions(Sourced):
         )
 
     def to_folder(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-        """Save as a folder of arrays, which :meth:`open` maps instead of reading them.
+        """Save as a folder of arrays that :meth:`open` memory-maps.
 
-        The matrix is stored by users and by items: about 16 bytes an entry, 24 with timestamps;
-        a cell that is only seen takes 4, or 12.
-        As with a model's folder, it holds the old data or the new, whatever happens.
+        The matrix is stored by users and by items. An entry takes about 16 bytes, 24 with
+        timestamps; a cell that is only seen takes 4, or 12. The replacement is atomic: a crash
+        leaves either the old or the new data.
 
         Parameters
         ----------
         folder : path
         overwrite : bool, default False
-            Whether to replace what others have saved in the folder since these interactions, or
-            those that they were made from, were opened from there or saved there.
+            Whether to replace the folder even if another process has saved to it since these
+            interactions (or their source) were opened from it or saved to it.
 
         Returns
         -------
@@ -114,13 +114,12 @@ class Interactions(Sourced):
         Raises
         ------
         mfrank.files.folder.ChangedFolderError
-            A ValueError. If others have saved in the folder, see ``overwrite``: open it again, and
-            repeat the change.
+            A ValueError: another process has saved to the folder (see ``overwrite``). Open it again
+            and repeat the change.
         ValueError
-            If the folder contains anything but interactions, or ids are neither integers nor
-            strings.
+            If the folder contains something else, or ids are neither integers nor strings.
         OSError
-            If writing fails; what was saved in the folder before is still there.
+            If writing fails; the folder is unchanged.
         """
         path = path_of(folder)
         interaction_folder.write(self, path, overwrite=overwrite)
@@ -147,34 +146,37 @@ class Interactions(Sourced):
     ) -> Interactions:
         """Read many files, of any size, into a folder, and :meth:`open` it.
 
-        Memory holds the ids, a portion of a file (some 260,000 rows), and then some eight million
-        entries at a time, however many there are. The result is that of :meth:`from_file` for one
-        file that has the rows of all files, in the order of the files' names. While it works, it
-        takes up to 52 bytes an entry on the disk beside the folder, in a folder whose name begins
-        with a dot. After a run that is killed, or ends by Ctrl-C or a full disk, the same call goes
-        on with that folder, from the last file or block that was done half a minute before; a call
-        with other files or options removes it.
+        The result equals :meth:`from_file` for a single file with the rows of all files, in the
+        order of the file names.
+
+        - Memory: the ids, plus a portion of a file (some 260,000 rows), then some eight million
+          entries at a time.
+        - Disk: up to 52 bytes per entry, in a temporary folder beside ``folder`` whose name begins
+          with a dot.
+        - Resuming: after a kill, Ctrl-C or a full disk, the same call resumes from the temporary
+          folder, at most about half a minute back. A call with other files or options removes that
+          folder.
 
         Parameters
         ----------
         files : sequence of path
-            Text or parquet, as in :meth:`from_file`, but no streams, because each is read twice;
-            either all have timestamps or none.
+            Text or parquet, as in :meth:`from_file`, but no streams, because each file is read
+            twice. Either all have timestamps or none.
         folder : path
             Its contents are replaced when everything has been read.
         user, item, value, timestamp, timestamp_unit, sep, quote, header, columns, ids, duplicates
-            As in :meth:`from_file`. If one file has whole numbers as ids and another has text, all
-            become text.
+            As in :meth:`from_file`. If one file has integer ids and another text, all ids become
+            text.
         show_progress : bool, default False
-            Show the rows that are done on stderr.
+            Show progress, in rows, on stderr.
 
         Raises
         ------
         ValueError, TypeError
             As in :meth:`from_file`; the message names the file and the row.
         OSError
-            If the disk is full or a file cannot be read; the folder is unchanged. The message
-            names the folder that the same call goes on with, if there is one.
+            If the disk is full or a file cannot be read; the folder is unchanged. The message names
+            the temporary folder from which the same call resumes, if there is one.
         """
         chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
         if isinstance(files, str | os.PathLike):
@@ -196,18 +198,17 @@ class Interactions(Sourced):
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str], *, verify: bool = False) -> Interactions:
-        """Map the interactions that :meth:`to_folder` saved: they may be larger than memory.
+        """Memory-map the interactions of :meth:`to_folder`, which may be larger than memory.
 
-        A fit of ALS to them has the same bits as to interactions in memory, and reads each entry
-        from the disk, or from the part of the file that the system still has in memory, once a
-        half-step. Opening reads the columns and values once, to check them. From 2^31 entries on,
-        the column numbers are copied to memory, because scipy then needs them in 64 bits.
+        ALS reads each entry from the disk (or the page cache) once per half-step, and the fit has
+        the same bits as from memory. Opening reads the columns and values once, to check them. From
+        2^31 entries on, column numbers are copied to memory, because scipy then needs 64 bits.
 
         Parameters
         ----------
         folder : path
         verify : bool, default False
-            Compare every file with its SHA-256, too.
+            Also compare every file with its SHA-256.
 
         Raises
         ------
@@ -227,25 +228,25 @@ class Interactions(Sourced):
     def concat(
         cls, parts: Sequence[Interactions], *, duplicates: Duplicates = "sum"
     ) -> Interactions:
-        """Join the interactions of several data sets; an equal id is the same user or item.
+        """Join the interactions of several data sets by id.
 
-        Rows of the first part keep their numbers, and new users and items follow. ``a + b`` is
-        ``Interactions.concat([a, b])``. Values become float32.
+        Equal ids are the same user or item. Rows of the first part keep their numbers; new users
+        and items follow. ``a + b`` is ``Interactions.concat([a, b])``. Values become float32.
 
         Parameters
         ----------
         parts : sequence of Interactions
             At least one.
         duplicates : {"sum", "max", "last"}, default "sum"
-            How cells that several parts have are merged. A cell that is only seen in one part and
-            has a value in another has that value.
+            How to merge cells that occur in several parts. If a cell is only seen in one part and
+            has a value in another, the value wins.
 
         Raises
         ------
         ValueError
-            If there are no parts, ids are whole numbers in one and not in another, only some have
-            timestamps, or these are in different units, such as seconds and milliseconds that
-            ``timestamp_unit="s"`` has left as they were.
+            If there are no parts, ids are integers in only some parts, only some parts have
+            timestamps, or timestamps are in different units, such as seconds and (with
+            ``timestamp_unit="s"``, unconverted) milliseconds.
         TypeError
             If a part is not Interactions.
         """

@@ -1,7 +1,7 @@
-"""Interactions in the rows of other data, and with further users and items.
+"""Align interactions with the rows of other data, and add users and items.
 
-Interactions have ids and are matched by them, also where they have as many rows as the others. A
-matrix has no ids, so its rows must be those of the others.
+Interactions are matched by id, even if the numbers of rows are equal. A matrix has no ids, so its
+rows must be the rows of the other data.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def in_rows_of(given: Any, user_ids: Ids, item_ids: Ids, name: str) -> Interacti
 
 
 def matrix_in_rows(matrix: Any, user_ids: Ids, item_ids: Ids, name: str) -> Interactions:
-    """A scipy sparse matrix as interactions of these users and items, which are its rows.
+    """A scipy sparse matrix as interactions, with these ids for its rows and columns.
 
     Raises
     ------
     ValueError
-        It has another shape.
+        The matrix has another shape.
     """
     shape, given = (len(user_ids), len(item_ids)), cast(Any, matrix).shape
     if given != shape:
@@ -45,12 +45,12 @@ def matrix_in_rows(matrix: Any, user_ids: Ids, item_ids: Ids, name: str) -> Inte
 
 
 def aligned(data: Interactions, user_ids: Ids, item_ids: Ids, name: str) -> Interactions:
-    """The same interactions in the rows of these ids, matched by id.
+    """The same interactions, in the rows of these ids.
 
     Parameters
     ----------
     data : Interactions
-        Unchanged if its ids are these.
+        Returned unchanged if its ids are these.
     user_ids, item_ids : Ids
         Ids of the model or of the training data.
     name : str
@@ -61,7 +61,7 @@ def aligned(data: Interactions, user_ids: Ids, item_ids: Ids, name: str) -> Inte
     UnknownIdError
         If the user or the item of an entry is not among these ids.
     ValueError
-        If both have only row numbers as ids, and not equally many.
+        If both have only row numbers as ids, and different numbers of rows.
     """
     pairs = (data.user_ids, user_ids), (data.item_ids, item_ids)
     if all(own is ids or own == ids for own, ids in pairs):
@@ -78,9 +78,9 @@ def placed(
     user_ids: Ids,
     item_ids: Ids,
 ) -> Interactions:
-    """The same interactions in other rows, whose ids are given.
+    """The same interactions in other rows with these ids.
 
-    ``users`` and ``items`` are the new rows of the old ones; interactions at -1 are left out.
+    ``users`` and ``items`` map old rows to new ones; interactions mapped to -1 are left out.
     """
     shape = len(user_ids), len(item_ids)
     found = cells.moved(data.cells, users, items, shape)
@@ -109,7 +109,7 @@ def _places(own: Ids, ids: Ids, used: NDArray[np.bool_], name: str, side: str) -
 
 
 def check_alike(own: Ids, ids: Ids, name: str, side: str) -> None:
-    """Raise ValueError if both only number their rows, and not equally many."""
+    """Raise ValueError if both have only row numbers as ids, and different numbers of rows."""
     if own.table is None and ids.table is None and len(own) != len(ids):
         raise ValueError(
             f"{name} has {len(own)} {side}s and the training data {len(ids)}, which both only "
@@ -119,11 +119,11 @@ def check_alike(own: Ids, ids: Ids, name: str, side: str) -> None:
 
 
 def check_numbering(own: Ids, ids: Ids, name: str, side: str, remedy: str | None = None) -> None:
-    """Raise UnknownIdError if one of both only numbers its rows, as many as the other has numbers.
+    """Raise UnknownIdError if one side has only row numbers, and as many rows as the other.
 
-    They are then likely to be the same rows, of which one was made without their ids; matched by
-    id, the numbers would be taken for whom they happen to name. Numbers that are the other's ids in
-    another order are ids. Numbers and text need no check, because they are never the same id.
+    They are then likely the same rows, once without ids, and matching by id would pair the wrong
+    rows. Numbers that are the ids of the other in another order are ids. Numbers and text need no
+    check, because they are never equal.
     """
     one_is_numbered = (own.table is None) != (ids.table is None)
     if not (one_is_numbered and len(own) == len(ids) and own.are_numbers and ids.are_numbers):
@@ -155,15 +155,15 @@ def _remedy(own: Ids, ids: Ids, name: str, side: str) -> str:
 def by_ids(
     values: NDArray[Any], own: Ids | None, ids: Ids | None, fill: int
 ) -> tuple[NDArray[Any], int]:
-    """Values of rows with the ids ``own`` in the rows of ``ids``, and how many rows have none.
+    """Values of rows ``own`` aligned with the rows ``ids``, and the number of rows without one.
 
-    These get ``fill``. Without ids, and where ids only number rows, the order of rows is that of
-    the values.
+    Rows without a value get ``fill``. Without ids, or with only row numbers, values are in the
+    order of the rows.
 
     Raises
     ------
     ValueError
-        None of the rows has a value, or one of both only numbers rows that are likely the other's.
+        No row has a value, or one side has only row numbers that likely mean the rows of the other.
     """
     if own is None or ids is None or own == ids or own.table is None:
         return values, 0
@@ -187,9 +187,9 @@ def by_ids(
 def with_labels(
     data: Interactions, users: NDArray[Any] | None, items: NDArray[Any] | None
 ) -> Interactions:
-    """The interactions with rows and columns for these ids too, after those that are there.
+    """The interactions, with rows and columns for these ids appended.
 
-    ``None`` adds no ids; ids that are there stay where they are.
+    ``None`` adds no ids; existing ids stay where they are.
     """
     if users is None and items is None:
         return data
@@ -202,7 +202,7 @@ def with_labels(
 
 
 def with_more(ids: Ids, more: NDArray[Any]) -> Ids:
-    """The ids, and after them those of ``more`` that are not among them."""
+    """The ids, followed by the new ids of ``more``."""
     new = more[ids.rows(more, missing=-1) < 0]
     if not len(ids):
         return Ids.of(new)

@@ -26,15 +26,15 @@ _SHOWN = 3  # documents named in an error
 class Judged:
     """Documents with features, each judged for one query.
 
-    Its arrays are read-only, but may share memory with the given ones: do not write to those.
+    Its arrays are read-only but may share memory with the arguments: do not write to these.
 
     Parameters
     ----------
     features : array-like, shape (n_documents, n_features)
         Finite numbers; float32 and float64 keep their dtype, others become float64.
     relevance : array-like, shape (n_documents,)
-        Finite and >= 0; 0 means not relevant. Usually small integer grades, which the papers turn
-        into gains 2^relevance - 1. Stored as float64.
+        Finite and >= 0; 0 means not relevant. Usually small integer grades, with the gain
+        2^relevance - 1 in the papers. Stored as float64.
     queries : ids, shape (n_documents,)
         The query of each document. Documents of a query need not be adjacent.
 
@@ -45,13 +45,13 @@ class Judged:
     query_rows : int64, shape (n_documents,)
         Row of each document's query in ``query_ids``.
     feature_names : tuple of str, or None
-        Names of the columns, if ``features`` are a table.
+        Names of the columns, if ``features`` is a table.
 
     Raises
     ------
     TypeError, ValueError
         There are no documents, lengths differ, Series or DataFrames have different indexes, or
-        values are not as above.
+        values are invalid.
 
     Examples
     --------
@@ -96,8 +96,8 @@ class Judged:
         ----------
         path : path
         n_features : int, optional
-            Number of features, if the file may lack the last ones; by default the largest feature
-            number in it.
+            Number of features, if the last ones may be absent from the file; by default the largest
+            feature number in the file.
 
         Raises
         ------
@@ -138,12 +138,12 @@ class Judged:
         return len(self.query_ids)
 
     def hold_out(self, part: float = 0.2, random_state: Seed = None) -> tuple[Judged, Judged]:
-        """Split by queries, at random, into a training part and a part to validate on.
+        """Split at random by query into a training part and a validation part.
 
         Parameters
         ----------
         part : float, default 0.2
-            Fraction of the queries to hold out, in (0, 1); at least one query and not all.
+            Fraction of the queries to hold out, in (0, 1); at least one query, and never all.
         random_state : int, numpy.random.Generator or None
 
         Raises
@@ -168,7 +168,7 @@ class Judged:
 
 
 def feature_names(features: Any) -> tuple[str, ...] | None:
-    """Names of the columns of a table; None for an array, or where columns are only numbered."""
+    """Names of the columns of a table; None for an array, or for numbered columns."""
     if not is_frame(features):
         return None
     names = columns_reader(features)[0]
@@ -265,7 +265,7 @@ class Scaling:
 
     @classmethod
     def of(cls, features: NDArray[Any]) -> Scaling:
-        """Scale to mean 0 and standard deviation 1; constant features, which rank nothing, to 0."""
+        """Scale to mean 0 and standard deviation 1; constant features become 0."""
         largest = np.abs(features).max(axis=0).astype(np.float64)
         unit = np.where(largest > 0, largest, 1)
         relative = features / unit

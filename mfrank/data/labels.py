@@ -1,21 +1,19 @@
-"""Valid ids: integers, strings and other hashables; one rule for every place where ids are given.
+"""Valid ids: integers, strings and other hashables, by one rule for every argument with ids.
 
-- Whole numbers become int64, whatever they are spelled with: integers of Python or numpy of any
-  width, floats such as 1.0 (pandas turns a column of integers with missing values into floats),
-  ``Decimal(1)``, and zero-dimensional arrays. So 1, 1.0 and ``np.int8(1)`` are the same id, whether
-  or not the ids of a model happen to be 0..n-1. Floats from 2^24 on in float32, 2^11 in float16
-  and above 2^53 in float64 may have been other whole numbers, so they raise.
-- Text stays text: 1 and "1" are two ids. Bytes are read as UTF-8 text, and UUIDs are written as
-  text.
-- Other hashables, such as tuples, stay what they are; a model with such ids cannot be saved.
-- Numbers that are not whole or do not fit int64, missing values (None, NaN, NA, NaT), booleans,
-  dates, and bytes that are not UTF-8 are not ids: they raise, in a query as in data. An id that is
-  valid and that nobody has is unknown, of whatever type it is.
+- Whole numbers of any type become int64: integers of Python or numpy, floats such as 1.0 (pandas
+  turns a column of integers with missing values into floats), ``Decimal(1)``, and zero-dimensional
+  arrays. So 1, 1.0 and ``np.int8(1)`` are the same id, even if the ids of a model happen to be
+  0..n-1. Floats that may have been rounded raise: from 2^24 on in float32, from 2^11 on in float16,
+  above 2^53 in float64.
+- Text stays text: 1 and "1" are two ids. Bytes become UTF-8 text; UUIDs become text.
+- Other hashables, such as tuples, are unchanged; a model with such ids cannot be saved.
+- These raise, in queries and in data: numbers that are not whole or do not fit int64, missing
+  values (None, NaN, NA, NaT), booleans, dates, and bytes that are not UTF-8. A valid id that the
+  data lack is unknown, whatever its type.
 
-Arrays, lists, ranges, columns of data frames and iterators are read in their order. Sets have no
-order, and mappings are ambiguous: they raise. Text files have their own rules
-(:mod:`mfrank.data.columns`); :mod:`mfrank.data.odd_ids` tells what is likely to mean something
-else.
+Arrays, lists, ranges, columns of data frames and iterators are read in order. Sets, which have no
+order, and mappings, which are ambiguous, raise. Text files have their own rules
+(:mod:`mfrank.data.columns`); :mod:`mfrank.data.odd_ids` warns about ids that may be misread.
 """
 
 from __future__ import annotations
@@ -42,8 +40,8 @@ _DATES = date | timedelta | np.datetime64 | np.timedelta64  # datetimes and pand
 def canonical(raw: RawIds, first_row: int = 0) -> NDArray[Any]:
     """Check ids and convert them to an int64 or object array; see the module.
 
-    An object array holds int, str and other hashables, and at least one that is not an int.
-    Errors count rows from ``first_row``.
+    An object array contains int, str and other hashables, at least one of them not an int. Errors
+    count rows from ``first_row``.
     """
     if type(raw) is list and {*map(type, raw)} == {int}:  # without the checks of single objects
         return _from_integers(raw)

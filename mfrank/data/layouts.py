@@ -60,19 +60,18 @@ _ONE_FIELD = "\x1f"  # stands for two colons, because the csv module takes one c
 
 @dataclass(frozen=True)
 class Dialect:
-    """What the caller knows of how a text file is written.
+    """The format of a text file, as far as the caller knows it.
 
     Attributes
     ----------
     sep : str or None, default None
         Separator of fields: one character, or ``::``. None detects it.
     quote : "auto", None or str, default "auto"
-        What encloses fields: see :class:`mfrank.data.text_files.Quotes`.
+        Quote character; see :class:`mfrank.data.text_files.Quotes`.
     header : bool or None, default None
         Whether the first row names the columns. None detects it.
     columns : sequence of str or None, default None
-        Names of all columns in order, ``-`` for one that is ignored; those of a header, if there
-        is one, do not count then.
+        Names of all columns in order, instead of a header's; ``-`` ignores a column.
     """
 
     sep: str | None = None
@@ -81,7 +80,7 @@ class Dialect:
     columns: Sequence[str] | None = None
 
     def check(self) -> None:
-        """Raise ValueError or TypeError for what cannot be."""
+        """Raise ValueError or TypeError for invalid fields."""
         sep, columns = self.sep, self.columns
         one = isinstance(sep, str) and len(sep) == 1 and sep not in '"\r\n\0'
         if not (sep is None or one or sep == DOUBLE_COLON):
@@ -112,7 +111,7 @@ class Layout:
     separator : str
     quote : "auto", None or str
     width : int
-        Fields of a row.
+        Number of fields in a row.
     names : sequence of str
         Names of the columns; empty if they have none.
     has_header : bool
@@ -120,7 +119,7 @@ class Layout:
     fields : mapping of role -> field
         Fields are counted from 0.
     is_guess : bool
-        Whether nothing but the order of the columns says what their roles are.
+        Whether roles come only from the order of the columns.
     """
 
     separator: str
@@ -132,7 +131,7 @@ class Layout:
     is_guess: bool
 
     def repeats_header(self, row: Sequence[str]) -> bool:
-        """Whether a row is the header once more, possibly after a byte order mark."""
+        """Whether a row repeats the header, possibly after a byte order mark."""
         if not self.has_header or self.names[-1] not in row[len(self.names) - 1]:  # almost never
             return False
         found = [field.strip().lstrip("\ufeff") for field in row[: len(self.names)]]
@@ -147,16 +146,16 @@ class Layout:
 def layout_of(
     text: IO[str], dialect: Dialect, usual: str | None, chosen: Chosen, tell: Tell
 ) -> Layout:
-    """Detect the layout of a file from its first two rows, and tell the roles of its columns.
+    """Detect the layout of a file from its first two rows, and log the roles of its columns.
 
     Parameters
     ----------
     text : text file
     dialect : Dialect
     usual : str or None
-        What separates fields in most files of this kind; None if there is no such separator.
+        The usual separator in files of this suffix, or None.
     chosen : mapping of role -> column, None or False
-        A column is given by its name, or by its number from 1.
+        Name of the column, or its number from 1.
     tell : callable
     """
     start, filled = list[str](), 0
@@ -361,10 +360,10 @@ def _split(start: Sequence[str], mark: str, quote: str | None) -> list[list[str]
 def rows(
     lines: Iterable[str], separator: str, quotes: Quotes, *, keep_blanks: bool = False
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield each row that is not blank, with the line it begins on, counted from 1.
+    """Yield each non-blank row with the number, from 1, of its first line.
 
-    Spaces before a field are dropped unless ``keep_blanks``. The first row gives the quotes their
-    width, if they have none.
+    Spaces before a field are dropped unless ``keep_blanks``. The first row sets the width of the
+    quotes, if it is not set.
 
     Raises
     ------

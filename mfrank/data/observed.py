@@ -129,12 +129,12 @@ class Observed(MadeOfFields):
 
     @property
     def cells(self) -> Cells:
-        """The cells, without those that are only seen."""
+        """The cells with values, without the ones that are only seen."""
         return Cells(self.user_items, self.timestamps, None, self._summed, self._values_from)
 
     @property
     def largest(self) -> NDArray[Any]:
-        """The largest entry of each cell, where several were added up; else the value."""
+        """The largest entry of each cell, if several were summed; otherwise the value."""
         if self._values_from == "repeats":
             return np.ones_like(self.user_items.data)
         if self._summed is None:
@@ -145,12 +145,12 @@ class Observed(MadeOfFields):
 
     @property
     def n_users(self) -> int:
-        """Number of users, those without entries included."""
+        """Number of users, including users without entries."""
         return int(self.user_items.shape[0])
 
     @property
     def n_items(self) -> int:
-        """Number of items, those without entries included."""
+        """Number of items, including items without entries."""
         return int(self.user_items.shape[1])
 
     @property
@@ -172,10 +172,10 @@ class Observed(MadeOfFields):
 
     @lazy
     def seen(self) -> sp.csr_array:
-        """All cells that users know, shape (n_users, n_items): lists leave them out.
+        """All seen cells, shape (n_users, n_items); lists leave them out.
 
-        ``user_items`` and, with the stored value 0, the cells of ``seen_only``; without these,
-        ``user_items`` itself. Built once, in memory.
+        ``user_items`` plus the cells of ``seen_only`` with the stored value 0; without
+        ``seen_only``, ``user_items`` itself. Built once, in memory.
         """
         if self.seen_only is None:
             return self.user_items
@@ -201,7 +201,7 @@ class Observed(MadeOfFields):
     def to_scipy(self) -> sp.csr_matrix:
         """A writable copy of the users x items matrix for other libraries.
 
-        It is a ``csr_matrix``, because implicit reads nothing else: ``model.fit(data.to_scipy())``.
+        It is a ``csr_matrix``, the only format that implicit reads: ``model.fit(data.to_scipy())``.
         """
         matrix: sp.csr_matrix = sp.csr_matrix(self.user_items, copy=True)
         return matrix
@@ -275,13 +275,13 @@ _log = logging.getLogger("mfrank")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Selectable(Observed):
-    """Observed cells of which a part can be kept."""
+    """Observed cells with methods that select a part of them."""
 
     def take(self, mask: ArrayLike) -> Self:
-        """Keep only the entries where ``mask`` is true; shape and ids stay.
+        """Select the entries where ``mask`` is true; shape and ids stay.
 
-        ``mask`` is bool of shape (nnz,), aligned with ``user_items.data``. The others are not seen
-        any more, as those of a test part must not be; ``seen_only`` stays as it is.
+        ``mask`` is bool of shape (nnz,), aligned with ``user_items.data``. Other entries are
+        removed and no longer seen, as a test part requires; ``seen_only`` is unchanged.
         """
         refuse_labels("mask", mask, "make it of to_pandas(), which has the order of the entries")
         chosen = as_array(mask, "mask")
@@ -292,29 +292,29 @@ class Selectable(Observed):
         return self._with_cells(self.cells.take(np.flatnonzero(chosen)))
 
     def at_least(self, threshold: float, *, binary: bool = False, keep_seen: bool = True) -> Self:
-        """Keep only the entries with values >= ``threshold``: implicit feedback from ratings.
+        """Select the entries with values >= ``threshold``: implicit feedback from ratings.
 
-        The others are not learned from, but the users have seen these items: they stay in
-        ``seen_only``, and lists leave them out. Splits divide them too, by the timestamps if the
-        split is by time; else they are known to the training part.
+        Models do not learn from the other entries, but the users have seen these items: they move
+        to ``seen_only``, and lists leave them out. Splits by time divide them by timestamp; in
+        other splits they belong to the training part.
 
-        The result has the threshold as ``threshold``, and so has a model that is fitted to it:
-        other data with values below, such as a test part that was not cut, are then told.
+        The result, and a model fitted to it, have the attribute ``threshold``: other data with
+        values below it, such as a test part without a threshold, cause a warning.
 
-        Weighted values (:func:`mfrank.log_weight`, :meth:`weighted`) are not in the units of other
-        data, so a threshold of them is not known to a model: cut before weighting.
+        Apply the threshold before weighting (:func:`mfrank.log_weight`, :meth:`weighted`): a
+        threshold of weighted values, which are in other units, is not recorded.
 
-        An empty result is logged as a warning; so are a threshold of weighted values, and the
-        number of entries that are kept only because several were added up, such as two ratings of
-        an item by the same user.
+        Warnings are logged for an empty result, for a threshold of weighted values, and for entries
+        that pass only because repeated values were summed, such as two ratings of an item by the
+        same user.
 
         Parameters
         ----------
         threshold : float
         binary : bool, default False
-            The values that are kept become 1.
+            Whether selected values become 1.
         keep_seen : bool, default True
-            False forgets the others and all of ``seen_only``: they can be recommended.
+            False removes the other entries and ``seen_only``, so these items can be recommended.
         """
         if not is_number(threshold):
             raise ValueError(f"threshold must be a finite number, got {shown(threshold)}")
@@ -358,16 +358,16 @@ class Selectable(Observed):
         return kept
 
     def weighted(self, weights: ArrayLike) -> Self:
-        """Multiply the value of each entry by a weight of its own, such as one for its source.
+        """Multiply the value of each entry by its own weight, such as a weight of its source.
 
-        For weights by timestamps, use :func:`mfrank.recency_weight`. How values are used depends on
-        the model: ``WRMF`` takes them as confidences, objectives without values do not read them.
+        For weights by time, use :func:`mfrank.recency_weight`. The effect depends on the model:
+        ``WRMF`` reads values as confidences; objectives without values ignore them.
 
         Parameters
         ----------
         weights : array-like of numbers, shape (nnz,)
-            >= 0, aligned with ``user_items.data``. Entries that become 0 are then only seen: the
-            models do not learn from them, and lists leave them out. ``take`` forgets entries.
+            >= 0, aligned with ``user_items.data``. Entries that become 0 are only seen: models do
+            not learn from them, and lists leave them out. To remove entries, use ``take``.
 
         Returns
         -------
@@ -377,8 +377,7 @@ class Selectable(Observed):
         Raises
         ------
         ValueError
-            The weights are not one number >= 0 for each entry, or a value becomes too large for
-            the dtype.
+            There is not one weight >= 0 per entry, or a value becomes too large for the dtype.
         TypeError
             The weights are not numbers.
 
@@ -410,11 +409,11 @@ class Selectable(Observed):
         return self.take(kept)._weighted(values[kept])._also_seen(self.take(~kept))
 
     def k_core(self, k: int, *, user_k: int | None = None, item_k: int | None = None) -> Self:
-        """The largest part in which users have at least ``user_k`` entries and items ``item_k``.
+        """The largest part with at least ``user_k`` entries per user and ``item_k`` per item.
 
-        Users and items with fewer are dropped repeatedly, with their ids, until there are none.
-        Both bounds are ``k`` by default; 0 drops none. Cells that are only seen do not count, and
-        stay if their user and item do. An empty result is logged as a warning.
+        Users and items with fewer entries are dropped, with their ids, until none is left. Both
+        bounds default to ``k``; 0 drops none. Cells that are only seen do not count, and stay if
+        their user and item stay. An empty result is logged as a warning.
         """
         least = k if user_k is None else user_k, k if item_k is None else item_k
         for bound in least:

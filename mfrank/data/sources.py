@@ -1,4 +1,4 @@
-"""What interactions are made from: arrays, matrices, tables, files, and other interactions."""
+"""Interactions from arrays, matrices, tables, files and other interactions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mfrank.data.validation import IdsLike, Parts
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sourced(Selectable):
-    """Observed cells that can be made from arrays, matrices, tables and files."""
+    """Observed cells with constructors from arrays, matrices, tables and files."""
 
     @classmethod
     def from_arrays(
@@ -43,34 +43,34 @@ class Sourced(Selectable):
         user_ids: IdsLike | None = None,
         item_ids: IdsLike | None = None,
     ) -> Self:
-        """Build interactions from one array per column, all of shape (n,).
+        """Build interactions from one array per column, each of shape (n,).
 
         Arrays on a GPU are copied to the host, where ids are numbered and entries sorted.
 
         Parameters
         ----------
         users, items : array-like
-            Raw ids. Their row numbers are looked up in ``user_ids`` and ``item_ids``; without
-            these, the distinct ids are numbered (:meth:`mfrank.data.ids.Ids.factorize`). With
-            ``shape`` they are row numbers themselves.
+            Raw ids. ``user_ids`` and ``item_ids`` map them to row numbers; by default, the distinct
+            ids are numbered (:meth:`mfrank.data.ids.Ids.factorize`). With ``shape``, they are row
+            numbers themselves.
         values : array-like of numbers, optional
-            1 by default, so that a pair given three times sums to 3.
+            1 by default, so a pair that occurs three times sums to 3.
         timestamps : array-like, optional
             Numbers, dates or ISO 8601 text; dates become seconds since 1970 (UTC).
         timestamp_unit : {"s", "ms", "us", "ns"} or None, default None
-            Unit of timestamps that are numbers; they become seconds. "s" leaves them as they are.
-            None recognizes milli-, micro- and nanoseconds since 1970 and dates like 20240131, and
-            logs it; other numbers, such as days or the order of events, stay as they are.
+            Unit of numeric timestamps, which become seconds; "s" leaves them unchanged. None
+            recognizes milli-, micro- and nanoseconds since 1970 and dates like 20240131, and logs
+            it; other numbers, such as days or the order of events, are unchanged.
         shape : (n_users, n_items), optional
         duplicates : {"sum", "max", "last"}, default "sum"
         user_ids, item_ids : Ids or ids in row order, optional
-            For example those of the training data, so that row numbers mean the same.
+            For example the ids of the training data, so that row numbers agree.
 
         Raises
         ------
         ValueError, TypeError
-            If lengths differ, ids are unknown or missing, rows lie outside of ``shape``, values
-            are not finite, or timestamps are not of one unit; the message names the row.
+            If lengths differ, ids are unknown or missing, row numbers exceed ``shape``, values are
+            not finite, or timestamps are not in one unit; the message names the row.
         """
         return cls._of_cells(
             *validation.from_arrays(
@@ -100,13 +100,13 @@ class Sourced(Selectable):
         Ids are in row order; by default they are the row numbers. The matrix is copied, except for
         read-only arrays of a canonical CSR (``flags.writeable`` is False, as in
         ``numpy.memmap(mode="r")``), which are shared. A CuPy matrix is copied to the host for
-        checks and planning; if it is a canonical CSR without zeros and you keep it,
+        checks and planning. As long as a canonical CuPy CSR without zeros exists,
         ``backend="cuda"`` reads its arrays in place: do not write to them.
 
         Raises
         ------
         ValueError, TypeError
-            If its values are not finite real numbers, or the numbers of ids do not fit its shape.
+            If values are not finite real numbers, or the numbers of ids do not match the shape.
         """
         return cls._of_cells(
             *validation.from_sparse(
@@ -133,10 +133,10 @@ class Sourced(Selectable):
         Parameters
         ----------
         frame : DataFrame of pandas or polars, or Arrow table
-            Or a table of any other library with ``__arrow_c_stream__``, if pyarrow is installed.
+            Also any table with ``__arrow_c_stream__``, if pyarrow is installed.
         user, item, value, timestamp : column name, optional
-            By default columns are recognized by name (:func:`mfrank.data.columns.guess`). Value
-            and timestamp may be absent, and are ignored if False.
+            By default, columns are recognized by name (:func:`mfrank.data.columns.guess`). Value
+            and timestamp may be absent; False ignores them.
         timestamp_unit, duplicates, user_ids, item_ids
             As in :meth:`from_arrays`.
 
@@ -171,37 +171,36 @@ class Sourced(Selectable):
         user_ids: IdsLike | None = None,
         item_ids: IdsLike | None = None,
     ) -> Self:
-        """Build interactions from a file of text or parquet, recognized by its suffix.
+        """Build interactions from a text or parquet file, recognized by its suffix.
 
-        Text is .csv, .tsv, .txt, .dat or .data, also with .gz; ``-`` is text on the standard input.
-        Columns are named, recognized or ignored as in :meth:`from_frame`, timestamps read as in
-        :meth:`from_arrays`; for files without a header and for errors see
-        :func:`mfrank.data.tables.read_columns`.
+        Text is .csv, .tsv, .txt, .dat or .data, also with .gz; ``-`` is text on standard input.
+        Columns are as in :meth:`from_frame`, timestamps as in :meth:`from_arrays`. For files
+        without a header, and for errors, see :func:`mfrank.data.tables.read_columns`.
 
         Parameters
         ----------
         user, item, value, timestamp : str or int, optional
-            Name of the column; or, in text, its number from 1.
+            Name of the column or, in text, its number from 1.
         sep : str or None, default None
             Separator of the fields of text: one character, or ``::``. None detects commas, tabs,
             semicolons, bars and ``::``, and spaces unless the file is .csv or .tsv.
         quote : "auto", None or str, default "auto"
-            What may enclose fields of text. ``"auto"`` is ``"``; rows of several lines are logged
-            as a warning, and refused if each of their lines is a row by itself, because a stray
-            quote swallows rows. ``'"'``, or any other character, takes them as they are. None:
-            quotes are text like any other.
+            Quote character of text fields.
+
+            - ``"auto"``: ``"``. A quoted row of several lines is logged as a warning. It is refused
+              if each of its lines is a valid row, because a stray quote swallows rows.
+            - ``'"'`` or any other character: without these checks.
+            - None: quotes are ordinary text.
         header : bool, optional
-            Whether the first row of text names the columns. By default it does if it has a name
-            that is known, if columns are chosen by name, or if it has no number but the second row
-            has.
+            Whether the first row of text names the columns. By default it does if it has a known
+            name, if columns are chosen by name, or if only the second row has a number.
         columns : sequence of str, optional
-            Names of all columns of text, in order, ``"-"`` for one that is ignored; for files
-            without a header, or to replace the names of one (``header=True``).
+            Names of all columns of text, in order; ``"-"`` ignores a column. For files without a
+            header, or to replace its names (``header=True``).
         ids : {"auto", "text"}, default "auto"
-            A text file does not distinguish numbers from text: ``"auto"`` reads a column of ids as
-            integers if every field is spelled as one, otherwise as text (``007``, ``1.0``);
-            ``"text"`` always reads text. Ids of a text file are then converted to the type of
-            ``user_ids`` or ``item_ids``, if given.
+            Type of ids in a text file: ``"auto"`` reads a column as integers if every field is
+            spelled as one, and otherwise as text (``007``, ``1.0``); ``"text"`` always reads text.
+            Ids are then converted to the type of ``user_ids`` or ``item_ids``, if there are any.
         """
         chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
         check_unit(timestamp_unit)
@@ -245,15 +244,15 @@ class Sourced(Selectable):
 
 
 def joined(each: Sequence[Observed], duplicates: Duplicates) -> Parts:
-    """The parts of interactions that have all cells of ``each``; rows of the first stay.
+    """Join interactions into one set of cells; rows of the first keep their numbers.
 
-    A cell is only seen if it is in one of them and has a value in none.
+    A cell is only seen if it occurs in one of them and has a value in none.
 
     Raises
     ------
     ValueError
-        If ids are whole numbers in one and not in another, only some have timestamps, or these are
-        in different units.
+        If ids are integers in only some, only some have timestamps, or these are in different
+        units.
     """
     validation.check_duplicates(duplicates)
     user_ids = joined_ids("user", [one.user_ids for one in each])
@@ -287,12 +286,12 @@ def joined(each: Sequence[Observed], duplicates: Duplicates) -> Parts:
 
 
 def joined_ids(name: str, each: Sequence[Ids]) -> Ids:
-    """The ids of the first, then the new ones of each other, so that the first rows stay.
+    """The ids of the first, then the new ids of the others, so rows of the first stay.
 
     Raises
     ------
     ValueError
-        If some are whole numbers and others are not: the same ids would seem to differ.
+        If only some ids are integers: equal ids would seem to differ.
     """
     ids, *others = (one for one in each if len(one)) if any(map(len, each)) else each[:1]
     for other in others:

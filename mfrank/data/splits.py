@@ -1,18 +1,16 @@
 """Splits of interactions into training, validation and test parts.
 
 Every split is an exact partition: each entry of the input is in one part, with its value and
-timestamp, and all parts have the input's shape and ids, so row numbers mean the same in each.
-The input is Interactions, or what :meth:`mfrank.Interactions.of` reads as them: a sparse matrix
-(users x items) or a DataFrame.
+timestamp. All parts have the shape and ids of the input, so row numbers agree. The input is
+Interactions, a sparse matrix (users x items) or a DataFrame; see :meth:`mfrank.Interactions.of`.
 The same ``random_state`` gives the same split.
 
-What users have only seen (``Interactions.seen_only``, such as ratings below a threshold) is divided
-by the timestamps where the split is by time, so that a training part knows nothing of the time of
-the test part. In a random split it is all in the training part, or in the part to fold in.
+Cells that are only seen (``Interactions.seen_only``, such as ratings below a threshold) are split
+by timestamp in splits by time, so that the training part knows nothing of the test period. In
+random splits they all go to the training part, or to the fold-in part.
 
-Entries are read by blocks of users. So interactions that are mapped, by
-:meth:`mfrank.Interactions.open`, are split with ``folder=`` in memory that does not grow with their
-entries, and the parts are the same.
+Entries are read by blocks of users. With ``folder=``, the memory to split mapped interactions
+(:meth:`mfrank.Interactions.open`) does not grow with their number; the parts are the same.
 """
 
 from __future__ import annotations
@@ -50,7 +48,7 @@ def round_at_random(
 ) -> NDArray[np.int64]:
     """Round down or up at random: floor(expected + offset), elementwise.
 
-    With offsets uniform on [0, 1) the mean of the result is ``expected``. For a given offset the
+    With offsets uniform on [0, 1), the mean of the result is ``expected``. At a fixed offset, the
     result does not decrease with ``expected``, and the difference of two results is the difference
     of their expectations, rounded down or up.
     """
@@ -78,14 +76,14 @@ _SIGN = np.uint64(1 << 63)
 
 
 def number_below(numbers: NDArray[np.int64], end: int) -> int:
-    """How many numbers are below ``end``."""
+    """Number of elements below ``end``."""
     return sum(int(np.count_nonzero(block < end)) for block in _blocks(numbers))
 
 
 def kth_largest(numbers: NDArray[np.int64], k: int, below: int | None = None) -> int:
-    """The ``k``-th largest number, of those below ``below``, of which there must be as many.
+    """The ``k``-th largest of the numbers below ``below``; there must be at least ``k``.
 
-    They are read four times, in order, once for each 16 bits of the result.
+    The numbers are read four times, in order, once for each 16 bits of the result.
     """
     prefix = 0
     for shift in range(64 - _BITS, -1, -_BITS):
@@ -173,9 +171,9 @@ def by_ratio(
 ) -> Split:
     """Split each user's entries at random in the ratio train : valid : test.
 
-    A part gets n x ratio of a user's n entries, rounded up or down at random so that its expected
-    number is exactly n x ratio: a user with 5 entries has a test entry in every other split. Only
-    a user whose training part would be empty keeps one entry there.
+    A part gets n x ratio of a user's n entries, rounded up or down at random, with expectation
+    exactly n x ratio: a user with 5 entries has a test entry in every other split. A user whose
+    training part would be empty keeps one entry there.
 
     Parameters
     ----------
@@ -184,18 +182,18 @@ def by_ratio(
     train, test : float, default 0.8 and 0.1
         Fractions of each user's entries; ``train`` > 0.
     valid : float or None, default None
-        None is what ``train`` and ``test`` leave of 1: 0.1 by default, as in the RG paper (appendix
-        B.1), and no validation part for ``train=0.8, test=0.2``.
+        None is 1 - ``train`` - ``test``: 0.1 by default, as in the RG paper (appendix B.1), and no
+        validation part for ``train=0.8, test=0.2``.
     random_state : int, Generator or None, default 0
         Seed.
     folder : path or None, default None
-        Where the parts are written, as folders train, valid and test, and mapped: memory does not
-        grow with the entries. None copies the parts to memory.
+        Write the parts to the folders train, valid and test in it, and memory-map them; memory does
+        not grow with the entries. None copies the parts to memory.
 
     Raises
     ------
     ValueError
-        If a fraction is negative, ``train`` is 0, or they do not sum to 1.
+        If a fraction is negative, ``train`` is 0, or the fractions do not sum to 1.
     """
     if valid is None:
         known = is_number(train) and is_number(test)  # what is none is refused below
@@ -220,10 +218,10 @@ def leave_last(
     random_state: Seed = 0,
     folder: Folder = None,
 ) -> Split:
-    """Hold out each user's last ``k`` entries for test and the ``valid_k`` before for validation.
+    """Hold out each user's last ``k`` entries for test, and ``valid_k`` before them for validation.
 
-    A user with no more than ``k + valid_k`` entries keeps all of them in the training part. Entries
-    with equal timestamps are ordered at random, because item row numbers would favor some items.
+    A user with no more than ``k + valid_k`` entries keeps all of them in the training part. Ties of
+    timestamps are broken at random, because row numbers would favor some items.
 
     Parameters
     ----------
@@ -287,16 +285,16 @@ def by_time(
 ) -> Split:
     """Split at points in time, the same for all users: train before valid before test.
 
-    As in production, the test part may have users and items that the training part does not have.
+    As in production, the test part may have users and items that the training part lacks.
 
     Parameters
     ----------
     interactions : Interactions or DataFrame
         Interactions to split, with timestamps.
     test : int or float
-        An int is a timestamp: entries at or after it are test. A float in (0, 1) is a fraction of
-        all entries: the latest ones are test. Entries with equal timestamps stay together, so the
-        part may be larger.
+        An int is a timestamp: entries at or after it are test. A float in (0, 1) is the fraction of
+        all entries, the latest ones, that are test. Entries with equal timestamps stay together, so
+        the part may be larger.
     valid : int, float or None, default None
         The same for validation, among the entries before the test part; a float is a fraction of
         all entries. None for no validation part.
@@ -408,9 +406,9 @@ def timestamps_of(interactions: Interactions, split: str, instead: str) -> NDArr
 def cutoff(
     timestamps: NDArray[np.int64], amount: float, name: str, before: int | None = None
 ) -> int:
-    """First timestamp of a part: ``amount``, or where the latest entries of that fraction begin.
+    """First timestamp of a part: ``amount``, or the earliest of that fraction of latest entries.
 
-    Of those ``before`` a time, if it is given; the fraction is one of all entries.
+    With ``before``, only entries before it count; the fraction is still of all entries.
     """
     if is_count(amount):
         check_moment(name, int(amount), timestamps)

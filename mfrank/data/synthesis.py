@@ -1,4 +1,4 @@
-"""Synthetic interactions with properties of real ones: long tails, tastes, sessions, drift."""
+"""Synthetic interactions with properties of real data: long tails, tastes, sessions, drift."""
 
 from __future__ import annotations
 
@@ -174,8 +174,8 @@ def synthetic(
     interactions : int, default 100000
         Exact number of distinct pairs to draw; every user has at least one.
     names : bool, default False
-        Use names as ids, ``user-00042`` for users and the genre for items, ``western-0007``, so
-        that recommendations can be judged by eye. Otherwise ids are row numbers.
+        Use readable ids: ``user-00042`` for users, and the genre for items, as in ``western-0007``.
+        Otherwise ids are row numbers.
     random_state : int, Generator or None, default 0
         The same seed gives the same data.
 

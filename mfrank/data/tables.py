@@ -1,10 +1,10 @@
-"""Table files, text or Parquet: read by the roles of their columns, and written atomically.
+"""Table files, text or parquet: read by the roles of their columns, written atomically.
 
-The suffix determines the format: .csv, .tsv, .txt, .dat and .data, each also with .gz, are text,
-.parquet is parquet. Fields of text are separated by commas, tabs, semicolons, bars, two colons or,
-except in .csv and .tsv, spaces: by the one that splits the first two rows alike. Text is UTF-8,
-read with pandas if it is installed, else with the standard library; parquet needs the extra
-``parquet``.
+The suffix determines the format: .csv, .tsv, .txt, .dat and .data, each also with .gz, are text;
+.parquet is parquet. Fields of text are separated by commas, tabs, semicolons, bars, ``::`` or,
+except in .csv and .tsv, spaces; the detected separator is the one that splits the first two rows
+into equally many fields. Text is UTF-8, read with pandas if it is installed, else with the standard
+library. Parquet needs the extra ``parquet``.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ def kind_of(path: str | os.PathLike[str]) -> str:
 
 
 def is_text(path: str | os.PathLike[str]) -> bool:
-    """Whether a file of this name is a text file, in which ids have no type."""
+    """Whether a file with this name is text, which does not store the type of ids."""
     return is_stream(path_of(path)) or kind_of(path) in USUAL
 
 
 def is_stream(file: Path) -> bool:
-    """Whether it is the standard input or a pipe, which can be read only once.
+    """Whether the path is standard input or a pipe, which can be read only once.
 
-    Not a device: reading /dev/zero would never end.
+    A device is not a stream: reading /dev/zero would never end.
     """
     return str(file) == "-" or file.is_fifo()
 
@@ -96,46 +96,50 @@ def read_columns(
 ) -> dict[str, NDArray[Any]]:
     """Read the user, item, value and timestamp columns of a file.
 
-    Unless the dialect says so, a text file has a header if its first row contains a name known to
-    :func:`mfrank.data.columns.guess`, if columns are chosen by name, or if its first row contains
-    no number but the second does. Otherwise its columns are user, item, value, timestamp in this
-    order; the last two may be absent. What is read and ignored is logged.
+    By default, a text file has a header if its first row has a name known to
+    :func:`mfrank.data.columns.guess`, if columns are chosen by name, or if only the second row has
+    a number. Without a header, the columns are user, item, value, timestamp, in this order; the
+    last two may be absent. The columns read and ignored are logged.
 
     Parameters
     ----------
     path : path-like
-        ``-`` is the standard input, which is read as text, as are pipes.
+        ``-`` is standard input. It is read as text, like pipes.
     chosen : mapping of role -> column name, None or False
-        As in :func:`mfrank.data.columns.assign`; a column of text may be given by its number
-        from 1.
+        As in :func:`mfrank.data.columns.assign`; in text, also the number of the column from 1.
     ids : {"auto", "text"}, default "auto"
-        Type of ids. A text file does not distinguish numbers from text: with ``"auto"`` a column
-        of ids is int64 if every field is spelled as Python prints an int64, else text as written
-        (``007``, ``+7``, ``1.0``, ``1e5``). With ``"text"`` ids are always text, and integers of a
-        parquet file are converted.
+        Type of ids. With ``"auto"``, a column of a text file is int64 if every field is spelled as
+        Python prints an int64, else text as written (``007``, ``+7``, ``1.0``, ``1e5``). With
+        ``"text"``, ids are always text, and integers of a parquet file are converted.
     dialect : Dialect, optional
-        What is known of how the text is written.
+        Known format of the text.
     unit : {"s", "ms", "us", "ns"} or None, default None
-        Unit of timestamps that are numbers, as in :func:`mfrank.data.times.epoch_seconds`.
+        Unit of numeric timestamps, as in :func:`mfrank.data.times.epoch_seconds`.
 
     Returns
     -------
     dict
-        Role -> values, shape (n_rows,), n_rows > 0. In a text file ids are int64 or text, values
-        float64; timestamps are int64 (:func:`mfrank.data.times.epoch_seconds`). Spaces after a
-        separator are ignored, as are empty fields beyond those of the first row; fields may be
-        quoted. Columns of a parquet file keep their dtypes.
+        Role -> values, shape (n_rows,), n_rows > 0. From text, ids are int64 or text and values are
+        float64; columns of a parquet file keep their dtypes. Timestamps are int64
+        (:func:`mfrank.data.times.epoch_seconds`). Fields of text may be quoted; spaces after a
+        separator, and extra empty fields at the end of a row, are ignored.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the suffix is unknown, a column is not recognized, there are no rows, or, in text, rows
-        differ in length or are joined by quotes, or a field of these columns is empty or invalid;
-        or the file is damaged, in another encoding, a folder or a URL. The message names the file,
-        the column, the value and the line on which the row begins, counted from 1 as in an editor:
-        including header and blank lines, and line breaks in quotes.
+        If
+
+        - the suffix is unknown, or the path is a folder or a URL;
+        - the file is damaged, has another encoding, or has no rows;
+        - a column is not recognized;
+        - in text, rows differ in length or are joined by quotes, or a field of these columns is
+          empty or invalid.
+
+        The message names the file, the column, the value and the line on which the row begins.
+        Lines are counted from 1 as in an editor, including the header, blank lines and line breaks
+        in quotes.
     ModuleNotFoundError
         If the file is parquet and pandas or pyarrow is not installed.
     """
@@ -166,9 +170,9 @@ class Portion(NamedTuple):
     columns : dict
         As :func:`read_columns` returns them, without the timestamps.
     first_row : int
-        Number of the rows before.
+        Number of rows before this portion.
     moments : Moments or None
-        The timestamps, whose unit is not settled.
+        The timestamps, whose unit is not yet known.
     """
 
     columns: dict[str, NDArray[Any]]
@@ -196,12 +200,12 @@ def read_portions(
     times: TimeKind | None = None,
     said: set[str] | None = None,
 ) -> Iterator[Portion]:
-    """Yield what :func:`read_columns` returns, of up to ``n_rows`` rows at a time.
+    """Yield the result of :func:`read_columns` in portions of up to ``n_rows`` rows.
 
-    Ids of one portion may be int64 and those of another text;
-    :func:`as_text <mfrank.data.columns.as_text>` turns them into those that the whole file has. How
-    timestamps of a text file are read depends on all of them, which ``times`` tells; with None,
-    each portion has them by its own kind, and may have none of dates.
+    Ids may be int64 in one portion and text in another; :func:`as_text
+    <mfrank.data.columns.as_text>` converts them to the ids of the whole file. The kind of
+    timestamps of a text file depends on the whole file: pass it as ``times``. With None, each
+    portion uses its own kind.
 
     Parameters
     ----------
@@ -210,7 +214,7 @@ def read_portions(
     n_rows : int
     times : {"whole", "number", "date"}, optional
     said : set of str, optional
-        What has been logged of other files, or of this one: it is not logged again.
+        Lines logged so far, for this or other files, which are not logged again.
 
     Raises
     ------
@@ -240,7 +244,7 @@ def read_portions(
 
 
 def text_rows(path: str | os.PathLike[str], separator: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the line and the fields of each row of a local file of text, that of names included.
+    """Yield the line number and the fields of each row of a local text file, header included.
 
     Raises
     ------
@@ -320,9 +324,9 @@ def modules() -> Any:
 
 @contextmanager
 def faults_named(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Raise what is wrong with a file as a ValueError that begins with its name.
+    """Raise any defect of a file as a ValueError that begins with the file's name.
 
-    pyarrow names no file, and reports damage as errors of many kinds.
+    pyarrow does not name the file, and reports damage by many types of errors.
     """
     import pyarrow
 
@@ -363,7 +367,7 @@ def read(
 def batches_of(
     file: Path, chosen: Chosen, ids: IdsAs, n_rows: int, tell: Tell
 ) -> Iterator[tuple[dict[str, Any], int]]:
-    """Yield the columns of up to ``n_rows`` rows at a time, and the number of rows before.
+    """Yield the columns of up to ``n_rows`` rows at a time, and the number of earlier rows.
 
     Timestamps are :class:`mfrank.data.times.Moments`.
     """
@@ -426,7 +430,7 @@ def _arrow(array: NDArray[Any]) -> Any:
 
 
 def check_table_file(path: str | os.PathLike[str]) -> None:
-    """Raise, as :func:`write_table` does, if there is no format for this suffix or it is missing.
+    """Raise, as :func:`write_table` does, if the suffix is unknown or its library is missing.
 
     Raises
     ------
@@ -442,8 +446,8 @@ def check_table_file(path: str | os.PathLike[str]) -> None:
 def write_table(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) -> None:
     """Write columns of equal length with a header, atomically.
 
-    In text a missing value (None) is an empty field, and floats have as few digits as needed to
-    read the same number back.
+    In text, a missing value (None) is an empty field, and floats have the fewest digits that read
+    back as the same number.
 
     Raises
     ------
@@ -452,7 +456,7 @@ def write_table(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) 
     ModuleNotFoundError
         If the file is parquet and pandas or pyarrow is not installed.
     OSError
-        If writing fails; an earlier file of that name is then unchanged.
+        If writing fails; an existing file of that name is then unchanged.
     """
     file, kind = path_of(path), kind_of(path)
     arrays = {name: np.asarray(column) for name, column in columns.items()}

@@ -1,8 +1,8 @@
-"""The unit of timestamps that are numbers, recognized by how large they all are.
+"""The unit of numeric timestamps, recognized by their magnitudes.
 
-1569888000000 is a millisecond of 2019, 1569888000 a second, 20191001 a day, and 5 is none of them:
-it stays what it is. A column shows its unit only as a whole; files that are read in portions add up
-the :class:`Magnitudes` of all.
+1569888000000 is a millisecond of 2019, 1569888000 a second, 20191001 a day; 5 is none of these and
+stays unchanged. The unit depends on the whole column; files that are read in portions add up the
+:class:`Magnitudes` of their portions.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _log = logging.getLogger("mfrank")
 
 
 class Moments(NamedTuple):
-    """A column of timestamps whose unit is not settled yet.
+    """A column of timestamps whose unit is not yet determined.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Moments(NamedTuple):
     fraction : (row, number) or None
         The first number with a fraction.
     zones : set of bool
-        Of dates with a time of day, whether they name their zone: both, if only some do.
+        Whether dates with a time of day name their time zone; both values if only some do.
     """
 
     numbers: NDArray[np.int64]
@@ -86,7 +86,7 @@ class Moments(NamedTuple):
 
 
 class FractionsError(BadRow):
-    """Numbers with fractions that are no moments in time, such as hours; the first of them."""
+    """Numbers with fractions that are not points in time, such as hours; names the first."""
 
     def __init__(self, number: float, row: int) -> None:
         super().__init__(f"timestamps must be whole numbers or dates, got {number}", row)
@@ -94,13 +94,13 @@ class FractionsError(BadRow):
 
 
 def check_unit(unit: Any) -> None:
-    """Raise ValueError unless it is a unit of timestamps, or None."""
+    """Raise ValueError unless ``unit`` is a unit of timestamps, or None."""
     if unit is not None:
         check_choice("timestamp_unit", unit, get_args(TimestampUnit))
 
 
 def in_seconds(numbers: NDArray[np.int64], unit: Unit) -> NDArray[np.int64]:
-    """Numbers of a unit as seconds; raise BadRow for one that its calendar does not have."""
+    """Numbers of a unit in seconds; raises BadRow for a date that does not exist."""
     if unit == "digits":
         seconds, valid = _of_digits(numbers)
         if not valid.all():
@@ -115,21 +115,21 @@ def in_seconds(numbers: NDArray[np.int64], unit: Unit) -> NDArray[np.int64]:
 
 @dataclass
 class Magnitudes:
-    """How large numbers are that may be times: enough to recognize their unit.
+    """Magnitudes of numbers that may be times, from which the unit is recognized.
 
     Attributes
     ----------
     counts : dict
-        Number of timestamps by what they may be: the units, "digits", "reversed" for dates like
-        31012024, "days", "early" for seconds of the first years since 1970, "small" for those of
+        Number of timestamps by possible kind: the units, "digits", "reversed" for dates like
+        31012024, "days", "early" for seconds of the first years since 1970, "small" for seconds of
         any other year, and "beyond".
     first : dict
-        The first of each sort: its value and row.
+        Value and row of the first timestamp of each kind.
     fraction : list or None
         The first number with a fraction, and its row.
     lowest, highest : int
     zones : list of bool
-        Of dates, as :class:`Moments` has them.
+        As in :class:`Moments`.
     """
 
     counts: dict[str, int] = field(default_factory=dict)
@@ -147,7 +147,7 @@ class Magnitudes:
         return made
 
     def add(self, found: Moments, first_row: int = 0) -> None:
-        """Take in a column, or a portion of one whose first row has this number."""
+        """Add a column, or a portion of it with the number of its first row."""
         numbers = found.numbers
         self.zones = sorted(found.zones.union(self.zones))
         if found.kind == "date" or not len(numbers):
@@ -241,9 +241,10 @@ class Magnitudes:
         )
 
     def tell(self) -> None:
-        """Log which unit was recognized, if numbers are no longer what they were.
+        """Log the recognized unit, if numbers were converted.
 
-        Also what is odd: numbers below 0 that are no seconds, and zones that only some dates have.
+        Also logs oddities: negative numbers that are not seconds, and dates of which only some have
+        a time zone.
         """
         if len(self.zones) > 1:
             _log.warning(
@@ -270,7 +271,7 @@ class Magnitudes:
         )
 
     def check(self, unit: TimestampUnit) -> None:
-        """Log that numbers are more likely of another unit than of the one that was given."""
+        """Log if another unit is more likely than the stated one."""
         n = sum(self.counts.values())
         likely = next((u for u in get_args(TimestampUnit) if 2 * self.counts.get(u, 0) > n), unit)
         if unit != "s" and likely != unit:
@@ -282,20 +283,20 @@ class Magnitudes:
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """As types that JSON has."""
+        """As a dict of JSON types."""
         return dict(vars(self))
 
 
 def unit_of(number: float) -> TimestampUnit | None:
-    """The unit since 1970 of which a number is a moment from 1990 to 2100, if there is one."""
+    """The unit since 1970 in which a number falls in the years 1990 to 2100, or None."""
     sort = _sort_of(number)
     return sort if sort in _SPANS else None  # type: ignore[return-value]
 
 
 def tell_of_odd_times(times: NDArray[np.int64]) -> None:
-    """Log a warning of timestamps that are far from all others, such as 0 or 9999-12-31.
+    """Warn about timestamps far from all others, such as 0 or 9999-12-31.
 
-    These are not of the years in which interactions were logged, while most are.
+    They lie outside the years of logged interactions, unlike most of the column.
     """
     n, n_odd, first = len(times), 0, 0
     for begin in range(0, n, _AT_ONCE):  # they may be mapped from a disk
@@ -315,9 +316,10 @@ def tell_of_odd_times(times: NDArray[np.int64]) -> None:
 
 
 def tell_of_duration(name: str, duration: float, times: NDArray[np.int64]) -> None:
-    """Log a warning if a duration is hardly one in the unit of the timestamps.
+    """Warn if a duration is implausible in the unit of the timestamps.
 
-    It is so long that all interactions count alike, or so short that it was meant in days or hours.
+    It may be so long that all interactions weigh the same, or so short that days or hours were
+    meant.
     """
     if not len(times):
         return
@@ -346,14 +348,14 @@ def check_moment(name: str, moment: int, times: NDArray[np.int64]) -> None:
 def check_parts(spans: Mapping[str, tuple[int, int]], remedy: str) -> None:
     """Raise ValueError if the timestamps of parts that are to be joined are in different units.
 
-    A unit is known where a part's latest timestamp is a moment from 1990 to 2100. Beside such a
-    part, numbers that are all of the first years since 1970, such as days or the order of events,
-    or beyond all seconds, are in another unit. A part whose timestamps are all 0 has none.
+    The unit of a part is known if its latest timestamp falls in the years 1990 to 2100. If there is
+    such a part, numbers that all fall in the first years since 1970, such as days or the order of
+    events, or that exceed all seconds, are in another unit. Timestamps that are all 0 have no unit.
 
     Parameters
     ----------
     spans : mapping of str to two ints
-        The lowest and the highest timestamp of each part, by its name.
+        Lowest and highest timestamp of each part, by name.
     remedy : str
     """
     told = dict[str, tuple[str, int]]()
@@ -370,7 +372,7 @@ def check_parts(spans: Mapping[str, tuple[int, int]], remedy: str) -> None:
 
 
 def look_like_times(lowest: float, highest: float) -> bool:
-    """Whether numbers from one to another look like times: of one unit, or dates like 20240131."""
+    """Whether a range of numbers looks like times: of one unit, or dates like 20240131."""
     if not (abs(lowest) < 2.0**63 and abs(highest) < 2.0**63):
         return False
     ends = np.array([int(lowest), int(highest)])
@@ -379,7 +381,7 @@ def look_like_times(lowest: float, highest: float) -> bool:
 
 
 def tell_of_fractions(error: FractionsError) -> None:
-    """Log that a column is left out, which was recognized by its name."""
+    """Log that a column, recognized by name, is left out."""
     _log.warning(
         "the column that was taken as timestamps is ignored after all: %s is no moment in time; if "
         "it is a value, such as hours, name it with value=; timestamp_unit= reads it as times",

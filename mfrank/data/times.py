@@ -1,7 +1,7 @@
-"""Timestamps: numbers and dates of every library as whole seconds, by one rule for all of them.
+"""Timestamps: numbers and dates of every library as whole seconds, by one rule.
 
-A column is read in two steps. :func:`moments` makes whole numbers of it: dates become seconds since
-1970, numbers stay in whatever unit they have. :func:`seconds_of` then settles the unit
+A column is read in two steps. :func:`moments` converts it to integers: dates become seconds since
+1970, numbers stay in their unit. :func:`seconds_of` then determines the unit
 (:mod:`mfrank.data.time_units`).
 """
 
@@ -45,14 +45,14 @@ _ISO = re.compile(
 def epoch_seconds(timestamps: ArrayLike, unit: TimestampUnit | None = None) -> NDArray[np.int64]:
     """Convert timestamps to int64: dates and numbers of a known unit to seconds since 1970 (UTC).
 
-    Dates are numpy, Python or pandas dates, datetimes or periods, of the years 1 to 9999, or text
-    in the forms of ISO 8601: ``2024-01-31``, ``2024/01/31``, ``2024-01-31T15:59:30.5+02:00``, with
-    a blank for the T, and UTC or Z for the zone. Without a time zone they are taken as UTC. Text of
-    digits alone is the number that it spells.
+    Dates are numpy, Python or pandas dates, datetimes or periods of the years 1 to 9999, or ISO
+    8601 text: ``2024-01-31``, ``2024/01/31``, ``2024-01-31T15:59:30.5+02:00``, also with a blank
+    for the T and with UTC or Z for the zone. Dates without a time zone are UTC. Text of digits
+    alone is a number.
 
-    Numbers are taken as milli-, micro- or nanoseconds since 1970 if most of them are such of the
+    Numbers are read as milli-, micro- or nanoseconds since 1970 if most of them then fall in the
     years 1990 to 2100, and as dates if most are spelled like 20240131 or 20240131155930; both are
-    logged as a warning. All others stay what they are: seconds, days or the order of events.
+    logged as a warning. Other numbers are unchanged: seconds, days or the order of events.
     Fractions are rounded down.
 
     Parameters
@@ -64,16 +64,16 @@ def epoch_seconds(timestamps: ArrayLike, unit: TimestampUnit | None = None) -> N
     Raises
     ------
     BadRow
-        A timestamp is missing, infinite, beyond int64 or not a date, numbers are of several units
-        or of none, or have fractions and are too small to be moments.
+        A timestamp is missing, infinite, beyond int64 or not a date; or numbers have several units
+        or none, or have fractions and are too small to be points in time.
     TypeError
-        They are neither numbers nor dates, such as booleans.
+        Timestamps are neither numbers nor dates, such as booleans.
     """
     return seconds_of(moments(timestamps), unit)
 
 
 def moments(timestamps: ArrayLike, kind: TimeKind | None = None) -> Moments:
-    """Read a column of numbers or dates; text is read as ``kind``, or as what all of it is.
+    """Read a column of numbers or dates; text is read as ``kind``, or as the kind of all of it.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def moments(timestamps: ArrayLike, kind: TimeKind | None = None) -> Moments:
 
 
 def zones_of(times: Sequence[Any]) -> frozenset[bool]:
-    """Of dates with a time of day, whether they name their zone."""
+    """Whether dates with a time of day name their time zone."""
     if all(isinstance(time, str) for time in times):
         joined = "\n".join(times)
         if not any(mark in joined for mark in "+ZzC") and not _WEST.search(joined):
@@ -123,23 +123,23 @@ def _has_zone(time: Any) -> bool:
 
 
 def time_kind(times: Sequence[Any]) -> TimeKind:
-    """What text or objects all are; dates if they are not numbers."""
+    """The common kind of text or objects: dates if they are not numbers."""
     if all(map(_is_whole, times)):
         return "whole"
     return "number" if all(map(_is_number, times)) else "date"
 
 
 def seconds_of(found: Moments, unit: TimestampUnit | None = None) -> NDArray[np.int64]:
-    """The moments in seconds, where numbers have a unit, given or recognized; see the module.
+    """The moments in seconds, if numbers have a stated or recognized unit; see the module.
 
-    A unit that is recognized is logged.
+    A recognized unit is logged.
 
     Raises
     ------
     FractionsError
-        Numbers have fractions, and are too small to be moments.
+        Numbers have fractions, and are too small to be points in time.
     BadRow
-        Numbers are of several units or of none.
+        Numbers have several units, or none.
     """
     known = Magnitudes.of(found)
     if found.kind == "date" or not len(found.numbers):
@@ -156,9 +156,9 @@ def seconds_of(found: Moments, unit: TimestampUnit | None = None) -> NDArray[np.
 def settle(
     columns: dict[str, Any], unit: TimestampUnit | None, *, is_chosen: bool
 ) -> dict[str, NDArray[Any]]:
-    """Columns whose timestamps, if any, are :class:`Moments`: with these in seconds.
+    """The columns with timestamps, if any, converted from :class:`Moments` to seconds.
 
-    A column of fractions that are no moments is left out, unless its name was chosen.
+    A column with fractions that cannot be points in time is left out, unless it was chosen by name.
 
     Raises
     ------
@@ -270,7 +270,7 @@ def _no_date(times: Sequence[Any], row: int) -> BadRow:
 
 
 def is_time(time: Any) -> bool:
-    """Whether something is a number or a date."""
+    """Whether a value is a number or a date."""
     if _is_number(time):
         return True
     try:
@@ -281,7 +281,7 @@ def is_time(time: Any) -> bool:
 
 
 def is_date(time: Any) -> bool:
-    """Whether something is a date, and not a number."""
+    """Whether a value is a date, and not a number."""
     return is_time(time) and not _is_number(time)
 
 

@@ -1,4 +1,4 @@
-"""Splits by users, and by sessions in time, to evaluate models on what they were not trained on."""
+"""Splits by users, and by sessions in time: evaluation on users that were not in training."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAMES = ("train", "valid-fold-in", "valid-target", "test-fold-in", "test-target"
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class HeldOut:
-    """Entries of users who have none in the training part.
+    """Entries of users who have no entries in the training part.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class HeldOut:
     fold_in : Interactions
         Entries from which a model folds these users in.
     target : Interactions
-        Entries that it has to predict.
+        Entries to predict.
     """
 
     users: NDArray[np.int64]
@@ -78,24 +78,24 @@ def held_out_users(
     ``mfrank.evaluate(model, split.test)`` folds the held-out users in, ranks and scores.
 
     The entries of held-out users are divided at random into a fold-in and a target part, rounded as
-    in :func:`mfrank.by_ratio`; a user with one entry has no target. Unlike in Liang et al., target
-    entries of items without training entries are kept: every model misses them, and the parts stay
-    a partition.
+    in :func:`mfrank.by_ratio`; a user with one entry has no target. Unlike in Liang et al., targets
+    may have items without training entries: no model can rank them, and the parts stay a partition.
 
     Parameters
     ----------
     interactions : Interactions, scipy sparse (users x items) or DataFrame
         Interactions to split.
     test, valid : int or float
-        Users to hold out, drawn from the users with entries: an int is their number, a float in
-        (0, 1) a fraction of these users, rounded. ``valid`` is 0 by default.
+        Users to hold out, drawn from the users with entries: an int is their number; a float in (0,
+        1) is their fraction, rounded. ``valid`` is 0 by default.
     fold_in : float, default 0.8
         Fraction of a held-out user's entries to fold in, in (0, 1). The default is Liang et al.'s.
     random_state : int, Generator or None, default 0
         Seed.
     folder : path or None, default None
-        Where the parts are written, as folders train, valid-fold-in, valid-target, test-fold-in and
-        test-target, and mapped: memory does not grow with the entries. None copies them to memory.
+        Write the parts to the folders train, valid-fold-in, valid-target, test-fold-in and
+        test-target in it, and memory-map them; memory does not grow with the entries. None copies
+        the parts to memory.
 
     Raises
     ------
@@ -160,11 +160,11 @@ def by_session(
     random_state: Seed = 0,
     folder: str | os.PathLike[str] | None = None,
 ) -> HeldOutSplit:
-    """Hold out the sessions that end last; the last items of each are to be predicted.
+    """Hold out the sessions that end last; the target is the last items of each.
 
-    Each user of the interactions is a session: read a file with ``user="session"``, or whatever
-    the column is called. Sessions before the test sessions are for training (Ludewig & Jannach
-    2018). ``mfrank.evaluate(model, split.test)`` folds each test session in from its first items.
+    Each user of the interactions is a session: read a file with ``user="session"``, the name of the
+    column. Sessions before the test sessions are for training (Ludewig & Jannach 2018).
+    ``mfrank.evaluate(model, split.test)`` folds each test session in from its first items.
 
     Parameters
     ----------
@@ -172,14 +172,14 @@ def by_session(
         Interactions to split, with timestamps; a user is a session.
     test : int or float
         An int is a timestamp: sessions with an entry at or after it are test. A float in (0, 1) is
-        a fraction of the sessions: those that end last. Sessions that end at the same time stay
-        together, so the part may be larger.
+        the fraction of sessions, the ones that end last, that are test. Sessions that end at the
+        same time stay together, so the part may be larger.
     valid : int, float or None, default None
         The same for validation, among the sessions before the test part; a float is a fraction of
         all sessions. None for no validation part.
     last : int, default 1
-        Number of a session's last entries that are its target. A held-out session with no more
-        entries has no target. Entries with equal timestamps are ordered at random.
+        Number of last entries of a session that are its target. A held-out session with no more
+        than ``last`` entries has no target. Ties of timestamps are broken at random.
     random_state : int, Generator or None, default 0
         Seed for the order of entries with equal timestamps.
     folder : path or None, default None

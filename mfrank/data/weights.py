@@ -1,7 +1,7 @@
 """Weights of interactions: logarithms, BM25 and tf-idf, and by recency.
 
-For BM25 and tf-idf an item is a document and its users are the terms: a user who has few items
-tells more about each of them, and repeated use of one item tells less each time.
+For BM25 and tf-idf, an item is a document and its users are the terms. Users with few items are
+more informative about each of them, and repeated use of an item adds less each time.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def bm25_weight(interactions: Any, K1: float = 100.0, B: float = 0.8) -> Interac
     interactions : Interactions, scipy sparse (users x items) or DataFrame
         Values > 0, such as counts.
     K1 : float, default 100
-        >= 0. The larger ``K1``, the longer repeated use adds to the weight; with 0, values do not
-        count.
+        >= 0. Saturation of repeated use: the larger ``K1``, the later it sets in; with 0, values do
+        not count.
     B : float, default 0.8
-        In [0, 1]. How much the values of popular items are reduced.
+        In [0, 1]. Strength of the reduction for popular items.
 
     Returns
     -------
@@ -106,17 +106,16 @@ def tfidf_weight(interactions: Any) -> Interactions:
 def log_weight(interactions: Any, scale: float = 1.0) -> Interactions:
     """Weight interactions by the logarithm of their values: ``log(1 + v / scale)``.
 
-    For counts of plays, seconds watched or amounts of money, a few of which are thousands of times
-    as large as most: Hu, Koren & Volinsky (2008) propose it as the confidence of ``WRMF``. On the
-    play counts of lastfm-2k, 1 to 352,698, ``ALS(WRMF())`` ranks better with it
-    (``bench/NOTES.md``).
+    For heavy-tailed values such as play counts, seconds watched or amounts of money. Hu, Koren &
+    Volinsky (2008) propose it as the confidence of ``WRMF``. On the play counts of lastfm-2k, 1 to
+    352,698, ``ALS(WRMF())`` ranks better with it (``bench/NOTES.md``).
 
     Parameters
     ----------
     interactions : Interactions, scipy sparse (users x items) or DataFrame
         Values > 0, such as counts.
     scale : float, default 1.0
-        > 0. Values far below it keep their proportions, those far above count by their digits.
+        > 0. The weight is linear in values far below it, logarithmic in values far above.
 
     Returns
     -------
@@ -148,36 +147,36 @@ def recency_weight(
 ) -> Interactions:
     """Weight interactions by their age: each half-life halves the value.
 
-    The value v of an interaction at the time t becomes ``v 2^-((now - t) / half_life)``. It is for
-    models that read values: ``WRMF``, where values are confidences and old interactions fade toward
-    unobserved cells, and ``ItemKNN``. Another ``now`` multiplies all values by one number, as
-    another ``alpha`` of ``WRMF`` would.
+    The value v of an interaction at time t becomes ``v 2^-((now - t) / half_life)``. Use it with
+    models that read values: ``ItemKNN``, and ``WRMF``, where values are confidences and old
+    interactions fade toward unobserved cells. A different ``now`` only rescales all values, like a
+    different ``alpha`` of ``WRMF``.
 
-    Repeated interactions of a user with an item are already one entry, with their latest time, so
-    their sum is weighted as if all were of that time. To weight each one by its own time, weight
-    the values before they are added up::
+    Repeated interactions of a user with an item are already one entry with the latest time, so the
+    sum is weighted by that time. To weight each one by its own time, weight the values before they
+    are summed::
 
         values = values * 2.0 ** ((timestamps - timestamps.max()) / half_life)
         data = mfrank.Interactions.from_arrays(users, items, values, timestamps)
 
-    ``partial_fit(today, decay=2 ** (-day / half_life))`` keeps a fit up to date from day to day
-    with the same weights: it ages all earlier interactions.
+    ``partial_fit(today, decay=2 ** (-day / half_life))`` updates a fit daily with the same weights:
+    it ages all earlier interactions.
 
     Parameters
     ----------
     interactions : Interactions or DataFrame
         With timestamps.
     half_life : float
-        > 0, in the unit of the timestamps: seconds, if they were dates. One that hardly fits them,
-        such as 30 for days, is logged as a warning.
+        > 0, in the unit of the timestamps: seconds, if they were dates. An implausible value, such
+        as 30 for days, is logged as a warning.
     now : float, optional
-        Time at which an interaction keeps its value, not before the latest; by default the latest.
+        Time of weight 1, not before the latest timestamp, which is the default.
 
     Returns
     -------
     Interactions
         The same cells, ids and timestamps, with new values in the same dtype. No value becomes 0:
-        the oldest keep at least the smallest number of the dtype.
+        the minimum is the smallest positive number of the dtype.
 
     Raises
     ------
