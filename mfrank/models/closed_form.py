@@ -18,25 +18,23 @@ from mfrank.models.parameters import is_of, restore
 from mfrank.retrieval import (
     Answer,
     Fallback,
-    Folded,
     Held,
     KnownQueries,
+    ListCall,
     Matrix,
-    Nobody,
+    OwnRows,
     Queries,
     QueryFactors,
     Raw,
     Recommender,
     Seen,
     Side,
-    best_steered,
     given_id,
     given_ids,
     given_rows,
     is_single,
-    nothing_known,
     popularity_of,
-    set_levers,
+    settled,
     sides,
 )
 from mfrank.steering import Steering
@@ -169,8 +167,10 @@ class ClosedForm(Recommender):
             The matrix has the wrong shape, the Interactions lack an id, or the objective cannot
             use a value.
         """
-        userid = given_ids(userid, "userid")
-        solved = self._folded_users(self._now(), userid, user_items, by_row).factors
+        userid, held = given_ids(userid, "userid"), self._now()
+        users, items = sides(held.store, by_row=by_row)
+        own = OwnRows(KnownQueries.to_solve(users, userid), user_items, items, None)
+        solved = self._folded_users(held, own).factors
         return solved[0] if is_single(userid) else solved
 
     def recalculate_item(self, itemid: Raw, item_users: Matrix, *, by_row: bool = False) -> Factors:
@@ -233,7 +233,7 @@ class ClosedForm(Recommender):
         held = self._now()
         store = held.store.on_host()
         (users, side), folding = sides(store, by_row=by_row), self._folding_of(store)
-        levers = set_levers(steer, store, side, on_unknown)
+        levers = self._levers(steer, store, side, on_unknown)
         missing = None if on_unknown == "error" else -1
         liked = given_ids(itemids, "itemids", ordered=values is not None)
         columns = side.rows(liked, "itemids", missing=missing)
@@ -242,20 +242,16 @@ class ClosedForm(Recommender):
         if values is not None and not folding.objective.uses_values:
             tell_unread_values(type(folding.objective).__name__, own.values)
         tell_below("values", own.values, store.threshold, "count as likes")
-        query_factors = QueryFactors(Queries.new(1), *folding.users_and_biases(own.likes))
-        candidates = options.candidates(query_factors.queries, side, own.items)
-        lists = best_steered(
-            query_factors, side, options, candidates, levers=levers, store=store, history=own.items
+        query_factors = QueryFactors(*folding.users_and_biases(own.likes))
+        somebody = OwnRows(KnownQueries(users, [0], Queries.new(1)), None, side, None)
+        popularity = popularity_of(held, None, side) if fallback == "popularity" else None
+        call = ListCall(
+            Held(store, held.seen), somebody, options, levers, popularity, history=own.items
         )
-        nobody = Nobody(options, side, popularity_of(options, held, None, side), levers, store)
-        ids, scores = nobody.settled(
-            lists,
-            nothing_known(query_factors, store),
-            KnownQueries(users, [0], None),
-            (query_factors.queries, candidates),
-            own.items,
-            None,
-        )
+        filters = options.candidates(somebody.known.queries, side)
+        candidates = filters.without_lists(own.items)
+        lists, nobody = self._ranked_by(query_factors, call, candidates)
+        ids, scores = settled(call, lists, nobody, filters, candidates)
         return Answer(side.answer(ids[0]), scores[0])
 
     def explain(
@@ -342,13 +338,11 @@ class ClosedForm(Recommender):
         listed = list(zip(labels.tolist(), parts[greatest].tolist(), strict=True))
         return Explanation(float(parts.sum()) + baseline, listed, baseline, user_weights)
 
-    def _folded_users(self, held: Held, userid: Raw, user_items: Matrix, by_row: bool) -> Folded:
-        store = held.on_host()
-        users, items = sides(store, by_row=by_row)
-        given = given_rows(user_items, userid, users, items, "user_items")
-        rows = self._clean(given, "user_items", store)
-        own, means = CSR.from_scipy(rows, store.dtype), feature_means(store, users, userid)
-        return Folded(*self._folding_of(store).users_and_biases(own, means))
+    def _folded_users(self, held: Held, own: OwnRows) -> QueryFactors:
+        store, (side, ids, *_) = held.on_host(), own.known
+        rows = CSR.from_scipy(self._clean(own.rows, "user_items", store), store.dtype)
+        means = feature_means(store, side, ids)
+        return QueryFactors(*self._folding_of(store).users_and_biases(rows, means))
 
     def _adopt(self, store: FactorStore) -> None:
         check_features(store)

@@ -15,7 +15,7 @@ from mfrank.arrays import Work, check_count, check_powers
 from mfrank.data import Interactions, cells, rank_in_rows
 from mfrank.models.baselines import Baseline, popularity_store
 from mfrank.models.parameters import describe
-from mfrank.retrieval import Matrix, Raw, Rows, RowScorer, Side, given_rows
+from mfrank.retrieval import OwnRows, Rows, RowScorer
 from mfrank.store import FactorStore, pack_neighbors
 from mfrank.store import contents as extra_rows
 
@@ -54,12 +54,9 @@ class NeighborRecommender(RowScorer):
     def _rows_of(self, users: Rows) -> sp.csr_array:
         return extra_rows.pick(self._fitted().values, users, "values")
 
-    def _rows_given(
-        self, userid: Raw, user_items: Matrix, users: Side, items: Side
-    ) -> sp.csr_array:
-        given = given_rows(user_items, userid, users, items, "user_items")
+    def _rows_given(self, own: OwnRows) -> sp.csr_array:
         try:
-            given = sp.csr_array(given.astype(np.float64))
+            given = sp.csr_array(own.rows.astype(np.float64))
             given.eliminate_zeros()  # what is only seen
             return Interactions.from_sparse(given).user_items
         except (TypeError, ValueError) as error:
@@ -86,10 +83,8 @@ class ItemWeights(NeighborRecommender, Baseline):
         likes = _likes(data.user_items)
         return popularity_store(data, describe(self), **pack_neighbors(self._weights(likes), likes))
 
-    def _rows_given(
-        self, userid: Raw, user_items: Matrix, users: Side, items: Side
-    ) -> sp.csr_array:
-        return _likes(super()._rows_given(userid, user_items, users, items))
+    def _rows_given(self, own: OwnRows) -> sp.csr_array:
+        return _likes(super()._rows_given(own))
 
 
 def _likes(rows: sp.csr_array) -> sp.csr_array:

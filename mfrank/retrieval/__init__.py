@@ -1,24 +1,30 @@
 """Retrieval from fitted factors: exact top-K lists under filters, similar rows, scores."""
 
 from mfrank.retrieval.all_lists import AllLists, ListFormat, Table, list_table
-from mfrank.retrieval.answers import Answer, Fallback, Folded, KnownQueries, QueryFactors
-from mfrank.retrieval.fallback import Nobody, nothing_known, popularity_of, unannounced
-from mfrank.retrieval.filters import Candidates, HasUserItems, Queries, Rows, check_rows
+from mfrank.retrieval.answers import (
+    Answer,
+    Fallback,
+    KnownQueries,
+    ListCall,
+    OwnRows,
+    QueryFactors,
+)
+from mfrank.retrieval.fallback import popularity_of, settled, unannounced
+from mfrank.retrieval.filters import Candidates, HasUserItems, is_nested
 from mfrank.retrieval.fingerprint import of_filter
 from mfrank.retrieval.fitted import Fitted, Held, NotFittedError, Promised
+from mfrank.retrieval.queries import Matrix, Queries, given_rows, given_seen
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.row_scorer import ItemBlend, RowScorer, of_one_state
 from mfrank.retrieval.scored_lists import _first, best_lists
 from mfrank.retrieval.seen import Seen, pack, without_relevant
 from mfrank.retrieval.side import (
-    Matrix,
     Raw,
+    Rows,
     Side,
+    check_rows,
     given_id,
     given_ids,
-    given_rows,
-    given_seen,
-    is_nested,
     is_single,
     sides,
 )
@@ -39,16 +45,16 @@ __all__ = [
     "Candidates",
     "Fallback",
     "Fitted",
-    "Folded",
     "HasUserItems",
     "Held",
     "ItemBlend",
     "KnownQueries",
+    "ListCall",
     "ListFormat",
     "Lists",
     "Matrix",
-    "Nobody",
     "NotFittedError",
+    "OwnRows",
     "Promised",
     "Queries",
     "QueryFactors",
@@ -72,7 +78,6 @@ __all__ = [
     "is_single",
     "list_table",
     "nearest",
-    "nothing_known",
     "of_filter",
     "of_one_state",
     "pack",
@@ -80,6 +85,7 @@ __all__ = [
     "recommend",
     "score",
     "set_levers",
+    "settled",
     "sides",
     "similar",
     "unannounced",

@@ -27,7 +27,7 @@ from mfrank.data import Ids, Interactions, check_table_file, write_table
 from mfrank.files import Format, begun, check_takes_parts
 from mfrank.retrieval import fingerprint
 from mfrank.retrieval.fallback import tell_nobody, unannounced
-from mfrank.retrieval.side import given_filter, is_nested
+from mfrank.retrieval.filters import given_filter, is_nested
 
 if TYPE_CHECKING:
     from mfrank.retrieval.recommender import Recommender

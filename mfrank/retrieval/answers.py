@@ -7,28 +7,37 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from mfrank.arrays import (
+    CSR,
     Listed,
+    Picked,
     beside,
     check_choice,
     check_length,
     check_threads,
     is_on_gpu,
+    is_sparse_on_gpu,
+    lazy,
     on_host,
 )
 from mfrank.backends import Backend, Factors
-from mfrank.data import OnUnknown, check_on_unknown
-from mfrank.retrieval.filters import Candidates, Queries
-from mfrank.retrieval.side import Raw, Side, is_single
-from mfrank.retrieval.top_k import Lists, emptied, look_up, nearest, recommend, similar
+from mfrank.data import Interactions, OnUnknown, check_on_unknown, without_zeros
+from mfrank.retrieval.filters import Candidates, columns_of, of_sparse
+from mfrank.retrieval.fitted import Held
+from mfrank.retrieval.queries import Matrix, Queries, given_rows, given_seen
+from mfrank.retrieval.seen import Seen
+from mfrank.retrieval.side import Raw, Rows, Side, is_single
+from mfrank.retrieval.top_k import Lists, best_rows, emptied, look_up, nearest, similar
+from mfrank.steering import Levers
+from mfrank.store import FactorStore
 
 # Queries by ids, some of which the model may not know: the lists of unknown ids are padding.
 
 
 class KnownQueries(NamedTuple):
-    """The query ids of a call, with unknown ids replaced by a placeholder.
+    """The query ids of a call, looked up, with unknown ids replaced by a placeholder.
 
     So the lists are made as for any ids, and :meth:`blank` then empties those of unknown ids.
 
@@ -37,43 +46,130 @@ class KnownQueries(NamedTuple):
     side : Side
         The side of the ids.
     ids : id or ids
-        What to look up in ``side``: as given, or row numbers.
+        Ids of ``side``: as given, or row numbers.
+    queries : Queries
+        The same as rows of the model; new to it where a call may solve them from their own rows.
     unknown : bool, shape (U,), or None
-        Which of the given ids are unknown, on their device; None if unknown ids are an error,
-        which the look-up raises.
+        Which of the given ids are unknown, on their device; None if unknown ids are an error.
     """
 
     side: Side
     ids: Raw
-    unknown: NDArray[np.bool_] | None
+    queries: Queries
+    unknown: NDArray[np.bool_] | None = None
 
     @classmethod
     def of(cls, side: Side, raw: Raw, on_unknown: OnUnknown) -> KnownQueries:
-        """The ids ``raw`` of a side."""
-        if on_unknown == "error":
-            return cls(side, raw, None)
-        rows = side.rows_there(raw, f"{side.name}id", missing=-1)
+        """The ids ``raw`` of a side.
+
+        Raises
+        ------
+        UnknownIdError
+            One is unknown, and ``on_unknown`` is "error".
+        """
+        missing = None if on_unknown == "error" else -1
+        rows, n_rows = side.rows_there(raw, f"{side.name}id", missing=missing), len(side.ids)
+        if missing is None:
+            return cls(side, raw, Queries(rows, len(rows), n_rows))
         unknown = rows < 0
-        known = rows[~unknown]
-        stand_ins = np.where(unknown, known[:1], rows) if len(known) else rows
-        return cls(replace(side, by_row=True), stand_ins, unknown)
+        side = replace(side, by_row=True)
+        if len(rows) and not len(known := rows[~unknown]):
+            return cls(side, rows, Queries.new(len(rows)), unknown)
+        stand_ins = np.where(unknown, known[:1], rows) if len(rows) else rows
+        return cls(side, stand_ins, Queries(stand_ins, len(rows), n_rows), unknown)
+
+    @classmethod
+    def to_solve(cls, side: Side, raw: Raw) -> KnownQueries:
+        """Ids whose factors follow from their own rows; all of them may be new."""
+        return cls(side, raw, Queries.of_ids(side, raw))
 
     @property
     def nobody(self) -> bool:
         """Whether there are ids, but the model knows none of them: call :meth:`padding`."""
-        return self.unknown is not None and len(self.unknown) > 0 and bool(self.unknown.all())
+        return self.unknown is not None and self.queries.rows is None
+
+    @property
+    def rows(self) -> Rows:
+        """The queries' rows of the model, where they lie; none of them may be new."""
+        assert self.queries.rows is not None
+        return self.queries.rows
 
     def padding(self, n: int) -> Lists:
         """Empty lists of length ``n`` for all ids."""
-        return _padding((np.size(self.ids), n), self.side.factors.dtype)  # type: ignore[arg-type]
+        shape = self.queries.n_queries, n
+        scores = np.full(shape, np.nan, dtype=self.side.factors.dtype)
+        return np.full(shape, -1, dtype=np.int32), scores
 
     def blank(self, lists: Lists) -> Lists:
         """The lists, in which those of unknown ids are now empty."""
         return lists if self.unknown is None else emptied(lists, self.unknown)
 
 
-def _padding(shape: tuple[int, int], dtype: DTypeLike) -> tuple[NDArray[np.int32], NDArray[Any]]:
-    return np.full(shape, -1, dtype=np.int32), np.full(shape, np.nan, dtype=dtype)
+@dataclass(eq=False)
+class OwnRows:
+    """What the queries of a call have: in the call's matrix or Interactions, else in the fit.
+
+    Each is read when it is first needed, and once.
+
+    Attributes
+    ----------
+    known : KnownQueries
+    matrix : Matrix, or None
+        As in the call.
+    answering : Side
+        The side of what they have.
+    fit : Seen, or None
+        Of the model.
+    """
+
+    known: KnownQueries
+    matrix: Matrix | None
+    answering: Side
+    fit: Seen | None
+
+    @property
+    def argument(self) -> str:
+        """The name of ``matrix`` in the call."""
+        return f"{self.known.side.name}_{self.answering.name}s"
+
+    @lazy
+    def rows(self) -> sp.csr_array:
+        """The rows of ``matrix``, where zeros of Interactions are only seen, on the host."""
+        side, ids, queries, _ = self.known
+        matrix: Any = self.matrix
+        if isinstance(matrix, Interactions):
+            return given_seen(matrix, ids, side, self.answering, self.argument)
+        return given_rows(matrix, ids, side, self.answering, self.argument, queries)
+
+    def seen(self) -> Listed:
+        """All that is seen; lists on a GPU stay there.
+
+        Raises
+        ------
+        ValueError
+            Neither the call nor the model has it.
+        """
+        queries = self.known.queries
+        if is_sparse_on_gpu(self.matrix):
+            lists = of_sparse(self.matrix, len(self.answering.ids), self.argument)
+            return queries.pick_lists(lists, self.argument)
+        if self.matrix is not None:
+            return columns_of(self.rows)
+        if self.fit is None:
+            raise ValueError(
+                f"{self.argument} is needed to filter seen {self.answering.name}s, because this "
+                "model has no interactions: pass it, or "
+                f"filter_already_liked_{self.answering.name}s=False"
+            )
+        return Picked(self.fit.rows_of(self.known.side.name), self.known.rows)
+
+    def liked(self) -> Listed:
+        """What is seen without what is only seen."""
+        if self.matrix is None:
+            return replace(self, fit=self.fit and self.fit.liked).seen()
+        if is_sparse_on_gpu(self.matrix):
+            return self.seen()
+        return CSR.from_scipy(without_zeros(self.rows), dtype=None)
 
 
 Fallback: TypeAlias = Literal["none", "popularity"]
@@ -157,47 +253,60 @@ class ListOptions:
         check_on_unknown(self.on_unknown)
         check_choice("fallback", self.fallback, get_args(Fallback))
 
-    def candidates(
-        self, queries: Queries, answering: Side, seen: sp.csr_array | Listed | None = None
-    ) -> Candidates:
-        """The filters as rows of ``answering``; ``seen`` has one row per query."""
-        name, on_unknown = f"{answering.name}s", self.on_unknown
-        return Candidates.of(
-            Queries.new(queries.n_queries),  # Side.filter has already picked one row per query
-            len(answering.ids),
-            user_items=seen,
-            filter_items=answering.filter(self.blocked, queries, f"filter_{name}", on_unknown),
-            items=answering.filter(self.only, queries, name, on_unknown),
-        )
+    def candidates(self, queries: Queries, answering: Side) -> Candidates:
+        """The filters as rows of ``answering``."""
+        return Candidates.of_ids(queries, answering, self.blocked, self.only, self.on_unknown)
+
+
+class ListCall(NamedTuple):
+    """A call of ``recommend``: all that its lists are made from, checked and matched by id.
+
+    Attributes
+    ----------
+    held : Held
+        The model's state.
+    own : OwnRows
+        The queries, what they have, and the side of the items.
+    options : ListOptions
+    levers : Levers, or None
+    popularity : shape (n_items, 1), or None
+        Number of users with each item, if the call has the fallback.
+    recalculate : bool, default False
+        Whether the queries are solved from ``own.rows``.
+    history : Listed, or None
+        What the queries like, if levers need it.
+    """
+
+    held: Held
+    own: OwnRows
+    options: ListOptions
+    levers: Levers | None
+    popularity: Factors | None
+    recalculate: bool = False
+    history: Listed | None = None
 
 
 class QueryFactors(NamedTuple):
-    """The queries of a call with their factors (U, K) and biases (U,), next to the query ids.
+    """Factors (U, K) and biases (U,) of the queries of a call, where their ids lie."""
 
-    Query ids on a GPU have their factors and biases there too.
-    """
-
-    queries: Queries
     factors: Factors
     biases: NDArray[Any] | None
 
     @classmethod
     def known(cls, known: KnownQueries, backend: Backend) -> QueryFactors:
-        """Queries that are rows of the model; UnknownIdError if an id is unknown."""
-        side, raw, _ = known
-        rows = side.rows_there(raw, f"{side.name}id")
+        """Those of queries that are rows of the model."""
+        rows, side = known.rows, known.side
         factors = beside(look_up(rows, side.factors, backend), rows)
-        biases = side.biases
-        if biases is not None:
-            biases = beside(look_up(rows, biases, backend), rows)
-        return cls(Queries.known(rows, len(side.ids)), factors, biases)
+        if side.biases is None:
+            return cls(factors, None)
+        return cls(factors, beside(look_up(rows, side.biases, backend), rows))
 
-
-class Folded(NamedTuple):
-    """Factors (U, K) of users that were solved from their rows, and their biases (U,) or None."""
-
-    factors: Factors
-    biases: NDArray[Any] | None
+    def nobody(self, store: FactorStore) -> NDArray[np.bool_]:
+        """Queries without factors, if no biases rank items, bool (U,), beside the factors."""
+        empty: NDArray[np.bool_] = np.logical_not(self.factors.any(axis=1))
+        if bool(empty.any()) and store.ranks_anybody:
+            empty[:] = False
+        return empty
 
 
 def best(
@@ -207,15 +316,15 @@ def best(
     candidates: Candidates,
 ) -> Lists:
     """Rows of the answering side with the highest scores, of those that the model knows."""
-    ids, scores = recommend(
+    ids, scores = best_rows(
         query_factors.factors,
         answering.factors,
-        n=options.n,
-        candidates=candidates,
-        item_bias=answering.biases,
-        unmet=answering.unmet(),
-        backend=options.backend,
-        n_threads=options.n_threads,
+        options.n,
+        candidates,
+        answering.biases,
+        answering.unmet(),
+        options.backend,
+        options.n_threads,
     )
     if query_factors.biases is not None:
         scores = scores + beside(query_factors.biases, scores)[:, None]
@@ -227,13 +336,12 @@ def closest(side: Side, raw: Raw, options: ListOptions) -> Answer:
     known = KnownQueries.of(side, raw, options.on_unknown)
     if known.nobody:
         return answer(known.padding(options.n), side, raw)
-    rows = known.side.rows_there(known.ids, f"{side.name}id")
     lists = similar(
-        rows,
+        known.rows,
         side.factors,
         n=options.n,
         directions=side.directions(),
-        candidates=options.candidates(Queries.known(rows, len(side.ids)), side),
+        candidates=options.candidates(known.queries, side),
         unmet=side.lone(),
         backend=options.backend,
         n_threads=options.n_threads,
@@ -248,7 +356,7 @@ def around(side: Side, raw: Raw, vectors: Factors, options: ListOptions) -> Answ
         side.factors,
         n=options.n,
         directions=side.directions(),
-        candidates=options.candidates(side.queries(raw), side),
+        candidates=options.candidates(Queries.of_ids(side, raw), side),
         unmet=side.lone(),
         backend=options.backend,
         n_threads=options.n_threads,

@@ -13,23 +13,22 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import Listed, beside, counted, on_host
+from mfrank.arrays import beside, counted, on_host
 from mfrank.backends import Factors
 from mfrank.data import Interactions
-from mfrank.retrieval.answers import KnownQueries, ListOptions, QueryFactors
-from mfrank.retrieval.filters import Candidates, Queries, some_lists
+from mfrank.retrieval.answers import ListCall, QueryFactors
+from mfrank.retrieval.filters import Candidates, some_lists
 from mfrank.retrieval.fitted import Held
-from mfrank.retrieval.side import Matrix, Side
+from mfrank.retrieval.queries import Matrix
+from mfrank.retrieval.side import Side
 from mfrank.retrieval.steered import best_steered
 from mfrank.retrieval.top_k import Lists, emptied, without_repeats
-from mfrank.steering import Levers
 from mfrank.store import FactorStore, empty_rows
 
 _log = logging.getLogger("mfrank")
@@ -62,27 +61,14 @@ def tell_nobody(n_nobody: int, n_queries: int, noun: str, *, filled: bool = Fals
     _log.log(level, "%s: nothing to go by, so their lists %s", told, then)
 
 
-def nothing_known(query_factors: QueryFactors, store: FactorStore) -> NDArray[np.bool_]:
-    """Queries without factors, for which no biases rank items, bool (U,), beside the factors."""
-    factors = query_factors.factors
-    empty: NDArray[np.bool_] = np.logical_not(factors.any(axis=1))
-    if bool(empty.any()) and store.ranks_anybody:
-        empty[:] = False
-    return empty
-
-
-def popularity_of(
-    options: ListOptions, held: Held, given: Matrix | None, items: Side
-) -> Factors | None:
-    """Number of users with each item, (n_items, 1), if the call has the fallback; else None.
+def popularity_of(held: Held, given: Matrix | None, items: Side) -> Factors:
+    """Number of users with each item, shape (n_items, 1), for the fallback of a call.
 
     Raises
     ------
     ValueError
         Neither the model nor the call has interactions to count.
     """
-    if options.fallback == "none":
-        return None
     if held.seen is not None:
         return held.seen.popularity
     if not isinstance(given, Interactions):
@@ -98,118 +84,89 @@ def popularity_of(
     return popularity
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Nobody:
-    """What a call needs to empty or fill the lists of users with nothing to go by, and short lists.
+def settled(
+    call: ListCall,
+    lists: Lists,
+    nobody: NDArray[np.bool_],
+    filters: Candidates,
+    candidates: Candidates,
+) -> Lists:
+    """The lists of a call, in which those of nobody and of unknown users are empty or popular.
 
-    Attributes
+    With the fallback, popular items also follow the others in lists that are shorter than asked,
+    unless levers choose the items of lists place by place: caps hold for whole lists.
+
+    Parameters
     ----------
-    options : ListOptions
-    items : Side
-    popularity : (n_items, 1), or None
-        As of :func:`popularity_of`.
-    levers : Levers, or None
-    store : FactorStore
-        Of the model.
+    call : ListCall
+    lists : Lists
+        May change.
+    nobody : bool, shape (U,)
+        Users with nothing to go by.
+    filters : Candidates
+        Without what users have seen: an unknown user has the seen items of a stand-in.
+    candidates : Candidates
+        With what they have seen.
     """
-
-    options: ListOptions
-    items: Side
-    popularity: Factors | None
-    levers: Levers | None
-    store: FactorStore
-
-    def settled(
-        self,
-        lists: Lists,
-        nobody: NDArray[np.bool_],
-        known: KnownQueries,
-        filters: tuple[Queries, Candidates],
-        history: sp.csr_array | Listed | None,
-        user_items: Matrix | None,
-    ) -> Lists:
-        """The lists, in which those of nobody and of unknown users are empty or popular.
-
-        With the fallback, popular items also follow the others in lists that are shorter than
-        asked, unless levers choose the items of lists place by place: caps hold for whole lists.
-
-        Parameters
-        ----------
-        lists : Lists
-            May change.
-        nobody : bool, shape (U,)
-        known : Known
-            The users of the call.
-        filters : Queries and Candidates
-            Of all users; an unknown user has the seen items of a stand-in, unless ``user_items`` is
-            a matrix with a row for each user.
-        history : a row for each query, or None
-            What the queries have, for calibration.
-        user_items : as in the call
-        """
-        if self.popularity is None and known.unknown is None and not nobody.any():
-            return lists  # as nearly always
-        queries, candidates = filters
-        nobody = beside(nobody, lists[0])
-        if known.unknown is not None:
-            nobody &= ~beside(known.unknown, nobody)
-        n_nobody = int(nobody.sum())
-        tell_nobody(n_nobody, len(nobody), "user", filled=self.popularity is not None)
-        lists = known.blank(emptied(lists, nobody))
-        if self.popularity is None:
-            return lists
-        short = nobody
-        if self.levers is None or not self.levers.chooses:
-            short = lists[0][:, -1] < 0
-            if known.unknown is not None:
-                short &= ~beside(known.unknown, short)
-        if bool(short.any()):
-            self._fill(lists, np.flatnonzero(short), candidates, history)
-        if known.unknown is not None and bool(known.unknown.any()):
-            if not _has_row_each(user_items, len(nobody)):
-                candidates = self.options.candidates(queries, self.items)
-            self._fill(lists, np.flatnonzero(beside(known.unknown, nobody)), candidates, None)
+    known, popularity = call.own.known, call.popularity
+    unknown = known.unknown
+    if popularity is None and unknown is None and not nobody.any():
+        return lists  # as nearly always
+    nobody = beside(nobody, lists[0])
+    if unknown is not None:
+        nobody &= ~beside(unknown, nobody)
+    tell_nobody(int(nobody.sum()), len(nobody), "user", filled=popularity is not None)
+    lists = known.blank(emptied(lists, nobody))
+    if popularity is None:
         return lists
+    short = nobody
+    if call.levers is None or not call.levers.chooses:
+        short = lists[0][:, -1] < 0
+        if unknown is not None:
+            short &= ~beside(unknown, short)
+    if bool(short.any()):
+        _fill(call, lists, np.flatnonzero(short), candidates)
+    if unknown is not None and bool(unknown.any()):
+        rows = np.flatnonzero(beside(unknown, nobody))
+        own = candidates if _has_row_each(call) else filters
+        _fill(call._replace(history=None), lists, rows, own)
+    return lists
 
-    def all_unknown(
-        self, known: KnownQueries, user_items: Matrix | None, *, filters: bool
-    ) -> Lists:
-        """Lists of users who are all unknown."""
-        lists = known.padding(self.options.n)
-        if self.popularity is None:
-            return lists
-        n_users = len(lists[0])
-        seen: Any = user_items if filters and _has_row_each(user_items, n_users) else None
-        candidates = self.options.candidates(Queries.new(n_users), self.items, seen)
-        self._fill(lists, np.arange(n_users), candidates, None)
+
+def lists_of_unknown(call: ListCall, *, filter_seen: bool) -> Lists:
+    """The lists of a call whose users are all unknown."""
+    known, items = call.own.known, call.own.answering
+    lists = known.padding(call.options.n)
+    if call.popularity is None:
         return lists
+    candidates = call.options.candidates(known.queries, items)
+    if filter_seen and _has_row_each(call):
+        candidates = candidates.without_lists(call.own.seen())
+    _fill(call, lists, np.arange(len(lists[0])), candidates)
+    return lists
 
-    def _fill(
-        self,
-        lists: Lists,
-        rows: NDArray[np.int64],
-        candidates: Candidates,
-        history: sp.csr_array | Listed | None,
-    ) -> None:
-        """Write the most popular items into the lists of some queries, after what they have."""
-        counts = self.popularity
-        assert counts is not None
-        if history is not None:
-            history = some_lists(history, rows)
-        found = best_steered(
-            QueryFactors(Queries.new(len(rows)), np.ones((len(rows), 1)), None),
-            replace(
-                self.items, factors=counts, biases=None, unmet=lambda: empty_rows(counts, None)
-            ),
-            self.options,
-            candidates.of_queries(rows),
-            levers=self.levers,
-            store=FactorStore(np.ones((1, 1)), counts),
-            history=history,
-            directions=self.store,
-        )
-        for whole, part in zip(lists, _followed(lists, rows, found), strict=True):
-            whole[rows] = beside(part, whole, whole.dtype)
+
+def _fill(call: ListCall, lists: Lists, rows: NDArray[np.int64], candidates: Candidates) -> None:
+    """Write the most popular items into the lists of some queries, after what they have."""
+    counts, history = call.popularity, call.history
+    assert counts is not None
+    found = best_steered(
+        QueryFactors(np.ones((len(rows), 1)), None),
+        replace(
+            call.own.answering,
+            factors=counts,
+            biases=None,
+            unmet=lambda: empty_rows(counts, None),
+        ),
+        call.options,
+        candidates.of_queries(rows),
+        levers=call.levers,
+        store=FactorStore(np.ones((1, 1)), counts),
+        history=None if history is None else some_lists(history, rows),
+        directions=call.held.store,
+    )
+    for whole, part in zip(lists, _followed(lists, rows, found), strict=True):
+        whole[rows] = beside(part, whole, whole.dtype)
 
 
 def _followed(lists: Lists, rows: NDArray[np.int64], more: Lists) -> Lists:
@@ -222,9 +179,9 @@ def _followed(lists: Lists, rows: NDArray[np.int64], more: Lists) -> Lists:
     return ids, np.where(ids < 0, np.nan, scores)
 
 
-def _has_row_each(user_items: Matrix | None, n_users: int) -> bool:
-    """Whether this is a matrix with a row for each user of the call, known or not."""
-    if user_items is None or isinstance(user_items, Interactions):
+def _has_row_each(call: ListCall) -> bool:
+    """Whether the call has a matrix with a row for each of its users, known or not."""
+    matrix: Any = call.own.matrix
+    if matrix is None or isinstance(matrix, Interactions):
         return False
-    shape: tuple[int, ...] = user_items.shape  # type: ignore[union-attr]
-    return shape[0] == n_users
+    return bool(matrix.shape[0] == call.own.known.queries.n_queries)

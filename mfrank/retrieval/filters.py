@@ -1,10 +1,9 @@
-"""The queries and filters of a call, checked and converted to one form."""
+"""The filters of a call: which items each list may contain, checked and converted to one form."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -15,142 +14,19 @@ from mfrank.arrays import (
     CSR,
     Listed,
     Picked,
-    as_array,
     beside,
-    checked_rows,
     distinct,
     holds,
     is_on_gpu,
     is_sparse_on_gpu,
     on_host,
+    shown,
     take,
+    to_host,
 )
-from mfrank.data import UnknownIdError
-
-# The queries of a call: checked row numbers, and each query's row of a matrix argument.
-
-
-Rows: TypeAlias = NDArray[np.int64]
-
-
-def check_rows(values: ArrayLike, n_rows: int, name: str) -> Rows:
-    """Row numbers as a 1-D int64 numpy array.
-
-    Raises
-    ------
-    TypeError
-        The values are not integers; a boolean mask is refused, too.
-    ValueError
-        They are not one-dimensional.
-    UnknownIdError
-        They are outside ``0 <= row < n_rows``.
-    """
-    return on_host(check_rows_there(values, n_rows, name))
-
-
-def check_rows_there(
-    values: ArrayLike, n_rows: int, name: str, *, missing: int | None = None
-) -> Rows:
-    """Like :func:`check_rows`, but row numbers on a GPU stay there.
-
-    ``missing`` replaces row numbers that are outside; without it they are an error.
-    """
-    rows = as_array(values, name)
-    if rows.ndim != 1:
-        raise ValueError(f"{name} must be one-dimensional, got an array of shape {rows.shape}")
-    if rows.size == 0:
-        return beside(np.empty(0, dtype=np.int64), rows)
-    if rows.dtype.kind not in "iu":
-        remedy = "; use np.flatnonzero(mask)" if rows.dtype.kind == "b" else ""
-        raise TypeError(f"{name} must be integer row numbers, got dtype {rows.dtype}{remedy}")
-    wrong = (rows < 0) | (rows >= n_rows)
-    if missing is not None:
-        return np.where(wrong, np.int64(missing), rows.astype(np.int64))
-    if wrong.any():
-        unknown = on_host(rows[wrong]).tolist()
-        raise UnknownIdError(f"{name} must lie in 0..{n_rows - 1}, got {unknown[0]}", unknown)
-    checked: Rows = rows.astype(np.int64)
-    return checked
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Queries:
-    """The queries of a call, and their rows in the model.
-
-    Attributes
-    ----------
-    rows : int64, shape (U,), or None
-        Row of each query in the model, on the host or GPU as passed; None if the queries are new
-        to the model.
-    n_queries : int
-        U.
-    n_rows : int
-        Number of rows of the model on the queries' side; 0 if the queries are new.
-    """
-
-    rows: Rows | None
-    n_queries: int
-    n_rows: int
-
-    @classmethod
-    def known(cls, rows: ArrayLike, n_rows: int, name: str = "users") -> Queries:
-        """Queries that are rows of the model; errors as in :func:`check_rows`."""
-        checked = check_rows_there(rows, n_rows, name)
-        return cls(checked, len(checked), n_rows)
-
-    @classmethod
-    def new(cls, n_queries: int) -> Queries:
-        """Queries without a row in the model."""
-        return cls(None, n_queries, 0)
-
-    def pick(self, matrix: Any, name: str) -> sp.csr_array:
-        """Each query's row of a matrix argument, shape (U, n_columns).
-
-        A matrix with U rows has one row per query, in their order. A matrix with ``n_rows`` rows is
-        the whole matrix, from which each query's row is taken.
-
-        Parameters
-        ----------
-        matrix : scipy sparse matrix, any format
-        name : str
-            Name of the argument, for error messages.
-
-        Raises
-        ------
-        ValueError
-            The matrix has any other number of rows, or is damaged.
-        """
-        rows = on_host(self.rows) if self._takes_whole(matrix.shape[0], name) else None
-        return checked_rows(matrix, name, rows)
-
-    def own(self, matrix: Any, name: str) -> sp.csr_array:
-        """Each query's row of a matrix that must have all rows of the model."""
-        if self.rows is None or matrix.shape[0] != self.n_rows:
-            raise ValueError(
-                f"{name} must have one row for each of the model's {self.n_rows} rows, got "
-                f"{matrix.shape[0]}"
-            )
-        return checked_rows(matrix, name, on_host(self.rows))
-
-    def pick_lists(self, rows: CSR, name: str) -> Listed:
-        """Like :meth:`pick` for a CSR without values, which is not copied."""
-        whole = self._takes_whole(rows.n_rows, name)
-        return Picked(rows, self.rows) if whole and self.rows is not None else rows
-
-    def _takes_whole(self, given: int, name: str) -> bool:
-        """Whether a matrix with ``given`` rows is the whole matrix, not one row per query.
-
-        Raises ValueError if it is neither.
-        """
-        if given == self.n_queries:
-            return False
-        if self.rows is not None and given == self.n_rows:
-            return True
-        whole = "" if self.rows is None else f", or be the whole matrix of {self.n_rows}"
-        raise ValueError(
-            f"{name} must have as many rows as there are query ids, {self.n_queries}, in "
-            f"their order{whole}; got {given}. Pass the rows of these ids, such as {name}[rows]"
-        )
+from mfrank.data import OnUnknown
+from mfrank.retrieval.queries import Queries, check_columns
+from mfrank.retrieval.side import Rows, Side, check_rows_there, given_ids, is_single
 
 
 @runtime_checkable
@@ -220,19 +96,34 @@ class Candidates:
             An argument, named in the message, has the wrong shape or contains values that are not
             item rows.
         """
-        filter_items, items = take(filter_items, "filter_items"), take(items, "items")
-        exclude, exclude_all = [_seen(user_items, queries, n_items)], None
-        if _per_query(filter_items):
-            exclude.append(_lists(filter_items, queries, n_items, "filter_items"))
-        elif filter_items is not None:
-            exclude_all = _one_list(filter_items, n_items, "filter_items")
-        only: Listed | None = None
-        if _per_query(items):
-            only = _lists(items, queries, n_items, "items")
-        elif items is not None:
-            allowed = _one_list(items, n_items, "items")
-            only = CSR(beside(np.array([0, len(allowed)]), allowed), allowed, None, n_items)
-        return cls(tuple(each for each in exclude if each is not None), exclude_all, only)
+        filters = cls._joined(
+            _listed(take(filter_items, "filter_items"), queries, n_items, "filter_items"),
+            _listed(take(items, "items"), queries, n_items, "items"),
+            n_items,
+        )
+        return filters.without_lists(_seen(user_items, queries, n_items))
+
+    @classmethod
+    def of_ids(
+        cls, queries: Queries, answering: Side, blocked: Any, only: Any, on_unknown: OnUnknown
+    ) -> Candidates:
+        """The same for filters in the ids of the side ``answering``."""
+        if blocked is None and only is None:
+            return cls()
+        noun = f"{answering.name}s"
+        return cls._joined(
+            _listed_ids(blocked, queries, answering, f"filter_{noun}", on_unknown),
+            _listed_ids(only, queries, answering, noun, on_unknown),
+            len(answering.ids),
+        )
+
+    @classmethod
+    def _joined(cls, blocked: _Converted, only: _Converted, n_items: int) -> Candidates:
+        if only is not None and not isinstance(only, CSR | Picked):
+            only = CSR(beside(np.array([0, len(only)]), only), only, None, n_items)
+        if isinstance(blocked, CSR | Picked):
+            return cls((blocked,), None, only)
+        return cls((), blocked, only)
 
     def check(self, n_queries: int, n_items: int) -> None:
         """Raise ValueError unless the filters are for ``n_queries`` and ``n_items``."""
@@ -259,8 +150,10 @@ class Candidates:
         """The filters of some of the queries."""
         only = self.only
         if only is not None and only.n_rows > 1:
-            only = _some(only, rows)
-        return Candidates(tuple(_some(each, rows) for each in self.exclude), self.exclude_all, only)
+            only = some_lists(only, rows)
+        return Candidates(
+            tuple(some_lists(each, rows) for each in self.exclude), self.exclude_all, only
+        )
 
     def without_any(self, items: NDArray[np.bool_] | None) -> Candidates:
         """Return a copy that also excludes these items, bool (n_items,), from all queries."""
@@ -278,16 +171,81 @@ class Candidates:
         single = CSR(every, items.astype(np.int32), None, n_items)
         return Candidates((*self.exclude, single), self.exclude_all, self.only)
 
+    def without_lists(self, lists: Listed | None) -> Candidates:
+        """Return a copy that also excludes each query's own list, such as what it has seen."""
+        if lists is None:
+            return self
+        return Candidates((lists, *self.exclude), self.exclude_all, self.only)
 
-def some_lists(lists: sp.csr_array | Listed, rows: NDArray[np.int64]) -> sp.csr_array | Listed:
+
+def some_lists(lists: Listed, rows: NDArray[np.int64]) -> Listed:
     """The lists of some queries."""
-    return _some(lists, rows) if isinstance(lists, CSR | Picked) else lists[on_host(rows)]
-
-
-def _some(lists: Listed, rows: NDArray[np.int64]) -> Listed:
     if isinstance(lists, Picked):
         return Picked(lists.whole, lists.rows[beside(rows, lists.rows)])
     return Picked(lists, beside(rows, lists.indptr))
+
+
+# Filters in every accepted form: one list for all queries, or a row for each.
+
+
+_Converted: TypeAlias = NDArray[np.int32] | Listed | None
+"""Item rows, ascending and distinct: one list for all queries, or one per query."""
+
+
+def given_filter(values: Any, argument: str) -> Any:
+    """A filter in a form that can be read more than once, sets among its lists included.
+
+    Raises
+    ------
+    TypeError
+        It is a mapping, or a column of lists, whose order may be another than that of the query
+        ids.
+    """
+    if values is None or sp.issparse(values) or is_sparse_on_gpu(values):
+        return values
+    given: Any = given_ids(values, argument, ordered=False)
+    if is_single(given):
+        return [given]
+    if not isinstance(given, list | tuple):
+        if is_on_gpu(given) or isinstance(given, range):
+            return given
+        taken = np.asarray(given)
+        if taken.dtype != object or taken.ndim != 1 or all(map(is_single, taken)):
+            return given
+        if given is not taken:
+            raise TypeError(
+                f"{argument} must be one list of ids, or a list of lists, got a column of lists "
+                f"({type(given).__name__}); pass its .tolist(), in the order of the query ids"
+            )
+        given = taken.tolist()
+    if all(map(is_single, given)):
+        return given
+    for place, row in enumerate(given):
+        if is_single(row):
+            raise TypeError(
+                f"{argument} must be one list of ids, or have a list for each query id; got "
+                f"{shown(row)} among lists, in place {place}"
+            )
+    return [given_ids(row, argument, ordered=False) for row in given]
+
+
+def is_nested(values: Any) -> bool:
+    """Whether a filter has one list per query."""
+    if isinstance(values, np.ndarray) or is_on_gpu(values):
+        return bool(values.ndim > 1)
+    if isinstance(values, range):  # of numbers, however many
+        return False
+    return isinstance(values, Sequence) and not all(map(is_single, values))
+
+
+def columns_of(rows: sp.csr_array) -> CSR:
+    """The stored columns of each row of a checked matrix, ascending and distinct."""
+    if not rows.has_canonical_format:
+        marks = np.ones(len(rows.indices), dtype=bool)
+        # sum_duplicates sorts in place, so copy what may be the caller's arrays.
+        rows = sp.csr_array((marks, rows.indices, rows.indptr), rows.shape, copy=True)
+        rows.sum_duplicates()
+    return CSR.from_scipy(rows, dtype=None)
 
 
 def _seen(user_items: Any, queries: Queries, n_items: int) -> Listed | None:
@@ -302,58 +260,72 @@ def _seen(user_items: Any, queries: Queries, n_items: int) -> Listed | None:
         raise TypeError(
             f"user_items must be Interactions or a scipy sparse matrix, got {type(seen).__name__}"
         )
-    return _lists(seen, queries, n_items, "user_items")
+    return _of_matrix(seen, queries, n_items, "user_items")
 
 
-def _per_query(values: Any) -> bool:
+def _listed_ids(
+    values: Any, queries: Queries, side: Side, argument: str, on_unknown: OnUnknown
+) -> _Converted:
+    """A filter in ids. Row numbers on a GPU stay there, except a 2-D array with unknown ones."""
+    values = given_filter(values, argument)
     if values is None:
-        return False
-    if sp.issparse(values) or is_sparse_on_gpu(values) or isinstance(values, CSR | Picked):
-        return True
-    if isinstance(values, np.ndarray) or is_on_gpu(values):
-        return bool(values.ndim > 1)
-    return isinstance(values, Sequence) and any(not np.isscalar(v) for v in values)
+        return None
+    if not side.speaks_rows:
+        values = to_host(values, argument)  # where labels are looked up
+    if is_nested(values):
+        if len(values) != queries.n_queries:
+            raise ValueError(
+                f"{argument} must have a list for each of the {queries.n_queries} queries, or be "
+                f"one list for all; got {len(values)} lists"
+            )
+        if is_on_gpu(values) and (on_unknown == "skip" or values.dtype.kind not in "iu"):
+            values = on_host(values)
+
+    def find(raw: Any, _: str) -> Rows:
+        return side.rows_of_known(raw, argument, on_unknown)
+
+    return _listed(values, queries, len(side.ids), argument, find)
 
 
-def _one_list(values: Any, n_items: int, name: str) -> NDArray[np.int32]:
-    return distinct(check_rows_there(values, n_items, name)).astype(np.int32)
+def _listed(
+    values: Any,
+    queries: Queries,
+    n_items: int,
+    name: str,
+    find: Callable[[Any, str], Rows] | None = None,
+) -> _Converted:
+    """A filter as :class:`Candidates` has it.
 
-
-def _lists(values: Any, queries: Queries, n_items: int, name: str) -> Listed:
-    """A row of ascending, distinct items for each query."""
-    if isinstance(values, CSR | Picked):
+    ``find`` gives the row numbers of a list, and is called with the list's name; without it, lists
+    are row numbers.
+    """
+    if values is None or isinstance(values, CSR | Picked):
         return values
-    if is_sparse_on_gpu(values):
-        return queries.pick_lists(of_sparse(values, n_items, name), name)
+    if sp.issparse(values) or is_sparse_on_gpu(values):
+        return _of_matrix(values, queries, n_items, name)
+
+    def rows_of(one: Any, its_name: str) -> Rows:
+        return find(one, its_name) if find else check_rows_there(one, n_items, its_name)
+
+    if not is_nested(values):
+        return distinct(rows_of(values, name)).astype(np.int32)
     if is_on_gpu(values):
         return queries.pick_lists(of_table(values, n_items, name), name)
-    return CSR.from_scipy(_pattern(values, queries, n_items, name), dtype=None)
+    rows = [on_host(rows_of(one, f"{name}[{place}]")) for place, one in enumerate(values)]
+    ends = np.cumsum([0, *map(len, rows)])
+    columns = np.concatenate(rows or [np.empty(0)]).astype(np.int32)
+    return queries.pick_lists(_ascending(CSR(ends, columns, None, n_items)), name)
 
 
-def _pattern(values: Any, queries: Queries, n_items: int, name: str) -> sp.csr_array:
-    """Each query's stored columns, sorted and distinct, with value True."""
-    matrix: Any = values if sp.issparse(values) else _from_lists(values, n_items, name)
-    if matrix.ndim != 2 or matrix.shape[1] != n_items:
-        raise ValueError(
-            f"{name} must have a column for each of the {n_items} items, got shape {matrix.shape}"
-        )
-    picked = queries.pick(matrix, name)
-    marks = np.ones(len(picked.indices), dtype=bool)
-    rows = (marks, picked.indices, picked.indptr)
-    # sum_duplicates sorts in place, so copy what may be the caller's arrays.
-    pattern = sp.csr_array(rows, shape=picked.shape, copy=not picked.has_canonical_format)
-    pattern.sum_duplicates()
-    return pattern
+def _of_matrix(matrix: Any, queries: Queries, n_items: int, name: str) -> Listed:
+    """The stored columns of each query's row."""
+    if is_sparse_on_gpu(matrix):
+        return queries.pick_lists(of_sparse(matrix, n_items, name), name)
+    check_columns(matrix, n_items, name)
+    return columns_of(queries.pick(matrix, name))
 
 
-def _from_lists(lists: Sequence[Sequence[int]], n_items: int, name: str) -> sp.csr_array:
-    rows = [check_rows(row, n_items, f"{name}[{r}]") for r, row in enumerate(lists)]
-    indptr = np.cumsum([0, *map(len, rows)])
-    columns = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=indptr[-1])
-    return sp.csr_array((np.ones(len(columns), dtype=bool), columns, indptr), (len(rows), n_items))
-
-
-# Filters in GPU memory, checked and converted without a copy to the host.
+# Filters on the side where they lie, host or GPU.
 
 
 def of_sparse(matrix: Any, n_items: int, name: str) -> CSR:
@@ -372,10 +344,7 @@ def of_sparse(matrix: Any, n_items: int, name: str) -> CSR:
     ValueError
         The matrix has another width, or its index arrays are damaged.
     """
-    if matrix.ndim != 2 or matrix.shape[1] != n_items:
-        raise ValueError(
-            f"{name} must have a column for each of the {n_items} items, got shape {matrix.shape}"
-        )
+    check_columns(matrix, n_items, name)
     rows = matrix.tocsr()
     indptr, indices = rows.indptr.astype(np.int64), rows.indices
     there = (indptr[0] == 0) & (indptr[-1] == len(indices)) & (indptr[1:] >= indptr[:-1]).all()
@@ -410,7 +379,7 @@ def _ascending(rows: CSR) -> CSR:
     if not ((indices[1:] <= indices[:-1]) & ~begins[1:-1]).any():
         return rows
     every = np.arange(len(indices), like=indices)
-    cells = np.unique(np.searchsorted(rows.indptr[1:], every, side="right") * width + indices)
+    cells = distinct(np.searchsorted(rows.indptr[1:], every, side="right") * width + indices)
     ends = np.arange(rows.n_rows + 1, like=indices) * width
     indptr = np.searchsorted(cells, ends).astype(np.int64)
     return CSR(indptr, (cells % width).astype(np.int32), None, width)

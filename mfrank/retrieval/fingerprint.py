@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from mfrank.data import Ids, Interactions
 from mfrank.files import dump_json
+from mfrank.retrieval.filters import is_nested
 from mfrank.retrieval.fitted import Fitted
-from mfrank.retrieval.side import is_nested
 from mfrank.store import FactorStore
 
 Named = Iterable[tuple[str, NDArray[Any]]]

@@ -3,39 +3,48 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import Listed, Picked, beside, check_instance, check_same_ids
+from mfrank.arrays import beside, check_instance, check_same_ids
+from mfrank.backends import Factors, choose
 from mfrank.cluster import Cluster, check_cluster
-from mfrank.data import Interactions, OnUnknown, check_on_unknown, without_zeros
+from mfrank.data import OnUnknown, check_on_unknown
 from mfrank.files import path_of
 from mfrank.retrieval.all_lists import AllLists, ListFormat
 from mfrank.retrieval.answers import (
     Answer,
     Fallback,
-    Folded,
     KnownQueries,
+    ListCall,
+    ListOptions,
+    OwnRows,
     QueryFactors,
     answer,
+    around,
     best,
+    closest,
 )
-from mfrank.retrieval.fallback import Nobody, nothing_known, popularity_of, tell_nobody
-from mfrank.retrieval.fitted import Held
-from mfrank.retrieval.neighbors import Similar
-from mfrank.retrieval.side import Matrix, Raw, Side, given_ids, given_lists, sides
+from mfrank.retrieval.fallback import (
+    lists_of_unknown,
+    popularity_of,
+    settled,
+    tell_nobody,
+)
+from mfrank.retrieval.filters import Candidates
+from mfrank.retrieval.fitted import Fitted, Held
+from mfrank.retrieval.queries import Matrix
+from mfrank.retrieval.side import Raw, Side, given_ids, sides
 from mfrank.retrieval.steered import best_steered, calibrates, set_levers
-from mfrank.retrieval.top_k import emptied, score
-from mfrank.steering import Steering
+from mfrank.retrieval.top_k import Lists, emptied, score
+from mfrank.steering import Levers, Steering
 from mfrank.store import FactorStore, check_ranks_by_factors
 
 
-class Recommender(Similar):
+class Recommender(Fitted):
     """A model over a :class:`mfrank.FactorStore`.
 
     Ids are those of the training data: a DataFrame's own, or row numbers after a fit to a matrix.
@@ -161,41 +170,28 @@ class Recommender(Similar):
         options = self._options(N, filter_items, items, n_threads, on_unknown, fallback)
         held = self._now()
         users, item_side = sides(held.store, by_row=by_row)
-        levers = set_levers(steer, held.store, item_side, on_unknown)
-        popularity = popularity_of(options, held, user_items, item_side)
-        nobody = Nobody(options, item_side, popularity, levers, held.store)
+        levers = self._levers(steer, held.store, item_side, on_unknown)
+        popularity = None
+        if fallback == "popularity":
+            popularity = popularity_of(held, user_items, item_side)
         if recalculate_user:
             if user_items is None:
                 raise ValueError("recalculate_user=True needs the users' rows in user_items")
-            known = KnownQueries(users, userid, None)
-            folded = self._folded_users(held, userid, user_items, by_row)
-            query_factors = QueryFactors(users.queries(userid), *folded)
+            known = KnownQueries.to_solve(users, userid)
         else:
             known = KnownQueries.of(users, userid, on_unknown)
-            if known.nobody:
-                lists = nobody.all_unknown(known, user_items, filters=filter_already_liked_items)
-                return answer(lists, item_side, userid)
-            query_factors = QueryFactors.known(known, options.backend)
-        seen, history = None, None
-        if filter_already_liked_items:
-            seen = self._seen_by(known, user_items, item_side, held)
-        if calibrates(levers, user_items, held.seen):
-            history = self._liked_by(known, user_items, item_side, held)
-        candidates = options.candidates(query_factors.queries, item_side, seen)
-        lists = best_steered(
-            query_factors,
-            item_side,
-            options,
-            candidates,
-            levers=levers,
-            store=held.store,
-            history=history,
-        )
-        empty, filters = (
-            nothing_known(query_factors, held.store),
-            (query_factors.queries, candidates),
-        )
-        lists = nobody.settled(lists, empty, known, filters, history, user_items)
+        own = OwnRows(known, user_items, item_side, held.seen)
+        call = ListCall(held, own, options, levers, popularity, recalculate_user)
+        if known.nobody:
+            lists = lists_of_unknown(call, filter_seen=filter_already_liked_items)
+            return answer(lists, item_side, userid)
+        seen = own.seen() if filter_already_liked_items else None
+        if levers is not None and calibrates(levers, user_items, held.seen):
+            call = call._replace(history=own.liked())
+        filters = options.candidates(known.queries, item_side)
+        candidates = filters.without_lists(seen)
+        lists, nobody = self._ranked(call, candidates)
+        lists = settled(call, lists, nobody, filters, candidates)
         return answer(lists, item_side, userid)
 
     def recommend_all(
@@ -308,20 +304,64 @@ class Recommender(Similar):
         known = KnownQueries.of(items, itemid, on_unknown)
         if known.nobody:
             return answer(known.padding(N), user_side, itemid)
+        own = OwnRows(known, item_users, user_side, held.seen)
+        seen = own.seen() if filter_already_liked_users else None
+        candidates = options.candidates(known.queries, user_side).without_lists(seen)
         query_factors = QueryFactors.known(known, options.backend)
-        seen = None
-        if filter_already_liked_users:
-            seen = self._seen_by(known, item_users, user_side, held)
-        candidates = options.candidates(query_factors.queries, user_side, seen)
         lists = best(query_factors, user_side, options, candidates)
         if (unmet := items.unmet()) is not None:
-            rows = query_factors.queries.rows
-            empty = beside(unmet, rows)[rows]
+            empty = beside(unmet, known.rows)[known.rows]
             if known.unknown is not None:
                 empty &= ~beside(known.unknown, empty)
             tell_nobody(int(empty.sum()), len(empty), "item")
             lists = emptied(lists, empty)
         return answer(known.blank(lists), user_side, itemid)
+
+    def similar_items(
+        self,
+        itemid: Raw,
+        N: int = 10,
+        filter_items: Any = None,
+        items: Any = None,
+        *,
+        recalculate_item: bool = False,
+        item_users: Matrix | None = None,
+        by_row: bool = False,
+        on_unknown: OnUnknown = "error",
+        n_threads: int = 0,
+    ) -> Answer:
+        """Items with the highest cosine to the factors of one or many items.
+
+        An item comes first in its own list, unless it is filtered. Filters are those of
+        :meth:`mfrank.Recommender.recommend`. An item of which the model knows nothing is in no
+        other list, and its own has no others.
+
+        With ``recalculate_item``, the factors of the items, which may be new to the model, are
+        first solved from their rows of ``item_users`` (Interactions, or a sparse matrix with one
+        row per item id); it is read only then. An item that the model has is then listed by the
+        cosine of its old factors to the new, like any other.
+        """
+        side, itemid = sides(self.placed, by_row=by_row)[1], given_ids(itemid, "itemid")
+        options = self._options(N, filter_items, items, n_threads, on_unknown)
+        return self._similar(side, itemid, options, recalculate_item, item_users)
+
+    def similar_users(
+        self,
+        userid: Raw,
+        N: int = 10,
+        filter_users: Any = None,
+        users: Any = None,
+        *,
+        recalculate_user: bool = False,
+        user_items: Matrix | None = None,
+        by_row: bool = False,
+        on_unknown: OnUnknown = "error",
+        n_threads: int = 0,
+    ) -> Answer:
+        """Users with the highest cosine to one or many users, like :meth:`similar_items`."""
+        side, userid = sides(self.placed, by_row=by_row)[0], given_ids(userid, "userid")
+        options = self._options(N, filter_users, users, n_threads, on_unknown)
+        return self._similar(side, userid, options, recalculate_user, user_items)
 
     def score(
         self,
@@ -352,6 +392,21 @@ class Recommender(Similar):
             scores[beside(each < 0, scores)] = np.nan
         return scores
 
+    def recalculate_user(self, userid: Raw, user_items: Matrix, *, by_row: bool = False) -> Factors:
+        """Raise TypeError: only models with a quadratic objective can fold users in."""
+        raise TypeError(
+            f"{type(self).__name__} cannot fold users in: it has no objective with a closed-form "
+            "solution. Use recalculate_user=False; evaluate it by a split such as by_time or "
+            "by_ratio, whose test users are in the training part"
+        )
+
+    def recalculate_item(self, itemid: Raw, item_users: Matrix, *, by_row: bool = False) -> Factors:
+        """Raise TypeError: only models with a quadratic objective can fold items in."""
+        raise TypeError(
+            f"{type(self).__name__} cannot fold items in: it has no objective with a closed-form "
+            "solution. Use recalculate_item=False"
+        )
+
     def _adopt(self, store: FactorStore) -> None:
         if type(self).recommend is Recommender.recommend:
             check_ranks_by_factors(
@@ -361,35 +416,63 @@ class Recommender(Similar):
             )
         super()._adopt(store)
 
-    def _folded_users(self, held: Held, userid: Raw, user_items: Matrix, by_row: bool) -> Folded:
+    def _levers(
+        self, steer: Steering | None, store: FactorStore, items: Side, on_unknown: OnUnknown
+    ) -> Levers | None:
+        """The levers of a call, None if lists are those of the highest scores."""
+        return None if steer is None else set_levers(steer, store, items, on_unknown)
+
+    def _ranked(self, call: ListCall, candidates: Candidates) -> tuple[Lists, NDArray[np.bool_]]:
+        """Lists of a call's queries, and which of these have nothing to go by."""
+        if call.recalculate:
+            query_factors = self._folded_users(call.held, call.own)
+        else:
+            query_factors = QueryFactors.known(call.own.known, call.options.backend)
+        return self._ranked_by(query_factors, call, candidates)
+
+    def _ranked_by(
+        self, query_factors: QueryFactors, call: ListCall, candidates: Candidates
+    ) -> tuple[Lists, NDArray[np.bool_]]:
+        """The same, from the factors of the queries."""
+        store = call.held.store
+        lists = best_steered(
+            query_factors,
+            call.own.answering,
+            call.options,
+            candidates,
+            levers=call.levers,
+            store=store,
+            history=call.history,
+        )
+        return lists, query_factors.nobody(store)
+
+    def _folded_users(self, held: Held, own: OwnRows) -> QueryFactors:
         """Factors and biases of users, solved from their rows."""
-        factors = self.recalculate_user(userid, user_items, by_row=by_row)
-        return Folded(np.atleast_2d(factors), None)
+        side, ids, *_ = own.known
+        matrix: Any = own.matrix
+        factors = self.recalculate_user(ids, matrix, by_row=side.by_row)
+        return QueryFactors(np.atleast_2d(factors), None)
 
-    def _seen_by(
-        self, known: KnownQueries, matrix: Matrix | None, answering: Side, held: Held
-    ) -> sp.csr_array | Listed:
-        """The seen entries to filter, one row per query id."""
-        query_side, raw, _ = known
-        argument = f"{query_side.name}_{answering.name}s"
-        if matrix is not None:
-            return given_lists(matrix, raw, query_side, answering, argument)
-        seen = held.seen
-        if seen is None:
-            raise ValueError(
-                f"{argument} is needed to filter seen {answering.name}s, because this model has no "
-                f"interactions: pass it, or filter_already_liked_{answering.name}s=False"
-            )
-        rows = query_side.rows_there(raw, f"{query_side.name}id")
-        return Picked(seen.rows_of(query_side.name), rows)
+    def _similar(
+        self, side: Side, raw: Raw, options: ListOptions, recalculate: bool, matrix: Matrix | None
+    ) -> Answer:
+        """Rows of a side that are nearest to its ids, or to what is solved from their rows."""
+        if not recalculate:
+            return closest(side, raw, options)
+        name, other = ("item", "user") if side.name == "item" else ("user", "item")
+        if matrix is None:
+            raise ValueError(f"recalculate_{name}=True needs the {name}s' rows in {name}_{other}s")
+        solve = self.recalculate_item if name == "item" else self.recalculate_user
+        return around(side, raw, np.atleast_2d(solve(raw, matrix, by_row=side.by_row)), options)
 
-    def _liked_by(
-        self, known: KnownQueries, matrix: Matrix | None, answering: Side, held: Held
-    ) -> sp.csr_array | Listed:
-        """What the users of a call like: what they have seen without what they have only seen."""
-        if isinstance(matrix, Interactions):
-            matrix = replace(matrix, seen_only=None)
-        if matrix is None and held.seen is not None:
-            held = Held(held.store, held.seen.liked)
-        seen = self._seen_by(known, matrix, answering, held)
-        return without_zeros(seen) if isinstance(seen, sp.csr_array) else seen
+    def _options(
+        self,
+        n: int,
+        blocked: Any,
+        only: Any,
+        n_threads: int,
+        on_unknown: OnUnknown,
+        fallback: Fallback = "none",
+    ) -> ListOptions:
+        backend = choose(self.backend)
+        return ListOptions(n, blocked, only, n_threads, backend, on_unknown, fallback)

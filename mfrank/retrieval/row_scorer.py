@@ -11,16 +11,17 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import MadeOfFields, check_same_ids, counted, lazy
+from mfrank.arrays import MadeOfFields, check_same_ids, counted, lazy, on_host
 from mfrank.data import OnUnknown, check_on_unknown
-from mfrank.retrieval.answers import Answer, Fallback, KnownQueries, answer
-from mfrank.retrieval.fallback import Nobody, popularity_of
-from mfrank.retrieval.filters import Queries, Rows
+from mfrank.retrieval.answers import Answer, KnownQueries, ListCall, ListOptions, OwnRows, answer
+from mfrank.retrieval.filters import Candidates
+from mfrank.retrieval.queries import Matrix
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.scored_lists import best_lists, blocks
-from mfrank.retrieval.side import Matrix, Raw, Side, given_ids, sides
-from mfrank.retrieval.steered import calibrates, scored_steered, set_levers
-from mfrank.steering import Steering
+from mfrank.retrieval.side import Raw, Rows, Side, given_ids, sides
+from mfrank.retrieval.steered import scored_steered
+from mfrank.retrieval.top_k import Lists
+from mfrank.steering import Levers, Steering
 from mfrank.store import FactorStore, empty_rows
 from mfrank.store import contents as extra_rows
 
@@ -49,117 +50,18 @@ class RowScorer(Recommender):
     A subclass defines the rows of users (:meth:`_rows_of`, :meth:`_rows_given`), the scores of all
     items that follow from rows (:meth:`_scores_of`), and how near all items are to given ones
     (:meth:`_scores_near`). Scores and lists are on the host.
+
+    With ``recalculate_user``, scores follow from the users' rows of ``user_items``, else from those
+    of the fit. A user's list does not depend on the other users of the call. An item to which
+    nothing leads from the user's items, at score 0, is in no list, unless ``steer`` boosts it.
+    There are no item factors: for the diversity of ``steer`` and for ``recalculate_item``, which
+    raise TypeError.
     """
 
     n_threads: int = 0
 
-    @of_one_state
-    def recommend(
-        self,
-        userid: Raw,
-        user_items: Matrix | None = None,
-        N: int = 10,
-        filter_already_liked_items: bool = True,
-        filter_items: Any = None,
-        recalculate_user: bool = False,
-        items: Any = None,
-        *,
-        by_row: bool = False,
-        on_unknown: OnUnknown = "error",
-        fallback: Fallback = "none",
-        n_threads: int = 0,
-        steer: Steering | None = None,
-    ) -> Answer:
-        """Best items of one or many users; parameters as in :meth:`mfrank.Recommender.recommend`.
-
-        Scores follow from the users' rows of the fit or, with ``recalculate_user``, from those of
-        ``user_items``. A user's list does not depend on the other users of the call. An item to
-        which nothing leads from the user's items, at score 0, is in no list, unless ``steer``
-        boosts it. There are no item factors for the diversity of ``steer``: it raises TypeError.
-        """
-        userid = given_ids(userid, "userid")
-        options = self._options(N, filter_items, items, n_threads, on_unknown, fallback)
-        held = self._now()
-        users, item_side = sides(held.store, by_row=by_row)
-        levers = set_levers(steer, held.store, item_side, on_unknown)
-        if levers is not None and levers.diversity:
-            raise TypeError(
-                f"{type(self).__name__} has no item factors by which lists could be diverse; use "
-                "diversity=0 in steer"
-            )
-        popularity = popularity_of(options, held, user_items, item_side)
-        nobody = Nobody(options, item_side, popularity, levers, held.store)
-        known = KnownQueries.of(users, userid, "error" if recalculate_user else on_unknown)
-        if known.nobody:
-            lists = nobody.all_unknown(known, user_items, filters=filter_already_liked_items)
-            return answer(lists, item_side, userid)
-        both = known.side, item_side
-        queries, rows = self._queries(known.ids, user_items, recalculate_user, both)
-        seen, history = None, None
-        if filter_already_liked_items:
-            seen = self._seen_by(known, user_items, item_side, held)
-        if calibrates(levers, user_items, held.seen):
-            history = self._liked_by(known, user_items, item_side, held)
-        candidates = options.candidates(queries, item_side, seen)
-        empty = np.zeros(rows.shape[0], dtype=bool)
-
-        def scores_of(some: Rows) -> NDArray[Any]:
-            scores = self._scores_of(rows[some], n_threads)
-            empty[some] = self._nothing_in(rows[some], scores)
-            return scores
-
-        lists = scored_steered(
-            scores_of,
-            lambda some, scores, n: self._unlinked(rows[some], scores, n),
-            (rows.shape[0], len(item_side.ids)),
-            candidates.without_any(item_side.unmet()),
-            N,
-            levers,
-            history,
-        )
-        lists = nobody.settled(lists, empty, known, (queries, candidates), history, user_items)
-        return answer(lists, item_side, userid)
-
-    @of_one_state
-    def similar_items(
-        self,
-        itemid: Raw,
-        N: int = 10,
-        filter_items: Any = None,
-        items: Any = None,
-        *,
-        recalculate_item: bool = False,
-        item_users: Matrix | None = None,
-        by_row: bool = False,
-        on_unknown: OnUnknown = "error",
-        n_threads: int = 0,
-    ) -> Answer:
-        """Items nearest to one or many items: by the cosine of neighbors, or by a walk from there.
-
-        Parameters are those of :meth:`mfrank.Recommender.similar_items`, but nothing can be
-        recalculated. An item comes first in its own list, unless it is filtered.
-        """
-        if recalculate_item:
-            raise TypeError(
-                f"{type(self).__name__} has no item factors to recalculate; use "
-                "recalculate_item=False"
-            )
-        itemid = given_ids(itemid, "itemid")
-        options = self._options(N, filter_items, items, n_threads, on_unknown)
-        side = sides(self.store, by_row=by_row)[1]
-        known = KnownQueries.of(side, itemid, on_unknown)
-        if known.nobody:
-            return answer(known.padding(N), side, itemid)
-        rows, n_items = known.side.rows(known.ids, "itemid"), len(side.ids)
-        lists = best_lists(
-            lambda block: self._scores_near(rows[block], n_threads),
-            len(rows),
-            n_items,
-            options.candidates(Queries.known(rows, n_items), side),
-            N,
-            first=rows,
-        )
-        return answer(known.blank(lists), side, itemid)
+    recommend = of_one_state(Recommender.recommend)
+    similar_items = of_one_state(Recommender.similar_items)
 
     @of_one_state
     def score(
@@ -219,7 +121,7 @@ class RowScorer(Recommender):
         """
         raise NotImplementedError
 
-    def _rows_given(self, userid: Raw, user_items: Matrix, users: Side, items: Side) -> Any:
+    def _rows_given(self, own: OwnRows) -> Any:
         """Rows of users from what they have now, in the same form."""
         raise NotImplementedError
 
@@ -259,18 +161,59 @@ class RowScorer(Recommender):
         """Nearness of all items to some, in the same form; -inf for what is not to be listed."""
         raise NotImplementedError
 
-    def _queries(
-        self, userid: Raw, user_items: Matrix | None, recalculate: bool, both: tuple[Side, Side]
-    ) -> tuple[Queries, Any]:
-        """The users as queries, and their rows."""
-        users, items = both
-        if not recalculate:
-            rows = users.rows(userid, "userid")
-            return Queries.known(rows, len(users.ids)), self._rows_of(rows)
-        if user_items is None:
-            raise ValueError("recalculate_user=True needs the users' rows in user_items")
-        given = self._rows_given(userid, user_items, users, items)
-        return users.queries(userid), given
+    def _levers(
+        self, steer: Steering | None, store: FactorStore, items: Side, on_unknown: OnUnknown
+    ) -> Levers | None:
+        levers = super()._levers(steer, store, items, on_unknown)
+        if levers is not None and levers.diversity:
+            raise TypeError(
+                f"{type(self).__name__} has no item factors by which lists could be diverse; use "
+                "diversity=0 in steer"
+            )
+        return levers
+
+    def _ranked(self, call: ListCall, candidates: Candidates) -> tuple[Lists, NDArray[np.bool_]]:
+        own, options, solves = call.own, call.options, call.recalculate
+        rows = self._rows_given(own) if solves else self._rows_of(on_host(own.known.rows))
+        items, nobody = own.answering, np.zeros(rows.shape[0], dtype=bool)
+
+        def scores_of(some: Rows) -> NDArray[Any]:
+            scores = self._scores_of(rows[some], options.n_threads)
+            nobody[some] = self._nothing_in(rows[some], scores)
+            return scores
+
+        lists = scored_steered(
+            scores_of,
+            lambda some, scores, n: self._unlinked(rows[some], scores, n),
+            (len(nobody), len(items.ids)),
+            candidates.without_any(items.unmet()),
+            options.n,
+            call.levers,
+            call.history,
+        )
+        return lists, nobody
+
+    def _similar(
+        self, side: Side, raw: Raw, options: ListOptions, recalculate: bool, matrix: Matrix | None
+    ) -> Answer:
+        if recalculate:
+            raise TypeError(
+                f"{type(self).__name__} has no item factors to recalculate; use "
+                "recalculate_item=False"
+            )
+        known = KnownQueries.of(side, raw, options.on_unknown)
+        if known.nobody:
+            return answer(known.padding(options.n), side, raw)
+        rows = on_host(known.rows)
+        lists = best_lists(
+            lambda block: self._scores_near(rows[block], options.n_threads),
+            len(rows),
+            len(side.ids),
+            options.candidates(known.queries, side),
+            options.n,
+            first=rows,
+        )
+        return answer(known.blank(lists), side, raw)
 
 
 # Recommendations from factors combined with weights between items.
@@ -305,7 +248,7 @@ class ItemBlend(RowScorer):
         model._adopt(store)
         return model
 
-    similar_items = Recommender.similar_items
+    _similar = Recommender._similar
 
     def _adopt(self, store: FactorStore) -> None:
         if store.fitter["name"] != type(self).__name__:

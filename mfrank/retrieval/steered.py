@@ -6,23 +6,22 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import CSR, Listed, Picked, beside, check_instance, listed_on_host, on_host
+from mfrank.arrays import Listed, beside, check_instance, listed_on_host, on_host
 from mfrank.backends import Factors
 from mfrank.data import OnUnknown
 from mfrank.retrieval.answers import ListOptions, QueryFactors, best
-from mfrank.retrieval.filters import Candidates, Rows
+from mfrank.retrieval.filters import Candidates
 from mfrank.retrieval.scored_lists import best_lists
-from mfrank.retrieval.side import Side
+from mfrank.retrieval.side import Rows, Side
 from mfrank.retrieval.top_k import Lists, recommend
 from mfrank.steering import ItemFacts, Levers, Steering, filled, levers_of, shares_of, spread_of
 from mfrank.store import FactorStore
 
 
 def set_levers(
-    steer: Steering | None, store: FactorStore, items: Side, on_unknown: OnUnknown
+    steer: Steering, store: FactorStore, items: Side, on_unknown: OnUnknown
 ) -> Levers | None:
     """The levers of a call; None if lists are those of the highest scores.
 
@@ -32,8 +31,6 @@ def set_levers(
         The argument is not a Steering, an item in ``boosts`` is unknown, or the store has no
         counts.
     """
-    if steer is None:
-        return None
     check_instance("steer", steer, Steering, "a Steering, such as mfrank.Steering(diversity=0.3)")
 
     def find(ids: list[Any], name: str, missing: int | None) -> Rows:
@@ -43,7 +40,7 @@ def set_levers(
     return levers if levers.chooses or levers.bonus is not None else None
 
 
-def calibrates(levers: Levers | None, given: object, seen: object) -> bool:
+def calibrates(levers: Levers, given: object, seen: object) -> bool:
     """Whether levers need what users have: ``given`` in the call, or ``seen`` in the fit.
 
     Raises
@@ -51,7 +48,7 @@ def calibrates(levers: Levers | None, given: object, seen: object) -> bool:
     ValueError
         They need it, and neither is there.
     """
-    if levers is None or not levers.calibration:
+    if not levers.calibration:
         return False
     if given is None and seen is None:
         raise ValueError(
@@ -69,7 +66,7 @@ def best_steered(
     *,
     levers: Levers | None,
     store: FactorStore,
-    history: sp.csr_array | Listed | None,
+    history: Listed | None,
     directions: FactorStore | None = None,
 ) -> Lists:
     """Rows of the items with the highest scores, or as levers choose them.
@@ -132,7 +129,7 @@ def scored_steered(
     candidates: Candidates,
     n: int,
     levers: Levers | None,
-    history: sp.csr_array | Listed | None,
+    history: Listed | None,
 ) -> Lists:
     """The same for a model that computes the scores of all items: as in ``best_lists``.
 
@@ -187,15 +184,9 @@ def _scaled(queries: Factors, store: FactorStore) -> tuple[Factors, NDArray[np.f
     return beside(scaled, queries), spread
 
 
-def _wanted(
-    levers: Levers, history: sp.csr_array | Listed | None
-) -> Callable[[Rows], NDArray[np.float64]] | None:
+def _wanted(levers: Levers, history: Listed | None) -> Callable[[Rows], NDArray[np.float64]] | None:
     categories = levers.categories
     if categories is None or not levers.calibration or history is None:
         return None
-    rows = (
-        listed_on_host(history)
-        if isinstance(history, CSR | Picked)
-        else CSR.from_scipy(history, dtype=None)
-    )
+    rows = listed_on_host(history)
     return lambda queries: shares_of(rows.pick(queries), categories)

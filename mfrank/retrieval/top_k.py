@@ -25,7 +25,8 @@ from mfrank.arrays import (
     readable,
 )
 from mfrank.backends import Backend, Factors, choose
-from mfrank.retrieval.filters import Candidates, Rows, check_rows_there
+from mfrank.retrieval.filters import Candidates
+from mfrank.retrieval.side import Rows, check_rows_there
 
 Lists: TypeAlias = tuple[NDArray[np.int32], NDArray[Any]]
 """Item rows and scores, both (n_queries, n), padded with row -1 and score NaN at the end."""
@@ -81,14 +82,30 @@ def recommend(
     queries = _as_queries(queries, item_factors, "queries")
     candidates.check(len(queries), len(item_factors))
     if item_bias is not None:
-        item_bias = _contiguous(as_array(item_bias, "item_bias"), item_factors.dtype)
+        item_bias = as_array(item_bias, "item_bias")
         if item_bias.shape != (len(item_factors),):
             raise ValueError(
                 f"item_bias must have {len(item_factors)} values, got shape {item_bias.shape}"
             )
+    return best_rows(queries, item_factors, n, candidates, item_bias, unmet, backend, n_threads)
+
+
+def best_rows(
+    queries: Factors,
+    item_factors: Factors,
+    n: int,
+    candidates: Candidates,
+    item_bias: NDArray[Any] | None,
+    unmet: NDArray[np.bool_] | None,
+    backend: Backend,
+    n_threads: int,
+) -> Lists:
+    """Like :func:`recommend`, for arguments that have been checked."""
+    dtype = item_factors.dtype
+    if item_bias is not None:
+        item_bias = _contiguous(item_bias, dtype)
     placed_queries, placed_items = (
-        reachable(array, backend.place)
-        for array in (queries, _contiguous(item_factors, item_factors.dtype))
+        reachable(_contiguous(array, dtype), backend.place) for array in (queries, item_factors)
     )
 
     def best(some: Factors, allowed: Candidates) -> Lists:

@@ -25,13 +25,13 @@ from mfrank.pagerank import (
     recencies,
 )
 from mfrank.retrieval import (
+    KnownQueries,
     Matrix,
+    OwnRows,
     Raw,
     Rows,
     RowScorer,
-    Side,
     given_id,
-    given_rows,
     of_one_state,
     sides,
 )
@@ -108,7 +108,11 @@ class WalkRecommender(RowScorer):
         model = self._snapshot()  # which another thread may change meanwhile
         both, walk = sides(model.store, by_row=by_row), model._walk
         item = int(both[1].rows(itemid, "itemid")[0])
-        _, start = model._queries(userid, user_items, user_items is not None, both)
+        if user_items is None:
+            start = model._rows_of(both[0].rows(userid, "userid"))
+        else:
+            known = KnownQueries.to_solve(both[0], userid)
+            start = model._rows_given(OwnRows(known, user_items, both[1], None))
         fitted = model._fitted()
         values = walk.rank(start, fitted.tolerance, model._walker(fitted.alpha, model.n_threads))[0]
         if not start.nnz:  # a user without items: as in ItemWalk.rank
@@ -140,19 +144,16 @@ class WalkRecommender(RowScorer):
         """Restart probabilities of users of the fit, shape (len(users), n_items)."""
         return extra_rows.pick(self._fitted().starts, users, "starts")
 
-    def _rows_given(
-        self, userid: Raw, user_items: Matrix, users: Side, items: Side
-    ) -> sp.csr_array:
-        timed = user_items
-        if isinstance(user_items, Interactions) and user_items.timestamps is not None:
-            timed = replace(
-                user_items, user_items=recencies(user_items, self._fitted().recent), timestamps=None
-            )
-        given = given_rows(timed, userid, users, items, "user_items")
-        if timed is user_items:
-            ones = (given.data != 0).astype(np.float64)
-            given = sp.csr_array((ones, given.indices, given.indptr), given.shape, copy=True)
-            given.eliminate_zeros()  # what is only seen
+    def _rows_given(self, own: OwnRows) -> sp.csr_array:
+        data = own.matrix
+        if isinstance(data, Interactions) and data.timestamps is not None:
+            recent = recencies(data, self._fitted().recent)
+            timed = replace(data, user_items=recent, timestamps=None, seen_only=None)
+            return self._walk.starts(replace(own, matrix=timed).rows)
+        rows = own.rows
+        ones = (rows.data != 0).astype(np.float64)
+        given = sp.csr_array((ones, rows.indices, rows.indptr), rows.shape, copy=True)
+        given.eliminate_zeros()  # what is only seen
         return self._walk.starts(given)
 
     def _scores_of(self, rows: sp.csr_array, n_threads: int) -> NDArray[Any]:

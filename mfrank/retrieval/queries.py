@@ -1,0 +1,196 @@
+"""The queries of a call: their rows in the model, and their rows of a matrix or Interactions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from mfrank.arrays import CSR, Listed, Picked, checked_rows, distinct, on_host, sparse_to_host
+from mfrank.data import Interactions, check_numbering, is_frame, select
+from mfrank.retrieval.side import Raw, Rows, Side, check_rows_there, is_single
+
+Matrix: TypeAlias = Interactions | sp.sparray | sp.spmatrix
+"""Interactions, or a scipy or CuPy sparse matrix."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Queries:
+    """The queries of a call, and their rows in the model.
+
+    Attributes
+    ----------
+    rows : int64, shape (U,), or None
+        Row of each query in the model, on the host or GPU as passed; None if the queries are new
+        to the model.
+    n_queries : int
+        U.
+    n_rows : int
+        Number of rows of the model on the queries' side; 0 if the queries are new.
+    """
+
+    rows: Rows | None
+    n_queries: int
+    n_rows: int
+
+    @classmethod
+    def known(cls, rows: ArrayLike, n_rows: int, name: str = "users") -> Queries:
+        """Queries that are rows of the model; errors as in :func:`check_rows`."""
+        checked = check_rows_there(rows, n_rows, name)
+        return cls(checked, len(checked), n_rows)
+
+    @classmethod
+    def new(cls, n_queries: int) -> Queries:
+        """Queries without a row in the model."""
+        return cls(None, n_queries, 0)
+
+    @classmethod
+    def of_ids(cls, side: Side, raw: Raw) -> Queries:
+        """Ids of a side; all of them are new to the model if any is unknown."""
+        many: Any = [raw] if is_single(raw) else raw
+        rows: Rows
+        if side.reads_rows(many):
+            rows = check_rows_there(many, 2**31, f"{side.name}id")
+            known = bool((rows < len(side.ids)).all())
+        else:
+            rows = side.find(many, f"{side.name}id", missing=-1)
+            known = bool((rows >= 0).all())
+        return cls(rows, len(rows), len(side.ids)) if known else cls.new(len(rows))
+
+    def pick(self, matrix: Any, name: str) -> sp.csr_array:
+        """Each query's row of a matrix argument, shape (U, n_columns).
+
+        A matrix with U rows has one row per query, in their order. A matrix with ``n_rows`` rows is
+        the whole matrix, from which each query's row is taken.
+
+        Parameters
+        ----------
+        matrix : scipy sparse matrix, any format
+        name : str
+            Name of the argument, for error messages.
+
+        Raises
+        ------
+        ValueError
+            The matrix has any other number of rows, or is damaged.
+        """
+        rows = on_host(self.rows) if self._takes_whole(matrix.shape[0], name) else None
+        return checked_rows(matrix, name, rows)
+
+    def own(self, matrix: Any, name: str) -> sp.csr_array:
+        """Each query's row of a matrix that must have all rows of the model."""
+        if self.rows is None or matrix.shape[0] != self.n_rows:
+            raise ValueError(
+                f"{name} must have one row for each of the model's {self.n_rows} rows, got "
+                f"{matrix.shape[0]}"
+            )
+        return checked_rows(matrix, name, on_host(self.rows))
+
+    def pick_lists(self, rows: CSR, name: str) -> Listed:
+        """Like :meth:`pick` for a CSR without values, which is not copied."""
+        whole = self._takes_whole(rows.n_rows, name)
+        return Picked(rows, self.rows) if whole and self.rows is not None else rows
+
+    def _takes_whole(self, given: int, name: str) -> bool:
+        """Whether a matrix with ``given`` rows is the whole matrix, not one row per query.
+
+        Raises ValueError if it is neither.
+        """
+        if given == self.n_queries:
+            return False
+        if self.rows is not None and given == self.n_rows:
+            return True
+        whole = "" if self.rows is None else f", or be the whole matrix of {self.n_rows}"
+        raise ValueError(
+            f"{name} must have as many rows as there are query ids, {self.n_queries}, in "
+            f"their order{whole}; got {given}. Pass the rows of these ids, such as {name}[rows]"
+        )
+
+
+def given_rows(
+    matrix: Matrix,
+    raw: Raw,
+    query_side: Side,
+    answering: Side,
+    argument: str,
+    queries: Queries | None = None,
+) -> sp.csr_array:
+    """One row of interactions for each id of ``raw``, shape (len(raw), rows of ``answering``).
+
+    Parameters
+    ----------
+    matrix : Interactions or sparse matrix
+        Interactions are matched by id. A sparse matrix has one row per id or is the whole matrix
+        (:meth:`Queries.pick`); its columns are the rows of ``answering``.
+    raw : id or ids
+        Ids of the side ``query_side``; they may be new to the model.
+    query_side, answering : Side
+    argument : str
+        Name of the matrix, for error messages.
+    queries : Queries, optional
+        The same ids as queries, if they have been looked up.
+    """
+    matrix = sparse_to_host(matrix)
+    if isinstance(matrix, Interactions):
+        return _by_ids(matrix, matrix.user_items, raw, query_side, answering, argument)
+    if not sp.issparse(matrix):
+        remedy = "; read it by Interactions.from_frame first" if is_frame(matrix) else ""
+        raise TypeError(
+            f"{argument} must be Interactions or a scipy sparse matrix, got "
+            f"{type(matrix).__name__}{remedy}"
+        )
+    check_columns(matrix, len(answering.ids), argument)
+    return (queries or Queries.of_ids(query_side, raw)).pick(matrix, argument)
+
+
+def given_seen(
+    matrix: Interactions, raw: Raw, query_side: Side, answering: Side, argument: str
+) -> sp.csr_array:
+    """Like :func:`given_rows`, with what is only seen as zeros."""
+    return _by_ids(matrix, matrix.seen, raw, query_side, answering, argument)
+
+
+def _by_ids(
+    matrix: Interactions,
+    user_items: sp.csr_array,
+    raw: Raw,
+    query_side: Side,
+    answering: Side,
+    argument: str,
+) -> sp.csr_array:
+    """Rows of ``user_items``, which are of these interactions."""
+    table, rows, columns = user_items, matrix.user_ids, matrix.item_ids
+    if query_side.name == "item":
+        table = matrix.item_users if table is matrix.user_items else table.T.tocsr()
+        rows, columns = columns, rows
+    labels = query_side.ids.raw(query_side.rows(raw, argument)) if query_side.by_row else raw
+    check_numbering(rows, query_side.ids, argument, query_side.name)
+    check_numbering(columns, answering.ids, argument, answering.name)
+    try:
+        picked = table[rows.rows([labels] if is_single(labels) else labels)]  # type: ignore[arg-type]
+        if columns == answering.ids:
+            return picked
+        used = distinct(picked.indices)
+        place = np.zeros(len(columns), dtype=np.int64)
+        place[used] = answering.ids.rows(columns.raw(used), missing=-1)
+        if (place[used] < 0).any():
+            answering.ids.rows(columns.raw(distinct(picked.indices[picked.data != 0])))
+            # Unknown ids that are only seen cannot be listed anyway.
+            picked = select(picked, np.flatnonzero(place[picked.indices] >= 0))
+    except ValueError as error:
+        raise ValueError(f"{argument}: {error}") from None
+    shape = picked.shape[0], len(answering.ids)
+    return sp.csr_array((picked.data, place[picked.indices], picked.indptr), shape)
+
+
+def check_columns(matrix: Any, n_columns: int, name: str) -> None:
+    """Raise ValueError unless a matrix argument has so many columns."""
+    if matrix.ndim != 2 or matrix.shape[1] != n_columns:
+        noun = name.rpartition("_")[2]  # "user_items" and "filter_items" have items as columns
+        raise ValueError(
+            f"{name} must have a column for each of the {n_columns} {noun}, got shape "
+            f"{matrix.shape}"
+        )
