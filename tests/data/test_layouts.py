@@ -50,6 +50,8 @@ USER_ITEM = {"user": 0, "item": 1}
         ("1,2,\n3,4,5\n", None, ",", 3),  # empty fields at the end do not count
         ('1,"a, b"\n2,"c"\n', None, ",", 2),
         ('1\t"a\n2\t"b\n', None, "\t", 2),  # quotes that are text
+        ("1,the film\n2,a book\n", None, ",", 2),
+        ("my item it is;user;item\n1 2 3 4;5;6\n", None, ";", 3),
     ],
 )
 def test_the_separator_splits_both_rows_alike_and_into_most(
@@ -136,8 +138,12 @@ def test_a_header_is_recognized_and_gives_the_roles(
         ("1,2\n", {"chosen": {"user": "u"}, "header": False}, "^user='u' names a column, and with"),
         ("a,x\n1,2\n", {}, "no column looks like the user.*; or, if the first row is no header, h"),
         ("1,2\n", {"chosen": {"user": False}}, "^user=False: every interaction needs a user"),
-        ("1,2,3,4,5\n", {}, "^no header, and 5 columns separated by ',', whose roles.*columns="),
-        ("1\n2\n", {}, "^no header, and 1 column separated"),
+        ("1,2,3,4,5\n", {}, "^no header, and 5 columns .* whose roles.*columns=.*add a header$"),
+        ("1\n2\n", {}, "^no header, and 1 column separated.* add a header$"),
+        ("1\n2,3\n", {"header": False}, "^no header, and 1 column separated.* add a header$"),
+        ("a,x\n1,2\n", {"header": True}, "no column looks like the user: .* columns: 'a', 'x'$"),
+        ("1,2\n", {"columns": ["a", "b"]}, "no column looks like the user: .* columns: 'a', 'b'$"),
+        ("a,b\n1,2\n", {"chosen": {"user": "a"}}, "no column looks like the item: .*: 'a', 'b'$"),
         ("1,2,3,4,5\n1,2\n", {}, "or add a header; if each line is a user and their items"),
         ("2024-01-01,5\n2024-01-02,6\n", {}, "column 1 would be the user, which '2024-01-01'"),
         ("1,2.5\n1,3\n", {}, "column 2 would be the item, which '2.5' does not look like"),
@@ -148,6 +154,21 @@ def test_a_header_is_recognized_and_gives_the_roles(
 def test_what_cannot_be_told_is_refused(text: str, how: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         found(text, ",", **how)
+
+
+def test_columns_with_names_are_told() -> None:
+    assert found("userId,x\n1,2\n", ",", {"item": "x"})[1] == [
+        (INFO, "columns read: user 'userId', item 'x', and no values: each row counts 1")
+    ]
+    chosen = {"user": 1, "item": 2, "value": False, "timestamp": None}
+    ((level, line),) = found("7,8,9\n1,2,3\n", ",", chosen)[1]
+    assert (level, line) == (INFO, "columns read: user 1, item 2; ignored: 3")
+
+
+def test_only_the_first_two_rows_are_looked_at() -> None:
+    with io.StringIO("1,2\n\n3,4\nx,y\n5;6\n", newline="") as lines:
+        layout_of(lines, Dialect(), None, {}, lambda level, line: None)
+        assert next(lines) == "x,y\n"
 
 
 def test_a_wide_header_with_numbers_is_one() -> None:
@@ -258,6 +279,9 @@ def test_a_header_that_is_repeated_is_recognized() -> None:
     layout = found("user,item\n1,2\n", ",")[0]
     assert layout.repeats_header(["user", " item", ""])
     assert layout.repeats_header(["\ufeffuser", "item"])
+    three = found("user,item,x\n1,2,3\n", ",")[0]
+    assert three.repeats_header(["user", "item", "x", "more"])
+    assert not three.repeats_header(["user", "item", "y", "x"])
     assert not layout.repeats_header(["user", "items"])
     assert not layout.repeats_header(["users", "item"])
     assert not found("1,2\n3,4\n", ",")[0].repeats_header(["1", "2"])
