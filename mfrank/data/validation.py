@@ -271,12 +271,9 @@ def _of_rows(side: str, given: IdsLike | None, n: int) -> Ids:
 
 
 def _look_up(name: str, raw: RawIds, ids: IdsLike | None) -> tuple[Ids, NDArray[np.int64]]:
+    own = known("user_ids" if name == "users" else "item_ids", ids)
     try:
-        if ids is None:
-            return Ids.factorize(raw)
-        own = known("user_ids" if name == "users" else "item_ids", ids)
-        assert own is not None
-        return own, own.rows(raw)
+        return Ids.factorize(raw) if own is None else (own, own.rows(raw))
     except UnknownIdError as error:
         raise error.given_as(name) from error
     except (TypeError, ValueError) as error:

@@ -1,0 +1,216 @@
+"""Columns of values and rows of ids: what is converted, refused by its place, or told."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from mfrank import Interactions
+from mfrank.data import BadRow, Ids, validation
+
+Extent, as_numbers = validation.Extent, validation.as_numbers
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.uint64, np.float16, bool])
+def test_values_of_any_width_become_floats(dtype: Any) -> None:
+    given = np.array([1, 0, 1], dtype)
+    found = as_numbers(given)
+    assert found.dtype == (dtype if dtype in (np.float32, np.float64) else np.float64)
+    assert found.tolist() == [1, 0, 1]
+    assert (found is given) == (dtype in (np.float32, np.float64))
+    assert as_numbers(["1", "2.5", "1e3"]).tolist() == [1, 2.5, 1000]
+
+
+@pytest.mark.parametrize(
+    ("values", "error", "message"),
+    [
+        ([1, "x", 2], BadRow, "values must be numbers, got 'x' in row 1"),
+        ([1.5, None, "y"], BadRow, "got None in row 1"),
+        ([1, 2, 10**400], BadRow, "got 1000.* in row 2"),
+        ([[1], [2, 3]], ValueError, "inhomogeneous"),
+        ([[1, 2]], ValueError, r"in one dimension, got shape \(1, 2\)"),
+        (3.0, ValueError, r"in one dimension, got shape \(\)"),
+        ([1j], TypeError, "real numbers, got complex ones"),
+        (np.array([1], "M8[s]"), BadRow, "got times, which are passed as timestamps, in row 0"),
+        (np.array([1], "m8[s]"), BadRow, "got times"),
+    ],
+)
+def test_values_that_are_no_numbers_are_named_by_their_row(
+    values: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        as_numbers(values)
+
+
+PORTIONS = [
+    ([[1, 5], [2]], (1, 5), {}, (1, 5)),
+    ([[-1, 8, -1], [3, -1]], (-1, 8), {"-1": 3}, (3, 8)),
+    ([[99, 3.5, 99], [-99, 1]], (-99, 99), {"99": 2, "-99": 1}, (1, 3.5)),
+    ([[-1, -1], [7]], (-1, 7), {"-1": 2}, (7, 7)),
+    ([[-1, 99, 4]], (-1, 99), {"-1": 1, "99": 1}, (4, 4)),
+    ([[], [2, 3], []], (2, 3), {}, (2, 3)),
+    ([[-1]], (-1, -1), {"-1": 1}, (np.inf, -np.inf)),
+    ([[]], (np.inf, -np.inf), {}, (np.inf, -np.inf)),
+]
+
+
+@pytest.mark.parametrize(("portions", "ends", "codes", "others"), PORTIONS)
+def test_the_extent_of_portions_is_known(
+    portions: Any, ends: Any, codes: dict[str, int], others: Any
+) -> None:
+    extent = Extent()
+    for portion in portions:
+        extent.add(np.array(portion, float))
+    assert (extent.lowest, extent.highest) == ends
+    assert extent.codes == codes
+    assert (extent.least, extent.most) == others
+    assert Extent(**extent.to_dict()) == extent
+    assert all(isinstance(own, dict) or np.isfinite(own) for own in extent.to_dict().values())
+
+
+@pytest.mark.parametrize(
+    ("values", "missing"),
+    [
+        ([-1, 2, 0], {"-1": 1}),
+        ([-1, 1, 1], {}),  # likes and dislikes
+        ([-1, 1.5], {"-1": 1}),
+        ([-1, -0.5, 3], {}),  # others are below 0, too
+        ([-9, 5], {}),  # once
+        ([-9, -9, 5], {"-9": 2}),
+        ([-9, -9, 9], {"-9": 2}),
+        ([-9, -9, 9.5], {}),  # of a scale as wide
+        ([-9, -9, 1], {}),
+        ([99, 99, 11], {"99": 2}),  # nine times as large
+        ([99, 99, 11.5], {}),
+        ([99, 99, -11, 2], {"99": 2}),
+        ([99, 99, -12, 2], {}),
+        ([99, 3], {}),
+        ([999, 999, 111], {"999": 2}),
+        ([-1, -1], {}),
+    ],
+)
+def test_which_values_may_stand_for_none(
+    values: list[float], missing: dict[str, int], caplog: pytest.LogCaptureFixture
+) -> None:
+    extent = Extent.of(np.array(values, float))
+    assert extent.missing() == missing
+    extent.tell()
+    assert len(caplog.records) == len(missing)
+    for (code, n), record in zip(missing.items(), caplog.records, strict=True):
+        assert record.levelno == logging.WARNING
+        rows = "1 row" if n == 1 else f"{n} rows"
+        others = [value for value in values if f"{value:.0f}" not in missing]
+        assert f"the value {code}, in {rows}, may" in record.getMessage()
+        assert f"from {min(others):g} to {max(others):g};" in record.getMessage()
+
+
+def test_values_that_look_like_times_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    Extent.of(np.array([1.7e9, 1.6e9])).tell()
+    (line,) = caplog.messages
+    assert line.startswith("values from 1600000000 to 1700000000 look like times")
+
+
+# ids and rows
+
+
+def test_errors_name_the_column_of_ids() -> None:
+    for users, items, message in (
+        ([None, 1], [1, 1], "^users: ids must not be missing"),
+        ([1, 1], [[1], [2]], "^items: "),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            Interactions.from_arrays(users, items)
+    for name, message in (("user_ids", "^user_ids: ids must be"), ("item_ids", "^item_ids: ids")):
+        with pytest.raises(ValueError, match=message):
+            Interactions.from_arrays([1], [1], **{name: [1, 1]})
+        with pytest.raises(ValueError, match=message):
+            Interactions.from_sparse(sp.csr_array(np.eye(2)), **{name: [1, 1]})
+    known = Ids.of([1])
+    assert validation.known("x", known) is known
+    assert validation.known("x", None) is None
+    assert validation.known("x", [4, 5]) == Ids.of([4, 5])
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "message"),
+    [
+        ([0, 3], ValueError, r"users must lie in 0\.\.2, got 3 in row 1"),
+        ([0, -1, 5], ValueError, r"users must lie in 0\.\.2, got -1 in row 1"),
+        ([0.0, 1], TypeError, "users must be row numbers .* got dtype float64 of shape"),
+        ([[0]], TypeError, r"of shape \(1, 1\); leave shape out for raw ids"),
+        ([True], TypeError, "got dtype bool"),
+    ],
+)
+def test_with_a_shape_ids_are_rows_within_it(
+    rows: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        Interactions.from_arrays(rows, [0] * len(rows), shape=(3, 1))
+    if error is ValueError:
+        with pytest.raises(error, match=message.replace("users", "items")):
+            Interactions.from_arrays([0] * len(rows), rows, shape=(1, 3))
+    assert Interactions.from_arrays([], [], shape=(3, 1)).nnz == 0
+    assert Interactions.from_arrays(np.array([2], np.uint8), [0], shape=(3, 1)).nnz == 1
+
+
+def test_as_many_ids_as_rows_and_columns() -> None:
+    data = Interactions.from_arrays([0, 1], [0, 0], shape=(2, 1), user_ids=["a", "b"])
+    assert data.user_ids == Ids.of(["a", "b"])
+    assert data.item_ids == Ids.numbered(1)
+    for name, n in (("user_ids", 2), ("item_ids", 1)):
+        side = name[:4]
+        with pytest.raises(
+            ValueError, match=rf"{name} must have an id for each of the {n} {side}s"
+        ):
+            Interactions.from_arrays(
+                [0, 1], [0, 0], shape=(2, 1), **{name: ["x"] * 0 + list("pqr")}
+            )
+
+
+@pytest.mark.parametrize(
+    ("column", "given", "shape"),
+    [
+        ("items", [0, 1], r"\(2,\)"),
+        ("values", np.ones(4), r"\(4,\)"),
+        ("values", np.ones((3, 1)), r"\(3, 1\)"),
+        ("timestamps", (1, 2), r"\(2,\)"),
+        ("timestamps", range(5), r"\(5,\)"),
+    ],
+)
+def test_columns_of_other_lengths_are_named(column: str, given: Any, shape: str) -> None:
+    columns = {"users": [0, 1, 2], "items": [0, 1, 2]} | {column: given}
+    with pytest.raises(ValueError, match=f"3 users, but {column} have shape {shape}"):
+        Interactions.from_arrays(**columns)
+
+
+def test_ids_that_were_given_are_looked_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "mfrank")
+    known = Ids.of(["nan", "b"])  # may stand for a missing one
+    Interactions.from_arrays(["b"], [0], user_ids=known)
+    Interactions.from_sparse(sp.csr_array(np.eye(2)), user_ids=known)
+    assert not caplog.records
+    for side in ("user", "item"):
+        caplog.clear()
+        Interactions.from_sparse(sp.csr_array(np.eye(2)), **{f"{side}_ids": ["nan", "b"]})
+        (line,) = caplog.messages
+        assert side in line
+        assert "'nan'" in line
+        assert "1 row" in line or "1 entry" in line
+
+
+def test_values_that_are_not_finite_are_named_by_ids() -> None:
+    with pytest.raises(ValueError, match=r"got inf in entry 1 \(user 'b', item 7\); drop or rep"):
+        Interactions.from_arrays(["a", "b"], [5, 7], [1, np.inf])
+    with pytest.raises(ValueError, match=r"got inf in entry 0 \(user 'a', item 5\)"):
+        Interactions.from_arrays(["a", "b", "a"], [5, 7, 5], [3e38, 1, 3e38])
+
+
+def test_only_matrices_are_read_as_such() -> None:
+    with pytest.raises(TypeError, match="expected a scipy sparse matrix, got ndarray"):
+        Interactions.from_sparse(np.eye(2))
+    with pytest.raises(ValueError, match="duplicates must be one of sum, max, last; got 'min'"):
+        Interactions.from_sparse(sp.csr_array(np.eye(2)), duplicates="min")  # type: ignore[arg-type]
