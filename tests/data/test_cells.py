@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mfrank.data import (
@@ -74,6 +74,12 @@ def test_entries_that_others_lack_are_found(one: int, other: int) -> None:
     assert np.array_equal(select(rows, kept).data, rows.data[kept])
 
 
+def test_cells_of_tall_matrices_are_told_apart() -> None:
+    rows = sp.csr_array(np.array([[0, 1], [0, 0], [1, 0], [1, 1], [0, 1]]))
+    others = sp.csr_array(np.array([[1, 0], [1, 1], [0, 1], [1, 0], [0, 1]]))
+    assert not_in(rows, others).tolist() == [0, 1, 3]
+
+
 @pytest.mark.parametrize("at_once", [1, 3, 1 << 20])
 def test_values_are_read_by_parts(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cells, "_AT_ONCE", at_once)
@@ -120,9 +126,13 @@ def test_joined_cells_have_the_latest_time(each: list[int], timed: bool) -> None
 
 def test_joining_and_moving_tell_nothing(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "mfrank")
-    rows = drawn(3)
+    rows = sp.csr_array(np.eye(3))
     cells.joined([Cells(rows), Cells(rows)])
+    cells.moved(Cells(rows), np.array([2, 1, 0]), np.array([1, 0, 2]), (3, 3))
     assert not caplog.records
+    rows.data[1] = 0
+    cells.from_sparse(rows, duplicates="sum")
+    assert caplog.messages[0].startswith("1 of 3 entries with the value 0")
 
 
 @quick
@@ -152,6 +162,7 @@ triples = st.lists(
 
 
 @quick
+@example([(0, 0, 1), (1, 1, 1), (0, 0, 1)], "sum")
 @given(triples, st.sampled_from(["sum", "max", "last"]))
 def test_sums_of_several_entries_know_the_largest(table: Any, duplicates: Any) -> None:
     users, items, values = np.array(table, float).reshape(-1, 3).T

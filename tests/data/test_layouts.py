@@ -52,6 +52,9 @@ USER_ITEM = {"user": 0, "item": 1}
         ('1\t"a\n2\t"b\n', None, "\t", 2),  # quotes that are text
         ("1,the film\n2,a book\n", None, ",", 2),
         ("my item it is;user;item\n1 2 3 4;5;6\n", None, ";", 3),
+        ("1,2;3\n4,5,6;7\n", None, ";", 2),
+        ("1,2\n3,4\n5,6,7\n", ";", ",", 2),  # only the first two rows count
+        ("1;2\n3;4\n", ",", ";", 2),
     ],
 )
 def test_the_separator_splits_both_rows_alike_and_into_most(
@@ -73,6 +76,11 @@ def test_where_no_mark_splits_the_rows_the_usual_one_is_taken() -> None:
     with pytest.raises(ValueError, match="1 column separated by ' '"):
         found("12\n34\n")
     assert found("1x2\n3x4\n", sep="x")[0].separator == "x"
+    how: dict[str, Any] = {"chosen": {"user": 1, "item": 2}, "header": False}
+    assert found("1;2,3\nitem;2,4\n", **how)[0].separator == ","  # names of the first row count
+    assert found("user,item;item;x\n1,2;3;4\n", **how)[0].separator == ";"
+    with pytest.raises(ValueError, match=r"a quote is opened|would be one row"):
+        found('1\t"a\n2\t"b\n', ",")  # of tabs, if quotes are text
     with pytest.raises(ValueError, match=r"^the file is empty$"):
         found("\n \n")
 
@@ -81,6 +89,9 @@ def test_where_no_mark_splits_the_rows_the_usual_one_is_taken() -> None:
     ("text", "how", "has_header", "names", "fields"),
     [
         ("user,item\n1,2\n", {}, True, ["user", "item"], USER_ITEM),
+        ("user,item\n1,2\n3,4\n5,6\n7,8\n", {}, True, ["user", "item"], USER_ITEM),
+        ("p,q\n1,2\n", {"chosen": {"user": 1, "item": 2, "value": False}, "header": True}, True,
+         ["p", "q"], USER_ITEM),
         ("item,x,user\n1,2,3\n", {}, True, ["item", "x", "user"], {"user": 2, "item": 0}),
         ("user,item\n1,2\n", {"header": True}, True, ["user", "item"], USER_ITEM),
         ("u,i\n1,2\n", {"chosen": {"user": "u", "item": "i"}}, True, ["u", "i"], USER_ITEM),
@@ -116,6 +127,7 @@ def test_a_header_is_recognized_and_gives_the_roles(
 @pytest.mark.parametrize(
     ("text", "how", "message"),
     [
+        ("user,5\n", {}, "^the first row may be a header or data: 'user', '5'; pass header="),
         ("user,5\n1,2\n", {}, "^the first row may be a header or data: 'user', '5'; pass header="),
         ("user,item\n", {"columns": ["a", "b"]}, "^the first row looks like a header: 'user', 'i"),
         ("a,b\n1,2\n", {"columns": ["user", "item"]}, "^the first row looks like a header: 'a', "),
@@ -185,6 +197,7 @@ def test_a_wide_header_with_numbers_is_one() -> None:
         ("1,2\n3,4\n", {}, INFO, r"no header found; columns taken as user, item \(columns= names"),
         ("1,2,3\n3,4,5\n", {}, INFO, r"taken as user, item, value \(columns= names others\)$"),
         ("a,b\nc,d\n", {}, WARNING, r"; the first row is \['a', 'b'\]: if it is a header, pass"),
+        ("a,b\nc,d\n1,2\n", {}, WARNING, r"; the first row is \['a', 'b'\]: if it is a header"),
         ("0,1\n5,7\n", {}, WARNING, r"; the first row is \['0', '1'\]: if these are names, pass"),
         ("0,1\n5,7\n", {"header": False}, INFO, r"others\)$"),
         ("a,b\nc,d\n", {"header": False}, INFO, r"others\)$"),
@@ -314,6 +327,19 @@ def test_rows_that_cannot_be_read_are_named_by_their_line() -> None:
         read('1,2\n"3,4\n5",6\n')
     with pytest.raises(ValueError, match=r"^line 3: field larger than field limit.*is a quote"):
         read("1,2\n3,4\n5," + "6" * 200_000 + "\n")
+
+
+def test_what_quotes_drop_and_join_is_told() -> None:
+    for text, words in (
+        ('1,"a"b\n2,c\n', "text follows a closing quote in 1 row, the first in line 1"),
+        ('1,2,3\n4,"5\n6",7\n', "quotes join several lines to one in 1 row, the first from line 2"),
+        ('1,"2"\n', ""),
+    ):
+        said = list[str]()
+        quotes = Quotes(",", AS_USUAL)
+        list(rows(text.splitlines(keepends=True), ",", quotes))
+        quotes.told(lambda level, line, said=said: said.append(line))
+        assert [line[: len(words)] for line in said] == [words] * bool(words)
 
 
 def test_two_colons_separate_as_one_mark() -> None:
