@@ -1,7 +1,7 @@
-"""Metrics beyond accuracy: they compare lists with what users had in training.
+"""Metrics beyond accuracy: they compare lists with the users' training items.
 
-Each has one value per user. In the formulas, L is the first k of a user's list, n the number of
-users with training data and n_i the number of those who had item i.
+Each has one value per user. In the formulas, L is the first k items of a user's list, n the number
+of users with training data, and n_i the number of users who had item i.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class _Novelty(KnownMetric):
 class _IntraListSimilarity(KnownMetric):
     """Mean over pairs i, j of L of n_ij / sqrt(n_i n_j), with n_ij the users who had both.
 
-    The intra-list similarity of Ziegler et al. (2005), as a mean, by the cosine of the items'
-    users: 0 if no user had two of the items, 1 if all had the same users. The lower, the more
+    The intra-list similarity of Ziegler et al. (2005), as a mean of cosines between the items'
+    users: 0 if no user had two of the items, 1 if all items had the same users. Lower is more
     diverse. Lists of fewer than two items do not count.
     """
 
@@ -59,9 +59,9 @@ class _IntraListSimilarity(KnownMetric):
 class _Serendipity(KnownMetric):
     """Relevant items of L that are not in the list of the most popular items, divided by k.
 
-    Ge et al. (2010): items that are useful although a primitive model does not list them. The
-    primitive model lists the k most popular items that the user did not have in training (any, if
-    the lists do not exclude these); ties by lower item row.
+    Ge et al. (2010): useful items that a primitive model does not list. The primitive model lists
+    the k most popular items that the user did not have in training (or any items, if the lists do
+    not exclude training items); ties by lower item row.
     """
 
     name = "Serendipity"
@@ -88,10 +88,10 @@ class _Miscalibration(KnownMetric):
     """Kullback-Leibler divergence of the groups of L from those of the user's training items.
 
     Sum over groups g of p_g log(p_g / ((1 - a) q_g + a p_g)), with p_g and q_g the fractions of
-    group g among the user's training items and in L, and a = 0.01 (Steck 2018): 0 if a list has
-    each group as often as the user did. Groups are ``evaluate``'s ``item_groups``, such as genres;
-    by default thirds by popularity (Abdollahpouri et al. 2021). Items without a group do not count,
-    nor do users or lists without any item in a group.
+    group g among the user's training items and in L, and a = 0.01 (Steck 2018). It is 0 if all
+    fractions agree. Groups are the ``item_groups`` of ``evaluate``, such as genres; by default
+    thirds by popularity (Abdollahpouri et al. 2021). Items without a group, and users or lists
+    without any item in a group, do not count.
     """
 
     name = "Miscalibration"

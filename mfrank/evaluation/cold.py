@@ -1,4 +1,4 @@
-"""Users and items of a test part of which a model could not learn anything."""
+"""Cold users and items of a test part: a model could not learn anything about them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Ints = NDArray[np.int64]
 class Cold(NamedTuple):
     """Which users and items are cold: without interactions in the fit, and without features.
 
-    They are the same for all models of the same training data, also where a model lists something
-    for cold users, such as popular items.
+    They depend only on the training data, not on the model, even if a model lists something for
+    cold users, such as popular items.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Cold(NamedTuple):
     def of(
         cls, model: Any, train: UserItems | None, shape: tuple[int, int], *, folded_in: bool
     ) -> Self:
-        """From the counts of the model's fit, else the training data, else the factors.
+        """Use the counts of the model's fit, else the training data, else the factors.
 
         Parameters
         ----------

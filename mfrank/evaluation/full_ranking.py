@@ -75,92 +75,90 @@ def evaluate(
 ) -> Evaluation:
     """Rank the whole catalog for each user and score the rankings against ``test``.
 
-    An item is relevant to a user if its test value is above 0; graded metrics use that value as
-    the relevance. A warning tells of values below the threshold of the fit's data
-    (:meth:`mfrank.Interactions.at_least`), such as ratings of 1: ``test.at_least(4)`` leaves them
-    out. Items that a user had in training (all entries stored in ``train``) are excluded
-    from the ranking, as in ``recommend``, so test entries that are also in ``train`` are dropped
-    and counted. What users have only seen (``train.seen_only``, such as ratings below a threshold,
-    and zeros that a matrix stores) is excluded too, except for their test entries, which count.
-    Users without a relevant item are skipped and counted. Metrics of the top ranks break ties by
-    lower item row; AUC and AUPRC treat items with equal scores as tied.
+    - **Relevant** items have a test value above 0; graded metrics use the value as relevance.
+      Values below the threshold of the fit's data (:meth:`mfrank.Interactions.at_least`), such as
+      ratings of 1, cause a warning: ``test.at_least(4)`` removes them.
+    - **Seen** items (all entries stored in ``train``) are excluded from the ranking, as in
+      ``recommend``. Test entries that are also in ``train`` are dropped and counted. Cells that
+      are only seen (``train.seen_only``, and explicit zeros of a matrix) are excluded too, unless
+      they are test entries.
+    - **Users** without a relevant item are skipped and counted.
+    - **Ties** are broken by lower item row in metrics of the top ranks; AUC and AUPRC treat equal
+      scores as tied.
+    - **Cold** users and items have no interactions in the fit and no features. A cold user has an
+      empty list, with value 0 (AUC and AUPRC: all items tied). A cold item, and an item without a
+      link from the user's items, is in no list. The result counts cold users, items and
+      interactions, and has the metrics of the other users in ``known_users``.
 
-    There is no credit for ties at nothing. A user of whom the model knows nothing has an empty
-    list, with value 0 (AUC and AUPRC: all items tied), and an item that nobody had in the fit, or
-    to which no link leads from the user's items, is in no list. The result counts the users, items
-    and interactions of the test part that are cold, that is without interactions in the fit and
-    without features, and has the metrics of the other users in ``known_users``.
+    **Held-out users** (strong generalization, Liang et al. 2018): pass the whole ``test`` of
+    :func:`mfrank.held_out_users` or :func:`mfrank.by_session`. Each user is folded in from their
+    fold-in part, by ``model.recommend(..., recalculate_user=True)``, and evaluated on the target.
 
-    If the lists are on a GPU (factors with ``backend="cuda"``, or a recommender that returns CuPy
-    arrays), the metrics are computed there and only the per-user values are copied back. Relevance
-    is determined on the host, as are metrics beyond accuracy (Novelty, IntraListSimilarity,
-    Serendipity, Miscalibration). ``train`` is uploaded once: Interactions keep the device copy, and
-    a CuPy CSR is read in place.
+    **GPU**: if the lists are on a GPU (factors with ``backend="cuda"``, or a recommender that
+    returns CuPy arrays), metrics are computed there and only per-user values are copied back.
+    Relevance and metrics beyond accuracy (Novelty, IntraListSimilarity, Serendipity,
+    Miscalibration) are computed on the host. ``train`` is uploaded once: Interactions cache the
+    device copy, and a CuPy CSR is read in place.
 
-    Users whom the model does not know (strong generalization, Liang et al. 2018): pass ``test`` of
-    :func:`mfrank.held_out_users`, or of :func:`mfrank.by_session`, whole. Each user is folded in
-    from their fold-in part, by the model's ``recommend(..., recalculate_user=True)``, and evaluated
-    on the rest.
-
-    Mapped interactions (:meth:`mfrank.Interactions.open`) are read by blocks of users: memory grows
-    with the users and items, not with the entries. Only a ``test`` with other ids than the model's
-    is copied whole.
+    **Memory**: mapped interactions (:meth:`mfrank.Interactions.open`) are read by blocks of users,
+    so memory grows with users and items, not with entries. Only a ``test`` with other ids than the
+    model's is copied whole.
 
     Parameters
     ----------
     model
-        An object with ``user_factors``, ``item_factors`` and optionally ``item_biases`` (an
-        estimator, a FactorStore, another library's model), which is ranked by these. Or an object
-        with ``recommend(users, user_items, N=) -> (ids, scores)``, or such a function itself, with
-        row numbers as users and ids; a function with an argument ``by_row``, such as a Reranker's,
-        is called with ``by_row=True``.
+        One of
+
+        - an object with ``user_factors``, ``item_factors`` and optionally ``item_biases`` (an
+          estimator, a FactorStore, another library's model), which is ranked by these;
+        - an object with ``recommend(users, user_items, N=) -> (ids, scores)``, or such a function.
+          Users and ids are row numbers; a function with an argument ``by_row``, such as a
+          Reranker's, is called with ``by_row=True``.
     test : Interactions, sparse (scipy or CuPy) of shape (n_users, n_items), or HeldOut
-        Held-out interactions, or held-out users as described above. Interactions with other ids
-        than the model's or the training data's are matched by id
-        (:func:`mfrank.data.joining.aligned`), also where they are as many; a sparse matrix has
-        their rows. A model that was fitted to a matrix has the ids of ``train``, if that is given.
+        Held-out interactions, or held-out users (see above). Interactions are matched by id
+        (:func:`mfrank.data.joining.aligned`) with the model or the training data, even if the
+        numbers of rows agree; a sparse matrix has the same rows as these. For a model that was
+        fitted to a matrix, ``train`` provides the ids.
     train : Interactions or sparse (scipy or CuPy), shape (n_users, n_items), optional
-        Interactions to exclude from the ranking: those that the model was fitted to. None uses
-        those kept by a fitted or loaded mfrank model; factors, functions and other libraries'
-        models keep none.
+        The training interactions, which are excluded from the ranking. None uses the ones stored in
+        a fitted or loaded mfrank model; factors, functions and other libraries' models have none.
     filter_already_liked_items : bool, default True
-        False ranks every item, including those in the training data, as the result's ``protocol``
-        says; ``train`` must then be None.
+        False ranks every item, including training items, as the ``protocol`` of the result says;
+        ``train`` must then be None.
     metrics : Metric or str, or an iterable of them, default NDCG, Recall and MRR at 10
         Metrics to compute in one pass (``mfrank.evaluation.metrics``).
     users : ids, optional
-        Users to evaluate, duplicates once; default all. A matrix and a model that was fitted to one
-        have row numbers as ids.
+        Users to evaluate, duplicates once; default all. For a matrix, or a model that was fitted to
+        one, ids are row numbers.
     by_row : bool, default False
         ``users`` are row numbers, such as the ``users`` of an ``Evaluation`` or a ``HeldOut``.
     item_groups : Groups, optional
         Groups of items, such as ``mfrank.by_popularity(train)`` or ``Groups.of(genres)``. Metrics
-        of relevance at the top ranks are then also computed with the test items of one group as
-        the only relevant ones, in the same lists: ``evaluation.by_item_group["genre"]``. They are
-        also the groups of Miscalibration.
+        of relevance at the top ranks are then also computed on the same lists with only the test
+        items of one group as relevant: ``evaluation.by_item_group["genre"]``. Miscalibration uses
+        these groups, too.
     negatives : int, optional
-        Rank relevant items among only this many others, drawn at random for each user, as He et al.
-        (2017) and others did. Only to compare with numbers that were published this way: values are
-        far higher than in the full ranking, and may order models differently, because a rank in a
-        sample says little about the top of the catalog (Krichene & Rendle 2020, "On sampled metrics
-        for item recommendation"). The result's ``protocol`` names it. Metrics must be of relevance
-        at the top ranks. At most 10,000; default None ranks all items.
+        Rank relevant items among only this many sampled negatives per user, as in He et al. (2017).
+        Use it only to compare with numbers published this way: values are far higher than in the
+        full ranking and may order models differently, because a rank in a sample says little about
+        the top of the catalog (Krichene & Rendle 2020, "On sampled metrics for item
+        recommendation"). The ``protocol`` of the result says so. Only for metrics of relevance at
+        the top ranks. At most 10,000; None ranks all items.
     random_state : int, Generator or None, default 0
-        Seed of the draw: the same for all models that are compared.
+        Seed of the sampled negatives; use the same seed for all models of a comparison.
     batch_size : int, optional
         Users ranked at a time; the default gives blocks of about 4 million cells.
     backend : str, default "auto"
-        Where top-K lists of factors, and their metrics, are computed.
+        Where top-K lists of factors, and the metrics, are computed.
     n_threads : int, default 0
-        Threads of the backend; 0 takes every core this process may use.
+        Threads of the backend; 0 uses every core this process may use.
     steer : Steering, optional
-        Judge the lists of ``model.recommend(..., steer=steer)``, by metrics of the top ranks; the
-        model must then be one of mfrank, and ranks with its own backend. Not with ``negatives`` or
-        held-out users.
+        Evaluate the lists of ``model.recommend(..., steer=steer)`` by metrics of the top ranks.
+        Only for mfrank's models, which use their own backend. Not with ``negatives`` or held-out
+        users.
     cluster : int, dask.distributed.Client, str, Engine or None, default None
-        Where users are evaluated, as in :meth:`mfrank.ALS.fit`: each worker is sent the model and
-        the data once, and evaluates some users at a time. The numbers are the same as without a
-        cluster. Not with ``negatives``.
+        Where users are evaluated, as in :meth:`mfrank.ALS.fit`. The model and the data are sent to
+        each worker once. Results are the same as without a cluster. Not with ``negatives``.
 
     Returns
     -------
@@ -169,14 +167,16 @@ def evaluate(
     Raises
     ------
     TypeError, ValueError
-        Shapes do not match, ``test`` or ``users`` has users or items that the model does not know,
-        values are not finite, a metric is unknown or lacks its cutoff; or ``train`` is needed
-        because the model does not keep its training data; or ``negatives`` is given with other
-        metrics than those of relevance at the top ranks, or ``item_groups`` are not of these items;
-        or held-out users are given and the model cannot fold them in; or ``cluster`` is not a
-        cluster.
+        - Shapes do not match, or values are not finite.
+        - ``test`` or ``users`` has users or items that are unknown to the model.
+        - ``train`` is missing, and the model has no training data.
+        - A metric is unknown or lacks its cutoff.
+        - ``negatives`` is combined with other metrics than of relevance at the top ranks.
+        - ``item_groups`` are groups of other items.
+        - The model cannot fold in held-out users.
+        - ``cluster`` is not a cluster.
     ConnectionError, ModuleNotFoundError
-        Nothing answers at the address ``cluster``, or Dask or Ray is not installed.
+        As in :meth:`mfrank.ALS.fit`.
     """
     check_threads(n_threads)
     if isinstance(model, Recommender):

@@ -1,4 +1,4 @@
-"""What an evaluation is given, in the model's rows: what is known, excluded, relevant."""
+"""Inputs of an evaluation in the model's rows: training, excluded and relevant items."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TrainingData:
     excluded : bool
         Whether these items are excluded from the lists.
     groups : Groups
-        Of items.
+        Groups of items.
     """
 
     rows: CSR
@@ -51,7 +51,7 @@ class TrainingData:
 
     @classmethod
     def of(cls, train: sp.csr_array, groups: Groups | None, *, excluded: bool) -> TrainingData:
-        """Count the entries of a canonical matrix; default groups are thirds by popularity."""
+        """Count the entries of a canonical matrix; by default, groups are thirds by popularity."""
         rows = CSR.from_scipy(train, None)
         counts = np.zeros(rows.n_columns, dtype=np.int64)
         for begin, end in rows.blocks(_ENTRIES_AT_ONCE):
@@ -62,10 +62,10 @@ class TrainingData:
         return cls(rows, counts, active, excluded, chosen)
 
     def cosines(self, ids: NDArray[np.int32]) -> Floats:
-        """Sum over the ordered pairs of each list's items of the cosine of their users.
+        """For each list, the sum of cosines between the users of each ordered pair of items.
 
         The cosine of items i and j is n_ij / sqrt(n_i n_j), with n_ij the number of users who have
-        both. Counts of pairs are made for some of the listed items at a time.
+        both. Pairs are counted for a block of listed items at a time.
         """
         items = np.unique(ids[ids >= 0]).astype(np.int64)
         scale = np.append(1 / np.sqrt(np.maximum(self.item_counts[items], 1)), 0.0)
@@ -106,15 +106,15 @@ class TrainingData:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownLists:
-    """The lists of U users, and what these users had in training.
+    """The lists of U users, and the training items of these users.
 
     Attributes
     ----------
     users : int64, shape (U,)
     ids : int32, shape (U, K)
-        Listed items, best first, distinct; -1 after a list's end.
+        Listed items, best first, distinct; -1 is padding.
     relevance : float64, shape (U, K)
-        Relevance of each in the test data; 0 where it is not relevant.
+        Relevance of each listed item in the test data; 0 if it is not relevant.
     known : Known
     """
 
@@ -130,12 +130,12 @@ class KnownLists:
         return lengths
 
     def first(self, cutoff: int) -> KnownLists:
-        """The first ranks of each list."""
+        """The top ranks of each list."""
         ids, relevance = self.ids[:, :cutoff], self.relevance[:, :cutoff]
         return KnownLists(self.users, ids, relevance, self.known)
 
     def portions(self) -> Iterator[tuple[slice, CSR]]:
-        """Go through the lists by blocks, with the items that these users had."""
+        """Yield the lists by blocks, with the training items of their users."""
         entries = np.cumsum(self.known.rows.counts[self.users] + self.ids.shape[1])
         begin = 0
         while begin < len(self.users):
@@ -153,10 +153,10 @@ Data = TypeVar("Data", UserItems, UserItems | None)
 
 
 def ids_of_rows(model: Any, train: UserItems | None) -> tuple[Ids, Ids] | None:
-    """The ids that name the rows of an evaluation: the model's, else those of ``train``.
+    """The ids of the rows of an evaluation: from the model, else from ``train``.
 
-    A model that was fitted to a matrix only numbers its rows. If ``train`` are the interactions of
-    that matrix, the rows have their ids.
+    The ids of a model that was fitted to a matrix are row numbers. If ``train`` is the interactions
+    of that matrix, it provides the ids.
     """
     own, theirs = ids_of(model), ids_of(train)
     if own is None or theirs is None:
@@ -177,13 +177,13 @@ def _same_cells(one: sp.csr_array, other: sp.csr_array) -> bool:
 
 
 def ids_of(fitted: Any) -> tuple[Ids, Ids] | None:
-    """The ids that name the rows of a model or of its training data; None if it has none."""
+    """The ids of the rows of a model or of its training data; None if it has none."""
     users, items = getattr(fitted, "user_ids", None), getattr(fitted, "item_ids", None)
     return (users, items) if isinstance(users, Ids) and isinstance(items, Ids) else None
 
 
 def threshold_of(model: Any, train: Any) -> float | None:
-    """What the data of a model's fit were cut by, as far as it is known."""
+    """Threshold of the data of a model's fit, if it is known."""
     for each in (model, train):
         if isinstance(each, Fitted | FactorStore | Interactions) and each.threshold is not None:
             return each.threshold
@@ -191,12 +191,12 @@ def threshold_of(model: Any, train: Any) -> float | None:
 
 
 def in_rows_of(data: Data, ids: tuple[Ids, Ids] | None, name: str) -> Data:
-    """Interactions in the rows of these ids; anything else as it is."""
+    """Interactions aligned with these ids; anything else unchanged."""
     return data if ids is None or not isinstance(data, Interactions) else aligned(data, *ids, name)
 
 
 def matrix_of(rows: UserItems, name: str) -> sp.csr_array:
-    """The users x items matrix, canonical and finite; errors begin with the name."""
+    """The users x items matrix, canonical and finite; errors begin with ``name``."""
     matrix = rows.user_items if isinstance(rows, HasUserItems) else sparse_to_host(rows)
     if not sp.issparse(matrix):
         raise TypeError(
@@ -219,8 +219,8 @@ def excluded(
 ) -> tuple[sp.csr_array, CSR]:
     """Entries to exclude from the ranking: the matrix, and its rows for the kernels.
 
-    Zeros are those that are only seen in training. If ``relevance`` has them above 0, they are
-    ranked: a model did not learn from them, so they tell how well it ranks.
+    Zeros are cells that are only seen in training. They are ranked if ``relevance`` is above 0,
+    because a model did not learn from them.
     """
     shape = relevance.shape
     if not filters:
@@ -255,7 +255,7 @@ def excluded(
 
 
 def had_in_training(model: Any, shape: tuple[int, int]) -> sp.csr_array:
-    """What users had in training, for evaluations that exclude nothing."""
+    """Training items of the users, for evaluations that exclude nothing."""
     known: Seen | None = getattr(model, "seen", None)
     if not isinstance(known, Seen):
         raise ValueError(
@@ -279,7 +279,7 @@ class Relevant(NamedTuple):
     Attributes
     ----------
     users : int64, shape (U,)
-        Those who have a relevant item.
+        Users with a relevant item.
     items : csr_array, shape (U, n_items)
         Test entries above 0 that are not in the training data.
     n_in_train : int
@@ -292,7 +292,7 @@ class Relevant(NamedTuple):
 
 
 def relevant_of(test: sp.csr_array, seen: CSR, requested: NDArray[np.int64]) -> Iterator[Relevant]:
-    """Go through the requested users by blocks of about four million entries."""
+    """Yield the requested users by blocks of about four million entries."""
     entries = np.diff(test.indptr)[requested] + seen.counts[requested]
     ends = np.searchsorted(
         np.cumsum(entries), np.arange(_TEST_ENTRIES_AT_ONCE, entries.sum(), _TEST_ENTRIES_AT_ONCE)
@@ -315,7 +315,7 @@ def relevant_of(test: sp.csr_array, seen: CSR, requested: NDArray[np.int64]) -> 
 def blocks(
     found: Iterator[Relevant], size: int
 ) -> Iterator[tuple[NDArray[np.int64], sp.csr_array]]:
-    """Blocks of ``size`` users, whatever the sizes of the given blocks; the last may be smaller."""
+    """Regroup blocks into blocks of ``size`` users; the last may be smaller."""
     users: NDArray[np.int64] = np.empty(0, np.int64)
     rows: sp.csr_array | None = None
     for part in found:
@@ -335,7 +335,7 @@ def blocks(
 def folded_in(
     model: Any, held_out: HeldOut, train: object, filters: bool
 ) -> tuple[Any, Interactions]:
-    """A function that recommends to users from their fold-in part, and that part."""
+    """The fold-in part, and a function that recommends to users from it."""
     if train is not None or not filters:
         raise ValueError(
             "held-out users are folded in from test.fold_in, which is excluded from the ranking: "

@@ -1,6 +1,6 @@
 """Rankings joined with the users' relevant items: the input of every metric.
 
-The arrays are where the rankings are, on the host or on a GPU; relevance is copied there.
+The arrays are on the device of the rankings (host or GPU); relevance is copied to it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class JudgedLists:
     Attributes
     ----------
     relevance : float64, shape (U, K)
-        Relevance of the item at each rank, best rank first; 0 where the item is not relevant or
-        the list has ended.
+        Relevance of the item at each rank, best rank first; 0 if it is not relevant, and for
+        padding.
     ideal : float64, shape (U, I)
-        Relevance of the user's relevant items, descending, padded with 0: the ideal list, as long
-        as the longest cutoff.
+        The ideal list, as long as the longest cutoff: relevance of the user's relevant items,
+        descending, padded with 0.
     n_relevant : int64, shape (U,)
         Number of relevant items of each user, at least 1.
     n_items : int
@@ -57,7 +57,7 @@ class JudgedLists:
 class Standings:
     """Rank of each relevant item of U users among all candidates of its user.
 
-    The E entries are grouped by user. Two items tie if their computed scores are equal.
+    The E relevant items are grouped by user. Two items tie if their computed scores are equal.
 
     Attributes
     ----------
@@ -91,9 +91,9 @@ class Standings:
 
 
 def judge(ids: NDArray[np.int32], relevant: CSR, width: int) -> JudgedLists:
-    """Look up the ranked ids, shape (U, at most ``width``), -1 after a list's end, in ``relevant``.
+    """Look up the ranked ids, shape (U, at most ``width``), padded with -1, in ``relevant``.
 
-    ``relevant`` has one row per user, none empty: the relevant items, with relevance above 0.
+    ``relevant`` has one non-empty row per user: the relevant items, with relevance above 0.
     """
     users = np.arange(relevant.n_rows, like=ids)
     wanted = users[:, None] * relevant.n_columns + ids
@@ -110,7 +110,7 @@ def judge(ids: NDArray[np.int32], relevant: CSR, width: int) -> JudgedLists:
 def stand(scores: NDArray[Any], relevant: CSR) -> Standings:
     """Count the candidates that score higher than, and the same as, each relevant item.
 
-    ``scores``, shape (U, N), are NaN for items that are not candidates; relevant items all are.
+    ``scores``, shape (U, N), are NaN for non-candidates; all relevant items are candidates.
     """
     n_candidates = scores.shape[1] - np.isnan(scores).sum(axis=1)
     counts = np.empty((4, len(relevant.indices)), dtype=np.int64, like=scores)
@@ -138,9 +138,9 @@ def keys(rows: CSR) -> Ints:
 
 
 def hashes(rows: Ints, columns: NDArray[Any], values: Floats, n_rows: int) -> NDArray[np.uint64]:
-    """A hash of each row's cells and their values, uint64, shape (n_rows,), in any order of cells.
+    """A hash of each row's cells and values, uint64, shape (n_rows,); the order does not matter.
 
-    By the finalizer of SplitMix64 (Steele et al. 2014), summed over the cells of a row.
+    The sum over a row's cells of the finalizer of SplitMix64 (Steele et al. 2014).
     """
     mixed = columns.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= values.astype(np.float64).view(np.uint64)

@@ -1,8 +1,9 @@
 """Ranking metrics as values, ``NDCG @ 10``, ``Recall(capped=True) @ 20``, and their base classes.
 
-``@`` sets the cutoff, a call sets options. Without a cutoff, MRR, MAP and NDCG cover the whole
-ranking; AUC and AUPRC take none, all others need one. Metrics are frozen, hashable, and equal if
-they mean the same. In the formulas, k is the cutoff and n the number of the user's relevant items.
+``@`` sets the cutoff; a call sets options. A cutoff is optional for MRR, MAP and NDCG, which cover
+the whole ranking without one; AUC and AUPRC have none; all other metrics need one. Metrics are
+frozen, hashable, and equal if name, options and cutoff are. In the formulas, k is the cutoff and n
+the number of the user's relevant items.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Metric:
         return replace(self, cutoff=int(cutoff))
 
     def __call__(self, **options: bool | str) -> Self:
-        """Return this metric with other options, which the metric's class documents."""
+        """Return this metric with other options; the class of the metric documents them."""
         known = {field.name for field in fields(self)} - {"cutoff"}
         if unknown := set(options) - known:
             offer = f"it has {', '.join(sorted(known))}" if known else "it has none"
@@ -110,7 +111,7 @@ class RankingMetric(Metric):
 
 
 class CatalogMetric(Metric):
-    """One value for all users, from how often each item is listed, relevant or not."""
+    """One value for all users, from the number of lists with each item, relevant or not."""
 
     cutoff_rule = "needed"
 
@@ -120,14 +121,14 @@ class CatalogMetric(Metric):
 
 
 class KnownMetric(Metric):
-    """One value per user, from the items listed and those that users had in training.
+    """One value per user, from listed items and training items.
 
     It is computed on the host.
 
     Attributes
     ----------
     least : int
-        Number of items that a list must have to count.
+        Minimum length of a list that counts.
     """
 
     cutoff_rule = "needed"
@@ -302,7 +303,7 @@ class _AUPRC(RankingMetric):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Coverage(CatalogMetric):
-    """Fraction of the catalog that is in some user's first k; NaN if all lists are empty."""
+    """Fraction of the catalog in the first k of at least one list; NaN if all lists are empty."""
 
     name = "Coverage"
 
@@ -312,9 +313,9 @@ class _Coverage(CatalogMetric):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Gini(CatalogMetric):
-    """Gini index of how often each item is listed: 0 if all equally, (N - 1) / N if only one is.
+    """Gini index of the items' numbers of lists: 0 if all are equal, (N - 1) / N for one item.
 
-    Items that are never listed count with 0. NaN if all lists are empty.
+    Items in no list count as 0. NaN if all lists are empty.
     """
 
     name = "Gini"

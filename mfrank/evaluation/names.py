@@ -1,4 +1,4 @@
-"""Metrics parsed from text, and the definitions used by papers and libraries."""
+"""Metrics parsed from text, and metrics as papers and libraries define them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ ALL: tuple[Metric, ...] = (
 def metric(text: str) -> Metric:
     """Parse a metric as it is printed: "NDCG@10", "recall(capped=True)@20".
 
-    Case and underscores in names are ignored: "intra_list_similarity@10" is one, too.
+    Case and underscores in names are ignored: "intra_list_similarity@10" is valid, too.
 
     Raises
     ------
     ValueError
-        The text names no metric, or an option or cutoff that the metric does not have.
+        The metric is unknown, or does not have the option or the cutoff.
     """
     parts = re.fullmatch(r"\s*(\w+)\s*(?:\(([^()]*)\))?\s*(?:@\s*(\d+))?\s*", text)
     named = {known.name.lower(): known for known in ALL}
@@ -49,13 +49,15 @@ def definitions(name: str, cutoff: int | None = None) -> tuple[Metric, ...]:
     Parameters
     ----------
     name : {"rg", "lightgcn", "implicit", "trec"}
-        ``rg``: MRR, NDCG, MAP of the RG losses paper (its Definitions 1 and 2 with top 10; MAP
-        divides by n). ``lightgcn``: Recall, NDCG at 20 as in the code of LightGCN and UltraGCN.
-        ``implicit``: precision, map, ndcg, auc of ``implicit.evaluation.ranking_metrics_at_k``, in
-        this order; its precision is a micro-averaged capped recall. ``trec``: P, recall, success,
-        map_cut, ndcg_cut, and recip_rank and map without cutoff, of trec_eval.
+        - ``rg``: MRR, NDCG, MAP of the RG losses paper (Definitions 1 and 2 with top 10; MAP
+          divides by n).
+        - ``lightgcn``: Recall, NDCG at 20, as in the code of LightGCN and UltraGCN.
+        - ``implicit``: precision, map, ndcg, auc of ``implicit.evaluation.ranking_metrics_at_k``,
+          in this order; its precision is a micro-averaged capped recall.
+        - ``trec``: P, recall, success, map_cut, ndcg_cut, and recip_rank and map without cutoff,
+          of trec_eval.
     cutoff : int, optional
-        Default: the source's own, 20 for lightgcn, else 10.
+        By default the cutoff of the source: 20 for lightgcn, else 10.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""One model against many: differences with intervals and p-values that hold for all at once."""
+"""One model against many: differences with simultaneous intervals and p-values."""
 
 from __future__ import annotations
 
@@ -39,49 +39,55 @@ def paired_differences(
 ) -> Differences[Difference]:
     """Compare one evaluation with all others, with a correction for their number.
 
-    If one model is compared with twenty others, one of them is expected to differ at p < .05 by
-    chance alone. Here, all intervals together cover the true differences with a probability of 95
-    %, and if no model differs, the probability of any p-value < .05 is at most 5 %. Each difference
-    is divided by its standard error, and this ratio is compared with its values in samples in which
-    no model differs. A sample whose users all differ by the same has no error; its ratio is
-    infinite. So with few users, or few who differ at all, no p-value is small.
+    Without a correction, one of twenty compared models differs at p < .05 by chance alone. Here,
+    the intervals cover all true differences together with a probability of 95 %; and if no model
+    differs, the probability of any p-value < .05 is at most 5 %.
+
+    The statistic is the difference divided by its standard error. It is compared with its values
+    in samples in which no model differs. If all users of a sample differ by the same amount, the
+    statistic is infinite. With few users, or few users who differ, no p-value is therefore small.
 
     Parameters
     ----------
     evaluations : mapping of str to Evaluation
-        By the name of the model, at least two; of the same users and test items.
+        Evaluations by name of the model, at least two, of the same users and test items.
     metric : Metric or str
-        A metric with values for each user that all evaluations have.
+        A metric with per-user values, which all evaluations have.
     to : str, optional
-        The model that is compared with the others. Default the first.
+        The model to compare with the others; by default the first.
     method : {"bootstrap", "permutation"}, default "bootstrap"
-        How samples are made. "bootstrap": users are drawn with replacement, the same for all
-        models (Efron & Tibshirani 1993, chapter 16). "permutation": the two values of each user are
-        exchanged or not, at random (Fisher's randomization test; Smucker et al. 2007). It does not
-        need many users, and tests whether the models differ at all, not only in their means.
+        Distribution of the samples.
+
+        - "bootstrap": users are drawn with replacement, the same for all models (Efron &
+          Tibshirani 1993, chapter 16).
+        - "permutation": the two values of each user are swapped at random (Fisher's randomization
+          test; Smucker et al. 2007). It needs fewer users, and tests whether the models differ at
+          all, not only in their means.
     correction : {"max-t", "holm"}, default "max-t"
-        How the number of models is accounted for. "max-t": all are compared with the largest ratio
-        of each sample, so models that are much alike cost little (Westfall & Young 1993). "holm":
-        each is compared with its own ratios. The smallest of m p-values is multiplied by m, the
-        next by m - 1, and so on (Holm 1979); intervals have the level 1 - .05 / m.
+        Correction for the number m of comparisons.
+
+        - "max-t": each statistic is compared with the largest one of each sample, so similar
+          models cost little (Westfall & Young 1993).
+        - "holm": each statistic is compared with its own samples. The smallest p-value is
+          multiplied by m, the next by m - 1, and so on (Holm 1979); intervals have the level
+          1 - .05 / m.
     samples : int, default 2000
-        Number of samples, >= 100. No p-value is below 1 / (samples + 1), for "holm" times m. A
-        permutation of so few users that there are no more than ``samples`` is exact: each is tried
-        once.
+        Number of samples, >= 100. No p-value is below 1 / (samples + 1), or m times this for
+        "holm". If there are at most ``samples`` permutations, each is used once and the test is
+        exact.
     random_state : int, numpy.random.Generator or None, default 0
         Seed of the samples.
 
     Returns
     -------
     dict of str to Difference
-        For each other model, the mean over users of (the model ``to`` - the other); it prints as
-        a table.
+        For each other model, the mean over users of (``to`` - other); prints as a table.
 
     Raises
     ------
     ValueError, TypeError, KeyError
-        There are fewer than two evaluations, ``to`` is not one of them, or they differ in their
-        users or test items or lack the metric (see :meth:`.Evaluation.compare`); ``method`` or
+        There are fewer than two evaluations; ``to`` is not one of them; they differ in users or
+        test items, or lack the metric (see :meth:`.Evaluation.compare`); ``method`` or
         ``correction`` is unknown.
 
     Examples

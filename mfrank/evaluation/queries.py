@@ -27,24 +27,24 @@ def evaluate_queries(
     *,
     empty: float | None = 0.0,
 ) -> Evaluation:
-    """Rank each query's documents by their scores and evaluate against their relevance.
+    """Rank each query's documents by score and evaluate the rankings against relevance.
 
     Parameters
     ----------
     judged : Judged
     scores : float, shape (n_documents,)
-        From any model, higher is better; ties keep the documents' order.
+        Scores of any model, higher is better; ties are in the order of the documents.
     metrics : Metric or str, or an iterable of them, default NDCG(gain="exponential") at 5 and 10
         List metrics except LimitedAUC. A document is relevant if its relevance is above 0.
     empty : float or None, default 0.0
-        Value of queries without a relevant document, for which no metric is defined. Tools use
-        different values (LightGBM uses 1), so with many such queries their results differ too. None
-        leaves these queries out, and the result counts them.
+        Value of queries without a relevant document, for which metrics are undefined. Tools differ
+        (LightGBM uses 1), which matters if there are many such queries. None leaves these queries
+        out; the result counts them.
 
     Returns
     -------
     Evaluation
-        Its ``users`` are rows of ``judged.query_ids``.
+        An evaluation whose ``users`` are rows of ``judged.query_ids``.
 
     Raises
     ------

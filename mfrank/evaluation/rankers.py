@@ -1,4 +1,4 @@
-"""One interface to everything that can be evaluated, by all items or among sampled ones."""
+"""One interface to everything that can be evaluated, on all items or a sample."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ Recommend = Callable[..., tuple[NDArray[Any], NDArray[Any]]]
 
 
 class Ranker(Protocol):
-    """Ranks the whole catalog for users, except the items that they have already seen."""
+    """Ranks the whole catalog, except seen items, for users."""
 
     def lists(self, users: Users, k: int) -> NDArray[np.int32]:
-        """Best k items, distinct, shape (U, at most k); id -1 after a list's end."""
+        """Best k items, distinct, shape (U, at most k), padded with id -1."""
 
     def scores(self, users: Users) -> NDArray[Any]:
         """Score of every item, shape (U, N); NaN if it is excluded."""
 
     def of_items(self, users: Users, items: NDArray[np.int32]) -> NDArray[Any]:
-        """Scores of some items of each user, on the host, shape (U, C); any number at -1."""
+        """Scores of some items of each user, on the host, shape (U, C); arbitrary at padding."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,7 +181,7 @@ class _RecommendRanker:
 def ranker_of(
     model: Any, seen: sp.csr_array, rows_seen: CSR, backend: Backend, n_threads: int
 ) -> Ranker:
-    """Wrap a model: use its factors if it ranks by them, else its ``recommend``, else call it.
+    """Wrap a model: rank by its factors if it does so, else call ``recommend``, else itself.
 
     The stored entries of ``seen``, shape (users, items), are excluded; ``rows_seen`` are its rows
     for the kernels.
@@ -191,8 +191,8 @@ def ranker_of(
     TypeError
         The model has neither factors nor ``recommend`` and is not callable.
     ValueError
-        Factors or biases do not match each other or the shape of ``seen``, or are not finite, or a
-        store is of a model that does not rank by its factors alone.
+        Factors or biases do not match each other or the shape of ``seen``, or are not finite; or a
+        store belongs to a model that does not rank by its factors alone.
     """
     if isinstance(model, FactorStore):
         check_ranks_by_factors(model, "pass the model itself, or mfrank.ItemBlend.of(store)")
@@ -309,11 +309,11 @@ _SAMPLED_AT_ONCE = 1 << 19  # what is drawn for a block stays in the cache
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SampledLists:
-    """Lists of each user's relevant items and ``negatives`` others, drawn without replacement.
+    """Lists of each user's relevant items and ``negatives`` others, sampled without replacement.
 
-    The others are from all items that are neither seen nor relevant, each with equal probability;
-    all of them if they are fewer. The same generator draws the same for all models, if users come
-    in the same order.
+    Negatives are drawn uniformly from the items that are neither seen nor relevant; if there are
+    fewer than ``negatives``, all are used. Equal generators draw equal samples for all models, if
+    the order of users is the same.
     """
 
     ranker: Ranker
@@ -363,7 +363,7 @@ class SampledLists:
 
 
 def check_sampled(negatives: int, metrics: Iterable[Metric]) -> None:
-    """Raise unless these metrics can be computed on a sample of so many items."""
+    """Raise unless the metrics can be computed on a sample of this size."""
     check_count("negatives", negatives, 1, 10_000)
     for metric in metrics:
         if not isinstance(metric, ListMetric) or isinstance(metric, type(LimitedAUC)):
@@ -374,7 +374,7 @@ def check_sampled(negatives: int, metrics: Iterable[Metric]) -> None:
 
 
 def protocol_of(negatives: int | None, random_state: Seed) -> str:
-    """What is ranked, in words."""
+    """Description of the ranked items."""
     if negatives is None:
         return FULL
     return f"sampled: {negatives} negatives, random_state={random_state}"

@@ -50,7 +50,7 @@ D = TypeVar("D", bound=_Compared)
 
 
 class ByGroup(dict[str, V]):
-    """Evaluations by the names of groups, as a dict that prints a row for each."""
+    """Evaluations by name of the group, as a dict that prints as a table."""
 
     def _cells(self) -> list[Row]:
         first = next(iter(self.values()), None)
@@ -72,12 +72,12 @@ class ByGroup(dict[str, V]):
 
 
 class Differences(dict[str, D]):
-    """Differences of one model to others, by their names, as a dict that prints a row for each.
+    """Differences of one model to others, by name, as a dict that prints as a table.
 
     Attributes
     ----------
     to : str
-        The model from whose values those of the others were subtracted.
+        The model from which the others were subtracted.
     """
 
     def __init__(self, differences: Mapping[str, D], to: str) -> None:
@@ -188,34 +188,33 @@ class Evaluation:
     Attributes
     ----------
     scores : mapping of Metric to Score
-        In the order the metrics were passed.
+        Scores in the order of the metrics.
     users : int64, shape (n_users,)
         Rows of the evaluated users, ascending.
     n_without_test_items : int
-        Number of requested users left out because they have no relevant item.
+        Number of requested users without a relevant item, who are left out.
     n_in_train : int
-        Number of test entries left out because they are also in train and thus never ranked.
+        Number of test entries that are also in train, and are therefore not ranked.
     protocol : str
-        What was ranked: "full ranking", or a sample of the items; and whether seen items were.
+        The ranked items: "full ranking" or a sample, and whether seen items were included.
     relevant : uint64, shape (n_users,), or None
-        A hash of each user's relevant items and their values, by which :meth:`compare` knows
-        whether two evaluations had the same test part; None if it is not known.
+        Hash of each user's relevant items and values, with which :meth:`compare` checks that two
+        evaluations had the same test part; None if unknown.
     exposure : int64, shape (n_items,), or None
         Number of lists with each item, up to the longest cutoff; None if no metric has lists, or
         only a sample was ranked.
     cold_users : bool, shape (n_users,), or None
-        Which of the users the model could not know: no interaction of theirs is in the fit, and no
-        feature. Their list is empty, with value 0, unless the model lists the same for everybody.
-        None if it is not known.
+        Which users are cold: without interactions in the fit and without features. Their list is
+        empty, with value 0, unless the model lists the same for everybody. None if unknown.
     n_cold_items : int
-        Number of distinct relevant items that nobody had in the fit, and that have no features.
+        Number of distinct relevant items without interactions in the fit and without features.
     n_cold_interactions : int
         Number of relevant test entries with a cold user or a cold item.
     by_item_group : mapping of str to Evaluation
-        The same lists, with the test items of one group as the only relevant ones, for the users
-        who have any. Empty without ``item_groups``.
+        The same lists with only the test items of one group as relevant, for users with such items.
+        Empty without ``item_groups``.
     user_ids, item_ids : Ids or None
-        Ids of all rows, by which groups and popularity are found; None if there are none.
+        Ids of all rows, by which groups and popularity are matched; None if there are none.
     """
 
     scores: Mapping[Metric, Score]
@@ -239,12 +238,12 @@ class Evaluation:
 
     @property
     def n_cold_users(self) -> int:
-        """Number of evaluated users whom the model could not know."""
+        """Number of evaluated users who are cold."""
         return 0 if self.cold_users is None else int(self.cold_users.sum())
 
     @property
     def known_users(self) -> Evaluation:
-        """The same for the users who are not cold, without metrics of the whole catalog."""
+        """The evaluation of the users who are not cold, without metrics of the whole catalog."""
         if self.cold_users is None:
             return self._of(np.ones(self.n_users, dtype=bool))
         return self._of(~self.cold_users)
@@ -263,13 +262,14 @@ class Evaluation:
         Parameters
         ----------
         groups : Groups
-            Of users. Those of :func:`mfrank.by_activity` are found by id, others are in the rows of
-            the evaluation.
+            Groups of users. Groups with ids, as of :func:`mfrank.by_activity`, are matched by id;
+            others are in the rows of the evaluation.
 
         Returns
         -------
         dict of str to Evaluation
-            By the groups' names, those without an evaluated user left out; it prints as a table.
+            Evaluations by name of the group, without groups that have no evaluated user; prints as
+            a table.
 
         Raises
         ------
@@ -347,9 +347,9 @@ class Evaluation:
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """Means, standard errors and counts, ready for JSON: NaN and infinity become None.
+        """Means, standard errors and counts as JSON types: NaN and infinity become None.
 
-        With cold users, a metric's ``known_users`` is its mean over the others.
+        If there are cold users, ``known_users`` of a metric is its mean over the other users.
         """
         return {
             "metrics": {str(m): self._told(m) for m in self.scores},

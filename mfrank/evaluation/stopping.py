@@ -23,33 +23,33 @@ from mfrank.retrieval import HasUserItems, of_filter
 
 @dataclass(frozen=True)
 class EarlyStopping:
-    """Stop when a metric of held-out interactions has not improved for some epochs; keep the best.
+    """Stop when a held-out metric has not improved for some epochs; return to the best epoch.
 
     The objective of a fit falls with every epoch, but its ranking is often best after a few: pass
-    ``fit(train, stopping=EarlyStopping(valid))``. After each epoch, all items that are not in the
-    fit's data are ranked for the users of ``valid``, and the value is added to the history.
+    ``fit(train, stopping=EarlyStopping(valid))``. After each epoch, all unseen items are ranked for
+    the users of ``valid``, and the metric is added to the history.
 
     Parameters
     ----------
     valid : Interactions or sparse (scipy or CuPy), shape (n_users, n_items)
-        Interactions that the fit does not see, such as ``by_ratio(data).valid``. Interactions are
-        matched by id with the fit's data; a matrix has their rows.
+        Held-out interactions, such as ``by_ratio(data).valid``. Interactions are matched with the
+        fit's data by id; a matrix has the same rows.
     metric : Metric or str, default NDCG @ 10
         Metric to maximize, such as ``mfrank.Recall @ 20``.
     patience : int, default 2
-        Epochs without a new best after which the fit stops.
+        Number of epochs without a new best after which the fit stops.
     users : int or None, default 10,000
-        Judge at most so many users, the same ones after every epoch: a sample without replacement
-        from those with interactions in ``valid``. Ranking the whole catalog for all users of a
-        large data set can take longer than an epoch. None judges all.
+        Maximum number of users to evaluate: a sample without replacement from the users with
+        interactions in ``valid``, the same after every epoch. Ranking the whole catalog for all
+        users of a large data set can take longer than an epoch. None evaluates all.
     random_state : int, default 0
         Seed of the sample.
 
     Raises
     ------
     TypeError, ValueError
-        ``patience`` or ``users`` is not an int >= 1, ``random_state`` not one >= 0, or ``metric``
-        has no per-user values or does not measure relevance.
+        ``patience`` or ``users`` is not an int >= 1, ``random_state`` is not an int >= 0, or
+        ``metric`` has no per-user values or does not measure relevance.
     """
 
     valid: UserItems
@@ -72,12 +72,12 @@ class EarlyStopping:
         object.__setattr__(self, "metric", metric)
 
     def in_rows_of(self, train: Interactions) -> Self:
-        """The rule with ``valid`` in the rows of the fit's data, matched by id.
+        """The rule with ``valid`` aligned with the rows of the fit's data by id.
 
         Raises
         ------
         ValueError
-            ``valid`` has users or items that the data do not have.
+            ``valid`` has users or items that the data lack.
         """
         tell_below("valid", sparse_to_host(self.valid), train.threshold, "count as hits")
         return replace(self, valid=in_rows_of(self.valid, ids_of(train), "valid"))
@@ -104,7 +104,7 @@ class EarlyStopping:
         return len(values) - 1 - values.index(max(values)) >= self.patience
 
     def fingerprint(self) -> str:
-        """SHA-256 of the rule and its interactions, by which a resumed fit knows them."""
+        """SHA-256 of the rule and its interactions, by which a resumed fit recognizes them."""
         valid = sparse_to_host(self.valid)
         kind = type(self.metric)
         rule = f"{kind.__module__}.{kind.__qualname__} {self.metric} {int(self.patience)} "

@@ -1,4 +1,4 @@
-"""Rankings for users, here or on workers, and values of all metrics, collected block by block."""
+"""Rank for users, here or on workers, and collect the values of all metrics by block."""
 
 from __future__ import annotations
 
@@ -72,16 +72,16 @@ class Values:
 
 
 class Tally:
-    """Collects per-user values by block, on the host; item counts stay where the lists are.
+    """Collects per-user values by block, on the host; item counts stay on the lists' device.
 
     Attributes
     ----------
     users : list of int64 arrays
         Rows of the users, by block.
     relevant : list of uint64 arrays
-        Hashes of their relevant items, by block.
+        Hashes of the users' relevant items, by block.
     n_in_train : int
-        Their test entries that are in the training data, too.
+        Number of test entries that are also in the training data.
     cold_items : list of int arrays
         Relevant items that are cold, by block.
     n_cold_interactions : int
@@ -149,13 +149,13 @@ class Tally:
                 self.per_user.add(r, r.per_user(standings), np.ones(len(users)))
 
     def finish(self) -> None:
-        """Score the lists that still wait; to be called after the last block."""
+        """Score the pending lists; call it after the last block."""
         self._add_waiting()
         self.exposure, self.known = on_host(self.exposure), None
         self.counts = {m: on_host(counts) for m, counts in self.counts.items()}
 
     def append(self, other: Tally) -> None:
-        """Take in the values of other users; both are finished."""
+        """Add the values of another tally; both must be finished."""
         self.per_user.append(other.per_user)
         for name, values in self.in_groups.items():
             values.append(other.in_groups[name])
@@ -170,7 +170,7 @@ class Tally:
         self.n_cold_interactions += other.n_cold_interactions
 
     def scores(self) -> dict[Metric, Score]:
-        """Scores of all metrics, in the order they were passed."""
+        """Scores of all metrics, in the order of the metrics."""
         scores = self.per_user.scores()
         scores |= {m: Score(m.of(self.counts[m])) for m in self.on_catalog}
         return {m: scores[m] for m in self.metrics}
@@ -315,12 +315,12 @@ _PARTS_OF_A_WORKER = 4
 
 
 def judged_on_workers(cluster: Cluster, judge: Judge, users: Ints) -> Tally:
-    """The values of all users; each task judges a part of them.
+    """The values of all users; each task evaluates a part of them.
 
     Raises
     ------
     ConnectionError, ValueError
-        Nothing answers there, or the workers do not all have the arithmetic of this process.
+        The cluster does not answer, or its workers' arithmetic differs from this process's.
     """
     with connected(cluster) as engine:
         workers = same_workers(engine, judge.backend)
