@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import tracemalloc
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -202,17 +201,6 @@ def test_damaged_parquet_is_named(tmp_path: Path, door: str, damage: str) -> Non
         for read in list(readers(file).values())[:2]:
             with pytest.raises(ValueError, match=r"a\.parquet: no Parquet file, or a damaged one"):
                 read()
-
-
-def test_damaged_zips_of_movielens_are_named(tmp_path: Path) -> None:
-    file, rows = tmp_path / "ml-1m.zip", "1::2::3::4\n" * 5000
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("ml-1m/ratings.dat", rows)
-    whole = file.read_bytes()
-    for damaged in (whole[:-30], whole[:60] + b"\xff" * 20 + whole[80:]):
-        file.write_bytes(damaged)
-        with pytest.raises(ValueError, match=r"ml-1m\.zip: .*damaged.*again"):
-            mfrank.movielens(file)
 
 
 def test_a_dry_run_names_a_packed_file_that_is_cut(

@@ -1,0 +1,207 @@
+"""Lines of text files and their quotes, without a reader around them."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_text_faults import FAULTS
+
+from mfrank.data import AS_USUAL, LONGEST_LINE, Quotes, lines_of, text_files
+
+refuse_elsewhere, local_file = text_files.refuse_elsewhere, text_files.local_file
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_name_the_file_and_the_remedy(tmp_path: Path, fault: str) -> None:
+    name, content, message = FAULTS[fault]
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=f"^{tmp_path}/{name}: .*{message}"):
+        list(lines_of(tmp_path / name))
+
+
+def test_lines_are_read_as_they_are(tmp_path: Path) -> None:
+    text = "a,ä\r\nb\n\n\x00c\n" + "x" * (LONGEST_LINE - 1) + "\nlast"
+    (tmp_path / "a.csv").write_bytes(("\ufeff" + text).encode())
+    (tmp_path / "b.CSV.GZ").write_bytes(gzip.compress(text.encode()))
+    for name in ("a.csv", "b.CSV.GZ"):
+        assert "".join(lines_of(tmp_path / name)) == text
+        assert len(list(lines_of(str(tmp_path / name)))) == 6
+    (tmp_path / "c.csv").write_bytes(b"x" * LONGEST_LINE + b"\n")
+    with pytest.raises(ValueError, match="line 1: longer than 4,194,304 characters; is it a text"):
+        list(lines_of(tmp_path / "c.csv"))
+    (tmp_path / "empty.csv").touch()
+    assert list(lines_of(tmp_path / "empty.csv")) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "command"),
+    [
+        (
+            "é".encode("latin-1"),
+            "if it is Latin-1, convert it: iconv -f LATIN1 -t UTF-8 {0} > new.csv",
+        ),
+        (
+            "é,a\n".encode("utf-16"),
+            "UTF-16, and not UTF-8; convert it: iconv -f UTF-16 -t UTF-8 {0} >",
+        ),
+        (
+            "a,b\n".encode("utf-16-le"),
+            "UTF-16, and not UTF-8; convert it: iconv -f UTF-16LE -t UTF-8",
+        ),
+        (
+            "a,b\n".encode("utf-16-be"),
+            "UTF-16, and not UTF-8; convert it: iconv -f UTF-16BE -t UTF-8",
+        ),
+        (b"BZh9\xff", "it is compressed by or written as bzip2: unpack it with bzip2 -d"),
+        (b"\xfd7zXZ\x00\xff", "written as xz: unpack it with xz -d"),
+        (b"\x28\xb5\x2f\xfd\xff", "written as zstandard: unpack it with zstd -d"),
+        (b"a\n" * 9 + b"b\xe9c", "line 10: byte 0xe9 is not UTF-8; if it is Latin-1"),
+        (b"ok\n\xff\n", "line 2: byte 0xff is not UTF-8"),
+    ],
+)
+def test_the_remedy_is_a_command(tmp_path: Path, content: bytes, command: str) -> None:
+    file = tmp_path / "a.csv"
+    file.write_bytes(content)
+    with pytest.raises(ValueError, match=re.escape(command.format(file))):
+        list(lines_of(file))
+    packed = tmp_path / "a.csv.gz"
+    packed.write_bytes(gzip.compress(content))
+    if "iconv" in command:
+        with pytest.raises(ValueError, match=re.escape(f"<(gzip -dc {packed}) > new.csv")):
+            list(lines_of(packed))
+
+
+def test_a_third_of_zeros_is_another_encoding(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"\0ab\n")
+    assert list(lines_of(tmp_path / "a.txt")) == ["\0ab\n"]
+    (tmp_path / "a.txt").write_bytes(b"abc\n\0\0\0\n")
+    assert len(list(lines_of(tmp_path / "a.txt"))) == 2  # only the first line tells
+    (tmp_path / "a.txt").write_bytes(b"\0\0b\n")
+    with pytest.raises(ValueError, match=r"line 1: it is UTF-16, and not.*-f UTF-16BE"):
+        list(lines_of(tmp_path / "a.txt"))
+
+
+def test_an_error_of_the_system_stays_one(tmp_path: Path) -> None:
+    class Failing(io.RawIOBase):
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: Any) -> int:
+            raise OSError(5, "disk")
+
+    text = text_files.Text(io.BufferedReader(Failing()), "a")
+    for read in (lambda: next(text), text.read):
+        with pytest.raises(OSError, match="disk"):
+            read()
+    whole = text_files.Text(io.BytesIO("é".encode("latin-1")), "a")
+    with pytest.raises(ValueError, match="line 1: byte 0xe9"):
+        whole.read()
+    assert text_files.Text(io.BytesIO(b"ab"), "a").read(1) == "a"
+
+
+@pytest.mark.parametrize("url", ["s3://b/a.csv", "https://a.org/a", "abc+d-e.f://x"])
+def test_urls_are_no_files(url: str, tmp_path: Path) -> None:
+    for refuse in (refuse_elsewhere, local_file):
+        with pytest.raises(ValueError, match=re.escape(f"{url} is not a file of this computer")):
+            refuse(url)
+    with pytest.raises(ValueError, match="is a URL: pass the path without file://"):
+        refuse_elsewhere("FILE:///tmp/a.csv")
+    with pytest.raises(ValueError, match=f"^{tmp_path} is a folder; pass the files in it to"):
+        refuse_elsewhere(tmp_path)
+    refuse_elsewhere(tmp_path / "none.csv")
+    with pytest.raises(FileNotFoundError, match=r"^there is no file .*none\.csv"):
+        local_file(tmp_path / "none.csv")
+    (tmp_path / "a.csv").touch()
+    assert local_file(str(tmp_path / "a.csv")) == tmp_path / "a.csv"
+
+
+def test_a_file_whose_name_looks_like_a_url_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s3:").mkdir()
+    (tmp_path / "s3:" / "a.csv").write_text("x\n")
+    assert list(lines_of("s3:/a.csv")) == ["x\n"]
+
+
+# quotes
+
+
+def outcome(parts: list[str], **how: Any) -> list[tuple[int, str]]:
+    """What quotes in a text tell, read by parts."""
+    said = list[tuple[int, str]]()
+    quotes = Quotes(how.pop("separator", ","), how.pop("quote", AS_USUAL), **how)
+    for part in (*parts, ""):
+        quotes.scan(part)
+    quotes.told(lambda level, line: said.append((level, line)))
+    return said
+
+
+LINES = "1 row, the first from line {} to {}"
+JOINED = "quotes join several lines to one in {}; pass quote=None if quotes are part of the text"
+LOOSE = "text follows a closing quote in {}, and the quotes around what precedes it are dropped"
+
+
+@pytest.mark.parametrize(
+    ("text", "how", "told"),
+    [
+        ('a,b\n1,"x\ny",2\n', {"width": 3}, [JOINED.format(LINES.format(2, 3))]),
+        ('a,"b\n\nc"\nd\n"e\nf"\n', {}, [JOINED.format("2 rows, the first from line 1 to 3")]),
+        ('a\nb\n"c"d\n"e"f\n', {}, [LOOSE.format("2 rows, the first in line 3")]),
+        ('"a\nb"c\n', {},
+         [JOINED.format(LINES.format(1, 2)), LOOSE.format("1 row, the first in line 1")]),
+        ('a"b,c"\n"d"\n"e,f"\n"g""h"\n', {}, []),
+        ('a b\n"c d" e\n', {"separator": " "}, []),
+        ("'a\nb'\n", {"quote": "'"}, [JOINED.format(LINES.format(1, 2))]),
+        ('"a\nb"\n', {"quote": None}, []),
+        ('1::"a\nb"::2\n', {"separator": "::", "width": 3}, [JOINED.format(LINES.format(1, 2))]),
+        ("", {}, []),
+        ('"a"b', {}, [LOOSE.format("1 row, the first in line 1")]),
+    ],
+)  # fmt: skip
+def test_what_quotes_do_is_told_with_its_lines(
+    text: str, how: dict[str, Any], told: list[str]
+) -> None:
+    for size in (1, 3, 100):
+        parts = [text[at : at + size] for at in range(0, len(text), size)]
+        said = outcome(parts, **how)
+        assert [line[: len(wanted)] for (_, line), wanted in zip(said, told, strict=True)] == told
+        level = logging.WARNING if how.get("quote", AS_USUAL) == AS_USUAL else logging.INFO
+        assert all(own == level for own, _ in said)
+
+
+@pytest.mark.parametrize(
+    ("text", "how", "message"),
+    [
+        (
+            'a,b\n1,"x\n2,y"\n',
+            {},
+            "^lines 2 to 3 would be one row, because a quote is opened in line 2 ",
+        ),
+        ('a,b\n1,"x\n2,y"\n', {"width": 2}, "^lines 2 to 3 would be one row"),
+        ('a b\n1 "x\n2 y"\n', {"separator": " "}, "^lines 2 to 3 would be one row"),
+        ('a,b\n1,"x\n', {}, "^line 2: a quote is opened there and not closed"),
+        ('a,b\n1,"x\n2,y"\n', {"remedy": "write it so"}, "; write it so$"),
+    ],
+)
+def test_rows_that_quotes_swallow_are_refused(text: str, how: dict[str, Any], message: str) -> None:
+    for size in (1, 4, 100):
+        parts = [text[at : at + size] for at in range(0, len(text), size)]
+        with pytest.raises(ValueError, match=message):
+            outcome(parts, **how)
+    if "width" in how:
+        assert outcome([text], width=3)  # no rows of three
+        assert outcome([text], quote='"', width=2)  # a caller who says that quotes enclose
+
+
+def test_a_quote_without_an_end_is_not_looked_for_forever() -> None:
+    quotes = Quotes(",", AS_USUAL)
+    quotes.scan('a\n"b\n')
+    with pytest.raises(ValueError, match=r"^line 2: a quote is opened there and not closed"):
+        quotes.scan("x\n" * LONGEST_LINE)
