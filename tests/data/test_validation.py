@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from array import array
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import scipy.sparse as sp
 from mfrank import Interactions
 from mfrank.data import BadRow, Ids, validation
 
+ENDLESS = np.broadcast_to(np.int64(1), 10**15)  # is not read
 Extent, as_numbers = validation.Extent, validation.as_numbers
 
 
@@ -112,6 +114,9 @@ def test_values_that_look_like_times_are_told(caplog: pytest.LogCaptureFixture) 
     Extent.of(np.array([1.7e9, 1.6e9])).tell()
     (line,) = caplog.messages
     assert line.startswith("values from 1600000000 to 1700000000 look like times")
+    caplog.clear()
+    Extent.of(np.array([5, 1.7e9])).tell()
+    assert not caplog.records
 
 
 # ids and rows
@@ -179,6 +184,10 @@ def test_as_many_ids_as_rows_and_columns() -> None:
         ("values", np.ones((3, 1)), r"\(3, 1\)"),
         ("timestamps", (1, 2), r"\(2,\)"),
         ("timestamps", range(5), r"\(5,\)"),
+        ("items", array("q", [0, 1]), r"\(2,\)"),  # known when it has been read
+        ("values", array("d", [1.0]), r"\(1,\)"),
+        ("timestamps", array("q", [1]), r"\(1,\)"),
+        *((name, ENDLESS, r"\(10{15},\)") for name in ("items", "values", "timestamps")),
     ],
 )
 def test_columns_of_other_lengths_are_named(column: str, given: Any, shape: str) -> None:
@@ -193,18 +202,82 @@ def test_ids_that_were_given_are_looked_at_once(caplog: pytest.LogCaptureFixture
     Interactions.from_arrays(["b"], [0], user_ids=known)
     Interactions.from_sparse(sp.csr_array(np.eye(2)), user_ids=known)
     assert not caplog.records
-    for side in ("user", "item"):
+    for side, rows in (("user", "1 row"), ("item", "2 rows")):
         caplog.clear()
-        Interactions.from_sparse(sp.csr_array(np.eye(2)), **{f"{side}_ids": ["nan", "b"]})
+        matrix = sp.csr_array(np.array([[1, 1], [0, 1]]))
+        Interactions.from_sparse(matrix, **{f"{side}_ids": ["b", "nan"]})
         (line,) = caplog.messages
-        assert side in line
-        assert "'nan'" in line
-        assert "1 row" in line or "1 entry" in line
+        assert line.startswith(f"{side} ids may stand for missing ones: 'nan' in {rows};")
+        caplog.clear()
+        columns: dict[str, Any] = {"users": ["b", "b", "c"], "items": [1, 2, 3]}
+        columns["users" if side == "user" else "items"] = ["nan", "b", "nan"]
+        Interactions.from_arrays(**columns)
+        (line,) = caplog.messages
+        assert line.startswith(f"{side} ids may stand for missing ones: 'nan' in 2 rows;")
+    caplog.clear()
+    Interactions.from_arrays([b"a"], ["x"])
+    assert caplog.messages == ["user ids are bytes, which are read as text in UTF-8"]
+
+
+def test_a_shape_of_hardly_any_rows_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    n = 1_000_000
+    for made in (
+        lambda shape: Interactions.from_arrays([1, 2], [1, 2], shape=shape),
+        lambda shape: Interactions.from_sparse(sp.csr_array(([1.0, 1], ([1, 2], [1, 2])), shape)),
+    ):
+        for shape, side in (((n, 3), "users"), ((3, n), "items")):
+            caplog.clear()
+            made(shape)
+            (line,) = caplog.messages
+            assert line.startswith(f"2 of 1,000,000 {side} have interactions")
+
+
+def test_values_are_looked_at_by_every_door(caplog: pytest.LogCaptureFixture) -> None:
+    for made in (
+        lambda: Interactions.from_arrays([0, 1], [0, 1], [-1, 8]),
+        lambda: Interactions.from_sparse(sp.csr_array(np.diag([-1.0, 8]))),
+    ):
+        caplog.clear()
+        made()
+        assert "the value -1, in 1 row, may stand for a missing one" in caplog.messages[0]
+    caplog.clear()
+    Interactions.from_arrays([0, 1], [0, 1])
+    assert not caplog.records
+    Interactions.from_arrays([0, 1, 2], [0, 1, 2], None, [0, 1_700_000_000, 1_700_000_001])
+    assert "1 of 3 timestamps are not of the years 1990 to 2100" in caplog.messages[0]
+
+
+@pytest.mark.parametrize(
+    ("users", "values", "values_from"),
+    [
+        ([0, 1], None, "given"),
+        ([0, 1], [1, 1], "ones"),
+        ([0, 1], [1, 2], "given"),
+        ([0, 0], [1, 1], "repeats"),
+        ([0, 0], None, "repeats"),
+        ([0, 0], [1, 2], "given"),
+    ],
+)
+def test_where_values_are_from(users: list[int], values: Any, values_from: str) -> None:
+    data = Interactions.from_arrays(users, users, values)
+    assert data.cells.values_from == values_from
+
+
+def test_numbers_of_rows_have_a_limit() -> None:
+    for name in ("user", "item"):
+        with pytest.raises(ValueError, match=rf"the number of {name}s must lie in 0\.\.2\^31 - 1"):
+            Interactions.from_arrays([0], [0], **{f"{name}_ids": Ids.numbered(2**31)})
+    with pytest.raises(ValueError, match="timestamp_unit must be one of"):
+        Interactions.from_arrays([0], [0], timestamp_unit="weeks")  # type: ignore[arg-type]
+    timed = Interactions.from_arrays([0], [0], None, [5000], timestamp_unit="ms")
+    assert timed.timestamps.tolist() == [5]
 
 
 def test_values_that_are_not_finite_are_named_by_ids() -> None:
     with pytest.raises(ValueError, match=r"got inf in entry 1 \(user 'b', item 7\); drop or rep"):
         Interactions.from_arrays(["a", "b"], [5, 7], [1, np.inf])
+    with pytest.raises(ValueError, match=r"got nan in entry 0 \(user 'b', item 7\)"):
+        Interactions.from_arrays(["b", "a"], [7, 5], [np.nan, 1])
     with pytest.raises(ValueError, match=r"got inf in entry 0 \(user 'a', item 5\)"):
         Interactions.from_arrays(["a", "b", "a"], [5, 7, 5], [3e38, 1, 3e38])
 
