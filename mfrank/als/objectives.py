@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import CSR, check_at_least_zero, check_choice, is_number, shown
+from mfrank.arrays import CSR, check_at_least_zero, check_choice, check_powers, is_number, shown
 from mfrank.backends import CellTerm, ObservedLoss, RowProblem, Vector
 from mfrank.data import Counts
 
@@ -35,6 +35,10 @@ from mfrank.data import Counts
 #
 # where t = sum_y w_y q_y couples the items if kappa > 0 (:mod:`mfrank.als.coupling` solves for it).
 # Engine and backends only use these coefficients, whatever the objective.
+
+
+_MOST_POWER = 10
+"""A power of a mass may not be beyond a float's range."""
 
 
 class QuadraticObjective(ABC):
@@ -157,7 +161,8 @@ class WRMF(QuadraticObjective):
     confidence: Literal["alpha*r", "1+alpha*r"] = "alpha*r"
 
     def __post_init__(self) -> None:
-        check_at_least_zero(alpha=self.alpha, regularization=self.regularization, nu=self.nu)
+        check_at_least_zero(alpha=self.alpha, regularization=self.regularization)
+        check_powers(_MOST_POWER, nu=self.nu)
         check_choice("confidence", self.confidence, ("alpha*r", "1+alpha*r"))
 
     def user_weights(self, n: NDArray[Any], n_items: int) -> Vector:
@@ -200,7 +205,8 @@ class IALS(QuadraticObjective):
     nu: float = 0.5
 
     def __post_init__(self) -> None:
-        check_at_least_zero(alpha0=self.alpha0, regularization=self.regularization, nu=self.nu)
+        check_at_least_zero(alpha0=self.alpha0, regularization=self.regularization)
+        check_powers(_MOST_POWER, nu=self.nu)
 
     def user_weights(self, n: NDArray[Any], n_items: int) -> Vector:
         return np.full(len(n), float(self.alpha0))
@@ -242,9 +248,8 @@ class EALS(QuadraticObjective):
     nu: float = 0.5
 
     def __post_init__(self) -> None:
-        check_at_least_zero(
-            c0=self.c0, exponent=self.exponent, regularization=self.regularization, nu=self.nu
-        )
+        check_at_least_zero(c0=self.c0, regularization=self.regularization)
+        check_powers(_MOST_POWER, exponent=self.exponent, nu=self.nu)
 
     def user_weights(self, n: NDArray[Any], n_items: int) -> Vector:
         return np.full(len(n), float(self.c0))
@@ -294,7 +299,8 @@ class RG2(QuadraticObjective):
     ridge: Literal["own", "authors"] = "own"
 
     def __post_init__(self) -> None:
-        check_at_least_zero(alpha=self.alpha, regularization=self.regularization, nu=self.nu)
+        check_at_least_zero(alpha=self.alpha, regularization=self.regularization)
+        check_powers(_MOST_POWER, nu=self.nu)
         check_choice("ridge", self.ridge, ("own", "authors"))
 
     @property
@@ -395,9 +401,8 @@ class RG2Sampled(QuadraticObjective):
     nu: float = 1.0
 
     def __post_init__(self) -> None:
-        check_at_least_zero(
-            negatives=self.negatives, regularization=self.regularization, nu=self.nu
-        )
+        check_at_least_zero(negatives=self.negatives, regularization=self.regularization)
+        check_powers(_MOST_POWER, nu=self.nu)
 
     @property
     def target(self) -> float:

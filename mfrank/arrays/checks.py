@@ -83,11 +83,11 @@ def check_at_least_zero(**values: float) -> None:
             raise ValueError(f"{name} must be a finite number >= 0, got {shown(value)}")
 
 
-def check_powers(**values: float) -> None:
-    """Raise unless every value is a number from 0 to 1."""
+def check_powers(most: float = 1, /, **values: float) -> None:
+    """Raise unless every value is a number from 0 to ``most``."""
     for name, value in values.items():
-        if not is_number(value) or not 0 <= value <= 1:
-            raise ValueError(f"{name} must be a number from 0 to 1, got {shown(value)}")
+        if not is_number(value) or not 0 <= value <= most:
+            raise ValueError(f"{name} must be a number from 0 to {most:g}, got {shown(value)}")
 
 
 def share(name: str, value: object, otherwise: str = "") -> float:

@@ -17,6 +17,7 @@ from mfrank.arrays import (
     check_instance,
     counted,
     floats_of,
+    is_count,
     is_number,
     lazy,
     needs,
@@ -416,9 +417,9 @@ class Selectable(Observed):
         their user and item stay. An empty result is logged as a warning.
         """
         least = k if user_k is None else user_k, k if item_k is None else item_k
-        for bound in least:
-            if isinstance(bound, bool) or not isinstance(bound, int | np.integer) or bound < 0:
-                raise ValueError(f"k must be a whole number, 0 or more, got {shown(bound)}")
+        for name, bound in zip(("k", "user_k", "item_k"), (k, *least), strict=True):
+            if not is_count(bound) or bound < 0:
+                raise ValueError(f"{name} must be a whole number, 0 or more, got {shown(bound)}")
         kept, rows, columns = cells.core(self.user_items, *least)
         has = self.counts.users, self.counts.items
         if self.nnz and not len(kept):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import Seed, check_count, generator
+from mfrank.arrays import Seed, check_count, check_length, generator
 from mfrank.data.interactions import Interactions
 
 # Tastes of synthetic users, and the items they choose.
@@ -190,7 +190,7 @@ def synthetic(
         If ``interactions`` is not between ``n_users`` and ``n_users * n_items``, or a size is < 1.
     """
     for name, size in {"n_users": n_users, "n_items": n_items}.items():
-        check_count(name, size, 1)
+        check_length(name, size)
     check_count("interactions", interactions, 1)
     n_users, n_items, interactions = int(n_users), int(n_items), int(interactions)
     if not n_users <= interactions <= n_users * n_items:

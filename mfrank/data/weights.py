@@ -139,7 +139,7 @@ def log_weight(interactions: Any, scale: float = 1.0) -> Interactions:
     check_above_zero(scale=scale)
     data, values = _positive(interactions)
     # log(1 + exp(log v - log scale)): the quotient itself could overflow
-    return _with_values(data, np.logaddexp(0.0, np.log(values) - np.log(scale)))
+    return _with_values(data, np.logaddexp(0.0, np.log(values) - np.log(float(scale))))
 
 
 def recency_weight(
@@ -195,7 +195,7 @@ def recency_weight(
     [2.0, 1.0]
     """
     check_above_zero(half_life=half_life)
-    data = Interactions.of(interactions)
+    data, half_life = Interactions.of(interactions), float(half_life)
     times = timestamps_of(data, "recency_weight", "Interactions.weighted with weights of your own")
     tell_of_duration("half_life", half_life, times)
     latest = int(times.max(initial=np.iinfo(np.int64).min))

@@ -58,8 +58,9 @@ class Metric:
             raise TypeError(
                 f"a cutoff must be an integer, as in {self.name} @ 10; got {shown(cutoff)}"
             )
-        if cutoff < 1:
-            raise ValueError(f"a cutoff must be at least 1; got {self.name} @ {cutoff}")
+        if not 1 <= cutoff < 2**31:
+            bound = "at least 1" if cutoff < 1 else "at most 2^31 - 1"
+            raise ValueError(f"a cutoff must be {bound}; got {self.name} @ {shown(cutoff)}")
         return replace(self, cutoff=int(cutoff))
 
     def __call__(self, **options: bool | str) -> Self:

@@ -118,6 +118,9 @@ class Parameters:
     Subclasses need ``repr=False`` so that :mod:`mfrank.models.parameters` prints them.
     """
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, of_python(value))
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the options by name; ``deep=True`` adds nested options as ``outer__inner``."""
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.init}  # type: ignore[arg-type]
@@ -196,6 +199,26 @@ class Parameters:
             raise ValueError(
                 f"unknown parameter {name!r} for {type(self).__name__}; it has {', '.join(known)}"
             )
+
+
+def of_python(value: Any) -> Any:
+    """The value with Python's numbers in place of numpy's, also in the options of a dataclass.
+
+    In numpy's arithmetic a float64 scalar makes float64 of what are arrays of float32, and small
+    integers overflow; the numbers of a grid, such as ``np.logspace(-3, 0)``, are such scalars.
+    """
+    if isinstance(value, np.generic) and value.dtype.kind in "biuf":
+        return value.item()
+    if not is_dataclass(value) or isinstance(value, type) or not _is_frozen(value):
+        return value
+    options = {f.name: getattr(value, f.name) for f in fields(value) if f.init}
+    own = {name: of_python(option) for name, option in options.items()}
+    changed = {name: option for name, option in own.items() if option is not options[name]}
+    return replace(value, **changed) if changed else value
+
+
+def _is_frozen(value: Any) -> bool:
+    return bool(type(value).__dataclass_params__.frozen)
 
 
 def is_of(value: Any, description: object) -> bool:

@@ -58,7 +58,7 @@ class SearchResult:
 
 def budget_of(minutes: float | None) -> Budget:
     """The time of a search, from now on."""
-    seconds = None if minutes is None else 60 * minutes
+    seconds = None if minutes is None else 60 * float(minutes)
     return Budget(seconds and _PLANNED * seconds, spare=(1 - _PLANNED) * (seconds or 0.0))
 
 
@@ -90,7 +90,7 @@ def search(
         space = space.with_readers_first()
     journal = TrialJournal(storage, of)
     clock.spend(sum(outcome.seconds for outcome in journal.outcomes))
-    most = _FIT_SHARE * (memory_free_now() if memory is None else memory * 2**30)
+    most = _FIT_SHARE * (memory_free_now() if memory is None else float(memory) * 2**30)
     setting = Setting(Facts.of(judge.train), factors, seed, n_threads, most)
     runner = Runner(setting, judge, clock, {}, space)
 

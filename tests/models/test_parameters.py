@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from problems import OBJECTIVES, toy
 
 import mfrank
+from mfrank.als import QuadraticObjective
+from mfrank.descent import Optimizer, Schedule
 from mfrank.models import Parameters, describe, restore
 
 CLASSES = {
@@ -43,6 +45,69 @@ def test_numbers_are_refused_by_name(kind: type[Any], option: str) -> None:
     for value in (-0.5, float("nan"), float("inf"), "1"):
         with pytest.raises((ValueError, TypeError), match=f"^{option} must"):
             kind(**{option: value})
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=[*OBJECTIVES])
+def test_a_power_is_none_that_a_float_cannot_hold(objective: Any) -> None:
+    names = [f.name for f in fields(objective) if f.name in ("nu", "exponent")]
+    for name in names:
+        for value in (10.5, 10**30, np.float64(1e30)):
+            with pytest.raises(ValueError, match=f"^{name} must be a number from 0 to 10"):
+                type(objective)(**{name: value})
+
+
+DATA = toy()
+JUDGED = mfrank.Judged([[1.0], [0.0], [0.5]], [1, 0, 1], [7, 7, 7])
+
+
+def fit_with(options: Any, **own: Any) -> Any:
+    """A fit by which an objective, loss, optimizer or schedule is read; its estimator and bits."""
+    if isinstance(options, mfrank.Loss):
+        own["loss"] = options
+    for base, name in ((Optimizer, "optimizer"), (Schedule, "schedule")):
+        if isinstance(options, base):
+            own[name] = options
+    if isinstance(options, QuadraticObjective):
+        own["objective"] = options
+    kind = mfrank.ALS if "objective" in own else mfrank.Descent
+    model = kind(factors=3, iterations=2, random_state=0, n_threads=1, **own).fit(DATA)
+    return model, model.item_factors.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("kind", "option"),
+    [
+        (kind, option)
+        for kind, option in numbers()
+        if issubclass(kind, mfrank.Loss | Optimizer | Schedule | QuadraticObjective)
+    ],
+)
+def test_numbers_of_numpy_fit_as_those_of_python(kind: type[Any], option: str) -> None:
+    few = {"negatives": 3} if kind is mfrank.RG2Sampled else {}
+    value = few.get(option, getattr(kind(), option))
+    forms: list[Any] = [np.float64(value)] if isinstance(value, float) else [np.int64(value)]
+    forms += [np.uint8(value)] if isinstance(value, int) else [np.float32(value)]
+    for form in forms:
+        wanted = fit_with(kind(**few | {option: form.item()}))[1]
+        model, found = fit_with(kind(**few | {option: form}))
+        assert found == wanted
+        told = [own for own in model.get_params(deep=True).values() if isinstance(own, np.generic)]
+        assert not told
+
+
+@pytest.mark.parametrize(
+    ("kind", "option"),
+    [(kind, option) for kind, option in numbers() if issubclass(kind, Parameters)],
+)
+def test_estimators_have_the_numbers_of_python(kind: type[Any], option: str) -> None:
+    value = getattr(kind(), option)
+    form = np.float64(value) if isinstance(value, float) else np.int64(value)
+    made = kind(**{option: form})
+    assert type(getattr(made, option)) is type(value)
+    setattr(made, option, form)
+    assert type(getattr(made, option)) is type(value)
+    with pytest.raises((TypeError, ValueError), match=f"^{option} must"):
+        kind(**{option: np.True_})
 
 
 # --- parameters
@@ -159,7 +224,7 @@ def test_options_survive_json(name: str) -> None:
 @given(
     alpha=st.floats(0, 1e300),
     regularization=st.floats(0, 1e300),
-    nu=st.floats(0, 1e300),
+    nu=st.floats(0, 10),
 )
 def test_numbers_survive_json_exactly(alpha: float, regularization: float, nu: float) -> None:
     objective = mfrank.WRMF(alpha=alpha, regularization=regularization, nu=nu)

@@ -45,6 +45,10 @@ COUNTS: dict[str, Callable[[Any], object]] = {
     "cg_steps": lambda n: mfrank.ALS(cg_steps=n),
     "N": lambda n: MODEL.recommend([0, 1], N=n),
     "N of similar_items": lambda n: MODEL.similar_items(0, N=n),
+    "n_users": lambda n: mfrank.synthetic(n, 10, 50),
+    "n_items": lambda n: mfrank.synthetic(10, n, 50),
+    "cutoff of NDCG": lambda n: mfrank.NDCG @ n,
+    "cutoff of definitions": lambda n: mfrank.definitions("implicit", n if n is not None else -1),
 }
 
 TOO_LARGE = st.one_of(
@@ -70,6 +74,25 @@ def test_a_count_is_refused_by_name(name: str, value: Any) -> None:
     if isinstance(value, int) and value >= 2**31:
         assert isinstance(refused.value, ValueError)
         assert "at most" in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["k", "user_k", "item_k"])
+@given(value=NO_COUNT.filter(lambda value: value is not None))
+def test_a_core_names_its_bound(name: str, value: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"^{name} must be"):
+        DATA.k_core(**{"k": 1, name: value})
+
+
+def test_amounts_beyond_int64_are_numbers() -> None:
+    large = 10**30
+    np.testing.assert_array_equal(
+        mfrank.log_weight(DATA, large).user_items.data,
+        mfrank.log_weight(DATA, float(large)).user_items.data,
+    )
+    for half_life in (large, np.int64(10**18)):
+        aged = mfrank.recency_weight(DATA, half_life)
+        np.testing.assert_array_equal(aged.user_items.data, DATA.user_items.data)
+    assert DATA.k_core(large).nnz == 0
 
 
 @pytest.mark.parametrize("name", ASKS)
