@@ -140,3 +140,45 @@ def test_a_lone_interaction_is_all_of_them() -> None:
     lists = FirstLists(np.array([[0]]), np.array([[1.0]]))
     features = pair_features(store, ListedUsers(store.user_factors, store.counts.users), lists)
     assert dict(zip(FEATURES, features[0], strict=True))["prior"] == 1.0
+
+
+def test_values_that_are_not_read_or_below_the_threshold_are_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    split = random_split()
+    rated = split.train.weighted(np.full(split.train.nnz, 5.0))
+    model = als().fit(rated.at_least(4))
+    valid = split.valid.weighted(np.arange(split.valid.nnz) % 5 + 1.0)
+    seen = in_rows_of(model.store, split.train, "train")
+    caplog.clear()
+    held = HeldOutOfUsers.of(valid, seen, model.store)
+    told = [record.getMessage() for record in caplog.records]
+    assert any(
+        line.startswith("Reranker does not read values, which go from 1 to 5") for line in told
+    )
+    below = int((valid.user_items.data < 4).sum())
+    assert any(
+        f"valid has {below} values below 4" in line and "count as hits" in line for line in told
+    )
+    assert held.relevant.nnz == valid.nnz
+    caplog.clear()
+    HeldOutOfUsers.of(valid.at_least(4), seen, model.store)
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
+
+
+def test_what_was_only_seen_in_training_is_seen_and_may_be_held_out() -> None:
+    """A zero in train is a contact without a like: a later like of it is news."""
+    split = random_split()
+    model = als().fit(split.train)
+    valid = split.valid
+    cells = valid.user_ids.raw(valid.entry_users), valid.item_ids.raw(valid.user_items.indices)
+    liked = split.train
+    train = mfrank.Interactions.from_arrays(
+        [*liked.user_ids.raw(liked.entry_users), *cells[0]],
+        [*liked.item_ids.raw(liked.user_items.indices), *cells[1]],
+        np.repeat([1.0, 0.0], [liked.nnz, valid.nnz]),
+    )
+    seen = in_rows_of(model.store, train, "train")
+    assert seen.nnz == liked.nnz + valid.nnz
+    assert np.count_nonzero(seen.data) == liked.nnz
+    assert HeldOutOfUsers.of(valid, seen, model.store).relevant.nnz == valid.nnz
