@@ -352,6 +352,16 @@ def test_the_number_of_threads_changes_no_bit() -> None:
     np.testing.assert_array_equal(one.item_factors, three.item_factors)
 
 
+def test_rows_of_a_matrix_are_not_taken_for_ids_that_are_other_numbers() -> None:
+    numbers = mfrank.Interactions.from_sparse(toy(), item_ids=np.arange(7) * 10)
+    model = als().fit(numbers)
+    with pytest.raises(
+        ValueError, match=r"new is a matrix, whose rows have no ids.*item ids are l"
+    ):
+        model.partial_fit(toy())
+    assert model.partial_fit() is model
+
+
 @pytest.mark.parametrize(
     ("new", "options", "message"),
     [

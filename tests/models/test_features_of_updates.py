@@ -105,6 +105,21 @@ def test_features_of_a_row_with_one_interaction_count_like_others(side: str) -> 
 
 
 @SIDES
+def test_features_come_in_the_form_of_the_fit(side: str) -> None:
+    new = today(side)
+    matrix = np.ones((len(getattr(new, f"{side}_ids")), 1))
+    with pytest.raises(ValueError, match=f"fitted with a table as {side}_features; pass a table"):
+        updated(fitted(side), side, matrix, new)
+    plain = mfrank.ALS(mfrank.IALS(), factors=2, iterations=1, random_state=0)
+    with pytest.raises(ValueError, match=f"fitted without {side}_features; leave it out"):
+        updated(plain.fit(DATA), side, matrix, new)
+    plain.fit(DATA, **{f"{side}_features": np.ones((len(IDS[side]), 1))})
+    with pytest.raises(ValueError, match=f"fitted with a matrix as {side}_features; pass a matrix"):
+        updated(plain, side, table(side), new)
+    updated(plain, side, matrix, new)
+
+
+@SIDES
 def test_of_a_whole_table_only_what_changed_is_told_and_solved(
     side: str, caplog: pytest.LogCaptureFixture
 ) -> None:

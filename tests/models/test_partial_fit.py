@@ -115,6 +115,13 @@ def test_new_row_numbers_continue_the_numbering() -> None:
     np.testing.assert_array_equal(model.store.counts.items[7:], np.diff(rows.indptr))
 
 
+def test_items_are_solved_by_row_as_by_id() -> None:
+    rows = sp.csr_array(toy(2, 9, density=0.6, seed=1))
+    by_id = als().fit(labeled()).partial_fit_items(["i5", "i0"], rows)
+    by_row = als().fit(labeled()).partial_fit_items([5, 0], rows, by_row=True)
+    assert same_factors(by_id, by_row)
+
+
 def test_users_and_items_may_join_in_turn() -> None:
     model = als().fit(toy())
     model.partial_fit_users([9, 10], toy()[:2]).partial_fit_items(7, sp.csr_array(np.ones((1, 11))))
