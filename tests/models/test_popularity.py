@@ -110,6 +110,8 @@ def test_the_callback_is_called_once() -> None:
 def test_everybody_has_the_same_factor_by_id_and_by_row() -> None:
     data = Interactions.from_arrays(["a", "a", "b"], ["x", "y", "y"])
     model = Popularity().fit(data)
+    assert model.store.counts.users.tolist() == [2, 1]
+    assert model.store.counts.items.tolist() == [1, 2]
     for users, by_row in ((["b", "a"], False), ([1, 0], True)):
         assert model.recalculate_user(users, data, by_row=by_row).tolist() == [[1.0], [1.0]]
     with pytest.raises(ValueError, match="user_items: unknown ids: 1"):
