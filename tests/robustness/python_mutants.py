@@ -81,6 +81,11 @@ TESTS = {
     ),
     "files": ("files", "cluster/test_blocks.py", "models/test_changed_folders.py"),
     "losses": ("losses", "descent/test_descent.py", "models/test_parameters.py"),
+    "models": (
+        *("models", "als/test_biases.py", "als/test_starts.py", "backends/test_guests.py"),
+        *("data/test_times.py", "evaluation/test_stopping.py", "retrieval/test_nobody.py"),
+        "robustness/test_pandas_labels.py",
+    ),
     "retrieval": (
         *("retrieval", "backends/test_given_on_gpu.py", "cli/test_cli_recommend_all.py"),
         *("models/test_implicit_defects.py", "models/test_item_weights.py"),
