@@ -1,4 +1,4 @@
-"""Lists for every user, written file by file, here or by workers, in bounded memory."""
+"""Lists of all users, written file by file in bounded memory, here or by workers."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 
 class ListsPart(NamedTuple):
-    """A file, and the rows of the users that it is for.
+    """A file, and the rows of its users.
 
     Attributes
     ----------
     path : Path
     begin, end : int
     n_nobody : int
-        How many of these users have nothing to go by, once it is written.
+        Number of these users without usable data; set when the file is written.
     """
 
     path: Path
@@ -61,7 +61,7 @@ def written_on_workers(
     backend: str,
     n_threads: int,
 ) -> Iterator[ListsPart]:
-    """Write files as tasks; yield each one that is written.
+    """Write files as tasks; yield each file when it is written.
 
     Parameters
     ----------
@@ -71,16 +71,16 @@ def written_on_workers(
     write : function of the source and a part
         A task, which may run twice.
     source : function of a number of threads
-        What the lists are made from, which is sent to each worker once.
+        Returns the source of the lists, which is sent to each worker once.
     backend : str
-        That workers must have.
+        Backend that workers must have.
     n_threads : int
-        Of a task; 0 divides each machine's cores among its workers.
+        Threads per task; 0 divides each machine's cores among its workers.
 
     Raises
     ------
     ConnectionError, ValueError
-        Nothing answers there, the workers do not all have the arithmetic of this process, or the
+        The cluster does not answer, its workers' arithmetic differs from this process's, or the
         backend is on a GPU.
     OSError
         A file cannot be written, or lies on another disk.
@@ -122,14 +122,14 @@ Table = Mapping[str, NDArray[Any]]
 def list_table(
     asked: tuple[str, NDArray[Any]], answered: tuple[str, NDArray[Any]], scores: NDArray[Any]
 ) -> Table:
-    """Columns of what was asked, rank (from 1), what was answered, and score.
+    """A table with the columns query, rank (from 1), answer and score.
 
     Parameters
     ----------
     asked : name and ids, shape (U,)
     answered : name and ids, shape (U, N)
     scores : shape (U, N)
-        NaN where a list has ended.
+        NaN is padding.
     """
     listed = ~np.isnan(scores)
     of, rank = np.nonzero(listed)
@@ -145,7 +145,7 @@ def list_table(
 
 
 def for_all_users(values: Any, n_users: int, argument: str) -> Any:
-    """Check what a call for all users is given, and copy it from a GPU.
+    """Check an argument with a row per user, and copy it from a GPU.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def for_all_users(values: Any, n_users: int, argument: str) -> Any:
         A sparse matrix, or lists of ids, must have a row for each user.
     n_users : int
     argument : str
-        Its name, for errors.
+        Name of the argument, for errors.
 
     Returns
     -------
@@ -162,7 +162,7 @@ def for_all_users(values: Any, n_users: int, argument: str) -> Any:
     Raises
     ------
     ValueError
-        If a matrix is damaged or there are more or fewer rows than users.
+        If a matrix is damaged, or the numbers of rows and users differ.
     """
     matrix = sparse_to_host(values)
     if not isinstance(matrix, Interactions):
@@ -178,7 +178,7 @@ def for_all_users(values: Any, n_users: int, argument: str) -> Any:
 
 
 def part_of(values: Any, rows: NDArray[np.int64]) -> Any:
-    """The rows of some users; Interactions, and what all users share, are returned as they are."""
+    """The rows of some users; Interactions and arguments common to all users are unchanged."""
     if isinstance(values, sp.csr_array) or (isinstance(values, np.ndarray) and values.ndim > 1):
         return values[rows]
     return [values[row] for row in rows.tolist()] if is_nested(values) else values
@@ -199,7 +199,7 @@ _FLAGS = ("filter_already_liked_items", "recalculate_user", "by_row")
 
 
 class ListsPlan(NamedTuple):
-    """What making the lists of all users takes.
+    """Cost of the lists of all users.
 
     Attributes
     ----------
@@ -207,9 +207,9 @@ class ListsPlan(NamedTuple):
     files : int
         Number of files that are not yet in the folder.
     rows, bytes_on_disk : int
-        Of all files, estimated from the lists of up to 1,000 users.
+        Totals of all files, estimated from the lists of up to 1,000 users.
     bytes_of_memory : int
-        About the memory needed beside the model while a file is made.
+        Approximate memory for one file, in addition to the model.
     """
 
     users: int
@@ -221,12 +221,12 @@ class ListsPlan(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class AllLists:
-    """The lists of all users of a model, cut into files with equally many places.
+    """The lists of all users of a model, divided into files with equally many positions.
 
     Parameters
     ----------
     model : Recommender
-        Lists are of the model as it is now, also if it changes before they are written.
+        The lists are of the model in its present state, even if it changes before they are written.
     n : int
         Length of a list.
     format : {"parquet", "csv"}
@@ -281,11 +281,11 @@ class AllLists:
         ------
         ValueError
             If the folder contains other files, or lists of another model or with other options; or
-            the workers do not all have the arithmetic of this process.
+            the workers' arithmetic differs from this process's.
         ConnectionError
             If nothing answers at the address of the cluster.
         OSError
-            If writing fails; the files that are there stay.
+            If writing fails; finished files stay.
         """
         with (
             begun(folder, self._origin(), FORMAT, self.names) as missing,
@@ -311,7 +311,7 @@ class AllLists:
         tell_nobody(n_nobody, n_users, "user", filled=self.options["fallback"] != "none")
 
     def plan(self, folder: Path) -> ListsPlan:
-        """What :meth:`write` would take, after its checks; the folder does not change."""
+        """Check like :meth:`write` and return its cost; the folder does not change."""
         check_takes_parts(folder, self._origin(), FORMAT, self.names)
         tried = np.unique(np.linspace(0, self.n_users - 1, min(self.n_users, _TRIED), dtype=int))
         with unannounced():

@@ -1,4 +1,4 @@
-"""Top-K lists by ids, also of queries that the model may not know."""
+"""Top-K lists by ids, including ids that the model may not know."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ from mfrank.store import FactorStore
 class KnownQueries(NamedTuple):
     """The query ids of a call, looked up, with unknown ids replaced by a placeholder.
 
-    So the lists are made as for any ids, and :meth:`blank` then empties those of unknown ids.
+    Lists are computed for all ids alike; :meth:`blank` then empties the lists of unknown ids.
 
     Attributes
     ----------
     side : Side
         The side of the ids.
     ids : id or ids
-        Ids of ``side``: as given, or row numbers.
+        Ids of ``side``: the caller's, or row numbers.
     queries : Queries
-        The same as rows of the model; new to it where a call may solve them from their own rows.
+        The same ids as rows of the model, or as new queries if the call may solve them.
     unknown : bool, shape (U,), or None
-        Which of the given ids are unknown, on their device; None if unknown ids are an error.
+        Which of the caller's ids are unknown, on their device; None if unknown ids are an error.
     """
 
     side: Side
@@ -65,7 +65,7 @@ class KnownQueries(NamedTuple):
         Raises
         ------
         UnknownIdError
-            One is unknown, and ``on_unknown`` is "error".
+            An id is unknown, and ``on_unknown`` is "error".
         """
         missing = None if on_unknown == "error" else -1
         rows, n_rows = side.rows_there(raw, f"{side.name}id", missing=missing), len(side.ids)
@@ -80,7 +80,7 @@ class KnownQueries(NamedTuple):
 
     @classmethod
     def to_solve(cls, side: Side, raw: Raw) -> KnownQueries:
-        """Ids whose factors follow from their own rows; all of them may be new."""
+        """The ids as queries to solve from their own rows; all may be new."""
         return cls(side, raw, Queries.of_ids(side, raw))
 
     @property
@@ -90,7 +90,7 @@ class KnownQueries(NamedTuple):
 
     @property
     def rows(self) -> Rows:
-        """The queries' rows of the model, where they lie; none of them may be new."""
+        """The queries' rows in the model, on their device; none may be new."""
         assert self.queries.rows is not None
         return self.queries.rows
 
@@ -101,15 +101,15 @@ class KnownQueries(NamedTuple):
         return np.full(shape, -1, dtype=np.int32), scores
 
     def blank(self, lists: Lists) -> Lists:
-        """The lists, in which those of unknown ids are now empty."""
+        """The lists, with the ones of unknown ids emptied."""
         return lists if self.unknown is None else emptied(lists, self.unknown)
 
 
 @dataclass(eq=False)
 class OwnRows:
-    """What the queries of a call have: in the call's matrix or Interactions, else in the fit.
+    """Items of the queries of a call: from the call's matrix or Interactions, else from the fit.
 
-    Each is read when it is first needed, and once.
+    Each property is computed once, on first access.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class OwnRows:
     matrix : Matrix, or None
         As in the call.
     answering : Side
-        The side of what they have.
+        The side of these items.
     fit : Seen, or None
         Of the model.
     """
@@ -134,7 +134,7 @@ class OwnRows:
 
     @lazy
     def rows(self) -> sp.csr_array:
-        """The rows of ``matrix``, where zeros of Interactions are only seen, on the host."""
+        """The rows of ``matrix`` on the host; zeros of Interactions are only seen."""
         side, ids, queries, _ = self.known
         matrix: Any = self.matrix
         if isinstance(matrix, Interactions):
@@ -142,12 +142,12 @@ class OwnRows:
         return given_rows(matrix, ids, side, self.answering, self.argument, queries)
 
     def seen(self) -> Listed:
-        """All that is seen; lists on a GPU stay there.
+        """All seen items; lists on a GPU stay there.
 
         Raises
         ------
         ValueError
-            Neither the call nor the model has it.
+            Neither the call nor the model has seen items.
         """
         queries = self.known.queries
         if is_sparse_on_gpu(self.matrix):
@@ -164,7 +164,7 @@ class OwnRows:
         return Picked(self.fit.rows_of(self.known.side.name), self.known.rows)
 
     def liked(self) -> Listed:
-        """What is seen without what is only seen."""
+        """Seen items without the ones that are only seen."""
         if self.matrix is None:
             return replace(self, fit=self.fit and self.fit.liked).seen()
         if is_sparse_on_gpu(self.matrix):
@@ -177,7 +177,7 @@ Fallback: TypeAlias = Literal["none", "popularity"]
 
 
 class Answer(NamedTuple):
-    """The ids of the lists of a call and their scores, best first: ``ids, scores = answer``.
+    """The lists of a call as ids and scores, best first: ``ids, scores = answer``.
 
     Attributes
     ----------
@@ -196,9 +196,9 @@ class Answer(NamedTuple):
         Returns
         -------
         list
-            ``[{"id": ..., "score": ...}, ...]`` for a single query id; for an array of them, a list
-            of such lists in the order of the query ids. Ids are int or str (or of the type that
-            they have in the training data), scores float.
+            ``[{"id": ..., "score": ...}, ...]`` for a single query id; for an array, a list of such
+            lists in the order of the query ids. Ids are int or str (or of their type in the
+            training data), scores are float.
 
         Examples
         --------
@@ -217,26 +217,26 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListOptions:
-    """The options of a call that all its lists share.
+    """The options of a call that apply to all its lists.
 
     Attributes
     ----------
     n : int
         Length of the lists, the caller's ``N``.
     blocked, only : ids, list of lists of ids, or sparse matrix, optional
-        Ids that the lists must not contain, and the only ids that they may contain.
+        Excluded ids, and the only allowed ids.
     n_threads : int
     backend : Backend
     on_unknown : {"error", "skip"}
         Whether unknown ids in ``blocked`` and ``only`` are an error or left out.
     fallback : {"none", "popularity"}, default "none"
-        What users with nothing to go by get.
+        The lists of users without usable data.
 
     Raises
     ------
     TypeError, ValueError
         ``n`` or ``n_threads`` is not an integer in its range, or ``on_unknown`` or ``fallback`` is
-        not one of the two.
+        invalid.
     """
 
     n: int
@@ -259,14 +259,14 @@ class ListOptions:
 
 
 class ListCall(NamedTuple):
-    """A call of ``recommend``: all that its lists are made from, checked and matched by id.
+    """A call of ``recommend``: all inputs of its lists, checked and matched by id.
 
     Attributes
     ----------
     held : Held
         The model's state.
     own : OwnRows
-        The queries, what they have, and the side of the items.
+        The queries, their items, and the side of the items.
     options : ListOptions
     levers : Levers, or None
     popularity : shape (n_items, 1), or None
@@ -274,7 +274,7 @@ class ListCall(NamedTuple):
     recalculate : bool, default False
         Whether the queries are solved from ``own.rows``.
     history : Listed, or None
-        What the queries like, if levers need it.
+        Liked items of the queries, if levers need them.
     """
 
     held: Held
@@ -287,14 +287,14 @@ class ListCall(NamedTuple):
 
 
 class QueryFactors(NamedTuple):
-    """Factors (U, K) and biases (U,) of the queries of a call, where their ids lie."""
+    """Factors (U, K) and biases (U,) of the queries of a call, on the device of their ids."""
 
     factors: Factors
     biases: NDArray[Any] | None
 
     @classmethod
     def known(cls, known: KnownQueries, backend: Backend) -> QueryFactors:
-        """Those of queries that are rows of the model."""
+        """Factors and biases of queries that are rows of the model."""
         rows, side = known.rows, known.side
         factors = beside(look_up(rows, side.factors, backend), rows)
         if side.biases is None:
@@ -302,7 +302,7 @@ class QueryFactors(NamedTuple):
         return cls(factors, beside(look_up(rows, side.biases, backend), rows))
 
     def nobody(self, store: FactorStore) -> NDArray[np.bool_]:
-        """Queries without factors, if no biases rank items, bool (U,), beside the factors."""
+        """Queries without factors or item biases to rank by, bool (U,), on the factors' device."""
         empty: NDArray[np.bool_] = np.logical_not(self.factors.any(axis=1))
         if bool(empty.any()) and store.ranks_anybody:
             empty[:] = False
@@ -315,7 +315,7 @@ def best(
     options: ListOptions,
     candidates: Candidates,
 ) -> Lists:
-    """Rows of the answering side with the highest scores, of those that the model knows."""
+    """Rows of the answering side with the highest scores, among rows that the model knows."""
     ids, scores = best_rows(
         query_factors.factors,
         answering.factors,
@@ -332,7 +332,7 @@ def best(
 
 
 def closest(side: Side, raw: Raw, options: ListOptions) -> Answer:
-    """Rows of a side with the highest cosine to its rows of the ids ``raw``."""
+    """Rows of a side with the highest cosine to the rows of the ids ``raw``."""
     known = KnownQueries.of(side, raw, options.on_unknown)
     if known.nobody:
         return answer(known.padding(options.n), side, raw)
@@ -350,7 +350,7 @@ def closest(side: Side, raw: Raw, options: ListOptions) -> Answer:
 
 
 def around(side: Side, raw: Raw, vectors: Factors, options: ListOptions) -> Answer:
-    """Rows of a side with the highest cosine to ``vectors``, shape (U, K), those of ids ``raw``."""
+    """Rows of a side with the highest cosine to ``vectors``, shape (U, K), of the ids ``raw``."""
     lists = nearest(
         vectors,
         side.factors,
@@ -367,7 +367,7 @@ def around(side: Side, raw: Raw, vectors: Factors, options: ListOptions) -> Answ
 
 
 def answer(lists: Lists, side: Side, raw: Raw) -> Answer:
-    """Convert lists to the caller's ids; a single query id gets a 1-D list.
+    """Convert lists to the caller's ids; the list of a single query id is 1-D.
 
     Results are on the GPU if the query ids ``raw`` are and the result ids are row numbers;
     otherwise on the host.

@@ -1,10 +1,10 @@
-"""Lists of users with nothing to go by: empty, or on request the most popular items.
+"""Lists of users without usable data: padding or, by ``fallback``, the most popular items.
 
-So are the last places of lists that a model does not fill.
+The same holds for the unfilled end of a list.
 
-A user has nothing to go by if the model knows nothing that tells one item from another for them:
-no interactions (or none that count), all of their items unknown, an id that the fit only named.
-Without this, ties at score 0 would list the first items in sort order.
+A user has no usable data if the model cannot rank items for them: no interactions that count, only
+unknown items, or an id without data in the fit. Otherwise, ties at score 0 would list the first
+items in sort order.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _untold: ContextVar[list[int] | None] = ContextVar("untold", default=None)
 
 @contextmanager
 def unannounced() -> Iterator[list[int]]:
-    """Calls within say nothing about users with nothing to go by; their numbers are appended."""
+    """Suppress the notice on users without usable data in this block; append their numbers."""
     counts: list[int] = []
     token = _untold.set(counts)
     try:
@@ -47,7 +47,7 @@ def unannounced() -> Iterator[list[int]]:
 
 
 def tell_nobody(n_nobody: int, n_queries: int, noun: str, *, filled: bool = False) -> None:
-    """Say once in a call for how many queries nothing is known, and what follows; else nothing."""
+    """Log, once per call, the number of queries without usable data and the effect, if any."""
     if not n_nobody:
         return
     if (untold := _untold.get()) is not None:
@@ -91,10 +91,10 @@ def settled(
     filters: Candidates,
     candidates: Candidates,
 ) -> Lists:
-    """The lists of a call, in which those of nobody and of unknown users are empty or popular.
+    """The lists of a call, emptied or filled with popular items for unknown users and ``nobody``.
 
-    With the fallback, popular items also follow the others in lists that are shorter than asked,
-    unless levers choose the items of lists place by place: caps hold for whole lists.
+    With the fallback, popular items also fill the end of short lists, unless levers choose items
+    position by position, because caps hold for whole lists.
 
     Parameters
     ----------
@@ -102,11 +102,11 @@ def settled(
     lists : Lists
         May change.
     nobody : bool, shape (U,)
-        Users with nothing to go by.
+        Users without usable data.
     filters : Candidates
-        Without what users have seen: an unknown user has the seen items of a stand-in.
+        Filters without seen items, because an unknown user has the seen items of a placeholder.
     candidates : Candidates
-        With what they have seen.
+        Filters with seen items.
     """
     known, popularity = call.own.known, call.popularity
     unknown = known.unknown

@@ -1,4 +1,4 @@
-"""The filters of a call: which items each list may contain, checked and converted to one form."""
+"""The filters of a call, checked and converted to one form: the candidates of each list."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ ItemFilter: TypeAlias = ArrayLike | Sequence[Sequence[int]] | sp.sparray | sp.sp
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """Which items each list may contain, as arguments of ``Backend.top_k``.
+    """The candidates of each list, as arguments of ``Backend.top_k``.
 
-    Arrays stay on the host or GPU where they were passed.
+    Arrays stay on the device (host or GPU) on which they were passed.
 
     Attributes
     ----------
     exclude : tuple of Listed, each with a row per query
-        Items that a query must not get: the union of its rows.
+        Excluded items per query: the union of its rows.
     exclude_all : int32, sorted and unique, or None
-        Items that no query may get.
+        Items excluded for all queries.
     only : Listed with a row per query, CSR with a single row for all queries, or None
-        The only items a query may get.
+        The only allowed items.
     """
 
     exclude: tuple[Listed, ...] = ()
@@ -81,9 +81,9 @@ class Candidates:
         n_items : int
             Number of items of the model.
         user_items : Interactions, scipy or CuPy sparse matrix, or Listed, optional
-            Items that each query has seen and must not get. Every stored entry counts, including
-            explicit zeros. Interactions must have all rows of the model; a sparse matrix has a row
-            per query or is the whole matrix (:meth:`Queries.pick`); a Listed has a row per query.
+            Seen items, which are excluded. Every stored entry counts, including explicit zeros.
+            Interactions must have all rows of the model; a sparse matrix has a row per query or is
+            the whole matrix (:meth:`Queries.pick`); a Listed has a row per query.
         filter_items : optional
             Items to exclude: one list for all queries, or one per query as a sparse matrix, list of
             lists or 2-D array (:meth:`Queries.pick`).
@@ -107,7 +107,7 @@ class Candidates:
     def of_ids(
         cls, queries: Queries, answering: Side, blocked: Any, only: Any, on_unknown: OnUnknown
     ) -> Candidates:
-        """The same for filters in the ids of the side ``answering``."""
+        """The same for filters with ids of the side ``answering``."""
         if blocked is None and only is None:
             return cls()
         noun = f"{answering.name}s"
@@ -172,7 +172,7 @@ class Candidates:
         return Candidates((*self.exclude, single), self.exclude_all, self.only)
 
     def without_lists(self, lists: Listed | None) -> Candidates:
-        """Return a copy that also excludes each query's own list, such as what it has seen."""
+        """Return a copy that also excludes each query's own list, such as its seen items."""
         if lists is None:
             return self
         return Candidates((lists, *self.exclude), self.exclude_all, self.only)
@@ -193,13 +193,12 @@ _Converted: TypeAlias = NDArray[np.int32] | Listed | None
 
 
 def given_filter(values: Any, argument: str) -> Any:
-    """A filter in a form that can be read more than once, sets among its lists included.
+    """A filter in a reusable form; its lists may be sets.
 
     Raises
     ------
     TypeError
-        It is a mapping, or a column of lists, whose order may be another than that of the query
-        ids.
+        The filter is a mapping, or a column of lists, whose order may differ from the query ids.
     """
     if values is None or sp.issparse(values) or is_sparse_on_gpu(values):
         return values

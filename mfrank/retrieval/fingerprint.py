@@ -1,4 +1,4 @@
-"""SHA-256 of what lists are made from, a model or a filter, to tell whether it has changed."""
+"""SHA-256 of a model or a filter, to detect whether the inputs of lists have changed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Named = Iterable[tuple[str, NDArray[Any]]]
 
 
 def of_model(model: Fitted) -> str:
-    """SHA-256 of the factors, ids and all else that a fit leaves, except history and seen items.
+    """SHA-256 of the result of a fit (factors, ids, ...), except history and seen items.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def of_store(store: FactorStore) -> str:
 def of_filter(values: Any, *, with_values: bool = False) -> str | None:
     """SHA-256 of interactions, a sparse matrix or lists of ids, on the host; None for None.
 
-    ``with_values`` tells matrices apart by their values, too.
+    ``with_values`` includes the values of matrices.
     """
     if values is None:
         return None

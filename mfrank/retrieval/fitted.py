@@ -1,4 +1,4 @@
-"""What every recommender has: a store, the seen items, saving, loading, removal."""
+"""Common parts of all recommenders: store, seen items, saving, loading, removal."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _PER_ROW = {"user": ("user_factors", "user_biases"), "item": ("item_factors", "i
 def without(
     store: FactorStore, seen: sp.csr_array | None, users: ArrayLike, items: ArrayLike
 ) -> tuple[FactorStore, sp.csr_array | None]:
-    """Leave out rows of both sides; all arrays of the result are new and hold only what is kept.
+    """Remove rows of both sides; the arrays of the result are new and hold no removed data.
 
     Parameters
     ----------
     store : FactorStore
     seen : csr_array, shape (n_users, n_items), or None
-        Zeros are only seen: they do not count.
+        Zeros are only seen and do not count.
     users, items : row numbers; they may repeat
 
     Raises
@@ -46,7 +46,7 @@ def without(
     ValueError
         The store has counts, but ``seen`` is None.
     TypeError
-        The store has extras, which may be of users and items.
+        The store has extras, which may contain data of users and items.
     """
     means = {name: side for side in _PER_ROW for name in names_of(side)[1:] if name in store.extras}
     known = {name for side in _PER_ROW for name in (*names_of(side), columns_name(side))}
@@ -116,7 +116,7 @@ class NotFittedError(ValueError, AttributeError):
 class Held(MadeOfFields):
     """A store and the seen entries of the same users and items; neither is ever edited.
 
-    ``parts`` is what a model ranks by beside the factors, such as weights between items.
+    ``parts`` has further parameters of the model, such as weights between items.
     """
 
     store: FactorStore
@@ -125,13 +125,13 @@ class Held(MadeOfFields):
 
     @property
     def origin(self) -> Origin:
-        """That of the store, which has none before it is made."""
+        """The origin of the store; empty before the store is computed."""
         return self.store.origin if "store" in vars(self) else {}
 
     def on_host(self) -> FactorStore:
-        """The store in numpy, which takes the place of one on a GPU: each is copied once.
+        """The store in numpy; it replaces a store on a GPU, so each is copied once.
 
-        It is replaced here and not in the model, which may have another store by now.
+        The replacement is made here, not in the model, which may have another store by now.
         """
         here = self.store.on_host()
         if here is not self.store:
@@ -140,12 +140,12 @@ class Held(MadeOfFields):
 
 
 class Promised(Held):
-    """A store that is made when it is first read, and the seen entries.
+    """A store that is computed on first access, and the seen entries.
 
     Parameters
     ----------
     make : function
-        May be called again by a reader that comes while another reader waits for the result.
+        Computes the store; may be called again by a second reader before the first call returns.
     seen : Seen or None
     """
 
@@ -168,11 +168,11 @@ class Promised(Held):
 
 
 class Fitted:
-    """A store of factors with the items that each user has seen, saved and loaded together.
+    """A store of factors with the seen items of each user, saved and loaded together.
 
-    Both are in one attribute, which an update replaces: a call that reads it once has a store and
-    seen items that fit together, whatever other threads do to the model meanwhile. Calls that
-    change the model take turns (:mod:`mfrank.arrays.threads`).
+    Both are in one attribute, which an update replaces. A call reads it once and so has a
+    consistent store and seen items, even if other threads update the model. Calls that change the
+    model take turns (:mod:`mfrank.arrays.threads`).
     """
 
     backend: str = "auto"
@@ -195,7 +195,7 @@ class Fitted:
 
     @property
     def placed(self) -> FactorStore:
-        """The store with the factors where the fit left them, possibly on a GPU."""
+        """The store with the factors on the device of the fit, possibly a GPU."""
         return self._now().store
 
     @property
@@ -225,12 +225,12 @@ class Fitted:
 
     @property
     def seen(self) -> Seen | None:
-        """The items each user has in the training data; None if the model does not have them."""
+        """The training items of each user; None if the model does not have them."""
         return None if self._held is None else self._held.seen
 
     @property
     def threshold(self) -> float | None:
-        """What the fit's values were cut by (:meth:`mfrank.Interactions.at_least`), or None."""
+        """Threshold of the fit's data (:meth:`mfrank.Interactions.at_least`), or None."""
         return self.placed.threshold
 
     @in_turn
@@ -239,14 +239,15 @@ class Fitted:
     ) -> Self:
         """Remove users and items, with everything that the model holds about them.
 
-        Removed are their factors, ids and biases, the seen entries and counts that they are part
-        of, and the objectives and metrics in the history, which were sums over them, too. After
-        :meth:`save` to the model's folder, no file there contains them either. All other users and
-        items keep their ids and factors; row numbers above move up.
+        - Removed: their factors, ids and biases; their seen entries and counts; and the objectives
+          and metrics in the history, which include them. After :meth:`save` to the model's folder,
+          their data are gone from disk, too.
+        - Unchanged: ids and factors of all other users and items. Later row numbers move up.
+        - Not removed: what the factors of others have learned from them, until these are fitted or
+          solved again; and the caller's own data (interactions, copies of the model, the folder of
+          ``checkpoint=``).
 
-        Not removed are what the factors of others have learned from them, until those are fitted or
-        solved again, and what the caller keeps (the interactions, other copies of the model, the
-        folder of ``checkpoint=``). Calls under way in other threads end with the model as it was.
+        Concurrent calls in other threads finish with the model before the removal.
 
         Parameters
         ----------
@@ -264,8 +265,8 @@ class Fitted:
         UnknownIdError
             An id is unknown. The model is unchanged.
         ValueError
-            Neither is given; or the model has counts but not the seen entries (it was saved with
-            ``with_seen=False``), so its counts cannot be lowered.
+            Both arguments are None; or the model was saved with ``with_seen=False``, so its counts
+            cannot be lowered.
         TypeError
             The model has no factors of its own, such as :class:`mfrank.ItemKNN` and
             :class:`mfrank.SupervisedPageRank`.
@@ -301,21 +302,21 @@ class Fitted:
     ) -> Path | None:
         """Save as a folder, atomically, or to a file object; see :meth:`mfrank.FactorStore.save`.
 
-        ``with_seen`` also saves which items each user has (not the values), so that a loaded model
-        filters them as this one does.
+        ``with_seen`` also saves the seen items of each user (not the values), so that a loaded
+        model filters in the same way.
 
         Raises
         ------
         mfrank.files.folder.ChangedFolderError
-            A ValueError. The model was loaded from this folder, or saved to it, and others have
-            saved there since, whose changes would be lost: load it again and repeat the change, or
-            pass ``overwrite=True``. A model that was fitted anew replaces what is there.
+            A ValueError: another process has saved to the folder since this model was loaded from
+            it or saved to it, and its changes would be lost. Load the model again and repeat the
+            change, or pass ``overwrite=True``. A newly fitted model replaces the folder.
         ValueError
-            Before anything is written: :meth:`load` would refuse the model (an option's class
-            cannot be imported, or the interactions' arrays were changed since the fit), or the
-            folder contains anything but a model.
+            Before anything is written: :meth:`load` would refuse the model (the class of an option
+            cannot be imported, or arrays of the interactions were modified since the fit), or the
+            folder contains something other than a model.
         OSError
-            Writing fails; a model saved before is still there.
+            Writing fails; the folder is unchanged.
         """
         with turn_of(self, "save"):  # else an older state of the model could be saved last
             origin = self._origin  # first: a fit that ends now has none, and replaces both
@@ -351,8 +352,8 @@ class Fitted:
         Raises
         ------
         ValueError
-            The folder has no model, a damaged one, one of another class (``mfrank.load`` loads any
-            model), or one that uses a class of the caller's that may not be imported.
+            The folder has no model, or its model is damaged, is of another class (``mfrank.load``
+            loads any model), or uses a class of the caller's that may not be imported.
         """
         own = OwnClasses.of(classes, trust, folder)
         return cls._from_place(folder, FactorStore.load(folder, mmap=mmap, verify=verify), own)

@@ -1,4 +1,4 @@
-"""The queries of a call: their rows in the model, and their rows of a matrix or Interactions."""
+"""The queries of a call: their rows in the model, and in a matrix or Interactions."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Queries:
 
     @classmethod
     def of_ids(cls, side: Side, raw: Raw) -> Queries:
-        """Ids of a side; all of them are new to the model if any is unknown."""
+        """Ids of a side; if any id is unknown, all are treated as new to the model."""
         many: Any = [raw] if is_single(raw) else raw
         rows: Rows
         if side.reads_rows(many):
@@ -63,8 +63,8 @@ class Queries:
     def pick(self, matrix: Any, name: str) -> sp.csr_array:
         """Each query's row of a matrix argument, shape (U, n_columns).
 
-        A matrix with U rows has one row per query, in their order. A matrix with ``n_rows`` rows is
-        the whole matrix, from which each query's row is taken.
+        A matrix with U rows has one row per query, in order. A matrix with ``n_rows`` rows is the
+        whole matrix, from which the row of each query is taken.
 
         Parameters
         ----------
@@ -81,7 +81,7 @@ class Queries:
         return checked_rows(matrix, name, rows)
 
     def own(self, matrix: Any, name: str) -> sp.csr_array:
-        """Each query's row of a matrix that must have all rows of the model."""
+        """Each query's row of a matrix with all rows of the model."""
         if self.rows is None or matrix.shape[0] != self.n_rows:
             raise ValueError(
                 f"{name} must have one row for each of the model's {self.n_rows} rows, got "
@@ -126,12 +126,12 @@ def given_rows(
         Interactions are matched by id. A sparse matrix has one row per id or is the whole matrix
         (:meth:`Queries.pick`); its columns are the rows of ``answering``.
     raw : id or ids
-        Ids of the side ``query_side``; they may be new to the model.
+        Ids of ``query_side``, which may be new to the model.
     query_side, answering : Side
     argument : str
         Name of the matrix, for error messages.
     queries : Queries, optional
-        The same ids as queries, if they have been looked up.
+        The same ids as queries, if already looked up.
     """
     matrix = sparse_to_host(matrix)
     if isinstance(matrix, Interactions):
@@ -149,7 +149,7 @@ def given_rows(
 def given_seen(
     matrix: Interactions, raw: Raw, query_side: Side, answering: Side, argument: str
 ) -> sp.csr_array:
-    """Like :func:`given_rows`, with what is only seen as zeros."""
+    """Like :func:`given_rows`, with zeros for cells that are only seen."""
     return _by_ids(matrix, matrix.seen, raw, query_side, answering, argument)
 
 
@@ -187,7 +187,7 @@ def _by_ids(
 
 
 def check_columns(matrix: Any, n_columns: int, name: str) -> None:
-    """Raise ValueError unless a matrix argument has so many columns."""
+    """Raise ValueError unless a matrix argument has this number of columns."""
     if matrix.ndim != 2 or matrix.shape[1] != n_columns:
         noun = name.rpartition("_")[2]  # "user_items" and "filter_items" have items as columns
         raise ValueError(

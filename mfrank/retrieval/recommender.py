@@ -47,44 +47,45 @@ from mfrank.store import FactorStore, check_ranks_by_factors
 class Recommender(Fitted):
     """A model over a :class:`mfrank.FactorStore`.
 
-    Ids are those of the training data: a DataFrame's own, or row numbers after a fit to a matrix.
-    One rule says which values are the same id, whatever the ids are (:mod:`mfrank.data.labels`); a
-    set of ids will do for filters, in which order does not matter. With ``by_row=True``, ids in
-    arguments and results are always row numbers: integers of Python or numpy.
+    **Ids** are the ids of the training data: of a DataFrame, or row numbers after a fit to a
+    matrix. :mod:`mfrank.data.labels` says which values are the same id. Filters may also be sets.
+    With ``by_row=True``, ids in arguments and results are row numbers: integers of Python or numpy.
 
-    A sparse matrix passed with ids (``user_items``, ``filter_items``, ``items`` and so on) has one
-    row per id, in the same order, as in implicit: ``recommend(ids, matrix[ids])``. If it has as
-    many rows as the model instead, it is the whole matrix, and each id's row is picked from it. Any
+    **Matrices**: a sparse matrix passed with ids (``user_items``, ``filter_items``, ``items``) has
+    one row per id, in the same order, as in implicit: ``recommend(ids, matrix[ids])``. A matrix
+    with as many rows as the model is the whole matrix, from which the row of each id is taken. Any
     other number of rows is an error. Interactions are matched by id.
 
-    Lists are exact: the N best items by score, ties by lower row number, never an item that is
-    filtered as seen or by the call. If fewer than N candidates are left, the list is padded with
-    score NaN and id -1 (None if ids are not numbers, see :meth:`mfrank.data.ids.Ids.raw`). Memory
-    does not grow with users times items. From the second query without filters for all queries on,
-    the CPU backend searches items in order of descending length, or a sketch of the factors with
-    one byte per factor; the order and the sketch are cached with the factors.
+    **Lists** are exact: the N best candidates by score, ties by lower row number, without seen and
+    filtered items. If there are fewer than N candidates, the padding is score NaN and id -1 (None
+    if ids are not numbers, see :meth:`mfrank.data.ids.Ids.raw`). Memory does not grow with users
+    times items. From the second query without filters for all queries on, the CPU backend searches
+    items in descending order of length, or a sketch of the factors with one byte per factor; the
+    order and the sketch are cached with the factors.
 
-    Nobody's list is made up from ties. An item that nobody had in the fit, and that has no
-    features, is in no list. Where scores are sums over links from the user's items (weights between
-    items, walks), an item to which none leads has a score of exactly 0 and is in no list. A user
-    has nothing to go by if no interaction of theirs is known and neither features nor item biases
-    (as of a :class:`mfrank.Descent` with cosines) tell items apart: their list is all padding, or
-    of popular items by ``fallback="popularity"``.
+    **Cold items and users**: ties at score 0 do not make a list.
 
-    Ids may be arrays of any library. Row numbers on a GPU get results on the GPU, as CuPy arrays.
-    With ``backend="cuda"``, factors, scores and filters that are on the GPU (arrays or CuPy sparse
+    - A cold item, without interactions in the fit and without features, is in no list.
+    - If scores are sums over links from the user's items (weights between items, walks), an item
+      without a link has score 0 and is in no list.
+    - A user without usable data has no known interactions, and neither features nor item biases
+      (as of a :class:`mfrank.Descent` with cosines) rank items for them. Their list is all
+      padding, or popular items with ``fallback="popularity"``.
+
+    **GPU**: ids may be arrays of any library. Row numbers on a GPU give results on the GPU, as CuPy
+    arrays. With ``backend="cuda"``, factors, scores and filters on the GPU (arrays or CuPy sparse
     matrices) are then not copied to the host. Ids with labels are always looked up and returned on
     the host.
     """
 
     @classmethod
     def of(cls, store: FactorStore) -> Recommender:
-        """Return a recommender over a store's factors, which can neither be fitted nor fold in.
+        """Return a recommender over a store's factors, without fit and fold-in.
 
         Raises
         ------
         ValueError
-            The store is of a model that does not rank by its factors alone, such as
+            The store belongs to a model that does not rank by its factors alone, such as
             :class:`mfrank.EASE` or an :class:`mfrank.ItemBlend`.
         TypeError
             The argument is not a store.
@@ -116,55 +117,53 @@ class Recommender(Fitted):
         ----------
         userid : id, or 1-D array-like of ids
         user_items : Interactions, or scipy or CuPy sparse matrix, optional
-            The items users have seen; a sparse matrix has one row per user id (see the class).
-            Default the training interactions; on a GPU they are copied once and kept if memory
-            allows.
+            Seen items; a sparse matrix has one row per user id (see the class). By default, the
+            training interactions; on a GPU they are copied once and cached if memory allows.
         N : int, default 10
-            Length of a list, >= 1; it may exceed the number of items.
+            Length of a list, >= 1; may exceed the number of items.
         filter_already_liked_items : bool, default True
-            Leave out every item stored in the user's row of ``user_items``, and what Interactions
-            have as ``seen_only``, such as ratings below a threshold.
+            Leave out seen items: every entry stored in the user's row of ``user_items``, and
+            ``seen_only`` of Interactions, such as ratings below a threshold.
         filter_items : ids, list of lists of ids, or scipy or CuPy sparse matrix, optional
-            Items not to recommend: one list for all users, or one list or row per user id, in the
-            same order. All stored entries of a sparse matrix count; its columns are item rows.
+            Items to exclude: one list for all users, or one list or row per user id, in the same
+            order. All stored entries of a sparse matrix count; its columns are item rows.
         recalculate_user : bool, default False
-            Solve the users' factors from their rows of ``user_items``, which must then be passed;
-            the users may be new to the model. This checks the rows on the host.
+            Fold in: solve the users' factors from their rows of ``user_items``, which is then
+            required. The users may be new to the model. The rows are checked on the host.
         items : as filter_items, optional
-            The only items to recommend, in the same forms as ``filter_items``.
+            The only candidates, in the same forms as ``filter_items``.
         by_row : bool, default False
             Ids of users and items are row numbers, in arguments and results.
         on_unknown : {"error", "skip"}, default "error"
-            With "skip", the list of an unknown user is all padding, so that there is a list for
-            each user id, and unknown items are left out of ``filter_items``, ``items`` and the
-            boosts of ``steer``.
+            With "skip", the list of an unknown user is all padding, so there is a list for each
+            user id; unknown items are left out of ``filter_items``, ``items`` and the boosts of
+            ``steer``.
         fallback : {"none", "popularity"}, default "none"
-            The list of a user with nothing to go by (see the class) is all padding. With
-            "popularity", such users, and unknown ones with ``on_unknown="skip"``, get the items
-            that most users have in the fit, under the filters of the call; scores are then these
-            numbers of users. Popular items also fill the end of a list that is shorter than N,
-            unless ``steer`` has caps or a calibration. A log message says how many users of the
-            call have nothing to go by.
+            With "none", the list of a user without usable data (see the class) is all padding. With
+            "popularity", such users, and unknown users with ``on_unknown="skip"``, get the items
+            with the most users in the fit, after the filters; scores are the numbers of users.
+            Popular items also fill the end of lists shorter than N, unless ``steer`` has caps or a
+            calibration. The number of users without usable data is logged.
         n_threads : int, default 0
             0 uses every core this process may use.
         steer : Steering, optional
             Boosts, a popularity penalty, caps on categories, diversity, calibration
-            (:class:`mfrank.Steering`). The scores returned include boosts and penalty.
+            (:class:`mfrank.Steering`). Returned scores include boosts and penalty.
 
         Returns
         -------
         ids, scores : arrays of shape (N,) for one user, (users, N) for many
-            A named tuple; its :meth:`to_dicts <mfrank.retrieval.answers.Answer.to_dicts>` gives
-            plain Python objects, for JSON.
+            A named tuple; :meth:`to_dicts <mfrank.retrieval.answers.Answer.to_dicts>` converts it
+            to plain Python objects, for JSON.
 
         Raises
         ------
         UnknownIdError
             A user or an item is unknown, and ``on_unknown`` is "error".
         ValueError, TypeError
-            A matrix has the wrong shape, or ``user_items`` is missing but needed; the message names
-            the argument. Or there is a ``fallback``, and neither the model nor ``user_items``
-            (Interactions) has the interactions to count.
+            A matrix has the wrong shape, or ``user_items`` is required and missing; the message
+            names the argument. Or ``fallback`` needs popularity, and neither the model nor
+            ``user_items`` (Interactions) has interactions to count.
         """
         userid = given_ids(userid, "userid")
         options = self._options(N, filter_items, items, n_threads, on_unknown, fallback)
@@ -213,20 +212,20 @@ class Recommender(Fitted):
         cluster: Cluster | None = None,
         steer: Steering | None = None,
     ) -> Path:
-        """Write the lists of all users, those of :meth:`recommend`, to files of a folder.
+        """Write the lists of :meth:`recommend` for all users to files in a folder.
 
         ``part-00000.parquet`` and so on have the columns user, rank (from 1), item and score, with
-        a row for each filled place of a list; a user's list is in one file. Each file has as many
-        users as fill about a million places, so memory does not grow with the users. Programs that
-        read folders of such files (pandas, pyarrow, Spark) read all files at once.
+        a row for each position without padding. A user's list is in one file. Each file has about a
+        million positions, so memory does not grow with the number of users. pandas, pyarrow and
+        Spark read the folder as a whole.
 
-        The same call resumes a run that was stopped: files that are there stay. When all files are
-        there, an empty file ``_SUCCESS`` is added.
+        The same call resumes an interrupted run and keeps finished files. After the last file, an
+        empty file ``_SUCCESS`` is added.
 
         Parameters
         ----------
         folder : path
-            New, empty, or that of the run to be resumed.
+            A new or empty folder, or the folder of the run to resume.
         user_items, N, filter_already_liked_items, filter_items, recalculate_user, items
             As in :meth:`recommend`. A sparse matrix, and lists of ids by user, have a row for each
             user of the model, in the order of ``model.user_ids``.
@@ -235,11 +234,11 @@ class Recommender(Fitted):
         by_row, on_unknown, fallback, n_threads
             As in :meth:`recommend`.
         show_progress : bool, default False
-            Show the users that are done on stderr.
+            Show progress, in users, on stderr.
         cluster : int, dask.distributed.Client, str, Engine or None, default None
-            Where lists are made and files written, as in :meth:`mfrank.ALS.fit`; the files have the
-            same bytes as without a cluster. The model, with the seen items, is sent to each worker
-            once. The folder must lie on a disk that all workers see, at the same path.
+            Where lists are computed and files written, as in :meth:`mfrank.ALS.fit`; the files have
+            the same bytes as without a cluster. The model, with the seen items, is sent to each
+            worker once. All workers must see the folder at the same path.
         steer : Steering, optional
             As in :meth:`recommend`.
 
@@ -250,16 +249,18 @@ class Recommender(Fitted):
         Raises
         ------
         ValueError, TypeError
-            As in :meth:`recommend`; or ids are neither integers nor strings, the folder contains
-            other files, or it was begun with another model or other options; or ``cluster`` is not
-            a cluster, or its workers have other instruction sets or versions of mfrank.
+            As in :meth:`recommend`; or
+
+            - ids are neither integers nor strings;
+            - the folder contains other files, or lists of another model or other options;
+            - ``cluster`` is not a cluster, or its workers have other instruction sets or another
+              version of mfrank.
         ModuleNotFoundError
-            If parquet is to be written and pandas or pyarrow is not installed; or ``cluster`` is an
-            address and Dask is not, or it is ``"ray"`` and Ray is not.
+            If pandas or pyarrow is not installed (for parquet), or Dask or Ray (for ``cluster``).
         ConnectionError
-            If no scheduler answers at the address ``cluster``, or there is no Ray cluster.
+            If the scheduler does not answer, or there is no Ray cluster.
         OSError
-            If writing fails; the files that are there stay.
+            If writing fails; finished files stay.
         """
         check_cluster(cluster)
         options = {
@@ -293,9 +294,9 @@ class Recommender(Fitted):
     ) -> Answer:
         """Users with the highest scores for one or many items.
 
-        This is :meth:`recommend` with the sides swapped. ``item_users`` are Interactions, or a
-        sparse matrix with one row per item id. The list of an item of which the model knows nothing
-        is all padding, and users of whom it knows nothing are in no list.
+        This is :meth:`recommend` with the sides swapped. ``item_users`` is Interactions, or a
+        sparse matrix with one row per item id. The list of a cold item is all padding, and cold
+        users are in no list.
         """
         itemid = given_ids(itemid, "itemid")
         options = self._options(N, filter_users, users, n_threads, on_unknown)
@@ -332,14 +333,14 @@ class Recommender(Fitted):
     ) -> Answer:
         """Items with the highest cosine to the factors of one or many items.
 
-        An item comes first in its own list, unless it is filtered. Filters are those of
-        :meth:`mfrank.Recommender.recommend`. An item of which the model knows nothing is in no
-        other list, and its own has no others.
+        An item is first in its own list, unless it is filtered. Filters are as in
+        :meth:`mfrank.Recommender.recommend`. A cold item is in no other list, and its own list has
+        no other item.
 
         With ``recalculate_item``, the factors of the items, which may be new to the model, are
         first solved from their rows of ``item_users`` (Interactions, or a sparse matrix with one
-        row per item id); it is read only then. An item that the model has is then listed by the
-        cosine of its old factors to the new, like any other.
+        row per item id). A known item is then ranked by the cosine of its stored factors to the
+        new ones, like any other.
         """
         side, itemid = sides(self.placed, by_row=by_row)[1], given_ids(itemid, "itemid")
         options = self._options(N, filter_items, items, n_threads, on_unknown)
@@ -373,7 +374,7 @@ class Recommender(Fitted):
     ) -> NDArray[Any]:
         """Scores of user ``userid[j]`` for item ``itemid[j]``, shape (pairs,).
 
-        With ``on_unknown="skip"``, the score is NaN where the user or the item is unknown.
+        With ``on_unknown="skip"``, the score is NaN if the user or the item is unknown.
         """
         check_on_unknown(on_unknown)
         check_same_ids(userid=userid, itemid=itemid)

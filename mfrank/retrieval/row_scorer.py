@@ -30,9 +30,9 @@ _T = TypeVar("_T")
 
 
 def of_one_state(method: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Make a method answer from the model as it is at the beginning of the call.
+    """Make a method read a snapshot of the model, taken at the beginning of the call.
 
-    It reads the model in several places, and another thread may fit it meanwhile.
+    The method reads the model several times, and another thread may fit it meanwhile.
     """
 
     @wraps(method)
@@ -45,17 +45,16 @@ def of_one_state(method: Callable[_P, _T]) -> Callable[_P, _T]:
 
 
 class RowScorer(Recommender):
-    """A recommender whose scores come from a row of items: a user's own, or a walk's restarts.
+    """A recommender that scores from a row of items: the user's items, or a walk's restarts.
 
     A subclass defines the rows of users (:meth:`_rows_of`, :meth:`_rows_given`), the scores of all
-    items that follow from rows (:meth:`_scores_of`), and how near all items are to given ones
+    items for rows (:meth:`_scores_of`), and the similarity of all items to some items
     (:meth:`_scores_near`). Scores and lists are on the host.
 
-    With ``recalculate_user``, scores follow from the users' rows of ``user_items``, else from those
-    of the fit. A user's list does not depend on the other users of the call. An item to which
-    nothing leads from the user's items, at score 0, is in no list, unless ``steer`` boosts it.
-    There are no item factors: for the diversity of ``steer`` and for ``recalculate_item``, which
-    raise TypeError.
+    Scores are computed from the users' rows in the fit or, with ``recalculate_user``, in
+    ``user_items``. A user's list does not depend on the other users of the call. An item without a
+    link from the user's items (score 0) is in no list, unless ``steer`` boosts it. The diversity of
+    ``steer`` and ``recalculate_item`` need item factors and raise TypeError.
     """
 
     n_threads: int = 0
@@ -74,7 +73,7 @@ class RowScorer(Recommender):
     ) -> NDArray[Any]:
         """Scores of user ``userid[j]`` for item ``itemid[j]``, float64, shape (pairs,).
 
-        With ``on_unknown="skip"``, it is NaN where the user or the item is unknown.
+        With ``on_unknown="skip"``, the score is NaN if the user or the item is unknown.
         """
         check_on_unknown(on_unknown)
         check_same_ids(userid=userid, itemid=itemid)
@@ -220,18 +219,18 @@ class RowScorer(Recommender):
 
 
 class ItemBlend(RowScorer):
-    """A recommender over a blend of factors with models of weights between items.
+    """A recommender over a blend of factors and weights between items.
 
-    Its store is a blend (:func:`mfrank.blend`) with an :class:`mfrank.ItemFilter`,
-    :class:`mfrank.EASE` or :class:`mfrank.ItemKNN` among its parts: ``ItemBlend.of(store)``. Lists
-    are exact; scores are the sums of the scores of all parts. An item is in no list if all parts
-    give nothing: no weight leads to it from the user's items, and the user or the item has no
-    factors. Similar items are those by the factors. There is no fold-in.
+    ``ItemBlend.of(store)`` takes a blend (:func:`mfrank.blend`) with an :class:`mfrank.ItemFilter`,
+    :class:`mfrank.EASE` or :class:`mfrank.ItemKNN` among its parts. Lists are exact; scores are
+    sums of the scores of all parts. An item is in no list if no part scores it: there is no weight
+    to it from the user's items, and the user or the item has no factors. Similar items use the
+    factors only. There is no fold-in.
 
     Notes
     -----
     A list needs the scores of all items. Users are processed in blocks, so memory does not grow
-    with users times items. Sums are in float64, for which the first list makes a copy of the item
+    with users times items. Sums are in float64; the first list makes a float64 copy of the item
     factors.
     """
 

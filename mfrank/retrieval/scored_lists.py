@@ -1,4 +1,4 @@
-"""Top-K lists of a model that computes the scores of all items, not from factors."""
+"""Top-K lists of a model that scores all items without factors."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ def best_lists(
     Parameters
     ----------
     scores_of : function
-        Called with blocks of queries. Returns their scores of all items in a new array, float64,
-        shape (block, n_items); -inf for an item that is not to be listed.
+        Called with blocks of queries. Returns the scores of all items in a new array, float64,
+        shape (block, n_items); -inf excludes an item.
     n_queries, n_items : int
     candidates : Candidates
         Filters of the queries.
     n : int
         Length of a list.
     first : int64, shape (n_queries,), optional
-        An item per query that comes first in its list unless it is filtered.
+        The first item of each list, unless it is filtered.
     unlinked : function, optional
-        Called with a block and its scores after the filters. Returns some of these rows, and which
-        of their items, bool, are not to be listed either.
+        Called with a block and its scores after the filters. Returns some rows of the block, and
+        further excluded items of these rows, bool.
 
     Returns
     -------
     Lists
-        Item rows int32 and scores float64, both (n_queries, n); -1 and NaN after the end of a list.
+        Item rows int32 and scores float64, both (n_queries, n), padded with -1 and NaN.
     """
     parts, filters = [_no_lists(n)], _Filters.of(candidates)
     for block in blocks(n_queries, n_items):
@@ -62,7 +62,7 @@ def best_lists(
 
 
 def blocks(n_queries: int, n_items: int) -> Iterator[slice]:
-    """Blocks of queries whose scores of all items are computed together: memory stays bounded."""
+    """Blocks of queries whose scores are computed together, for bounded memory."""
     size = max(1, _CELLS_AT_ONCE // max(n_items, 1))
     yield from (slice(at, min(at + size, n_queries)) for at in range(0, n_queries, size))
 

@@ -1,4 +1,4 @@
-"""Which items each user has: as rows of either side, and as extras of a saved factor store."""
+"""The seen items of each user: as rows of either side, and as extras of a saved factor store."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _INDPTR, _INDICES, _POSITIVE = "seen_indptr", "seen_indices", "seen_positive"
 
 @dataclass(frozen=True, eq=False)
 class Seen(MadeOfFields):
-    """The seen entries, users x items, as rows of either side; checked and built on first use.
+    """The seen entries, users x items, as rows of either side; built and checked on first use.
 
-    An entry with the stored value 0 (False) is only seen: a model was not fitted to it, and lists
+    An entry with the stored value 0 (False) is only seen: the model was not fitted to it, but lists
     leave it out like all others.
     """
 
@@ -55,7 +55,7 @@ class Seen(MadeOfFields):
 
     @lazy
     def liked(self) -> Seen:
-        """The entries that a fit learns from: those that are not only seen."""
+        """The entries that a fit learns from, without the ones that are only seen."""
         return Seen(without_zeros(self.checked)) if self.has_only else self
 
     @property
@@ -78,7 +78,7 @@ class Seen(MadeOfFields):
 
 
 def check_seen(seen: sp.csr_array) -> None:
-    """Check that the columns of every row are items, in ascending order, each once.
+    """Check that the columns of every row are valid items, ascending and distinct.
 
     Called before a save, and before scipy or a kernel first reads memory-mapped columns.
 
@@ -95,8 +95,8 @@ def check_seen(seen: sp.csr_array) -> None:
 def without_relevant(seen: sp.csr_array, relevance: sp.csr_array) -> sp.csr_array:
     """``seen`` without the zeros where ``relevance`` is above 0; both are canonical.
 
-    So an evaluation ranks what is only seen in training if it is held out. That is fair to all
-    models, because none has learned from it.
+    An evaluation then ranks held-out items that are only seen in training. No model has learned
+    from them, so this is fair.
     """
     zeros = np.flatnonzero(seen.data == 0)
     if not len(zeros):
@@ -112,14 +112,14 @@ def without_relevant(seen: sp.csr_array, relevance: sp.csr_array) -> sp.csr_arra
 
 
 def pack(store: FactorStore, seen: sp.csr_array) -> FactorStore:
-    """Return the store with the pattern of ``seen`` (users x items) in its extras, not its values.
+    """Return the store with the pattern, not the values, of ``seen`` (users x items) in its extras.
 
-    If some are zeros, it is noted which are.
+    Zeros are marked.
 
     Raises
     ------
     ValueError
-        The arrays of ``seen`` were changed since the fit, so that :func:`unpack` would refuse them.
+        The arrays of ``seen`` were modified since the fit, and :func:`unpack` would refuse them.
     """
     try:
         check_seen(seen)

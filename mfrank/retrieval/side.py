@@ -36,16 +36,15 @@ def is_single(raw: Raw) -> bool:
 
 
 def given_ids(raw: Raw, argument: str, *, ordered: bool = True) -> Raw:
-    """The ids of an argument in a form that can be read more than once.
+    """The ids of an argument in a reusable form.
 
-    Arrays of any library become arrays of numpy or CuPy, iterators and views of dicts become lists,
-    and an array of no dimensions becomes its single element, on the host. Without ``ordered`` a set
-    becomes a list, too.
+    Arrays of any library become numpy or CuPy arrays; iterators and dict views become lists; a 0-d
+    array becomes its element, on the host. Without ``ordered``, a set becomes a list.
 
     Raises
     ------
     TypeError
-        It is a mapping or a sparse matrix, or a set and ``ordered``.
+        The argument is a mapping, a sparse matrix or, with ``ordered``, a set.
     """
     if isinstance(raw, str | int | list):
         return raw
@@ -84,11 +83,11 @@ def check_rows(values: ArrayLike, n_rows: int, name: str) -> Rows:
     Raises
     ------
     TypeError
-        The values are not integers; a boolean mask is refused, too.
+        The values are not integers, or are a boolean mask.
     ValueError
-        They are not one-dimensional.
+        The values are not one-dimensional.
     UnknownIdError
-        They are outside ``0 <= row < n_rows``.
+        A value is outside ``0 <= row < n_rows``.
     """
     return on_host(check_rows_there(values, n_rows, name))
 
@@ -98,7 +97,7 @@ def check_rows_there(
 ) -> Rows:
     """Like :func:`check_rows`, but row numbers on a GPU stay there.
 
-    ``missing`` replaces row numbers that are outside; without it they are an error.
+    ``missing`` replaces row numbers outside the range, which are otherwise an error.
     """
     rows = as_array(values, name)
     if rows.ndim != 1:
@@ -133,10 +132,9 @@ class Side:
     directions : function
         Returns the factors normalized to length 1, shape (n, K), which the store caches.
     unmet : function
-        Returns which rows the model knows nothing of, bool (n,), or None if there are none; the
-        store caches them.
+        Returns the cold rows, bool (n,), or None if there are none; the store caches them.
     lone : function
-        Returns which rows have no neighbors, in the same form.
+        Returns the rows without neighbors, in the same form.
     """
 
     name: str

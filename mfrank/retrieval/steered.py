@@ -23,7 +23,7 @@ from mfrank.store import FactorStore
 def set_levers(
     steer: Steering, store: FactorStore, items: Side, on_unknown: OnUnknown
 ) -> Levers | None:
-    """The levers of a call; None if lists are those of the highest scores.
+    """The levers of a call; None if lists are by score alone.
 
     Raises
     ------
@@ -41,12 +41,12 @@ def set_levers(
 
 
 def calibrates(levers: Levers, given: object, seen: object) -> bool:
-    """Whether levers need what users have: ``given`` in the call, or ``seen`` in the fit.
+    """Whether levers need the users' items: ``given`` in the call, or ``seen`` in the fit.
 
     Raises
     ------
     ValueError
-        They need it, and neither is there.
+        The levers need them, and both are missing.
     """
     if not levers.calibration:
         return False
@@ -69,7 +69,7 @@ def best_steered(
     history: Listed | None,
     directions: FactorStore | None = None,
 ) -> Lists:
-    """Rows of the items with the highest scores, or as levers choose them.
+    """Rows of the items with the highest scores, or of the items that levers choose.
 
     Parameters
     ----------
@@ -77,11 +77,11 @@ def best_steered(
         As in :func:`mfrank.retrieval.answers.best`.
     levers : Levers, or None
     store : FactorStore
-        Whose items these are.
+        Store of the items.
     history : a row for each query, or None
-        What the queries have, for calibration.
+        Items of the queries, for calibration.
     directions : FactorStore, optional
-        By whose factors items are alike; default ``store``.
+        Store whose factors define the similarity of items; default ``store``.
     """
     if levers is None:
         return best(query_factors, items, options, candidates)
@@ -131,14 +131,14 @@ def scored_steered(
     levers: Levers | None,
     history: Listed | None,
 ) -> Lists:
-    """The same for a model that computes the scores of all items: as in ``best_lists``.
+    """The same for a model that scores all items, as in ``best_lists``.
 
     Parameters
     ----------
     scores_of : function of queries
     unlinked : function of queries, their scores and the length of lists
-        Returns some of these queries, and to which items, bool, nothing leads from them: they are
-        listed only if they are boosted.
+        Returns some of these queries, and their items without a link, bool, which are listed only
+        if they are boosted.
     shape : (n_queries, n_items)
     candidates, n, levers, history
         As above.

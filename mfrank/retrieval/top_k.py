@@ -2,7 +2,7 @@
 
 All functions work on row numbers; :class:`mfrank.Recommender` adds ids and fold-in. To list users
 for an item, call :func:`recommend` with the sides swapped. Arrays may be on the host or on a GPU;
-results are where the queries are. A backend that cannot read an array there gets a copy.
+results are on the device of the queries. A backend that cannot read an array there copies it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def recommend(
     n : int, default 10
         Length of a list, >= 1; it may exceed N.
     candidates : Candidates, optional
-        Filters of the lists; default every item.
+        Filters of the lists; by default every item is a candidate.
     item_bias : shape (N,), optional
         Added to every query's scores.
     unmet : bool, shape (N,), optional
@@ -148,7 +148,7 @@ def nearest(
 ) -> Lists:
     """Exact ``n`` rows of ``factors`` with the highest cosine to each vector.
 
-    The cosine with a zero vector is 0. Other parameters and errors are those of :func:`recommend`.
+    The cosine with a zero vector is 0. Other parameters and errors are as in :func:`recommend`.
 
     Parameters
     ----------
@@ -191,18 +191,18 @@ def similar(
     backend: Backend | None = None,
     n_threads: int = 0,
 ) -> Lists:
-    """Exact ``n`` rows of ``factors`` with the highest cosine to each of the given rows.
+    """Exact ``n`` rows of ``factors`` with the highest cosine to each of ``rows``.
 
-    A row comes first in its own list, with score 1 (0 if its factors are zero), even if others
-    have the same direction, unless it is filtered. An unmet row has no others in its list. Other
-    parameters are those of :func:`nearest`.
+    A row is first in its own list, with score 1 (0 if its factors are zero), even if others have
+    the same direction, unless it is filtered. The list of an ``unmet`` row has no other row. Other
+    parameters are as in :func:`nearest`.
 
     Parameters
     ----------
     rows : integers, shape (U,)
         Rows of ``factors``.
     candidates : Candidates, optional
-        Filters of the lists, which apply to the row itself, too.
+        Filters of the lists; they also apply to the row itself.
 
     Raises
     ------
@@ -245,7 +245,7 @@ def score(
 ) -> NDArray[Any]:
     """Scores of user ``users[j]`` for item ``items[j]``, shape (P,), in the factors' dtype.
 
-    They are computed on the device of the factors and returned on that of ``users``.
+    Computed on the device of the factors and returned on the device of ``users``.
 
     Parameters
     ----------
@@ -279,7 +279,7 @@ def score(
 
 
 def emptied(lists: Lists, which: NDArray[np.bool_]) -> Lists:
-    """The lists, of which some are now empty; changed in place."""
+    """Empty some of the lists, in place, and return them."""
     ids, scores = lists
     if bool(which.any()):
         empty = beside(which, ids)
@@ -288,7 +288,7 @@ def emptied(lists: Lists, which: NDArray[np.bool_]) -> Lists:
 
 
 def without_repeats(ids: NDArray[np.int32]) -> NDArray[np.int32]:
-    """The ids of lists with -1 in the place of an item that is also at a better rank."""
+    """The ids of lists, with -1 in place of items that occur at a better rank."""
     order = np.argsort(ids, axis=1, kind="stable")
     ascending = np.take_along_axis(ids, order, axis=1)
     ascending[:, 1:][ascending[:, 1:] == ascending[:, :-1]] = -1

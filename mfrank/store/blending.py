@@ -1,4 +1,4 @@
-"""Concatenation of two stores into one whose scores are weighted sums of theirs."""
+"""Concatenate two stores into one with weighted sums of their scores."""
 
 from __future__ import annotations
 
@@ -23,34 +23,35 @@ _WITH_ITEMS = "ItemBlend"
 def blend(store: FactorStore, other: FactorStore, weight: float) -> FactorStore:
     """Combine two stores into one that scores ``store`` plus ``weight`` times ``other``.
 
-    The factors are concatenated, so the blend is an ordinary store: it makes exact top-K lists by
-    one matrix product, and is saved, loaded and evaluated like any other. Models that err
-    differently, such as an :class:`mfrank.ALS` and a :class:`mfrank.Descent` with cosine scores,
-    rank better together than either does alone. Tune the weight on held-out interactions.
+    The factors are concatenated, so the blend is an ordinary store: it gives exact top-K lists by
+    one matrix product, and is saved, loaded and evaluated like any other. Models with different
+    errors, such as an :class:`mfrank.ALS` and a :class:`mfrank.Descent` with cosine scores, rank
+    better together than alone. Tune the weight on held-out interactions.
 
     Parameters
     ----------
     store, other : FactorStore
         Stores of the same users and items in the same order, such as ``model.store``. At least one
-        must be of a model whose scores are products of factors; the other may be of
-        :class:`mfrank.ItemFilter`, :class:`mfrank.EASE` or :class:`mfrank.ItemKNN`, but not of
+        model must score by products of factors; the other may be an :class:`mfrank.ItemFilter`,
+        :class:`mfrank.EASE` or :class:`mfrank.ItemKNN`, but not a
         :class:`mfrank.SupervisedPageRank`.
     weight : float
-        Finite and >= 0; scales the scores of ``other`` to those of ``store``.
+        Finite and >= 0; multiplies the scores of ``other``.
 
     Returns
     -------
     FactorStore
-        In numpy, as wide as both together; its dtype, prior and versions are those of ``store``, or
-        of ``other`` if only ``other`` has factors, and it has no history. An item that only one of
-        the two had in its fit is ranked by that one; counts are the larger ones. It has no extras,
-        unless there are weights between items: then :class:`mfrank.ItemBlend` ranks by it, and
-        ``mfrank.load`` returns an ItemBlend after it was saved.
+        In numpy, as wide as both together, without history.
+
+        - Dtype, prior and versions are from ``store``, or from ``other`` if only it has factors.
+        - An item that only one of the two fits had is ranked by that one; counts are the maximum.
+        - There are no extras, except for weights between items: then :class:`mfrank.ItemBlend`
+          ranks by the store, and ``mfrank.load`` of a saved blend returns an ItemBlend.
 
     Raises
     ------
     TypeError, ValueError
-        An argument is not a FactorStore, the stores' ids differ, one is of a walk, neither has
+        An argument is not a FactorStore, ids differ, one store belongs to a walk, neither has
         factors, or the weight is negative or not finite.
 
     Examples
@@ -113,7 +114,7 @@ def blend(store: FactorStore, other: FactorStore, weight: float) -> FactorStore:
 
 
 def check_ranks_by_factors(store: FactorStore, remedy: str) -> None:
-    """Raise ValueError if the factors are only a part of what the model ranks by, or none of it.
+    """Raise ValueError unless the model ranks by its factors alone.
 
     ``remedy`` ends the message.
     """
@@ -131,7 +132,7 @@ def has_item_weights(store: FactorStore) -> bool:
 
 
 def ranks_by_factors(store: FactorStore) -> bool:
-    """Whether the model's scores are made of the factors, which are not just a stand-in."""
+    """Whether the scores are products of the factors, which are then not a placeholder."""
     return store.fitter["name"] == _WITH_ITEMS or not extra_rows.has_rows(store.extras)
 
 

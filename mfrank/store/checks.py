@@ -1,4 +1,4 @@
-"""Checks of the fields of a factor store, and their conversion to the form it keeps."""
+"""Checks and conversions of the fields of a factor store."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mfrank.files import check_storable
 
 
 def factor_matrix(side: str, array: Any, rows: int) -> NDArray[Any]:
-    """Check factors, shape (rows, factors); return them C-contiguous, read-only, on their side."""
+    """Check factors, shape (rows, factors); return them C-contiguous and read-only, in place."""
     name = f"{side}_factors"
     refuse_labels(name, array, f"that beside {side}_ids={name}.index")
     given = as_array(array, name)
@@ -41,7 +41,7 @@ def factor_matrix(side: str, array: Any, rows: int) -> NDArray[Any]:
 
 
 def per_row(name: str, array: Any, rows: int, factors: NDArray[Any]) -> NDArray[Any]:
-    """Check one number per row; return them read-only, with the dtype and side of ``factors``."""
+    """Check one number per row; return them read-only, with the dtype and device of ``factors``."""
     refuse_labels(name, array, "bring it into the order of the ids with reindex(ids).to_numpy()")
     given = beside(as_array(array, name), factors)
     if given.dtype.kind not in "biuf":
@@ -91,7 +91,7 @@ def check_not_negative(name: str, counts: NDArray[np.int64]) -> None:
 
 
 def fitter_of(fitter: Mapping[str, Any]) -> dict[str, Any]:
-    """Check a fitter's description; return a copy that consists of plain JSON types."""
+    """Check a fitter's description; return a copy of plain JSON types."""
     if not isinstance(fitter, Mapping):
         raise TypeError(f"fitter must be a dict, got {shown(fitter)}")
     is_described = set(fitter) == {"name", "options"} and isinstance(fitter["name"], str)

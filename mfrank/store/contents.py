@@ -45,7 +45,7 @@ def contents_of(store: FactorStore) -> Contents:
 
 
 def check_metadata(metadata: Mapping[str, Any], where: object) -> None:
-    """Raise ValueError unless this is the metadata of a store, which ``where`` names."""
+    """Raise ValueError unless this is the metadata of a store; ``where`` names the place."""
     check_keys(f"metadata of {where}", metadata, set(_METADATA), {"threshold"})
 
 
@@ -73,7 +73,7 @@ def made_of(contents: Contents, make: Callable[..., _T], where: object) -> _T:
 
 
 def check_values(arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Refuse values that a load would: shared arrays may have changed, maps were not checked."""
+    """Refuse what a load would refuse: shared arrays may have changed, maps are unchecked."""
     for name in _REQUIRED + _OPTIONAL:
         if name in arrays:
             check.check_finite(name, arrays[name])
@@ -125,10 +125,10 @@ def unpack(extras: Mapping[str, NDArray[Any]], name: str, shape: tuple[int, int]
 
 
 def pack_neighbors(weights: sp.csr_array, values: sp.csr_array) -> dict[str, NDArray[Any]]:
-    """Weights between items, and the values of users that weight their sums.
+    """Weights between items, and the values of users that multiply them.
 
-    ``values @ weights`` are the scores. For several such models together, the weights are stacked
-    one below the other, and the values side by side.
+    The scores are ``values @ weights``. For several models, the weights are stacked vertically and
+    the values horizontally.
     """
     return {**pack("neighbors", weights), **pack("values", values)}
 
@@ -147,12 +147,12 @@ def unpack_neighbors(
 
 
 def has_rows(extras: Mapping[str, NDArray[Any]]) -> bool:
-    """Whether there are rows of :func:`pack` among the extras."""
+    """Whether the extras contain rows of :func:`pack`."""
     return any(f"{name}_indptr" in extras and f"{name}_indices" in extras for name in extras)
 
 
 def pick(rows: sp.csr_array, at: NDArray[np.int64], name: str) -> sp.csr_array:
-    """Some of the rows, which may be mapped and are checked now: scipy does not check them."""
+    """Some of the rows, which may be mapped; they are checked here, because scipy does not."""
     picked: sp.csr_array = rows[at]
     check_csr(picked.indptr, picked.indices, *picked.shape, name)
     return picked

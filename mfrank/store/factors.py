@@ -61,27 +61,27 @@ def _versions() -> dict[str, str]:
 class FactorStore(MadeOfFields):
     """A fitted model as arrays; user x's score of item y is p_x . q_y + b_x + b_y.
 
-    A store is immutable. It keeps read-only views of the given arrays and copies only those that
-    are not C-contiguous: do not write to an array that was passed to it.
+    A store is immutable. It has read-only views of the arrays passed to it, and copies only arrays
+    that are not C-contiguous: do not write to an array that you passed.
 
-    Factors on a GPU (CuPy's, or any with DLPack or ``__cuda_array_interface__``) stay there, as
-    CuPy arrays; ``backend="cuda"`` computes on them in place, other backends copy them at each
-    call. CuPy arrays cannot be made read-only: do not write to them.
+    Factors on a GPU (CuPy arrays, or any with DLPack or ``__cuda_array_interface__``) stay there as
+    CuPy arrays. ``backend="cuda"`` uses them in place; other backends copy them at each call. CuPy
+    arrays cannot be read-only: do not write to them.
 
     Parameters
     ----------
     user_factors, item_factors : float32 or float64, shape (n_users, factors), (n_items, factors)
-        Both of one dtype, both on the host or both on a GPU, without NaN or infinity.
+        Both with the same dtype, both on the host or on a GPU, without NaN or infinity.
     user_ids, item_ids : Ids or labels in row order, optional
         Ids of the rows; by default the row numbers.
     counts : Counts, optional
-        Observed items of each user and users of each item in the fit. Fold-in and the features of
-        a second stage need them and raise without them.
+        Numbers of items of each user and users of each item in the fit. Required for fold-in and
+        for the features of a second stage.
     user_biases, item_biases : shape (n_users,) and (n_items,), optional
-        Added to the scores; stored in the factors' dtype, on their side. None means no bias.
+        Added to the scores; stored in the factors' dtype, on their device. None means no bias.
     item_prior : shape (n_items,), optional
-        Prior of each item, independent of users, from fitters that have one (supervised
-        PageRank); stored in the factors' dtype. It is not part of the score above.
+        Prior of each item, independent of users (supervised PageRank); stored in the factors'
+        dtype. It is not part of the score above.
     fitter : mapping
         ``{"name": ..., "options": {...}}``: the fitter's class and options as JSON, see
         :func:`mfrank.models.parameters.describe`. The default name is ``"unknown"``.
@@ -93,12 +93,12 @@ class FactorStore(MadeOfFields):
     extras : mapping of str to array
         Further numeric arrays of the fitter; names consist of a-z, 0-9 and _.
     threshold : float, optional
-        What the values of the fit's data were cut by, see :meth:`mfrank.Interactions.at_least`.
+        Threshold of the fit's data, see :meth:`mfrank.Interactions.at_least`.
 
     Raises
     ------
     TypeError, ValueError
-        If shapes, dtypes or values do not fit together.
+        If shapes, dtypes or values are invalid or inconsistent.
     """
 
     _noted = ("_origin",)
@@ -185,10 +185,10 @@ class FactorStore(MadeOfFields):
 
     @property
     def origin(self) -> Origin:
-        """Generations of folders that it was loaded from or saved as (:mod:`mfrank.files.folder`).
+        """Generations of the folders it was loaded from or saved to (:mod:`mfrank.files.folder`).
 
-        For the model that has the store. A store itself never changes, so that a save of it undoes
-        nothing by mistake.
+        Used by the model that has the store. A store itself never changes, so saving it cannot undo
+        a change.
         """
         origin: Origin = vars(self).get("_origin", {})
         return origin
@@ -217,21 +217,21 @@ class FactorStore(MadeOfFields):
 
     @lazy
     def unmet_items(self) -> NDArray[np.bool_] | None:
-        """Items of which the scores know nothing, bool (n_items,), which are not recommended.
+        """Cold items, bool (n_items,), which are not recommended; None if there are none.
 
-        Nobody had them in the fit, and they have no features; or their factors and bias are 0. None
-        if there are none. Beside the factors, computed on first access.
+        They have no interactions in the fit and no features, or their factors and bias are 0. On
+        the device of the factors, computed on first access.
         """
         return unmet_items(self)
 
     @lazy
     def unmet_users(self) -> NDArray[np.bool_] | None:
-        """Users of whom the scores know nothing: their factors and bias are 0."""
+        """Cold users: their factors and bias are 0."""
         return empty_rows(self.user_factors, self.user_biases)
 
     @lazy
     def lone_items(self) -> NDArray[np.bool_] | None:
-        """Items without neighbors: those that are unmet, and those without factors."""
+        """Items without neighbors: cold items, and items without factors."""
         unmet, without = self.unmet_items, empty_rows(self.item_factors, None)
         return unmet if without is None else without if unmet is None else unmet | without
 
@@ -277,16 +277,16 @@ class FactorStore(MadeOfFields):
     def save(self, folder: IO[bytes]) -> None: ...
 
     def save(self, folder: Place) -> Path | None:
-        """Save as a folder of ``.npy`` arrays with a manifest, replacing a store saved there.
+        """Save as a folder of ``.npy`` arrays with a manifest, replacing an older store.
 
-        Whatever happens (a crash, a full disk, another saver), the folder contains the old store
-        or the new one; see :mod:`mfrank.files.folder`. Nothing is pickled.
+        The replacement is atomic: after a crash or a full disk, or with two savers, the folder
+        contains the old store or the new one (:mod:`mfrank.files.folder`). Nothing is pickled.
 
         Parameters
         ----------
         folder : path, or file object opened for writing bytes
-            To a file object, the files of a folder are written as a zip without compression; if
-            writing stops, a part of it is left there.
+            A file object gets an uncompressed zip of the files, which is incomplete if writing
+            fails.
 
         Returns
         -------
@@ -297,10 +297,10 @@ class FactorStore(MadeOfFields):
         TypeError
             If the file object is for text.
         ValueError
-            If the folder contains anything but a store, ids are neither integers nor strings, or
-            arrays shared with the store were changed and now contain invalid values.
+            If the folder contains something other than a store, ids are neither integers nor
+            strings, or shared arrays were modified and now contain invalid values.
         OSError
-            If writing fails; a store saved in the folder before is still there.
+            If writing fails; the folder is unchanged.
         """
         vars(self)["_origin"] = origin = dict(self.origin)  # copies have the old one
         return self._save_over(folder, origin, overwrite=True)
@@ -324,10 +324,10 @@ class FactorStore(MadeOfFields):
         Parameters
         ----------
         folder : path, or seekable file object opened for reading bytes
-            What a file object holds is always verified, and cannot be mapped.
+            The contents of a file object are always verified and cannot be mapped.
         mmap : bool, default False
-            Map the arrays instead of reading them: loading takes no time, processes share the
-            memory, and only the parts accessed are read. Values are then not checked.
+            Memory-map the arrays: loading is immediate, processes share the memory, and only
+            accessed parts are read. Values are then not checked.
         verify : bool, default False
             Compare every file with its SHA-256. Shapes, dtypes and sizes are always checked.
 

@@ -1,7 +1,7 @@
-"""What a fit with features leaves in the extras of its store: feature weights, and means of rows.
+"""Feature weights and means of rows, which a fit with features puts into its store's extras.
 
 The mean of a row is its features times the weights; the ridge pulls to it when the row is solved
-again. The features themselves are not kept; of a table, the conversion of its columns is kept.
+again. The features themselves are not stored; for a table, the encoding of its columns is.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _SIDES = ("user", "item")
 
 
 def names_of(side: str) -> tuple[str, str]:
-    """Names of a side's weights and means among the extras."""
+    """Names of a side's weights and means in the extras."""
     return f"{side}_feature_weights", f"{side}_feature_means"
 
 
 def columns_name(side: str) -> str:
-    """Name of the conversion of the columns of a feature table, among the extras."""
+    """Name of the encoding of a feature table's columns in the extras."""
     return f"{side}_feature_columns"
 
 
 def columns_of(store: FactorStore, side: str) -> FeatureColumns | None:
-    """The conversion of a table's columns; None if features were not a table, or not given."""
+    """The encoding of a table's columns; None without features, or if they were not a table."""
     saved = store.extras.get(columns_name(side))
     return None if saved is None else FeatureColumns.from_array(saved)
 
@@ -61,9 +61,9 @@ def with_means(
     rows: NDArray[np.int64] | None = None,
     means: NDArray[Any] | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """The extras with means for ``n_rows`` rows of a side: given ones, else old ones, else 0.
+    """The extras with means for ``n_rows`` rows of a side: new ones, else old ones, else 0.
 
-    ``means`` (n, K) are those of the rows ``rows``.
+    ``means`` (n, K) are the new means of ``rows``.
     """
     name = names_of(side)[1]
     if name not in extras:

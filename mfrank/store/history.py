@@ -16,17 +16,17 @@ was judged."""
 
 
 def epochs_of(history: History) -> int:
-    """Number of epochs; epoch 0, which is the start of a fit, is none."""
+    """Number of epochs, without epoch 0, which is the start of a fit."""
     return sum(record.get("epoch") != 0 for record in history)
 
 
 def seconds_of(history: History) -> float:
-    """Total seconds of all epochs; epochs without a time count 0."""
+    """Total seconds of all epochs; an epoch without a time counts as 0."""
     return sum(float(epoch.get("seconds") or 0) for epoch in history)
 
 
 def summary(history: History) -> list[tuple[str, str]]:
-    """Names and values of the number of epochs, the seconds and, if recorded, the objective."""
+    """Number of epochs, seconds and, if recorded, the objective, each with its name."""
     if not history:
         return []
     rows = [("epochs", f"{epochs_of(history):,}"), ("seconds", f"{seconds_of(history):.2f}")]
@@ -50,19 +50,19 @@ class Step:
     epoch : int
         Number of complete epochs of this fit, from 1.
     seconds : float
-        Wall-clock seconds of the epoch; the first epoch of ALS includes its preparation. Time that
-        the consumer spends between epochs is not counted.
+        Wall-clock seconds of the epoch; the first epoch of ALS includes preparation. The consumer's
+        time between epochs is not included.
     objective : float or None
         Value of the training objective; None if it is not tracked.
     user_factors, item_factors : shape (n_users, factors) and (n_items, factors)
-        The factors, where the backend keeps them; the engine does not modify them while
-        anybody holds them.
+        The factors, on the backend's device; the engine does not modify them while a reference
+        exists.
     item_biases, user_biases : shape (n_items,) and (n_users,), optional
     extras : dict
         Further arrays of the fit, for the store.
     users_again : function or None
-        Solves the user factors again, with a backend, for a caller that does not keep them; None if
-        that is impossible, or if this is the last step.
+        Solves the user factors again, with a backend, for a caller that released them; None if that
+        is impossible, or in the last step.
     """
 
     epoch: int

@@ -1,4 +1,4 @@
-"""Of which users and items the scores of a store know something."""
+"""Cold users and items of a store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ROUNDING = 1e-3  # of float32 sums of squares
 
 
 def empty_rows(factors: NDArray[Any], biases: NDArray[Any] | None) -> NDArray[np.bool_] | None:
-    """Rows whose factors and bias are 0, bool (n,), beside the factors; None if there are none.
+    """Rows with zero factors and bias, bool (n,), on the factors' device; None if there are none.
 
     The factors are read by blocks: they may be mapped, or on a GPU.
     """
@@ -33,11 +33,11 @@ def empty_rows(factors: NDArray[Any], biases: NDArray[Any] | None) -> NDArray[np
 
 
 def unmet_items(store: FactorStore) -> NDArray[np.bool_] | None:
-    """Items that no user met, and of which nothing else is known, as :func:`empty_rows`.
+    """Cold items: without users, features or other data; in the form of :func:`empty_rows`.
 
-    An item without users gets factors from a background or as a negative, the same as every other
-    such item: they are no knowledge. Features are, and so is the prior of a walk that leads to it.
-    Where factors that no fit of mfrank made come from is not known. In a blend with weights between
+    An item without users gets factors only from the background or as a negative, like every other
+    such item, so it is cold. It is not cold if it has features, or if a walk that leads to it has a
+    prior. The source of factors from outside mfrank is unknown. In a blend with weights between
     items, an item without factors may have weights.
     """
     unmet = None
@@ -61,8 +61,8 @@ def ranks_anybody(
 ) -> bool:
     """Whether item biases rank items even for a user without factors.
 
-    Biases that are only the squared lengths of distances (:class:`mfrank.Descent`), which then have
-    user biases, too, do not: they would rank by how near items are to the origin.
+    Biases of distances (:class:`mfrank.Descent`), which come with user biases, do not: they are
+    squared lengths and would rank items by their distance to the origin.
     """
     biases = item_biases
     if biases is None or len(biases) < 2 or bool((biases == biases[0]).all()):
@@ -74,13 +74,13 @@ def ranks_anybody(
 
 
 def has_counts(store: FactorStore) -> bool:
-    """Whether it is known how many users had each item in the fit of the factors."""
+    """Whether the number of users of each item in the fit is known."""
     named = store.fitter["name"] != "unknown"
     return named and store.counts is not None and bool(store.counts.items.any())
 
 
 def has_features(store: FactorStore, side: str) -> bool:
-    """Whether rows of a side ("user" or "item") have factors by features, here or in a blend."""
+    """Whether rows of a side ("user" or "item") have factors from features, also in a blend."""
     return f"{side}_feature_weights" in store.extras or bool(
         store.fitter["options"].get(f"{side}_features")
     )

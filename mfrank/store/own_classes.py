@@ -1,8 +1,8 @@
-"""The caller's own classes that a saved model names, such as a loss: found without running code.
+"""Look up the caller's own classes in a saved model, such as a loss, without running code.
 
-A folder names a class by its import path, and importing a module runs it. So by default nothing is
-imported: the class must be in a module that this process has imported, or be given. With ``trust``,
-its module is imported, but never from the folder that names it.
+A saved model names a class by its import path, and importing a module runs code. By default,
+nothing is therefore imported: the class must be passed, or its module must already be imported.
+With ``trust``, the module is imported, but never from the model's folder.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from mfrank.files import path_of
 
 @dataclass(frozen=True, slots=True)
 class OwnClasses:
-    """Which classes a saved model may use, beside mfrank's.
+    """The classes that a saved model may use, in addition to mfrank's.
 
     Attributes
     ----------
     classes : tuple of type
-        Found by their import path or, if they have moved, by their name.
+        Matched by import path or, if they have moved, by name.
     trust : bool
         Whether modules may be imported.
     folder : Path or None
-        Where nothing is imported from.
+        Folder from which nothing is imported.
     """
 
     classes: tuple[type, ...] = ()
@@ -39,7 +39,7 @@ class OwnClasses:
 
     @classmethod
     def of(cls, classes: Iterable[type], trust: bool, place: Any) -> Self:
-        """Check the arguments ``classes`` and ``trust`` of ``load``; ``place`` is its first."""
+        """Check the arguments ``classes`` and ``trust`` of ``load``, whose first is ``place``."""
         check_instance("trust", trust, bool, "True or False")
         several = [classes] if isinstance(classes, type) else classes
         listed = tuple(several) if isinstance(several, Iterable) else (several,)
@@ -55,7 +55,7 @@ class OwnClasses:
         Raises
         ------
         ValueError
-            It is not among those allowed, cannot be imported, or is something else.
+            The class is not allowed, cannot be imported, or is something else.
         """
         module, _, name = path.partition(":")
         found = next((one for one in self.classes if _path(one) == path), None) or next(
