@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -12,9 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from mfrank._version import __version__
@@ -33,18 +29,10 @@ from mfrank.pages.views.search import home, search
 from mfrank.pages.views.user import user, why
 from mfrank.pages.world import World, path_of
 from mfrank.retrieval import Recommender
-from mfrank.serving.answers import CannotAnswer, dump
-from mfrank.serving.guards import (
-    HEADERS,
-    AllowedHosts,
-    Bounded,
-    Heads,
-    Hosts,
-    RawPaths,
-    WithHeaders,
-)
-from mfrank.serving.limits import Limits, in_time
-from mfrank.serving.refusals import refusal, told, wrong_method
+from mfrank.serving.answers import dump
+from mfrank.serving.guards import AllowedHosts, Door
+from mfrank.serving.limits import Limits, Measures, in_thread
+from mfrank.serving.refusals import add_refusals, refusal, told
 
 View = Callable[[World, Asked], dict[str, Any]]
 
@@ -82,14 +70,8 @@ def build(
     for path, name, view in views:
         application.add_route(path, site.route(name, view), methods=["GET"])
     application.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"))
-    own = (RequestValidationError, HTTPException, CannotAnswer, ValueError, TypeError, Exception)
-    for kind in own:
-        application.add_exception_handler(kind, site.refuse)
-    application.add_middleware(Bounded, limits=_LIMITS)
-    application.add_middleware(Heads)
-    application.add_middleware(WithHeaders, headers=HEADERS)
-    application.add_middleware(RawPaths)
-    application.add_middleware(Hosts, allowed=hosts)
+    add_refusals(application, site.refuse)
+    application.add_middleware(Door, hosts=hosts, limits=_LIMITS, measures=Measures())
     return application
 
 
@@ -121,21 +103,13 @@ class _Site:
 
         async def answer(request: Request) -> Response:
             asked = Asked(request.scope["path"], request.path_params, request.query_params)
-            loop, nobody_waits = asyncio.get_running_loop(), threading.Event()
             shown = partial(self._shown, name, view, asked)
-            try:
-                return await loop.run_in_executor(
-                    self._pool, in_time, shown, _LIMITS.max_seconds, nobody_waits
-                )
-            finally:
-                nobody_waits.set()
+            return await in_thread(self._pool, shown, _LIMITS.max_seconds)
 
         return answer
 
-    async def refuse(self, request: Request, error: Exception) -> Response:
+    def refuse(self, request: Request, error: Exception) -> Response:
         """Why a page is not there, with the status that fits."""
-        if isinstance(error, HTTPException) and error.status_code == 405:
-            return wrong_method(request.method, error)
         status, sentence = told(error)
         if request.query_params.get("format") == "json":
             return refusal(status, sentence)

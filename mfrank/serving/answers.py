@@ -88,8 +88,7 @@ def dump(answer: Any) -> bytes:
 
 def steered(**levers: Any) -> Steering | None:
     """What a request asks of lists in addition to the highest scores; None if nothing."""
-    steer = Steering(**levers)
-    return None if steer == Steering() else steer
+    return Steering(**levers) if any(levers.values()) else None
 
 
 def listed(

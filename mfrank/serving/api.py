@@ -1,60 +1,60 @@
-"""The routes of the service: each takes the model that answers now, and asks it in a thread."""
+"""The questions that are asked of a model: each is checked, then waits for a thread.
+
+FastAPI describes them, and answers what is no question: other paths, wrong methods, /docs. Its own
+way to a function takes longer than the list of a user, so questions go past it.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Annotated, Any, NamedTuple, get_type_hints
 from urllib.parse import unquote
+from weakref import WeakKeyDictionary
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mfrank.arrays import OutOfTimeError
 from mfrank.retrieval import Recommender
 from mfrank.serving.answers import (
-    as_given,
     batch,
     dump,
     explanation,
     from_items,
     from_url,
     known_of,
-    listed,
     listed_in_portions,
     numbered,
     similar,
     steered,
-    user_lists,
 )
-from mfrank.serving.limits import Limits, Measures, in_time
+from mfrank.serving.limits import Limits, Measures, in_thread
 from mfrank.serving.live_model import LiveModel
 from mfrank.serving.questions import (
     About,
-    Asked,
     Batch,
-    Diversity,
     Explained,
-    Instead,
     ItemList,
-    Length,
+    LengthQuery,
+    ListQuery,
+    NoQuery,
     Of,
-    Penalty,
     Refusal,
-    Seen,
-    Some,
-    Unknown,
+    ScoreQuery,
     UserList,
     UserLists,
     check_json_type,
-    check_query,
+    check_length,
     read_batch,
+    read_query,
 )
-from mfrank.serving.refusals import too_late
+from mfrank.serving.refusals import refused, too_late
+from mfrank.serving.together import Together, lists
 
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     400: {"model": Refusal, "description": "The service does not answer for this host."},
@@ -72,88 +72,77 @@ _BATCH = {"$ref": "#/components/schemas/Batch"}
 _BODY = {"requestBody": {"required": True, "content": {"application/json": {"schema": _BATCH}}}}
 
 
-@dataclass(slots=True)
 class Desk:
-    """Where requests wait for a thread that asks the model.
+    """Where questions wait for a thread that asks the model.
 
-    Requests that may take long, such as batches, have threads of their own: the others do not wait
-    for them.
+    Questions that may take long, such as batches, have threads of their own, as many as the others:
+    all share the cores, but the short ones never wait for a thread that a long one has.
     """
 
-    live: LiveModel
-    limits: Limits
-    pool: ThreadPoolExecutor
-    long_pool: ThreadPoolExecutor
-    waiting: int = 0
-    waiting_long: int = 0
+    def __init__(self, live: LiveModel, limits: Limits, n_threads: int) -> None:
+        self.live, self.limits, self._n_threads = live, limits, n_threads
+        self.waiting, self.waiting_long = 0, 0
+        self._pool = ThreadPoolExecutor(n_threads, "mfrank-answer")
+        self._long_pool = ThreadPoolExecutor(n_threads, "mfrank-long-answer")
+        # Some clients in tests have an event loop for each request.
+        self._queues: WeakKeyDictionary[asyncio.AbstractEventLoop, Together] = WeakKeyDictionary()
+
+    async def list_of(self, user: str, asked: ListQuery) -> bytes:
+        """The list of a user, made together with those of others who ask alike."""
+        loop = asyncio.get_running_loop()
+        together = self._queues.get(loop)
+        if together is None:
+            together = self._queues[loop] = Together(
+                self.live, self._pool, self._n_threads, self.limits.max_seconds
+            )
+        self._take_place()
+        answer = together.ask(user, asked)
+        try:
+            return await answer
+        finally:
+            self._leave_place()
+            del answer  # an error in it has this frame, which would keep it, and its model
 
     async def ask(
         self, request: Request, question: Callable[[Recommender], Any], *, is_long: bool = False
-    ) -> Response:
-        """The answer of the model that is current when a thread takes the question.
+    ) -> bytes:
+        """The answer of the model that is current when a thread takes the question, as JSON.
 
-        It is JSON, if the question returns bytes, or becomes JSON. When nobody waits for the answer
+        The question returns JSON as bytes, or what becomes JSON. When nobody waits for the answer
         anymore, because it is too late or the client has gone, the thread gives up at its next
         :func:`mfrank.arrays.work.check_time`.
         """
-        nobody_waits = threading.Event()
-        with self.place(is_long=is_long):
-            pool = self.long_pool if is_long else self.pool
-            answer = asyncio.get_running_loop().run_in_executor(
-                pool, self._answered, question, nobody_waits
-            )
-            try:
-                content = await (_unless_gone(answer, request) if is_long else answer)
-            finally:
-                nobody_waits.set()
-        return Response(content, media_type="application/json")
 
-    @contextmanager
-    def place(self, *, is_long: bool = False) -> Iterator[None]:
+        def work() -> bytes:
+            answer = question(self.live.current)
+            return answer if isinstance(answer, bytes) else dump(answer)
+
+        pool, seconds = self._long_pool if is_long else self._pool, self.limits.max_seconds
+        self._take_place(is_long)
+        try:
+            answer = in_thread(pool, work, seconds)
+            return await (_unless_gone(answer, request) if is_long else answer)
+        except OutOfTimeError:
+            raise too_late(seconds) from None
+        finally:
+            self._leave_place(is_long)
+
+    def _take_place(self, is_long: bool = False) -> None:
         """Take a place among the requests that wait, if there is one; long ones have half."""
-        most, long_ones = self.limits.max_waiting, int(is_long)
+        most = self.limits.max_waiting
         if self.waiting >= most or (is_long and 2 * self.waiting_long >= most):
             raise HTTPException(503, "too many requests are waiting; try again later")
         self.waiting += 1
-        self.waiting_long += long_ones
-        try:
-            yield
-        finally:
-            self.waiting -= 1
-            self.waiting_long -= long_ones
+        self.waiting_long += is_long
 
-    def check(self, n: int) -> None:
-        """Refuse longer lists than the limits have."""
-        if n > self.limits.max_n:
-            raise ValueError(
-                f"n must be at most {self.limits.max_n}, got {n}; a service with another --max-n "
-                "has longer lists"
-            )
-
-    def charge(self, model: Recommender, users: int, n: int, diversity: float) -> None:
-        """Refuse steered lists that would take too long to choose."""
-        n, most = min(n, len(model.item_ids)), self.limits.max_steered
-        if diversity and users * n * n > most:
-            raise ValueError(
-                f"diversity: {users} users x n={n} x n must be at most {most:,}; ask for fewer "
-                "users or a smaller n, or serve with a larger --max-steered"
-            )
-
-    def _answered(
-        self, question: Callable[[Recommender], Any], nobody_waits: threading.Event
-    ) -> bytes:
-        try:
-            answer = in_time(
-                lambda: question(self.live.current), self.limits.max_seconds, nobody_waits
-            )
-        except OutOfTimeError:
-            raise too_late(self.limits.max_seconds) from None
-        return answer if isinstance(answer, bytes) else dump(answer)
+    def _leave_place(self, is_long: bool = False) -> None:
+        self.waiting -= 1
+        self.waiting_long -= is_long
 
 
-async def _unless_gone(answer: asyncio.Future[bytes], request: Request) -> bytes:
+async def _unless_gone(asked: Coroutine[Any, Any, bytes], request: Request) -> bytes:
     """The answer, unless the client goes away before."""
-    leaving = asyncio.ensure_future(_left(request))
+    answer, leaving = asyncio.ensure_future(asked), asyncio.ensure_future(_left(request))
     leaving.add_done_callback(lambda _: answer.cancel())
     try:
         return await answer
@@ -171,102 +160,156 @@ async def _left(request: Request) -> None:
         pass
 
 
-def routes(desk: Desk, measures: Measures) -> APIRouter:
-    """The routes that answer from the desk's model."""
+_MOST_REMEMBERED, _LONGEST_REMEMBERED = 256, 100
+"""Queries, and bytes of one: most are the same few, such as ``n=20``, and reading one takes longer
+than the rest of the way."""
+
+_Function = Callable[..., Awaitable[bytes]]
+_Shape = tuple[str, str, int]
+"""Of a request: its method, the first part of its path, and how many ids follow."""
+
+
+class Question(NamedTuple):
+    """A path as FastAPI describes it, the function that answers, and what its query may have."""
+
+    path: str
+    answer: _Function
+    form: type[BaseModel]
+
+
+class Questions:
+    """Answers the questions in the place of an application, which has all other requests.
+
+    The first request calls ``begin``: where the application is mounted in another one, nothing
+    tells it that the service starts.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        questions: Mapping[_Shape, Question],
+        limits: Limits,
+        begin: Callable[[], None],
+    ) -> None:
+        self.app, self.questions, self.limits = app, questions, limits
+        self._remembered = lru_cache(_MOST_REMEMBERED)(read_query)
+        self._begin: Callable[[], None] | None = begin
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        if self._begin is not None and scope["type"] != "lifespan":
+            self._begin()
+            self._begin = None
+        found = self._found(scope) if scope["type"] == "http" else None
+        if found is None:
+            await self.app(scope, receive, send)
+            return
+        question, ids = found
+        scope["route"] = question  # for its measures
+        try:
+            query = scope["query_string"]
+            read = self._remembered if len(query) <= _LONGEST_REMEMBERED else read_query
+            asked = read(query, question.form, self.limits)
+            request = Request(scope, receive)
+            content = await question.answer(request, *map(unquote, ids), asked=asked)
+        except Exception as error:
+            await refused(error)(scope, receive, send)
+            return
+        await send({"type": "http.response.start", "status": 200, "headers": _headers(content)})
+        await send({"type": "http.response.body", "body": content})
+
+    def _found(self, scope: Scope) -> tuple[Question, list[str]] | None:
+        """The question of a request, and the ids in its path, quoted."""
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        before, *parts = path.split("/")
+        if before or not all(parts):
+            return None
+        name, *ids = parts or [""]
+        question = self.questions.get((scope["method"], name, len(ids)))
+        return None if question is None else (question, ids)
+
+
+def _headers(content: bytes) -> list[tuple[bytes, bytes]]:
+    return [(b"content-length", b"%d" % len(content)), (b"content-type", b"application/json")]
+
+
+def routes(desk: Desk, measures: Measures) -> tuple[APIRouter, dict[_Shape, Question]]:
+    """What FastAPI describes, and the questions among it."""
     router = APIRouter(responses=_REFUSALS)
-    usual_n = desk.limits.usual_n
-    checked = [Depends(check_query)]
+    questions: dict[_Shape, Question] = {}
 
-    @router.get("/recommend/{user}", responses={200: {"model": UserList}}, dependencies=checked)
-    async def recommend(
-        request: Request,
-        user: Of,
-        n: Length = usual_n,
-        filter_items: Some = None,
-        items: Some = None,
-        include_seen: Seen = False,
-        fallback: Instead = "none",
-        diversity: Diversity = 0,
-        popularity_penalty: Penalty = 0,
-        on_unknown: Unknown = "error",
-    ) -> Response:
+    def question(
+        method: str, path: str, answer: type[BaseModel], **more: Any
+    ) -> Callable[[_Function], None]:
+        def add(function: _Function) -> None:
+            responses = {200: {"model": answer}, **more.pop("responses", {})}
+            described: dict[str, Any] = {"methods": [method], "response_model": None, **more}
+            router.add_api_route(path, function, responses=responses, **described)
+            _, name, *ids = path.split("/")
+            form = get_type_hints(function)["asked"]
+            questions[method, name, len(ids)] = Question(path, function, form)
+
+        return add
+
+    @question("GET", "/recommend/{user}", UserList)
+    async def recommend(request: Request, user: Of, asked: Annotated[ListQuery, Query()]) -> bytes:
         """Best items of a user, without what they have."""
-        desk.check(n)
+        if not asked.diversity:
+            return await desk.list_of(user, asked)
 
-        def question(model: Recommender) -> Any:
-            desk.charge(model, 1, n, diversity)
-            blocked, only = (
-                None if each is None else from_url(each, model.item_ids, on_unknown)
-                for each in (filter_items, items)
-            )
-            found = listed(
-                model,
-                from_url([unquote(user)], model.user_ids, on_unknown),
-                n,
-                include_seen=include_seen,
-                filter_items=blocked,
-                items=only,
-                on_unknown=on_unknown,
-                fallback=fallback,
-                steer=steered(diversity=diversity, popularity_penalty=popularity_penalty),
-            )
-            return user_lists(as_given([unquote(user)], model.user_ids), found)[0]
+        def diverse(model: Recommender) -> bytes:
+            _charge(desk.limits, model, 1, asked.n, asked.diversity)
+            return lists(model, [user], asked)[0]
 
-        return await desk.ask(request, question, is_long=diversity > 0)
+        return await desk.ask(request, diverse, is_long=True)
 
-    @router.post(
-        "/recommend",
-        responses={200: {"model": UserLists}, **_NO_JSON},
-        openapi_extra=_BODY,
-    )
-    async def recommend_batch(request: Request) -> Response:
+    @question("POST", "/recommend", UserLists, responses=_NO_JSON, openapi_extra=_BODY)
+    async def recommend_batch(request: Request, asked: Annotated[NoQuery, Query()]) -> bytes:
         """Best items of many users, or of somebody new who likes ``from_items``."""
-        await check_query(request)
         body = await request.body()
         check_json_type(request.headers)
 
-        def question(model: Recommender) -> Any:
-            return _batch_answer(desk, model, read_batch(body, desk.limits))
+        def batched(model: Recommender) -> Any:
+            return _batch_answer(model, read_batch(body, desk.limits), desk.limits)
 
-        return await desk.ask(request, question, is_long=True)
+        return await desk.ask(request, batched, is_long=True)
 
-    @router.get("/similar/{item}", responses={200: {"model": ItemList}}, dependencies=checked)
-    async def similar_items(request: Request, item: Of, n: Length = usual_n) -> Response:
+    @question("GET", "/similar/{item}", ItemList)
+    async def similar_items(
+        request: Request, item: Of, asked: Annotated[LengthQuery, Query()]
+    ) -> bytes:
         """The items nearest to an item."""
-        desk.check(n)
 
-        def question(model: Recommender) -> Any:
-            asked = known_of([unquote(item)], model.item_ids)[0]
-            return {"item": asked, "items": similar(model, asked, n)}
+        def nearest(model: Recommender) -> Any:
+            of = known_of([item], model.item_ids)[0]
+            return {"item": of, "items": similar(model, of, asked.n)}
 
-        return await desk.ask(request, question)
+        return await desk.ask(request, nearest)
 
-    @router.get("/score/{user}", responses={200: {"model": UserList}}, dependencies=checked)
-    async def score(request: Request, user: Of, item: Asked) -> Response:
+    @question("GET", "/score/{user}", UserList)
+    async def score(request: Request, user: Of, asked: Annotated[ScoreQuery, Query()]) -> bytes:
         """A user's scores of some items, in their order."""
 
-        def question(model: Recommender) -> Any:
-            asked = known_of([unquote(user)], model.user_ids)[0]
-            items = known_of(item, model.item_ids)
-            scores = model.score([asked] * len(items), items).tolist()
-            pairs = zip(items, scores, strict=True)
-            return {"user": asked, "items": [{"id": each, "score": s} for each, s in pairs]}
+        def scored(model: Recommender) -> Any:
+            of = known_of([user], model.user_ids)[0]
+            items = known_of(asked.item, model.item_ids)
+            pairs = zip(items, model.score([of] * len(items), items).tolist(), strict=True)
+            return {"user": of, "items": [{"id": each, "score": s} for each, s in pairs]}
 
-        return await desk.ask(request, question)
+        return await desk.ask(request, scored)
 
-    @router.get(
-        "/explain/{user}/{item}", responses={200: {"model": Explained}}, dependencies=checked
-    )
-    async def explain(request: Request, user: Of, item: Of, n: Length = usual_n) -> Response:
+    @question("GET", "/explain/{user}/{item}", Explained)
+    async def explain(
+        request: Request, user: Of, item: Of, asked: Annotated[LengthQuery, Query()]
+    ) -> bytes:
         """Why a user's score of an item is what it is."""
-        desk.check(n)
 
-        def question(model: Recommender) -> Any:
-            who = known_of([unquote(user)], model.user_ids)[0]
-            what = known_of([unquote(item)], model.item_ids)[0]
-            return {"user": who, "item": what, **explanation(model, who, what, n)}
+        def explained(model: Recommender) -> Any:
+            who = known_of([user], model.user_ids)[0]
+            what = known_of([item], model.item_ids)[0]
+            return {"user": who, "item": what, **explanation(model, who, what, asked.n)}
 
-        return await desk.ask(request, question)
+        return await desk.ask(request, explained)
 
     @router.get("/health", responses={200: {"model": About}})
     async def health() -> Response:
@@ -290,10 +333,20 @@ def routes(desk: Desk, measures: Measures) -> APIRouter:
         """Counts and times in the text format of Prometheus."""
         return Response(measures.text(desk.live), media_type="text/plain; version=0.0.4")
 
-    return router
+    return router, questions
 
 
-def _batch_answer(desk: Desk, model: Recommender, asked: Batch) -> Any:
+def _charge(limits: Limits, model: Recommender, users: int, n: int, diversity: float) -> None:
+    """Refuse steered lists that would take too long to choose."""
+    n, most = min(n, len(model.item_ids)), limits.max_steered
+    if diversity and users * n * n > most:
+        raise ValueError(
+            f"diversity: {users} users x n={n} x n must be at most {most:,}; ask for fewer users "
+            "or a smaller n, or serve with a larger --max-steered"
+        )
+
+
+def _batch_answer(model: Recommender, asked: Batch, limits: Limits) -> Any:
     """The answer to POST /recommend."""
     if (asked.users is None) == (asked.from_items is None):
         raise ValueError("the body must have either users or from_items")
@@ -301,8 +354,9 @@ def _batch_answer(desk: Desk, model: Recommender, asked: Batch) -> Any:
         raise ValueError("weights go with from_items")
     if asked.include_seen and asked.users is None:
         raise ValueError("include_seen goes with users; somebody new has from_items only")
-    desk.check(asked.n)
-    desk.charge(model, 1 if asked.users is None else len(asked.users), asked.n, asked.diversity)
+    check_length(asked.n, limits)
+    n_users = 1 if asked.users is None else len(asked.users)
+    _charge(limits, model, n_users, asked.n, asked.diversity)
     of_items, skip = model.item_ids, asked.on_unknown
     boosted = from_url(list(asked.boosts), of_items, skip)
     more: dict[str, Any] = {

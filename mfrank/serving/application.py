@@ -1,4 +1,4 @@
-"""The application: routes, middleware, the watch on the model's folder, and running it."""
+"""The application: questions, middleware, the watch on the model's folder, and running it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import ipaddress
 import os
 import socket
 from collections.abc import AsyncIterator, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -18,24 +17,14 @@ from starlette.types import ASGIApp
 from mfrank._version import __version__
 from mfrank.arrays import check_above_zero, single_threaded, usable_cores
 from mfrank.retrieval import Recommender
-from mfrank.serving.api import Desk, routes
+from mfrank.serving.api import Desk, Questions, routes
 from mfrank.serving.connections import LimitedConnection
-from mfrank.serving.guards import (
-    HEADERS,
-    AllowedHosts,
-    Bounded,
-    Heads,
-    Hosts,
-    Measured,
-    RawPaths,
-    WithHeaders,
-)
+from mfrank.serving.description import STYLE, Described, page
+from mfrank.serving.guards import AllowedHosts, Door, Hosts
 from mfrank.serving.limits import Limits, Measures
 from mfrank.serving.live_model import LiveModel
-from mfrank.serving.questions import STYLE, Batch, page
 from mfrank.serving.refusals import add_refusals
 from mfrank.serving.signals import handled
-from mfrank.serving.together import QuickLists, Together
 
 
 def build(
@@ -50,11 +39,6 @@ def build(
     check_above_zero(reload_seconds=reload_seconds)
     hosts = AllowedHosts(allow_hosts)
     live, measures = LiveModel(model, classes, trust), Measures()
-    # Each thread asks the model on one core. Long requests share the cores with the short ones,
-    # which never wait for a thread that a long one has.
-    n_threads = usable_cores()
-    pool = ThreadPoolExecutor(n_threads, "mfrank-answer")
-    long_pool = ThreadPoolExecutor(n_threads, "mfrank-long-answer")
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -64,7 +48,7 @@ def build(
         finally:
             live.stop()
 
-    application = _Described(
+    application = Described(
         title="mfrank",
         version=__version__,
         description="Lists, scores and explanations of one model.",
@@ -74,8 +58,9 @@ def build(
     )
     application.state.live, application.state.limits = live, limits
     application.state.hosts = hosts
-    application.state.desk = desk = Desk(live, limits, pool, long_pool)
-    application.include_router(routes(desk, measures))
+    application.state.desk = desk = Desk(live, limits, usable_cores())
+    described, questions = routes(desk, measures)
+    application.include_router(described)
     add_refusals(application)
 
     @application.get("/docs", include_in_schema=False)
@@ -87,53 +72,10 @@ def build(
         return Response(STYLE, media_type="text/css")
 
     # The last one added is the outermost.
-    application.add_middleware(Bounded, limits=limits)
-    application.add_middleware(Heads)
-    application.add_middleware(Measured, measures=measures)
-    application.add_middleware(WithHeaders, headers=HEADERS)
-    application.add_middleware(RawPaths)
-    application.add_middleware(
-        QuickLists,
-        desk=desk,
-        measures=measures,
-        queue=lambda: Together(live, pool, n_threads),
-        begin=lambda: live.watch(reload_seconds),
-    )
-    application.add_middleware(Hosts, allowed=hosts)
+    begin = partial(live.watch, reload_seconds)
+    application.add_middleware(Questions, questions=questions, limits=limits, begin=begin)
+    application.add_middleware(Door, hosts=hosts, limits=limits, measures=measures)
     return application
-
-
-class _Described(FastAPI):
-    """An application whose description has the limits of this service, and what a body may have."""
-
-    def openapi(self) -> dict[str, Any]:
-        """The description; made once."""
-        if self.openapi_schema is None:
-            described, limits = super().openapi(), self.state.limits
-            batch = Batch.model_json_schema()
-            described["components"]["schemas"]["Batch"] = batch
-            batch["properties"]["n"]["default"] = limits.usual_n
-            parts = [batch["properties"]]
-            for methods in described["paths"].values():
-                for route in methods.values():
-                    given = route.get("parameters", ())
-                    parts.append({each["name"]: each["schema"] for each in given})
-            for part in parts:
-                for name, schema in part.items():
-                    _bound(schema, {"n": {"maximum": limits.max_n}}.get(name, {}), limits)
-        return super().openapi()
-
-
-def _bound(schema: dict[str, Any], more: dict[str, Any], limits: Limits) -> None:
-    """Write limits into the description of a parameter."""
-    schema.update(more)
-    for each in schema.get("anyOf", ()):
-        _bound(each, {}, limits)
-    if schema.get("type") == "array":
-        schema["maxItems"] = limits.max_batch
-        _bound(schema["items"], {}, limits)
-    if schema.get("type") == "object":
-        schema["maxProperties"] = limits.max_batch
 
 
 # Runs an application with uvicorn, until it is told to stop.

@@ -1,6 +1,6 @@
-"""Middleware of the application: hosts, sizes, times, safe headers, undecoded paths, measures.
+"""What stands before an application: the hosts that it answers for, and its door.
 
-These are plain ASGI functions, because every request pays for their time.
+These are plain ASGI, and few, because every request pays for their time.
 """
 
 from __future__ import annotations
@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from dataclasses import dataclass
 from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mfrank.arrays import shown
@@ -26,7 +28,7 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 """Headers of every answer: a browser runs nothing that is not a file of this application."""
-
+_RAW_HEADERS = [(name.lower().encode(), text.encode()) for name, text in HEADERS.items()]
 
 _METHODS = ("GET", "HEAD", "POST", "OPTIONS")
 
@@ -72,6 +74,19 @@ class AllowedHosts:
     def __bool__(self) -> bool:
         return bool(self._names)
 
+    def refusal(self, scope: Scope) -> Response | None:
+        """Why a request is not answered; None if it is."""
+        if not self or scope["type"] == "lifespan":
+            return None
+        hosts = [value for name, value in scope["headers"] if name == b"host"] or [b""]
+        if len(hosts) == 1 and self.has(hosts[0]):
+            return None
+        sentence = (
+            f"this service does not answer for the host {hosts[0].decode('latin-1')!r}: "
+            "name it with --allow-host, or allow_hosts"
+        )
+        return refusal(400, sentence, headers=HEADERS)
+
     def has(self, host: bytes) -> bool:
         """Whether a request with this header Host is answered, where names are given."""
         found = self._remembered.get(host)
@@ -98,39 +113,125 @@ class Hosts:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
-        if self.allowed and scope["type"] != "lifespan":
-            hosts = [value for name, value in scope["headers"] if name == b"host"] or [b""]
-            if len(hosts) > 1 or not self.allowed.has(hosts[0]):
-                sentence = (
-                    f"this service does not answer for the host {hosts[0].decode('latin-1')!r}: "
-                    "name it with --allow-host, or allow_hosts"
-                )
-                await refusal(400, sentence, headers=HEADERS)(scope, receive, send)
-                return
-        await self.app(scope, receive, send)
+        await (self.allowed.refusal(scope) or self.app)(scope, receive, send)
 
 
-class RawPaths:
-    """Routes see the path as it was sent, quoted, so that an id may contain a slash.
+class Door:
+    """What every request to an application passes.
 
-    Bytes that a URL should have quoted are quoted: curl sends the letters of an id as they are.
+    - A request for another host than those allowed is refused.
+    - The path is as it was sent, quoted, so that an id may contain a slash. Bytes that a URL should
+      have quoted are quoted: curl sends the letters of an id as they are.
+    - HEAD is answered as GET is, without the body.
+    - A body that is too large is 413, one of GET is 422, an answer that takes too long is 503.
+    - Every answer has :data:`HEADERS`, and is counted and timed by its route.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
+    def __init__(
+        self, app: ASGIApp, hosts: AllowedHosts, limits: Limits, measures: Measures
+    ) -> None:
+        self.app, self.hosts, self.limits, self.measures = app, hosts, limits, measures
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
-        if scope["type"] == "http" and scope.get("raw_path"):
-            path = _quoted(scope["raw_path"].partition(b"?")[0])
-            root = scope.get("root_path", "")
-            if root and not path.startswith(root):  # where a path of letters was mounted
-                path = root + path[len(quote(root)) :]
-            query = scope["query_string"]
-            if not query.isascii():
-                query = _quoted(query).encode()
-            scope = {**scope, "path": path, "query_string": query}
-        await self.app(scope, receive, send)
+        stranger = self.hosts.refusal(scope)
+        if stranger is not None or scope["type"] != "http":
+            await (stranger or self.app)(scope, receive, send)
+            return
+        began, method, measures = time.perf_counter(), scope["method"], self.measures
+        inner, answer = _as_sent(scope), _Answer(send, method == "HEAD")
+        measures.in_progress += 1
+        try:
+            response = self._refusal(inner) or await self._passed(inner, receive, answer)
+            if response is not None:
+                await response(inner, receive, answer)
+        finally:
+            measures.in_progress -= 1
+            route = getattr(inner.get("route"), "path", "none")
+            name = method if method in _METHODS else "other"
+            measures.add(route, name, answer.status or 500, time.perf_counter() - began)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        """Why a request is not let in; None if it is."""
+        headers = dict(scope["headers"])
+        declared = headers.get(b"content-length", b"0")
+        if not declared.isdigit() or len(declared) > 18 or int(declared) > self.limits.max_body:
+            return refusal(413, self._too_large)
+        if scope["method"] == "GET" and (int(declared) or b"transfer-encoding" in headers):
+            return refusal(422, "GET takes its parameters from the URL, and no body")
+        return None
+
+    async def _passed(self, scope: Scope, receive: Receive, answer: _Answer) -> Response | None:
+        """Let the application answer; a refusal if it does not begin to in time."""
+        received = 0
+
+        async def receiving() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > self.limits.max_body:  # sent in chunks, without its length
+                raise HTTPException(413, self._too_large)
+            return message
+
+        # As asyncio.timeout does, in half of its time.
+        task, seconds, is_late = asyncio.current_task(), self.limits.max_seconds, False
+        assert task is not None
+
+        def end() -> None:
+            nonlocal is_late
+            is_late = task.cancel()
+
+        timer = asyncio.get_running_loop().call_later(seconds, end)
+        try:
+            await self.app(scope, receiving, answer)
+        except asyncio.CancelledError as error:
+            if not is_late:
+                if answer.status:
+                    raise
+                return refused(error)
+            task.uncancel()
+            if answer.status:
+                raise TimeoutError from error
+            return refused(too_late(seconds))
+        finally:
+            timer.cancel()
+        return None
+
+    @property
+    def _too_large(self) -> str:
+        return f"the body must have at most {self.limits.max_body:,} bytes"
+
+
+@dataclass(slots=True)
+class _Answer:
+    """Sends the messages of an answer: with the headers that all have, and of HEAD without body."""
+
+    send: Send
+    is_of_head: bool
+    status: int = 0  # until it has begun
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message["headers"] = [*message.get("headers", ()), *_RAW_HEADERS]
+        elif self.is_of_head:
+            message = {**message, "body": b""}
+        await self.send(message)
+
+
+def _as_sent(scope: Scope) -> Scope:
+    """The scope of a request with its path and query as they were sent, and GET for HEAD."""
+    inner = dict(scope)
+    if scope["method"] == "HEAD":
+        inner["method"] = "GET"
+    if sent := scope.get("raw_path"):
+        path, root = _quoted(sent.partition(b"?")[0]), scope.get("root_path", "")
+        if root and not path.startswith(root):  # where a path of letters was mounted
+            path = root + path[len(quote(root)) :]
+        inner["path"] = path
+        if not scope["query_string"].isascii():
+            inner["query_string"] = _quoted(scope["query_string"]).encode()
+    return inner
 
 
 def _quoted(sent: bytes) -> str:
@@ -138,126 +239,3 @@ def _quoted(sent: bytes) -> str:
     if sent.isascii():
         return sent.decode()
     return "".join(chr(each) if each < 128 else f"%{each:02X}" for each in sent)
-
-
-class Heads:
-    """HEAD is answered as GET is, without the body."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request."""
-        if scope["type"] != "http" or scope["method"] != "HEAD":
-            await self.app(scope, receive, send)
-            return
-        as_get = {**scope, "method": "GET"}
-
-        async def sending(message: Message) -> None:
-            if message["type"] == "http.response.body":
-                message = {**message, "body": b""}
-            await send(message)
-
-        try:
-            await self.app(as_get, receive, sending)
-        finally:
-            if "route" in as_get:  # for its measures
-                scope["route"] = as_get["route"]
-
-
-class WithHeaders:
-    """Every answer has these headers."""
-
-    def __init__(self, app: ASGIApp, headers: Mapping[str, str]) -> None:
-        self.app = app
-        self.headers = [(name.lower().encode(), text.encode()) for name, text in headers.items()]
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request."""
-
-        async def sending(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *self.headers]
-            await send(message)
-
-        await self.app(scope, receive, sending)
-
-
-class Bounded:
-    """A body that is too large is 413, an answer that takes too long is 503."""
-
-    def __init__(self, app: ASGIApp, limits: Limits) -> None:
-        self.app, self.limits = app, limits
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        too_large = f"the body must have at most {self.limits.max_body:,} bytes"
-        headers = dict(scope["headers"])
-        declared = headers.get(b"content-length", b"0")
-        if not declared.isdigit() or len(declared) > 18 or int(declared) > self.limits.max_body:
-            await refusal(413, too_large)(scope, receive, send)
-            return
-        if scope["method"] in ("GET", "HEAD") and (
-            int(declared) or b"transfer-encoding" in headers
-        ):
-            sentence = f"{scope['method']} takes its parameters from the URL, and no body"
-            await refusal(422, sentence)(scope, receive, send)
-            return
-        received, has_begun = 0, False
-
-        async def receiving() -> Message:
-            nonlocal received
-            message = await receive()
-            received += len(message.get("body", b""))
-            if received > self.limits.max_body:  # sent in chunks, without its length
-                raise HTTPException(413, too_large)
-            return message
-
-        async def sending(message: Message) -> None:
-            nonlocal has_begun
-            has_begun = True
-            await send(message)
-
-        try:
-            async with asyncio.timeout(self.limits.max_seconds):
-                await self.app(scope, receiving, sending)
-        except TimeoutError:
-            if has_begun:
-                raise
-            await refused(too_late(self.limits.max_seconds))(scope, receive, send)
-        except asyncio.CancelledError as error:
-            if has_begun:
-                raise
-            await refused(error)(scope, receive, send)
-
-
-class Measured:
-    """Counts and times every request by its route."""
-
-    def __init__(self, app: ASGIApp, measures: Measures) -> None:
-        self.app, self.measures = app, measures
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        began, status, measures = time.perf_counter(), 500, self.measures
-
-        async def sending(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        measures.in_progress += 1
-        try:
-            await self.app(scope, receive, sending)
-        finally:
-            measures.in_progress -= 1
-            method = scope["method"] if scope["method"] in _METHODS else "other"
-            route = getattr(scope.get("route"), "path", "none")
-            measures.add(route, method, status, time.perf_counter() - began)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import threading
 import time
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
@@ -15,7 +17,7 @@ from mfrank._version import __version__
 from mfrank.arrays import check_above_zero, check_count, check_time, time_limit
 from mfrank.serving.live_model import LiveModel
 
-_T = TypeVar("_T")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class Limits:
         return min(10, self.max_n)
 
 
-def in_time(work: Callable[[], _T], seconds: float, nobody_waits: threading.Event) -> _T:
+def in_time(work: Callable[[], T], seconds: float, nobody_waits: Callable[[], bool]) -> T:
     """What ``work`` returns, in a thread that others wait for, with a time limit.
 
     The work gives up at its next :func:`mfrank.arrays.work.check_time` when the time is over,
@@ -86,11 +88,25 @@ def in_time(work: Callable[[], _T], seconds: float, nobody_waits: threading.Even
     """
 
     def clock() -> float:
-        return math.inf if nobody_waits.is_set() else time.perf_counter()
+        return math.inf if nobody_waits() else time.perf_counter()
 
     with time_limit(seconds, clock):
         check_time()
         return work()
+
+
+async def in_thread(pool: Executor, work: Callable[[], T], seconds: float) -> T:
+    """What ``work`` returns, in a thread of a pool; given up when this call is cancelled.
+
+    Raises
+    ------
+    OutOfTimeError
+    """
+    nobody_waits, loop = threading.Event(), asyncio.get_running_loop()
+    try:
+        return await loop.run_in_executor(pool, in_time, work, seconds, nobody_waits.is_set)
+    finally:
+        nobody_waits.set()
 
 
 # Counts and times of requests, in the text format that Prometheus reads.
@@ -105,13 +121,15 @@ class Measures:
     def __init__(self) -> None:
         self.in_progress = 0
         self._answered: Counter[tuple[str, str, int]] = Counter()
-        self._seconds: dict[str, list[float]] = {}
+        self._seconds: defaultdict[str, list[float]] = defaultdict(
+            lambda: [0.0] * (len(_BUCKETS) + 2)
+        )
         self._began = time.time()
 
     def add(self, route: str, method: str, status: int, seconds: float) -> None:
         """Count an answered request."""
         self._answered[route, method, status] += 1
-        row = self._seconds.setdefault(route, [0.0] * (len(_BUCKETS) + 2))
+        row = self._seconds[route]
         row[bisect_left(_BUCKETS, seconds)] += 1
         row[-1] += seconds
 

@@ -1,4 +1,4 @@
-"""What may be asked, and what is answered: as it is checked, and as /docs tells it.
+"""What may be asked, and what is answered: as it is read, and as FastAPI describes it.
 
 Checks go from what is cheap to what is not, and end with the first fault: names of fields, then
 lengths, then types. A body of many wrong things costs no more than one of many right ones.
@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from html import escape
-from typing import Annotated, Any, Literal, get_args, get_origin
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import parse_qsl
 
-from fastapi import Path, Query, Request
+from fastapi import Path
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 from starlette.exceptions import HTTPException
 
@@ -24,28 +24,74 @@ from mfrank.serving.limits import Limits
 Id = StrictInt | StrictStr
 
 Of = Annotated[str, Path(description="an id, as in the data; quoted, it may contain a slash")]
-Length = Annotated[int, Query(ge=1, description="length of the list")]
-Some = Annotated[list[str] | None, Query(description="an id; may be repeated")]
-Asked = Annotated[list[str], Query(description="an item id; may be repeated")]
-Seen = Annotated[bool, Query(description="also list what the user has")]
-Unknown = Annotated[
-    Literal["error", "skip"],
-    Query(
-        description="skip: an unknown user has an empty list, unknown items are left out of "
-        "filter_items and items"
+Length = Annotated[int, Field(ge=1, description="length of the list")]
+Some = Annotated[list[str] | None, Field(description="an id; may be repeated")]
+Seen = Annotated[bool, Field(description="also list what the user has")]
+Instead = Annotated[
+    Fallback,
+    Field(
+        description="what a user with nothing to go by gets, and what follows in a list that the "
+        "model does not fill: nothing, or the most popular items"
     ),
 ]
+Diversity = Annotated[
+    float,
+    Field(ge=0, le=1, description="how much items that are alike are kept apart, from 0 to 1"),
+]
+Penalty = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=1000,
+        description="what to take from items that are popular by one deviation, in deviations of "
+        "scores",
+    ),
+]
+Unknown = Literal["error", "skip"]
 
-_DIVERSITY = "how much items that are alike are kept apart, from 0 to 1"
-_FALLBACK = (
-    "what a user with nothing to go by gets, and what follows in a list that the model does not "
-    "fill: nothing, or the most popular items"
-)
-_PENALTY = "what to take from items that are popular by one deviation, in deviations of scores"
 
-Diversity = Annotated[float, Query(ge=0, le=1, description=_DIVERSITY)]
-Instead = Annotated[Fallback, Query(description=_FALLBACK)]
-Penalty = Annotated[float, Query(ge=0, le=1000, description=_PENALTY)]
+class ListQuery(BaseModel):
+    """The query of a user's list."""
+
+    n: Length = 10
+    filter_items: Some = None
+    items: Some = None
+    include_seen: Seen = False
+    fallback: Instead = "none"
+    diversity: Diversity = 0
+    popularity_penalty: Penalty = 0
+    on_unknown: Unknown = Field(
+        "error",
+        description="skip: an unknown user has an empty list, unknown items are left out of "
+        "filter_items and items",
+    )
+
+    @property
+    def is_light(self) -> bool:
+        """Whether such a list takes about as long as the best items of a user."""
+        extra = self.filter_items, self.items, self.popularity_penalty, self.diversity
+        return self.fallback == "none" and not any(extra)
+
+
+class LengthQuery(BaseModel):
+    """The query of a list that has a length only."""
+
+    n: Length = 10
+
+
+class ScoreQuery(BaseModel):
+    """The query of a user's scores."""
+
+    item: list[str] = Field(description="an item id; may be repeated")
+
+
+class NoQuery(BaseModel):
+    """The query of a path that has none."""
+
+
+Query = TypeVar("Query", bound=BaseModel)
+_LISTS = "filter_items", "items", "item"
+"""Parameters of a URL that may be repeated."""
 
 
 class Batch(BaseModel):
@@ -69,17 +115,17 @@ class Batch(BaseModel):
     items: list[Id] | list[list[Id]] | None = Field(
         None, description="list only these, in the same forms"
     )
-    include_seen: bool = Field(False, description="also list what the user has")
-    on_unknown: Literal["error", "skip"] = Field(
+    include_seen: Seen = False
+    on_unknown: Unknown = Field(
         "error", description="skip: an unknown user has an empty list, unknown items are left out"
     )
-    fallback: Fallback = Field("none", description=_FALLBACK)
+    fallback: Instead = "none"
     boosts: dict[str, float] = Field(
         default_factory=dict,
         description="by item id, what to add to its score, in deviations of the user's scores",
     )
-    diversity: float = Field(0, ge=0, le=1, description=_DIVERSITY)
-    popularity_penalty: float = Field(0, ge=0, le=1000, description=_PENALTY)
+    diversity: Diversity = 0
+    popularity_penalty: Penalty = 0
 
 
 class ScoredPlace(BaseModel):
@@ -155,24 +201,46 @@ class Refusal(BaseModel):
     error: str
 
 
-async def check_query(request: Request) -> None:
-    """Refuse parameters that a route does not have, and those that are given too often.
+def read_query(query: bytes, form: type[Query], limits: Limits) -> Query:
+    """The parameters of a URL.
+
+    Raises
+    ------
+    ValueError
+        One is unknown, is given too often, or has a wrong value.
+    """
+    given: dict[str, Any] = {}
+    for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
+        given.setdefault(name, []).append(value)
+    fields = form.model_fields
+    for name in given:
+        if name not in fields:
+            raise ValueError(f"{_unknown(name, fields)} in the query")
+    for name, values in given.items():
+        if name in _LISTS:
+            check_lengths({name: values}, limits)
+        elif len(values) > 1:
+            raise ValueError(f"{name} must be given once, got {len(values)} of it")
+        else:
+            given[name] = values[0]
+    asked = form.model_validate({"n": limits.usual_n, **given})
+    if "n" in fields:
+        check_length(asked.n, limits)  # type: ignore[attr-defined]
+    return asked
+
+
+def check_length(n: int, limits: Limits) -> None:
+    """Refuse longer lists than the limits have.
 
     Raises
     ------
     ValueError
     """
-    given = Counter(name for name, _ in request.query_params.multi_items())
-    parameters = {each.alias: each for each in request.scope["route"].dependant.query_params}
-    for name in given:
-        if name not in parameters:
-            raise ValueError(f"{_unknown(name, parameters)} in the query")
-    limits: Limits = request.app.state.limits
-    for name, times in given.items():
-        if _is_list(parameters[name].field_info.annotation):
-            check_lengths({name: range(times)}, limits)
-        elif times > 1:
-            raise ValueError(f"{name} must be given once, got {times} of it")
+    if n > limits.max_n:
+        raise ValueError(
+            f"n must be at most {limits.max_n}, got {n}; a service with another --max-n has longer "
+            "lists"
+        )
 
 
 def check_lengths(lists: Mapping[str, Any], limits: Limits) -> None:
@@ -273,77 +341,3 @@ def _number(text: str) -> float:
 def _unknown(name: str, known: Iterable[str]) -> str:
     there = f"known: {', '.join(known)}" if known else "this path has none"
     return f"unknown parameter {name[:100]!r} ({there})"
-
-
-def _is_list(annotation: Any) -> bool:
-    return any(get_origin(each) is list for each in (annotation, *get_args(annotation)))
-
-
-# The page /docs: the OpenAPI description as plain HTML that loads no other file.
-#
-# FastAPI's own page loads its program from another host.
-
-
-STYLE = """\
-:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
-body { max-width: 52rem; margin: 0 auto; padding: 1rem; }
-h2 { margin: 2.5rem 0 0.25rem; font-size: 1.1rem; font-family: ui-monospace, monospace; }
-h2 b { display: inline-block; min-width: 3.5rem; color: light-dark(#2451b3, #8fb4ff); }
-table { border-collapse: collapse; width: 100%; }
-td, th { text-align: left; vertical-align: top; padding: 0.3rem 0.8rem 0.3rem 0;
-  border-top: 1px solid light-dark(#ddd, #444); }
-code { font-family: ui-monospace, monospace; overflow-wrap: anywhere; }
-"""
-
-
-def page(openapi: Mapping[str, Any]) -> str:
-    """The description of all routes as an HTML page."""
-    info = openapi["info"]
-    title = escape(f"{info['title']} {info['version']}")
-    return "".join(
-        (
-            '<!doctype html><html lang="en"><head><meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f'<title>{title}</title><link rel="stylesheet" href="docs.css"></head><body>',
-            f"<h1>{title}</h1><p>{escape(info.get('description', ''))}</p>",
-            '<p>For programs: <a href="openapi.json">openapi.json</a></p>',
-            *_routes(openapi),
-            "</body></html>",
-        )
-    )
-
-
-def _routes(openapi: Mapping[str, Any]) -> Iterator[str]:
-    for path, methods in openapi["paths"].items():
-        for method, route in methods.items():
-            yield f"<h2><b>{escape(method.upper())}</b> {escape(path)}</h2>"
-            yield f"<p>{escape(route.get('description', ''))}</p><table>"
-            for given in (*route.get("parameters", ()), *_fields(openapi, route)):
-                yield _row(given["name"], _kind(given["schema"]), given.get("description", ""))
-            for status, answer in route["responses"].items():
-                yield _row(status, "", answer["description"])
-            yield "</table>"
-
-
-def _fields(openapi: Mapping[str, Any], route: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The fields of a route's body."""
-    body = route.get("requestBody", {}).get("content", {}).get("application/json", {})
-    if reference := body.get("schema", {}).get("$ref"):
-        fields = openapi["components"]["schemas"][reference.rpartition("/")[2]]["properties"]
-        for name, schema in fields.items():
-            yield {"name": name, "schema": schema, "description": schema.get("description", "")}
-
-
-def _kind(schema: Mapping[str, Any]) -> str:
-    if "anyOf" in schema:
-        return " or ".join(dict.fromkeys(map(_kind, schema["anyOf"])))
-    if schema.get("type") == "array":
-        return f"list of {_kind(schema.get('items', {}))}"
-    default = f", default {schema['default']}" if schema.get("default") not in (None, []) else ""
-    kind = " | ".join(schema["enum"]) if "enum" in schema else schema.get("type", "any")
-    return f"{kind}{default}"
-
-
-def _row(name: str, kind: str, about: str) -> str:
-    cells = f"<code>{escape(name)}</code>", escape(kind), escape(about)
-    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"

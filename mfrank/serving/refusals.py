@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -80,17 +80,19 @@ def wrong_method(method: str, error: HTTPException) -> Response:
     return refusal(405, sentence, headers={"Allow": allow})
 
 
-def add_refusals(application: FastAPI) -> None:
-    """Answer every error of this application as JSON."""
+def add_refusals(
+    application: FastAPI, answer: Callable[[Request, Exception], Response] | None = None
+) -> None:
+    """Answer every error of this application, as JSON by default."""
 
-    async def answer(request: Request, error: Exception) -> Response:
+    async def answered(request: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException) and error.status_code == 405:
             return wrong_method(request.method, error)
-        return refused(error)
+        return answer(request, error) if answer else refused(error)
 
     faults = (RequestValidationError, HTTPException, CannotAnswer, ValueError, TypeError)
     for kind in (*faults, ClientDisconnect, Exception):
-        application.add_exception_handler(kind, answer)
+        application.add_exception_handler(kind, answered)
 
 
 def _plain(label: Any) -> Any:

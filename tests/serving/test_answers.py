@@ -17,7 +17,7 @@ from mfrank.data import UnknownIdError
 from mfrank.retrieval import Answer
 from mfrank.serving import answers
 from mfrank.serving.answers import EXACT, CannotAnswer, dump
-from mfrank.serving.questions import page
+from mfrank.serving.description import page
 
 USERS, ITEMS = named().user_ids.labels, named().item_ids.labels.tolist()
 USER = str(USERS[-1])

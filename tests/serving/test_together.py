@@ -12,7 +12,6 @@ from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -23,11 +22,13 @@ from starlette.testclient import TestClient
 
 import mfrank
 from mfrank import serving
+from mfrank.arrays import check_time
 from mfrank.data import UnknownIdError
 from mfrank.retrieval import Answer
 from mfrank.serving import together
 from mfrank.serving.answers import batch, dump, user_lists
 from mfrank.serving.live_model import LiveModel
+from mfrank.serving.questions import ListQuery
 from mfrank.serving.together import Together
 
 httpx2 = pytest.importorskip("httpx2")
@@ -58,7 +59,11 @@ class Watched(mfrank.Recommender):
 @contextmanager
 def queue(of: Any, threads: int = 1) -> Iterator[Together]:
     with ThreadPoolExecutor(threads) as pool:
-        yield Together(LiveModel(of), pool, threads)
+        yield Together(LiveModel(of), pool, threads, max_seconds=60)
+
+
+def of_length(n: int) -> ListQuery:
+    return ListQuery(n=n)
 
 
 def run(what: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -77,17 +82,101 @@ def alone(of: Any, user: str, n: int = 10) -> bytes:
 
 
 @pytest.mark.parametrize("kind", kinds)
-def test_lists_made_together_have_the_bits_of_single_ones(kind: str) -> None:
-    users = [str(user) for user in model(kind).user_ids.labels[:12]]
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"include_seen": True},
+        {"fallback": "popularity", "n": 20},
+        {"on_unknown": "skip", "items": ["expired"]},
+        {"filter_items": [0, 3], "popularity_penalty": 0.5},
+        {"items": [1, 2, 3, 4, 5], "on_unknown": "skip"},
+    ],
+    ids=str,
+)
+def test_lists_made_together_have_the_bits_of_single_ones(kind: str, more: Any) -> None:
+    served = model(kind)
+    users, items = (
+        [str(each) for each in ids.labels] for ids in (served.user_ids, served.item_ids)
+    )
+    ids = {
+        name: [items[each] if isinstance(each, int) else each for each in more[name]]
+        for name in ("filter_items", "items")
+        if name in more
+    }
+    ways = [ListQuery(**{"n": n, **more, **ids}) for n in (3, 4)]
+    if more.get("on_unknown") == "skip":
+        users[4] = "77" if kind == "numbered" else "expired"
 
     async def ask() -> None:
-        with queue(model(kind), 2) as asked:
+        with queue(served, 2) as asked:
             for _ in range(3):
                 found = await asyncio.gather(
-                    *(asked.ask(user, 3 + place % 2) for place, user in enumerate(users))
+                    *(asked.ask(user, ways[place % 2]) for place, user in enumerate(users[:12]))
                 )
-                for place, user in enumerate(users):
-                    assert found[place] == alone(model(kind), user, 3 + place % 2)
+                for place, user in enumerate(users[:12]):
+                    assert [found[place]] == together.lists(served, [user], ways[place % 2])
+                    if not more:
+                        assert found[place] == alone(served, user, ways[place % 2].n)
+
+    run(ask)
+
+
+def test_lists_that_may_take_long_are_made_by_threads(monkeypatch: Any) -> None:
+    monkeypatch.setattr(together, "_QUICK", 60.0)  # every other list is made by the event loop
+    by_the_loop: list[bool] = []
+
+    class Noting(Watched):
+        def recommend(self, *args: Any, **options: Any) -> Any:
+            by_the_loop.append(threading.current_thread() is threading.main_thread())
+            return super().recommend(*args, **options)
+
+    async def ask() -> None:
+        with queue(Noting(model())) as asked:
+            asked._seconds = 0.0
+            asked._model = asked._live.current
+            by_the_loop.clear()
+            for more in ({}, {"include_seen": True}, {"on_unknown": "skip"}):
+                await asked.ask(USERS[0], ListQuery(**more))
+            assert by_the_loop == [True] * 3
+            by_the_loop.clear()
+            item = str(named().item_ids.labels[0])
+            for more in (
+                *({"items": [item]}, {"filter_items": [item]}, {"popularity_penalty": 1.0}),
+                {"fallback": "popularity"},
+            ):
+                await asked.ask(USERS[0], ListQuery(**more))
+            assert by_the_loop == [False] * 4
+
+    run(ask)
+
+
+def test_a_call_ends_when_nobody_waits_for_it_anymore(monkeypatch: Any) -> None:
+    monkeypatch.setattr(together, "_QUICK", 0.0)  # every call is made by a thread
+    begun, ended = threading.Event(), threading.Event()
+
+    class Working(Watched):
+        is_working = False
+
+        def recommend(self, *args: Any, **options: Any) -> Any:
+            begun.set()
+            try:
+                while self.is_working:
+                    check_time()
+            finally:
+                ended.set()
+            return super().recommend(*args, **options)
+
+    async def ask() -> None:
+        working = Working(model())
+        with queue(working) as asked:
+            working.is_working = True
+            begun.clear()
+            ended.clear()
+            waiting = asked.ask(USERS[0], of_length(5))
+            assert await asyncio.to_thread(begun.wait, 10)
+            waiting.cancel()
+            assert await asyncio.to_thread(ended.wait, 10)
 
     run(ask)
 
@@ -100,7 +189,7 @@ def test_who_comes_at_one_time_is_answered_by_one_call(monkeypatch: Any) -> None
         with queue(watched) as asked:
             watched.calls.clear()
             for size in (1, 2, 4, 8):
-                await asyncio.gather(*(asked.ask(user, 5) for user in USERS[:size]))
+                await asyncio.gather(*(asked.ask(user, of_length(5)) for user in USERS[:size]))
         assert [len(call) for call in watched.calls] == [1, 2, 4, 8]
 
     run(ask)
@@ -113,7 +202,7 @@ def test_a_model_that_takes_long_is_asked_for_few_at_a_time(monkeypatch: Any) ->
     async def ask() -> None:
         with queue(watched) as asked:
             watched.calls.clear()
-            await asyncio.gather(*(asked.ask(user, 5) for user in USERS[:6]))
+            await asyncio.gather(*(asked.ask(user, of_length(5)) for user in USERS[:6]))
         assert [len(call) for call in watched.calls] == [1] * 6
 
     run(ask)
@@ -126,10 +215,10 @@ def test_an_error_is_told_to_the_one_whose_it_is() -> None:
     async def ask() -> None:
         with queue(watched) as asked:
             for user in USERS[4:8]:  # so that many are asked for at a time
-                await asyncio.gather(*(asked.ask(user, 5) for _ in range(8)))
+                await asyncio.gather(*(asked.ask(user, of_length(5)) for _ in range(8)))
             users = [USERS[0], "nobody", USERS[3], USERS[1]]
             outcomes = await asyncio.gather(
-                *(asked.ask(user, 5) for user in users), return_exceptions=True
+                *(asked.ask(user, of_length(5)) for user in users), return_exceptions=True
             )
         assert outcomes[0] == alone(model(), USERS[0], 5)
         assert isinstance(outcomes[1], UnknownIdError)
@@ -150,9 +239,9 @@ def test_who_has_gone_is_not_asked_for_and_a_newer_model_answers_who_waits(
         with queue(old) as asked:
             old.calls.clear()
             old.go.clear()
-            first = asked.ask(USERS[0], 4)
+            first = asked.ask(USERS[0], of_length(4))
             await until(lambda: len(old.calls) == 1)
-            gone, waits, too = (asked.ask(user, 4) for user in USERS[1:4])
+            gone, waits, too = (asked.ask(user, of_length(4)) for user in USERS[1:4])
             gone.cancel()
             asked._live.current = new
             old.go.set()
@@ -176,31 +265,21 @@ def test_one_who_gives_up_within_a_call_costs_the_others_nothing(
     async def ask() -> None:
         with queue(watched) as asked:
             for size in (1, 2):  # then four are asked for at a time
-                await asyncio.gather(*(asked.ask(user, 4) for user in USERS[:size]))
+                await asyncio.gather(*(asked.ask(user, of_length(4)) for user in USERS[:size]))
             watched.calls.clear()
             watched.go.clear()
-            waiting = [asked.ask(user, 4) for user in USERS[:4]]
+            waiting = [asked.ask(user, of_length(4)) for user in USERS[:4]]
             await until(lambda: len(watched.calls) == 1)
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(waiting[place], 0.01)
             watched.go.set()
             for user, answer in zip(USERS[:4], waiting, strict=True):
                 assert answer.cancelled() or await answer == alone(model(), user, 4)
-            assert await asked.ask(USERS[5], 4) == alone(model(), USERS[5], 4)
+            assert await asked.ask(USERS[5], of_length(4)) == alone(model(), USERS[5], 4)
         assert watched.calls[0] == USERS[:4]
         assert [answer.cancelled() for answer in waiting].count(True) == 1
 
     run(ask)
-
-
-@pytest.mark.parametrize("query", ["", "?n=7"])
-def test_the_short_way_answers_what_the_long_way_does(query: str) -> None:
-    asked, long = client(model()), "&" if query else "?"
-    for user in (*USERS[:5], "nobody", "a b", "1.5"):
-        path = f"/recommend/{quote(user, safe='')}{query}"
-        short, other = asked.get(path), asked.get(f"{path}{long}include_seen=false")
-        assert (short.status_code, short.content) == (other.status_code, other.content)
-        assert sorted(short.headers.multi_items()) == sorted(other.headers.multi_items())
 
 
 def test_limits_hold_where_users_wait_together() -> None:
