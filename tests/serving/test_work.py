@@ -378,7 +378,7 @@ def test_every_body_is_answered_or_refused_with_a_sentence(
 
 
 SERVICE = """
-import sys, threading, time
+import os, sys, time
 sys.path.insert(0, {support!r})
 from clients import model
 import mfrank
@@ -389,7 +389,7 @@ class Deep(mfrank.Recommender):
     is_armed = False
     def recommend(self, userid, *args, **options):
         if self.is_armed:
-            print("begun", flush=True)
+            os.write(1, b"begun\\n")  # whole, whichever thread it is of
             time.sleep(600)  # as in a kernel, which does not look at the time
         return super().recommend(userid, *args, **options)
 
