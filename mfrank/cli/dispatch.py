@@ -49,8 +49,8 @@ def run(arguments: list[str]) -> int:
         args, unknown = parser.parse_known_args(arguments)
         if unknown:  # argparse would refer to the help of mfrank, not of the command
             args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
-    except SystemExit as done:  # --help and --version
-        return int(done.code or 0)
+    except SystemExit:  # --help and --version; a wrong line raises ValueError
+        return 0
     except ValueError as error:
         return _report(_with_remedy(error, arguments), str, debug=debug)
     say = Wording(args.parser)
@@ -124,9 +124,7 @@ def _complete(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--debug", action="store_true", default=argparse.SUPPRESS, help="show tracebacks of errors"
-    )
+    parser.add_argument("--debug", action="store_true", help="show tracebacks of errors")
     parser.add_argument(
         "--import",
         dest="imported",

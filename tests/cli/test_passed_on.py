@@ -1,0 +1,430 @@
+"""Every flag of a command reaches the function that does its work; without flags, its defaults."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import pkgutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mfrank
+from mfrank.cli.main import main
+from mfrank.comparison import DEFAULT_METRICS
+from mfrank.data import splits
+
+COMMANDS = "mfrank.cli.commands"
+DATA = mfrank.Interactions.from_arrays(
+    *(np.array(each) for each in (["a", "b", "c", "d"] * 3, [f"i{n % 5}" for n in range(12)])),
+    np.arange(12) % 5 + 1,
+    np.arange(12) + 1_700_000_000,
+)
+Calls = list[tuple[tuple[Any, ...], dict[str, Any]]]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a file of interactions and two models of it."""
+    monkeypatch.chdir(tmp_path)
+    rows = zip(DATA.user_ids.raw(DATA.entry_users), DATA.item_ids.raw(DATA.user_items.indices),
+               DATA.user_items.data, np.asarray(DATA.timestamps), strict=True)  # fmt: skip
+    lines = ["user,item,rating,timestamp", *(",".join(map(str, row)) for row in rows)]
+    (tmp_path / "plays.csv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "more.csv").write_text("user,item,rating\na,i0,5\nzoe,i1,4\n")
+    (tmp_path / "items.txt").write_text("i1\ni2\n")
+    model = mfrank.ALS(factors=2, iterations=1, random_state=0).fit(DATA)
+    model.save(tmp_path / "m")
+    model.save(tmp_path / "n")
+    return tmp_path
+
+
+def recorded(monkeypatch: pytest.MonkeyPatch, place: str, answer: Any = None) -> Calls:
+    """Calls of a function that is replaced: it keeps its signature and returns the answer."""
+    calls: Calls = []
+    real = pkgutil.resolve_name(place)
+
+    @functools.wraps(real)
+    def instead(*args: Any, **given: Any) -> Any:
+        calls.append((args, given))
+        return answer(*args) if callable(answer) else answer
+
+    monkeypatch.setattr(place, instead)
+    return calls
+
+
+def run(line: str) -> None:
+    assert main(line.split()) == 0
+
+
+def defaults(function: Callable[..., Any], names: Mapping[str, Any]) -> dict[str, Any]:
+    parameters = inspect.signature(function).parameters
+    return {name: parameters[name].default for name in names}
+
+
+def same(one: mfrank.Interactions, other: mfrank.Interactions) -> bool:
+    """Whether they have the same cells."""
+    return bool((one.user_items != other.user_items).nnz == 0)
+
+
+def test_tune(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    saved: list[str] = []
+    found = SimpleNamespace(model=SimpleNamespace(save=saved.append), leaderboard=({"value": 1},))
+    calls = recorded(monkeypatch, f"{COMMANDS}.tune.tune", found)
+    run("tune plays.csv --model best")
+    (data,), given = calls[0]
+    assert same(data, DATA)
+    assert given.pop("show_progress") is False
+    assert given == defaults(mfrank.tune, given)
+    assert saved == ["best"]
+    assert capsys.readouterr().out.endswith("saved to best\n")
+    line = "--minutes 2.5 --trials 3 --metric recall@5 --factors 7 --random-state 4 --n-threads 2"
+    run(f"tune plays.csv --model best {line} --memory 1.5 --storage s --valid plays.csv --json -")
+    given = calls[1][1]
+    assert same(given.pop("valid"), DATA)
+    assert given == {
+        "minutes": 2.5,
+        "trials": 3,
+        "metric": "recall@5",
+        "factors": 7,
+        "random_state": 4,
+        "n_threads": 2,
+        "memory": 1.5,
+        "storage": "s",
+        "show_progress": False,
+    }
+    assert json.loads(capsys.readouterr().out) == [{"value": 1}]
+
+
+def test_compare(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    written: list[str] = []
+    found = SimpleNamespace(to_dict=lambda: {"a": 1}, to_csv=written.append)
+    calls = recorded(monkeypatch, f"{COMMANDS}.compare.compare", found)
+    run("compare plays.csv")
+    capsys.readouterr()
+    given = calls[0][1]
+    models = given.pop("models")
+    assert (given.pop("metrics"), given.pop("show_progress")) == (DEFAULT_METRICS, False)
+    assert given == defaults(mfrank.compare, given)
+    assert "mfrank RG2" in models
+    assert not any("PageRank" in name for name in models)
+    line = "--factors 3 --iterations 4 --n-threads 2 --repeats 2 --random-state 5 --metric ndcg@3"
+    objective = "--objective wrmf:alpha=7 --objective rg2"
+    run(f"compare plays.csv --walk --tune 0.5 {line} {objective} --csv t.csv --json -")
+    given = calls[1][1]
+    models = given.pop("models")
+    assert given == {
+        "tune": 0.5,
+        "factors": 3,
+        "random_state": 5,
+        "n_threads": 2,
+        "repeats": 2,
+        "metrics": ["ndcg@3"],
+        "show_progress": False,
+    }
+    assert written == ["t.csv"]
+    assert json.loads(capsys.readouterr().out) == {"a": 1}
+    walk = models.pop("mfrank SupervisedPageRank")
+    assert (walk.n_threads, walk.random_state) == (2, 5)
+    mine = {name: each for name, each in models.items() if name.startswith("mfrank ")}
+    assert [type(each.objective).__name__ for each in mine.values()] == ["WRMF", "RG2"]
+    for each in mine.values():
+        assert (each.factors, each.n_threads, each.random_state) == (3, 2, 5)
+
+
+@pytest.mark.parametrize(
+    ("how", "split"),
+    [
+        ("ratio", lambda: splits.by_ratio(DATA, train=0.6, valid=0, test=0.4, random_state=3)),
+        ("leave-last", lambda: splits.leave_last(DATA, random_state=3)),
+        ("leave-out", lambda: splits.leave_k_out(DATA, random_state=3)),
+        ("time", lambda: splits.by_time(DATA, test=0.4)),
+    ],
+)
+def test_the_splits_of_compare(how: str, split: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = recorded(monkeypatch, f"{COMMANDS}.compare.compare", SimpleNamespace(to_dict=dict))
+    run(f"compare plays.csv --split {how} --test-fraction 0.4 --random-state 3")
+    train, test = calls[0][0]
+    assert same(train, split().train)
+    assert same(test, split().test)
+
+
+def test_a_test_file_of_compare(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls = recorded(monkeypatch, f"{COMMANDS}.compare.compare", SimpleNamespace(to_dict=dict))
+    run("compare plays.csv --test more.csv")
+    train, test = calls[0][0]
+    assert same(train, DATA)
+    assert test.nnz == 1
+    assert "1 test interaction left out: users or items unknown" in capsys.readouterr().err
+    run("compare plays.csv --test plays.csv")
+    assert "left out" not in capsys.readouterr().err
+
+
+def test_evaluate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    scores = SimpleNamespace(n_users=1, to_dict=lambda: {"ndcg": 1})
+    calls = recorded(monkeypatch, f"{COMMANDS}.evaluate.evaluate", scores)
+    run("evaluate --model m --test more.csv")
+    (model, test), given = calls[0]
+    assert (model.store.n_users, test.nnz) == (4, 1)
+    assert given.pop("metrics") == mfrank.evaluation.DEFAULT_METRICS
+    assert given == defaults(mfrank.evaluate, given)
+    assert "1 test interaction left out" in capsys.readouterr().err
+    line = "--include-seen --metric ndcg@3 --n-threads 2 --diversity 0.5 --cluster 2 --json -"
+    run(f"evaluate --model m --test plays.csv {line}")
+    assert calls[1][1] == {
+        "train": None,
+        "filter_already_liked_items": False,
+        "metrics": ["ndcg@3"],
+        "n_threads": 2,
+        "steer": mfrank.Steering(diversity=0.5),
+        "cluster": 2,
+    }
+    told = capsys.readouterr()
+    assert json.loads(told.out) == {"ndcg": 1}
+    assert "left out" not in told.err
+    run("evaluate --model m --test plays.csv --train plays.csv")
+    assert same(calls[2][1]["train"], DATA)
+    scores.n_users = 0
+    assert main(["evaluate", "--model", "m", "--test", "plays.csv"]) == 2
+    assert "nothing to evaluate" in capsys.readouterr().err
+
+
+def test_recommend(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+    real = mfrank.ALS.recommend
+
+    def recommend(self: Any, users: Any, **given: Any) -> Any:
+        calls.append((users.tolist() if hasattr(users, "tolist") else users, given))
+        return real(self, users, **given)
+
+    monkeypatch.setattr(mfrank.ALS, "recommend", recommend)
+    run("recommend --model m")
+    assert calls[0][0] == ["a", "b", "c", "d"]
+    assert calls[0][1] == {"N": 10, **defaults(real, {k: 0 for k in calls[0][1] if k != "N"})}
+    more = "--n 2 --include-seen --n-threads 2 --boost i1=3 --skip-unknown"
+    run(f"recommend --model m --user b --user zoe {more}")
+    assert calls[1] == (
+        ["b"],
+        {
+            "N": 2,
+            "filter_already_liked_items": False,
+            "on_unknown": "error",
+            "fallback": "none",
+            "n_threads": 2,
+            "steer": mfrank.Steering({"i1": 3.0}),
+        },
+    )
+    run("recommend --model m --user b --user zoe --skip-unknown --fallback popularity")
+    users, given = calls[2]
+    assert (users, given["on_unknown"], given["fallback"]) == (["b", "zoe"], "skip", "popularity")
+
+
+def test_recommend_all(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    writes: list[Any] = []
+    lists = SimpleNamespace(
+        n_users=4, names=["x"], write=lambda folder, **given: writes.append((str(folder), given))
+    )
+    calls = recorded(monkeypatch, f"{COMMANDS}.recommend_all.AllLists", lists)
+    run("recommend-all --model m --folder lists")
+    (model, n, form, options), _ = calls[0]
+    assert (model.store.n_users, n, form) == (4, 10, "parquet")
+    assert options == {
+        name: parameter.default
+        for name, parameter in inspect.signature(mfrank.ALS.recommend).parameters.items()
+        if name in options
+    }
+    assert writes == [("lists", {"show_progress": False, "cluster": None})]
+    assert capsys.readouterr().out == "lists: lists of 4 users in 1 file\n"
+    line = "--n 3 --format csv --include-seen --fallback popularity --n-threads 2 --at-most 1"
+    (Path() / "kinds.csv").write_text("item,kind\ni0,x\n")
+    files = "--filter-items items.txt --items items.txt --categories kinds.csv --cluster 2"
+    run(f"recommend-all --model m --folder lists {line} {files}")
+    (_, n, form, options), _ = calls[1]
+    assert (n, form) == (3, "csv")
+    assert options.pop("steer") == mfrank.Steering(categories={"i0": ["x"]}, at_most=1)
+    for name in ("filter_items", "items"):
+        assert options.pop(name).tolist() == ["i1", "i2"]
+    assert options == {
+        "user_items": None,
+        "filter_already_liked_items": False,
+        "recalculate_user": False,
+        "by_row": False,
+        "on_unknown": "error",
+        "fallback": "popularity",
+        "n_threads": 2,
+    }
+    assert writes[1][1]["cluster"] == 2
+
+
+def test_update(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    calls: Calls = []
+    real = mfrank.ALS.partial_fit
+
+    def partial_fit(self: Any, data: Any, **given: Any) -> Any:
+        calls.append(((data,), dict(given)))
+        given |= {"user_features": None, "item_features": None, "decay": 1.0}
+        return real(self, data, **given)
+
+    monkeypatch.setattr(mfrank.ALS, "partial_fit", partial_fit)
+    run("update more.csv --model m --output newer")
+    (data,), given = calls[0]
+    assert data.nnz == 2
+    assert given == defaults(real, given)
+    told = capsys.readouterr().out
+    assert "1 new user, 0 new items" in told
+    assert told.endswith("saved to newer\n")
+    files = "--train plays.csv --user-features u.csv --item-features i.csv"
+    run(f"update more.csv --model m --alternations 1 --decay 0.5 --batch monday {files}")
+    given = calls[1][1]
+    assert same(given.pop("user_items"), DATA)
+    assert given == {
+        "alternations": 1,
+        "decay": 0.5,
+        "batch": "monday",
+        "user_features": "u.csv",
+        "item_features": "i.csv",
+    }
+    assert capsys.readouterr().out.endswith("saved to m\n")
+    run("update more.csv --model m --batch monday")
+    assert "saved" not in capsys.readouterr().out
+    run("update more.csv --model m --batch monday --output newest")
+    assert capsys.readouterr().out == "saved to newest\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "estimator", "extra"),
+    [
+        ("fit", mfrank.ALS, "--user-features u.csv --item-features i.csv"),
+        ("descend", mfrank.Descent, "--start m --loss bpr"),
+        ("pagerank", mfrank.SupervisedPageRank, ""),
+    ],
+)
+def test_fits(
+    command: str,
+    estimator: Any,
+    extra: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    calls: list[dict[str, Any]] = []
+    real = estimator.fit
+
+    def fit(self: Any, data: Any, **given: Any) -> Any:
+        assert same(data, DATA)
+        calls.append(given)
+        return real(self, data)
+
+    monkeypatch.setattr(estimator, "fit", fit)
+    few = "--untuned" if command == "pagerank" else "--factors 2 --iterations 1"
+    run(f"{command} plays.csv --model made {few}")
+    given = dict(calls[0])
+    assert given.pop("show_progress") is False
+    assert given == defaults(real, given)
+    assert capsys.readouterr().out.endswith("saved to made\n")
+    assert isinstance(mfrank.load("made"), estimator)
+    if command != "pagerank":
+        run(f"{command} plays.csv --model made {few} --checkpoint c --cluster 2 {extra}")
+        given = calls[1]
+        assert (given["checkpoint"], given["cluster"]) == ("c", 2)
+        if command == "fit":
+            assert (given["user_features"], given["item_features"]) == ("u.csv", "i.csv")
+        else:
+            assert given["start"].store.n_users == 4
+
+
+def test_ingest(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    calls = recorded(monkeypatch, "mfrank.Interactions.ingest", DATA)
+    run("ingest plays.csv more.csv --folder f")
+    assert calls[0][0] == (["plays.csv", "more.csv"], "f")
+    given = calls[0][1]
+    assert given.pop("show_progress") is False
+    assert given == defaults(mfrank.Interactions.from_file, given)
+    assert capsys.readouterr().out == "f: 4 users x 5 items, 12 entries of 2 files\n"
+    line = "--no-value --timestamp t --timestamp-unit s --sep ; --ids text --duplicates max"
+    run(f"ingest plays.csv --folder f {line}")
+    given = calls[1][1]
+    names = ("value", "timestamp", "timestamp_unit", "sep", "ids", "duplicates")
+    assert [given[name] for name in names] == [False, "t", "s", ";", "text", "max"]
+
+
+def test_serve_and_explore(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("fastapi", reason="needs FastAPI: pip install mfrank[serve]")
+    pytest.importorskip("jinja2", reason="needs jinja2: pip install mfrank[pages]")
+    runs = recorded(monkeypatch, "mfrank.serving.run")
+    apps = recorded(monkeypatch, "mfrank.serving.app", "the service")
+    sites = recorded(monkeypatch, "mfrank.pages.app", "the site")
+    run("serve m")
+    assert apps[0] == (("m",), {"limits": mfrank.serving.Limits(), "allow_hosts": []})
+    assert runs[0] == (("the service",), {"host": "127.0.0.1", "port": 8000})
+    run("serve m --port 9 --host 0.0.0.0 --allow-host a --max-n 5")
+    assert apps[1] == (("m",), {"limits": mfrank.serving.Limits(max_n=5), "allow_hosts": ["a"]})
+    assert runs[1] == (("the service",), {"host": "0.0.0.0", "port": 9})
+    run("explore m")
+    (models, data, items), given = sites[0]
+    assert (list(models), data, items, given) == (["m"], None, None, {"allow_hosts": []})
+    assert runs[2] == (("the site",), {"host": "127.0.0.1", "port": 8001})
+    run("explore m ./n --data more.csv --items items.csv --allow-host b")
+    (models, data, items), given = sites[1]
+    assert (list(models), data.nnz, items) == (["m", "n"], 1, "items.csv")
+    assert given == {"allow_hosts": ["b"]}
+    run("explore m ./m")
+    assert list(sites[2][0][0]) == ["1. m", "2. ./m"]
+
+
+def test_export(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for to in ("onnx", "parquet", "safetensors"):
+        calls = recorded(monkeypatch, f"{COMMANDS}.export.to_{to}")
+        run(f"export --model m --to {to} out")
+        store, path = calls[0][0]
+        assert (store.n_users, path) == (4, "out")
+        assert capsys.readouterr().out.startswith("out: ")
+    calls = recorded(monkeypatch, f"{COMMANDS}.export.to_faiss")
+    run("export --model m --to faiss some/out")
+    run("export --model m --to faiss some/out --factory HNSW32")
+    told = [(str(path), *rest) for (_, path, *rest), _ in calls]
+    users = ("some/out/users.faiss", "user")
+    items = "some/out/items.faiss", "item"
+    assert told == [(*items, "Flat"), users, (*items, "HNSW32"), users]
+    for to, where, why in (
+        ("parquet", "more.csv", "it is a file; pass a folder"),
+        ("onnx", "m", "it is a folder; pass a file"),
+    ):
+        assert main(["export", "--model", "m", "--to", to, where]) == 2
+        assert why in capsys.readouterr().err
+
+
+def test_plot(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib", reason="needs matplotlib: pip install mfrank[plot]")
+    place = f"{COMMANDS}.plot"
+    saves = recorded(monkeypatch, f"{place}.save", lambda axes, path: path)
+    drawn = {
+        name: recorded(monkeypatch, f"{place}.{name}", name)
+        for name in ("convergence", "leaderboard", "cost", "activity", "exposure")
+    }
+    Path("t.json").write_text('[{"value": 1}]')
+
+    def asked(line: str) -> tuple[Any, ...]:
+        name = line.split()[0]
+        run(f"plot {line} --output p.png")
+        assert capsys.readouterr().out == "drawn to p.png\n"
+        assert saves[-1][0] == (name, "p.png")
+        args, given = drawn[name][-1]
+        return (*args, *given.values())
+
+    models, by = asked("convergence m n")
+    assert (list(models), by) == (["m", "n"], "seconds")
+    assert asked("convergence m --by epochs")[1] == "epochs"
+    assert asked("leaderboard t.json") == ([{"value": 1}],)
+    assert asked("cost t.json") == ([{"value": 1}], "factors")
+    assert asked("cost t.json --by seconds")[1] == "seconds"
+    evaluations, train, metric = asked("activity m n --test plays.csv --metric ndcg@3")
+    assert (list(evaluations), train.nnz, metric) == (["m", "n"], DATA.nnz, "ndcg@3")
+    assert asked("activity m --test plays.csv")[2] == "ndcg@10"
+    assert list(asked("exposure m --test plays.csv")[0]) == ["m"]
