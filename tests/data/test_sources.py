@@ -20,10 +20,16 @@ def read(folder: Path, text: str = TEXT, name: str = "a.csv", **how: Any) -> Int
     return Interactions.from_file(folder / name, **how)
 
 
+def ingested(folder: Path, text: str = TEXT, **how: Any) -> Interactions:
+    (folder / "a.csv").write_text(text)
+    return Interactions.ingest([folder / "a.csv"], folder / "to", **how)
+
+
 NAMED = {"columns": ["user", "item", "value", "timestamp", "-"], "sep": ";"}
 
 
-def test_every_argument_of_a_file_counts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("read", [read, ingested])
+def test_every_argument_of_a_file_counts(tmp_path: Path, read: Any) -> None:
     whole = read(tmp_path, **NAMED)
     assert triples(whole) == [(1, 2, 7.0, 2000), (7, 5, 1.0, 3000)]
     for duplicates, value in (("max", 4.0), ("last", 4.0), ("sum", 7.0)):
@@ -69,9 +75,45 @@ def test_ids_of_parquet_have_their_own_type(tmp_path: Path) -> None:
 def test_errors_of_a_file_begin_with_its_name(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"^\S+a\.csv: values must be finite and fit float32"):
         read(tmp_path, "user,item,rating\n1,2,1e39\n")
-    for door in (read, lambda folder, **how: Interactions.from_frame(None, **how)):
+    for door in (read, ingested, lambda folder, **how: Interactions.from_frame(None, **how)):
         with pytest.raises(ValueError, match="timestamp_unit must be one of"):
             door(tmp_path, timestamp_unit="weeks")
+    with pytest.raises(ValueError, match=r"^duplicates must be one of sum, max, last; got 'first'"):
+        ingested(tmp_path, duplicates="first")
+    assert not (tmp_path / "to").exists()
+
+
+def test_an_ingest_shows_its_progress_if_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for shown in (False, True):
+        ingested(tmp_path, **NAMED, show_progress=shown)
+        assert ("reading ids" in capsys.readouterr().err) == shown
+
+
+def test_what_is_no_data_has_a_remedy_if_there_is_one() -> None:
+    for given, end in ((5, "got int$"), (np.eye(2), r"; convert a dense array with .*\(array\)$")):
+        with pytest.raises(TypeError, match=end):
+            Interactions.of(given)
+
+
+def test_a_folder_keeps_counts_and_its_path(tmp_path: Path) -> None:
+    data = made([1, 2])
+    assert data.to_folder(str(tmp_path / "f")) == tmp_path / "f"
+    opened = Interactions.open(tmp_path / "f")
+    assert {"counts", "item_users"} <= vars(opened).keys()  # no pass over the entries is needed
+    made([3, 4]).to_folder(tmp_path / "f", overwrite=True)
+    with pytest.raises(ValueError, match="overwrite"):
+        opened.to_folder(tmp_path / "f")
+    opened.to_folder(tmp_path / "g")
+    assert Interactions.open(tmp_path / "g").user_items.data.tolist() == [1, 2]
+
+
+def test_a_join_has_the_threshold_that_all_parts_have() -> None:
+    one, other = made([2, 5]).at_least(3), made([4, 9], 5)
+    assert Interactions.concat([one, other.at_least(3)]).threshold == 3
+    assert Interactions.concat([one, other.at_least(4)]).threshold is None
+    assert Interactions.concat([one, other]).threshold is None
 
 
 def test_columns_of_a_table_are_chosen_by_name() -> None:

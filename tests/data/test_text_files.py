@@ -80,6 +80,8 @@ def test_the_remedy_is_a_command(tmp_path: Path, content: bytes, command: str) -
 def test_a_third_of_zeros_is_another_encoding(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"\0ab\n")
     assert list(lines_of(tmp_path / "a.txt")) == ["\0ab\n"]
+    (tmp_path / "a.txt").write_bytes(b"\0ab")  # a third
+    assert list(lines_of(tmp_path / "a.txt")) == ["\0ab"]
     (tmp_path / "a.txt").write_bytes(b"abc\n\0\0\0\n")
     assert len(list(lines_of(tmp_path / "a.txt"))) == 2  # only the first line tells
     (tmp_path / "a.txt").write_bytes(b"\0\0b\n")
@@ -102,7 +104,15 @@ def test_an_error_of_the_system_stays_one(tmp_path: Path) -> None:
     whole = text_files.Text(io.BytesIO("é".encode("latin-1")), "a")
     with pytest.raises(ValueError, match="line 1: byte 0xe9"):
         whole.read()
-    assert text_files.Text(io.BytesIO(b"ab"), "a").read(1) == "a"
+    text = text_files.Text(io.BytesIO(b"abc"), "a")
+    assert (text.read(1), text.read()) == ("a", "bc")
+
+
+def test_rubbish_behind_a_packed_text_is_damage(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv.gz"
+    file.write_bytes(gzip.compress(b"a\n") + b"rubbish")
+    with pytest.raises(ValueError, match=r"line 2: the compressed file is damaged there"):
+        list(lines_of(file))
 
 
 @pytest.mark.parametrize("url", ["s3://b/a.csv", "https://a.org/a", "abc+d-e.f://x"])
