@@ -1,0 +1,219 @@
+"""Both readers of delimited text, whole and in portions: the same columns, the same words."""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mfrank.data import Dialect, by_pandas, delimited, text_files
+
+pytest.importorskip("pandas", reason="the extra pandas is not installed")
+
+
+def opened(text: str) -> Any:
+    return lambda: text_files.Text(io.BytesIO(text.encode()), "a.csv")
+
+
+def read(text: str, pandas: bool, chosen: Any = None, ids: Any = "auto", **how: Any) -> Any:
+    """The columns, and what was told."""
+    said = list[tuple[int, str]]()
+    with pytest.MonkeyPatch.context() as patch:
+        if not pandas:
+            patch.setattr(delimited, "find_spec", lambda name: None)
+        unit = how.pop("unit", None)
+        found = delimited.read(
+            opened(text),
+            Dialect(**how),
+            ",",
+            chosen or {},
+            ids,
+            lambda *line: said.append(line),
+            unit,
+        )
+    return found, said
+
+
+def portions(
+    text: str, pandas: bool, n_rows: int, times: Any = None, ids: Any = "auto", **how: Any
+) -> Iterator[Any]:
+    with pytest.MonkeyPatch.context() as patch:
+        if not pandas:
+            patch.setattr(delimited, "find_spec", lambda name: None)
+        yield from delimited.portions(
+            opened(text),
+            Dialect(**how),
+            ",",
+            {},
+            ids,
+            lambda *line: None,
+            n_rows=n_rows,
+            times=times,
+        )
+
+
+def plain(columns: dict[str, Any]) -> dict[str, Any]:
+    return {role: (column.dtype, column.tolist()) for role, column in columns.items()}
+
+
+TEXTS = [
+    "user,item,rating,timestamp\n1,2,3,4\n5,6,7.5,8\n",
+    "1,2\n3,4\n",
+    "user,item\n007,a\n7,b\n",
+    "user,item\n-5,0\n12,-0\n",
+    "user,item\n+5,1\n12,2\n",
+    "user,item\n1.0,1\n2,1e5\n",
+    f"user,item\n{2**63 - 1},{-(2**63)}\n1,2\n",
+    f"user,item\n{2**63},1\n2,3\n",
+    "user,item\nNA,nan\nnull,None\n",
+    "user,item,rating\n1,2,True\n3,4,False\n",
+    'user,item\n"1","2"\n3,"a,b"\n',
+    "user,item,x\n1,2,\n3,4,y\n",
+    "user,item,date\n1,2,2024-01-31\n3,4,2024-02-01T10:00:00\n",
+    "user,item,time\n1,2,1700000000.5\n3,4,1700000001\n",
+    "user,item\n 1, 2\n3 ,4\n",
+    "user,item\n1,2\n\n \n3,4\n",
+    "user;item\n1;2\n3;4\n",
+    "user\titem\n1\t2\n3\t4\n",
+    "user,item,rating\n1,2,1e3\n3,4,.5\n",
+    "user,item\nä,\U0001f600\né,x\n",
+    "user::item\n1::2\n3::4\n",
+    "user,item\r\n1,2\r\n3,4\r\n",
+    "user,item\n10,9\n9,100\n99,101\n",
+    "user,item\n1,2,,\n3,4\n",
+    "user,item\n0,00\n1,01\n",
+    "user,item\n0x10,1_000\n2,3\n",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("ids", ["auto", "text"])
+def test_both_readers_and_any_portions_give_the_same(text: str, ids: Any) -> None:
+    whole, said = read(text, False, ids=ids)
+    other, said_too = read(text, True, ids=ids)
+    assert plain(other) == plain(whole)
+    assert list(other) == list(whole)
+    assert sorted(said_too) == sorted(said)
+    for n_rows in (1, 2, 9):
+        for pandas in (True, False):
+            parts = list(portions(text, pandas, n_rows, ids=ids))
+            assert all(len(columns["user"]) <= n_rows for columns, _ in parts)
+            for role in ("user", "item", "value"):
+                if role in whole:
+                    column = [x for columns, _ in parts for x in columns[role].tolist()]
+                    assert list(map(str, column)) == list(map(str, whole[role].tolist()))
+            assert [when is not None for _, when in parts] == ["timestamp" in whole] * len(parts)
+
+
+FAULTS = [
+    ("user,item\n1,2\n3\n", "^line 3: 1 field, the first row has 2; quote fields that contain ','"),
+    ("user,item\n1,2\n3,4,5\n", "^line 3: 3 fields, the first row has 2"),
+    ("user,item\n1,2,x\n3,4,5\n", "line 2: 3 fields.*row.names = FALSE"),
+    ("1,2\n3,4\n5,6,7\n", "^line 3: 3 fields.*one pair a line"),
+    (
+        "user,item\n1,\n",
+        "^line 2: the item is missing, its field is empty in column 'item'; give it",
+    ),
+    ("1,2\n,4\n", "^line 2: the user is missing, its field is empty in column 1; give it an id"),
+    (
+        "user,item,rating\n1,2,3\n1,3,x\n",
+        "^line 3: values must be finite numbers, got 'x' in column 'r",
+    ),
+    ("user,item,rating\n1,2,nan\n", "^line 2: values must be finite numbers, got 'nan'"),
+    ("user,item,rating\n1,2,\n", "^line 2: the value is missing"),
+    ("user,item,date\n1,2,2024-13-45\n", "^line 2: .*'2024-13-45'.* in column 'date'; write dates"),
+    (
+        "user,item\n1,2\nuser,item\n3,4\n",
+        "^line 3: the header again, as where files were put together",
+    ),
+    ("user,item\n", "^the file has a header and no rows$"),
+    ("user,item\n\n\n", "^the file has a header and no rows$"),
+    ('user,item\n1,"2\n', "^line 2: a quote is opened there and not closed"),
+    ("user,item,rating,time\n1,2,x,y\n", "^line 2: values must be finite numbers, got 'x'"),
+    ("user,item,rating,time\n1,2,3,5\n1,2,x,y\n1,\n", "^line 4: 2 fields, the first row has 4"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), FAULTS)
+@pytest.mark.parametrize("pandas", [True, False])
+def test_faults_have_the_same_words_by_every_reader(text: str, message: str, pandas: bool) -> None:
+    with pytest.raises(ValueError, match=message) as whole:
+        read(text, pandas)
+    times = "date" if "date" in text else None  # of dates, only their kind is found at first
+    for n_rows in (1, 2, 9):
+        with pytest.raises(ValueError, match=message) as part:
+            list(portions(text, pandas, n_rows, times))
+        assert str(part.value) == str(whole.value)
+
+
+def test_lists_of_items_of_equal_length_are_told() -> None:
+    lists = "0 5 7\n1 6 8\n2 5 9\n"
+    for pandas in (True, False):
+        for text, is_told in (
+            (lists, True),
+            (lists.replace("1 6 8", "3 6 8"), False),
+            (lists.replace("7", "7.5"), False),
+            ("0 5 7\n", False),
+            ("a 5 7\nb 6 8\n", False),
+            ("0 a 7\n1 b 8\n", False),
+            ("user item rating\n" + lists, False),
+            ("0 5\n1 6\n", False),
+        ):
+            told = [
+                line
+                for _, line in read(text, pandas, sep=" ")[1]
+                if "each row has the next user" in line
+            ]
+            assert len(told) == is_told
+            levels = [level for level, line in read(text, pandas, sep=" ")[1] if line in told]
+            assert levels == [logging.WARNING] * is_told
+        assert not [x for x in read(lists, pandas, sep=" ", header=False)[1] if "next user" in x[1]]
+
+
+def test_times_of_portions_are_of_the_kind_that_is_told() -> None:
+    text = "user,item,date\n1,2,2024-01-31\n3,4,2024-02-01\n5,6,2024-02-02\n"
+    for pandas in (True, False):
+        found = [when for _, when in portions(text, pandas, 2, "date")]
+        assert [when.kind for when in found] == ["date", "date"]
+        numbers = [number for when in found for number in when.numbers.tolist()]
+        assert numbers == [1706659200, 1706745600, 1706832000]
+        unknown = [when.kind for _, when in portions(text, pandas, 2)]
+        assert unknown == ["date", "date"]
+    whole = "user,item,time\n1,2,5\n3,4,6.5\n"
+    for pandas in (True, False):
+        assert [when.kind for _, when in portions(whole, pandas, 1)] == ["whole", "number"]
+        found = [when.kind for _, when in portions(whole, pandas, 1, "number")]
+        assert found == ["number", "number"]
+
+
+def test_units_and_chosen_columns_are_passed_on() -> None:
+    text = "user,item,time\n1,2,5000\n3,4,7000\n"
+    for pandas in (True, False):
+        assert read(text, pandas, unit="ms")[0]["timestamp"].tolist() == [5, 7]
+        assert "timestamp" not in read(text, pandas, {"timestamp": False})[0]
+        with pytest.raises(ValueError, match=r"^line 3: .* in column 'time'"):
+            read("user,item,time\n1,2,5000\n3,4,1.5\n", pandas, {"timestamp": "time"})
+
+
+@pytest.mark.parametrize(
+    ("numbers", "spelled", "same"),
+    [
+        ([1, 10, -5], ["1", "10", "-5"], True),
+        ([1, 10], ["1", "010"], False),
+        ([0, 9, 99, 100, 999, 1000], ["0", "9", "99", "100", "999", "1000"], True),
+        ([0], ["-0"], False),
+        ([7], ["+7"], False),
+        ([10**18, -(10**18)], [str(10**18), str(-(10**18))], True),
+        ([2**63 - 1], [str(2**63 - 1)], True),
+        ([10], ["10 "], False),
+    ],
+)
+def test_canonical_spellings_are_as_long_as_those_of_python(
+    numbers: list[int], spelled: list[str], same: bool
+) -> None:
+    given = np.array(numbers), np.array(spelled, "S21")
+    assert by_pandas._are_canonical(*given) == same
