@@ -78,6 +78,12 @@ def test_cells_of_tall_matrices_are_told_apart() -> None:
     rows = sp.csr_array(np.array([[0, 1], [0, 0], [1, 0], [1, 1], [0, 1]]))
     others = sp.csr_array(np.array([[1, 0], [1, 1], [0, 1], [1, 0], [0, 1]]))
     assert not_in(rows, others).tolist() == [0, 1, 3]
+    rows, others = (sp.csr_array(([1.0], ([row], [1 - row // 2])), (3, 2)) for row in (0, 2))
+    assert not_in(rows, others).tolist() == [0]
+
+
+def test_numbers_of_columns_are_wide_where_those_of_entries_must_be() -> None:
+    assert [cells._index_dtype(n) for n in (0, 2**31 - 1, 2**31)] == [np.int32, np.int32, np.int64]
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 1 << 20])
@@ -163,6 +169,8 @@ triples = st.lists(
 
 @quick
 @example([(0, 0, 1), (1, 1, 1), (0, 0, 1)], "sum")
+@example([(0, 0, 2), (0, 0, 3)], "sum")
+@example([(0, 0, 2), (0, 0, 3), (1, 0, 1), (1, 1, 3), (1, 1, 2)], "sum")
 @given(triples, st.sampled_from(["sum", "max", "last"]))
 def test_sums_of_several_entries_know_the_largest(table: Any, duplicates: Any) -> None:
     users, items, values = np.array(table, float).reshape(-1, 3).T

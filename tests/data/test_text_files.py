@@ -171,6 +171,8 @@ LOOSE = "text follows a closing quote in {}, and the quotes around what precedes
         ("'a\nb'\n", {"quote": "'"}, [JOINED.format(LINES.format(1, 2))]),
         ('"a\nb"\n', {"quote": None}, []),
         ('1::"a\nb"::2\n', {"separator": "::", "width": 3}, [JOINED.format(LINES.format(1, 2))]),
+        ('"a\n"" b\nc"\n"d"e\n', {},
+         [JOINED.format(LINES.format(1, 3)), LOOSE.format("1 row, the first in line 4")]),
         ("", {}, []),
         ('"a"b', {}, [LOOSE.format("1 row, the first in line 1")]),
     ],
@@ -196,6 +198,7 @@ def test_what_quotes_do_is_told_with_its_lines(
         ),
         ('a,b\n1,"x\n2,y"\n', {"width": 2}, "^lines 2 to 3 would be one row"),
         ('a b\n1 "x\n2 y"\n', {"separator": " "}, "^lines 2 to 3 would be one row"),
+        ('a b\n1   "x\n2 y"\n', {"separator": " "}, "^lines 2 to 3 would be one row"),
         ('a,b\n1,"x\n', {}, "^line 2: a quote is opened there and not closed"),
         ('a,b\n1,"x\n2,y"\n', {"remedy": "write it so"}, "; write it so$"),
     ],
@@ -215,3 +218,6 @@ def test_a_quote_without_an_end_is_not_looked_for_forever() -> None:
     quotes.scan('a\n"b\n')
     with pytest.raises(ValueError, match=r"^line 2: a quote is opened there and not closed"):
         quotes.scan("x\n" * LONGEST_LINE)
+    quotes = Quotes(",", AS_USUAL)
+    for part in ("x\n" * (LONGEST_LINE * 5 // 16) + '"a', 'b"\n', ""):  # it ends in the next part
+        quotes.scan(part)
