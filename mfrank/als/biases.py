@@ -103,7 +103,7 @@ class BiasedSteps:
         """Solve rows of the other side."""
         rows, wide = problem.rows, fixed.wide
         known = fixed.known(problem).astype(wide.dtype)
-        towards = self.half_steps.backend.sum_rows(
+        towards = self.half_steps.backend.sparse_product(
             CSR(rows.indptr, rows.indices, known, rows.n_columns), wide
         )
         towards += np.outer(problem.weight, fixed.background).astype(wide.dtype)

@@ -80,7 +80,7 @@ class FeaturePrior:
             beside(each, factors)
             for each in (np.flatnonzero(empty), problem.ridge, ridge, diagonal)
         )
-        self._sum_rows, self._dtype = backend.sum_rows, factors.dtype
+        self._product_of, self._dtype = backend.sparse_product, factors.dtype
         self._features, self._transposed = (
             CSR.from_scipy(sp.csr_array(each), np.float64) for each in (features, features.T)
         )
@@ -93,12 +93,12 @@ class FeaturePrior:
 
     def means(self) -> Factors:
         """The mean that features give each row, shape (R, K), in the dtype of the factors."""
-        return self._sum_rows(self._features, self.weights).astype(self._dtype, copy=False)
+        return self._product_of(self._features, self.weights).astype(self._dtype, copy=False)
 
     def regress(self, factors: Factors) -> None:
         """Fit the weights to factors (R, K), by conjugate gradients from where they are."""
         weighted = self._ridge[:, None] * factors.astype(np.float64)
-        right = self._sum_rows(self._transposed, weighted)
+        right = self._product_of(self._transposed, weighted)
         residual = right - self._product(self.weights)
         goal = _TOLERANCE[self._dtype.name] * np.linalg.norm(right)
         inverse = 1 / self._diagonal[:, None]
@@ -116,7 +116,7 @@ class FeaturePrior:
 
     def penalty(self, factors: Factors) -> float:
         """Both ridge terms of the objective at some factors: of the rows and of the weights."""
-        apart = factors.astype(np.float64) - self._sum_rows(self._features, self.weights)
+        apart = factors.astype(np.float64) - self._product_of(self._features, self.weights)
         return float(self._ridge @ np.einsum("rk,rk->r", apart, apart)) + self._of_weights()
 
     def constant(self) -> float:
@@ -128,8 +128,8 @@ class FeaturePrior:
         return self._own * float(np.einsum("fk,fk->", self.weights, self.weights))
 
     def _product(self, weights: Matrix) -> Matrix:
-        images = self._ridge[:, None] * self._sum_rows(self._features, weights)
-        product: Matrix = self._sum_rows(self._transposed, images) + self._own * weights
+        images = self._ridge[:, None] * self._product_of(self._features, weights)
+        product: Matrix = self._product_of(self._transposed, images) + self._own * weights
         return product
 
 

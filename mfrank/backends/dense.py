@@ -130,8 +130,8 @@ def withdraw(
         moved[rows] -= by
 
 
-def sum_rows(rows: CSR, table: Array) -> Array:
-    """``Backend.sum_rows`` by scipy."""
+def sparse_product(rows: CSR, table: Array) -> Array:
+    """``Backend.sparse_product`` by scipy."""
     shape = rows.n_rows, rows.n_columns
     matrix: Any = sp.csr_array((rows.data, rows.indices, rows.indptr), shape)  # type: ignore[arg-type]
     product: Array = matrix @ table

@@ -27,7 +27,7 @@ from mfrank.backends.dense import eigh as eigh
 from mfrank.backends.dense import extrapolate as extrapolate_by
 from mfrank.backends.dense import project_rows as project_rows
 from mfrank.backends.dense import rounded, scale_of
-from mfrank.backends.dense import sum_rows as sum_rows
+from mfrank.backends.dense import sparse_product as sparse_product
 from mfrank.backends.dense import tangent as tangent
 from mfrank.backends.row_problem import Gram, RowProblem, Shared
 from mfrank.backends.surface import RowSums

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from mfrank.arrays import shown
 from mfrank.backends import cpu, reference
-from mfrank.backends.dense import eigh, sum_rows
+from mfrank.backends.dense import eigh, sparse_product
 from mfrank.backends.surface import PARTS, Backend, members
 
 # Imported here, not on first use: a thread cannot import them during interpreter exit, nor can a
@@ -82,8 +82,8 @@ def register(name: str, backend: Any) -> None:
     backend : module or object
         Has one or more parts of :class:`mfrank.backends.Backend`, whole or some of their functions;
         using a missing one raises NotImplementedError. Without ``place`` it gets factors unchanged,
-        without ``why_unavailable`` it can always run, and ``eigh``, ``sum_rows`` and the constants
-        have defaults. :func:`mfrank.testing.check` tries what it has.
+        without ``why_unavailable`` it can always run; ``eigh``, ``sparse_product`` and the
+        constants have defaults. :func:`mfrank.testing.check` tries what it has.
 
     Raises
     ------
@@ -138,7 +138,7 @@ _DEFAULTS: dict[str, Any] = {
     "PRIORS": False,
     "place": lambda factors: factors,
     "eigh": eigh,
-    "sum_rows": sum_rows,
+    "sparse_product": sparse_product,
     "why_unavailable": lambda: None,
 }
 

@@ -181,7 +181,7 @@ class RowsSurface(Protocol):
     ) -> float:
         """Sum of c s^2 - 2 d s + k over the problem's entries, with scores s; in float64."""
 
-    def sum_rows(self, rows: CSR, table: Factors) -> Factors:
+    def sparse_product(self, rows: CSR, table: Factors) -> Factors:
         """Sum of ``value table[column]`` over each row's entries: (R, S) times (S, K).
 
         ``rows`` have values; the result has the dtype of ``table``, and lies where it does.

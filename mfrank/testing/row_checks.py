@@ -168,7 +168,7 @@ def check_observed_value(backend: Backend) -> None:
                 assert abs(found - truth) <= backend.TOLERANCE[dtype] * max(1.0, size)
 
 
-def check_sum_rows(backend: Backend) -> None:
+def check_sparse_product(backend: Backend) -> None:
     """Empty rows, and rows of many entries."""
     rng, lengths = np.random.default_rng(0), np.array([0, 3, 700, 0, 257, 1])
     columns = [np.sort(rng.choice(800, n, replace=False)) for n in lengths]
@@ -178,7 +178,7 @@ def check_sum_rows(backend: Backend) -> None:
     dense[np.repeat(np.arange(len(lengths)), lengths), indices] = rows.data
     for width in (1, 5, 70):
         table = rng.standard_normal((800, width))
-        np.testing.assert_allclose(backend.sum_rows(rows, table), dense @ table, atol=1e-11)
+        np.testing.assert_allclose(backend.sparse_product(rows, table), dense @ table, atol=1e-11)
 
 
 def _compare(

@@ -35,7 +35,7 @@ from mfrank.backends.cpu.search_order import shelves_for
 from mfrank.backends.cpu.walks import stationary as stationary
 from mfrank.backends.cpu.walks import walk as walk
 from mfrank.backends.dense import eigh as eigh
-from mfrank.backends.dense import sum_rows as sum_rows
+from mfrank.backends.dense import sparse_product as sparse_product
 from mfrank.backends.row_problem import Gram, RowProblem
 from mfrank.backends.surface import RowSums
 from mfrank.losses import ListSums

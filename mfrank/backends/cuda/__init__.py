@@ -169,10 +169,10 @@ def product(left: Factors, right: Factors, n_threads: int = 0) -> Factors:
     return _beside(device.asarray(left) @ device.asarray(right), left, right)
 
 
-def sum_rows(rows: CSR, table: Factors) -> Factors:
+def sparse_product(rows: CSR, table: Factors) -> Factors:
     """In parts of rows, one warp each."""
     device = gpu.device()
-    found = factor_sums.sum_rows(device, _resident(), rows, device.asarray(table))
+    found = factor_sums.sparse_product(device, _resident(), rows, device.asarray(table))
     return _beside(found, table)
 
 

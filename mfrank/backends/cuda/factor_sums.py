@@ -96,7 +96,7 @@ def extrapolate(
 _PART = 256  # entries that a warp adds: long rows are divided, so that none is the last to end
 
 
-def sum_rows(device: Device, resident: Resident, rows: CSR, table: Array) -> Array:
+def sparse_product(device: Device, resident: Resident, rows: CSR, table: Array) -> Array:
     """Sparse ``rows`` (R, S) times ``table`` (S, K), in its dtype."""
     xp, dtype, k, kept = device.xp, table.dtype, table.shape[1], resident.rows(rows)
     columns = device.asarray(rows.indices if kept.indices is None else kept.indices)
