@@ -1,6 +1,6 @@
-"""From a file of MovieLens to lists that one can look at: ``python movielens.py ml-1m.zip``."""
+"""From a MovieLens file to lists and pages: ``python movielens.py ml-1m.zip``."""
 
-# %% Read: ratings of 4 and 5 are likes, lower ones only seen, which lists leave out.
+# %% Read the ratings: 4 and 5 are likes; lower ratings only mark films as seen.
 import sys
 
 import mfrank
@@ -9,10 +9,10 @@ path = sys.argv[1]
 likes = mfrank.movielens(path, min_rating=4)
 print(likes)
 
-# %% Hold out a tenth to choose epochs by, and a tenth to judge by.
+# %% Hold out a tenth for validation (the number of epochs) and a tenth for the test.
 split = mfrank.by_ratio(likes, random_state=0)
 
-# %% Fit until held-out likes no longer rank higher, and see what the model has to beat.
+# %% Fit the model with early stopping, and the baselines that it has to beat.
 models = {
     "popularity": mfrank.Popularity(),
     "item-kNN": mfrank.ItemKNN(neighbors=50),
@@ -27,17 +27,17 @@ for name, model in models.items():
     results[name] = mfrank.evaluate(model, split.test, metrics=["ndcg@10", "coverage@10"])
     print(f"\n{name}\n{results[name]}")
 
-# %% Is it better than the baselines, or only luckier?
+# %% Is the difference to the baselines significant?
 for name, difference in mfrank.paired_differences(results, "ndcg@10", to="RG2").items():
     print(f"\nRG2 less {name}: {difference}")
 
-# %% One user's list, and why its first film is there.
+# %% One user's list, and the reasons for its first film.
 model = models["RG2"]
 user = likes.user_ids.raw([0])[0]
 films, scores = model.recommend(user, N=5)
 explanation = model.explain(user, None, films[0], N=3)
 print(f"\nuser {user}: films {films.tolist()}; the first because of {explanation.contributions}")
 
-# %% Keep the model, and open its pages.
+# %% Save the model, and open its pages.
 model.save("movielens-model")
 print("\nmfrank explore movielens-model")

@@ -1,10 +1,10 @@
 """A shop's orders, with their times: ``python shop.py orders.csv``.
 
-The file has the columns customer, product and time. Models are judged as they will be used: fitted
-to the past, they rank what is bought later. Then a new day comes in.
+The file has the columns customer, product and time. The evaluation is by time, as in production:
+models are fitted to the past and rank later purchases. Then the model is updated by a new day.
 """
 
-# %% Read the orders, and split them at points in time, the same for all customers.
+# %% Read the orders, and split them at two points in time, the same for all customers.
 import sys
 
 import mfrank
@@ -14,7 +14,7 @@ orders = mfrank.Interactions.from_file(
 )
 split = mfrank.by_time(orders, test=0.1, valid=0.1)
 
-# %% Three ideas of what is bought next: what all buy, what suits the customer, what follows.
+# %% Three models: what everybody buys, what suits the customer, what follows the last purchase.
 models = {
     "popularity": mfrank.Popularity(),
     "factors": mfrank.ALS(mfrank.IALS(), factors=32, random_state=0),
@@ -26,15 +26,15 @@ for name, model in models.items():
     results[name] = mfrank.evaluate(model, split.valid, metrics=["recall@20", "ndcg@20"])
     print(f"{name:12} {results[name]['recall@20']}")
 
-# %% The best one on the validation part is judged once on the test part.
+# %% Evaluate the best model of the validation part once on the test part.
 best = max(results, key=lambda name: results[name]["ndcg@20"].value)
 print(best, mfrank.evaluate(models[best], split.test, train=split.train + split.valid))
 
-# %% Today's orders: new customers and products among them, and no fit of everything.
+# %% Update the model by later orders, with their new customers and products.
 model = models["factors"]
 model.partial_fit(split.valid).partial_fit(split.test)
 
-# %% Lists of what is in stock, for a customer and for somebody who only filled a basket.
+# %% Lists of products in stock, for a customer and for a basket without a customer.
 in_stock = orders.item_ids.raw(range(0, orders.n_items, 2))
 customer = orders.user_ids.raw([0])[0]
 print(customer, model.recommend(customer, N=5, items=in_stock).to_dicts())
