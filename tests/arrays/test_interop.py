@@ -238,6 +238,7 @@ ONE = mfrank.Judged([[1.0], [2.0]], [1, 0], [1, 1])
 DATA = mfrank.Interactions.from_arrays([0, 1], [0, 1])
 DOORS: dict[str, Callable[[Any], Any]] = {
     "users": lambda two: mfrank.Interactions.from_arrays(two.astype(int), [0, 1]),
+    "items": lambda two: mfrank.Interactions.from_arrays([0, 1], two.astype(int)),
     "values": lambda two: mfrank.Interactions.from_arrays([0, 1], [0, 1], two),
     "timestamps": lambda two: mfrank.Interactions.from_arrays([0, 1], [0, 1], None, two),
     "weights": DATA.weighted,

@@ -35,6 +35,8 @@ def test_every_argument_of_a_file_counts(tmp_path: Path, read: Any) -> None:
     for duplicates, value in (("max", 4.0), ("last", 4.0), ("sum", 7.0)):
         assert triples(read(tmp_path, **NAMED, duplicates=duplicates))[0][2] == value
     assert triples(read(tmp_path, **NAMED, timestamp_unit="ms"))[0][3] == 2
+    late = TEXT.replace("000;9", "700000000000;9")
+    assert triples(read(tmp_path, late, **NAMED, timestamp_unit="s"))[0][3] == 2700000000000
     assert triples(read(tmp_path, **NAMED, value=False))[0][2] == 2  # twice
     assert read(tmp_path, **NAMED, timestamp=False).timestamps is None
     assert triples(read(tmp_path, **NAMED, ids="text"))[1][:2] == ("7", "5")
@@ -172,6 +174,13 @@ def test_the_largest_entry_of_a_sum_is_known_after_a_join() -> None:
     assert twice.user_items.data.tolist() == [5, 13]
     assert twice.largest.tolist() == [3, 9]
     assert Interactions.concat([twice, made([1, 1])]).largest.tolist() == [3, 9]
+
+
+def test_parts_without_ids_are_joined_to_none() -> None:
+    nothing = np.array([], object)
+    parts = [made([]), Interactions.from_arrays(nothing, nothing), made([])]
+    for each in (parts, parts[::-1], parts[1:]):
+        assert Interactions.concat(each).user_items.shape == (0, 0)
 
 
 def test_joins_are_checked_before_they_are_made() -> None:
