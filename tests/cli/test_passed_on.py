@@ -131,7 +131,7 @@ def test_compare(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
     assert json.loads(capsys.readouterr().out) == {"a": 1}
     walk = models.pop("mfrank SupervisedPageRank")
     assert (walk.n_threads, walk.random_state) == (2, 5)
-    mine = {name: each for name, each in models.items() if name.startswith("mfrank ")}
+    mine = {name: each for name, each in models.items() if isinstance(each, mfrank.ALS)}
     assert [type(each.objective).__name__ for each in mine.values()] == ["WRMF", "RG2"]
     for each in mine.values():
         assert (each.factors, each.n_threads, each.random_state) == (3, 2, 5)
