@@ -66,6 +66,9 @@ _PHRASES = {
 """What the library says, and what to say instead."""
 
 _PATTERNS = {
+    re.compile(
+        r", or pass Interactions\.from_frame what pandas\.read_csv\(.*?\) reads( \(or .*?\))?"
+    ): "",
     re.compile(r"Interactions\.ingest reads: Interactions\.ingest\(.*?\), or"): "is read by",
     re.compile(r"with dataclasses\.replace\(\w+, timestamps=None\)"): "with --no-timestamp",
     re.compile(r"\bat_least\(([^()]+)\)"): r"--at-least \1",

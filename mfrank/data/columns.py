@@ -77,9 +77,29 @@ class BadRow(ValueError):
         self.what, self.row = what, row
 
 
-def in_column(what: str, role: str, column: Hashable) -> str:
-    """Text of an error, with the column and the remedy for its role."""
-    return f"{what} in column {column!r}; {_REMEDIES[role]}"
+def in_column(what: str, role: str, column: Hashable, field: object = "") -> str:
+    """Text of an error, with the column and the remedy for its role, or for the field itself."""
+    return f"{what} in column {column!r}; {_without_marks(str(field)) or _REMEDIES[role]}"
+
+
+def has_marks(field: str) -> bool:
+    """Whether it is a number with marks between thousands or a decimal comma: 1.234,5 or 3,5."""
+    return _MARKED.fullmatch(field.strip()) is not None
+
+
+def _without_marks(field: str) -> str:
+    """The remedy for a number with marks, by its marks; "" if it is none."""
+    if not (found := _MARKED.fullmatch(field.strip())):
+        return ""
+    how = [f"thousands={found['mark']!r}"] if found["mark"] else []
+    if "," in (found["decimal"] or found["comma"] or ""):
+        how.append("decimal=','")
+    either = " (or decimal=',')" if how == ["thousands=','"] and field.count(",") == 1 else ""
+    return (
+        "write numbers with a point before decimals and no mark between thousands, or pass "
+        f"Interactions.from_frame what pandas.read_csv(FILE, sep=..., {', '.join(how)}) reads"
+        f"{either}"
+    )
 
 
 def guess(columns: Sequence[Hashable], role: str) -> list[Hashable]:
@@ -256,6 +276,10 @@ IdsAs = Literal["auto", "text"]
 """Type of columns of ids: int64 if every field is spelled as one, or always text."""
 
 NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_MARKED = re.compile(
+    r"[+-]?(?:[0-9]{1,3}(?P<mark>[.,'\u2019 \xa0\u202f])[0-9]{3}(?:(?P=mark)[0-9]{3})*"
+    r"(?P<decimal>[.,][0-9]+)?|[0-9]+(?P<comma>,)[0-9]+)"
+)
 _CANONICAL = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _TRUTHS = {"true": 1.0, "false": 0.0}  # as pandas writes and reads a column of booleans
 

@@ -26,6 +26,9 @@ from mfrank.data.layouts import DOUBLE_COLON, IF_LISTS, Dialect, Layout, layout_
 from mfrank.data.text_files import Quotes, Tell
 from mfrank.data.time_units import Moments, TimeKind, TimestampUnit
 from mfrank.data.times import is_time, moments, settle, time_kind, zones_of
+from mfrank.data.validation import Extent
+
+_NONE: NDArray[np.float64] = np.empty(0)
 
 Lines = Callable[[], IO[str]]
 """Opens the text anew: it is read more than once."""
@@ -53,6 +56,7 @@ def read(
     if columns is None:
         columns = _read(lines, layout, ids, tell, unit, is_chosen=is_chosen)
     _tell_if_lists(layout, columns, tell)
+    _check_thousands(layout, Extent.of(columns.get("value", _NONE)), tell)
     return columns
 
 
@@ -75,12 +79,23 @@ def portions(
     """
     with lines() as text:
         layout = layout_of(text, dialect, usual, chosen, tell)
+    extent = Extent()
+    for number, portion in enumerate(_by_either(lines, layout, ids, n_rows, times, tell)):
+        if not number:
+            _tell_if_lists(layout, portion[0], tell)
+        extent.add(portion[0].get("value", _NONE))
+        yield portion
+    _check_thousands(layout, extent, tell)
+
+
+def _by_either(
+    lines: Lines, layout: Layout, ids: IdsAs, n_rows: int, times: TimeKind | None, tell: Tell
+) -> Iterator[tuple[dict[str, NDArray[Any]], Moments | None]]:
+    """The portions, read with pandas as far as it reads them as the csv module does."""
     done = 0
     if layout.separator != DOUBLE_COLON and find_spec("pandas"):
         try:
             for portion in by_pandas.portions(lines, layout, ids, n_rows, times, tell):
-                if not done:
-                    _tell_if_lists(layout, portion[0], tell)
                 yield portion
                 done += 1
         except by_pandas.OddError:
@@ -88,11 +103,24 @@ def portions(
         else:
             if done:
                 return
-    for portion in _portions(lines, layout, ids, n_rows, times, done, tell):
-        if not done:
-            _tell_if_lists(layout, portion[0], tell)
-        yield portion
-        done += 1
+    yield from _portions(lines, layout, ids, n_rows, times, done, tell)
+
+
+def _check_thousands(layout: Layout, values: Extent, tell: Tell) -> None:
+    """Raise ValueError, or tell, if semicolons suggest that 1.234 is written for 1234.
+
+    Who separates fields by semicolons often needs the comma for decimals.
+    """
+    if layout.separator != ";" or not values.may_have_thousands:
+        return
+    what = f"values like {values.example:g} have three decimals, or a point between thousands"
+    if not values.has_thousands:
+        tell(logging.WARNING, f"{what}; they are taken as decimals")
+        return
+    raise ValueError(
+        f"{what}, as the others are whole numbers below 1,000; write thousands without a point, or "
+        "separate the fields by tabs if these are decimals"
+    )
 
 
 def _tell_if_lists(layout: Layout, columns: dict[str, NDArray[Any]], tell: Tell) -> None:
@@ -200,7 +228,7 @@ class _TextRows(NamedTuple):
     def told(self, error: BadRow, role: str, layout: Layout) -> str:
         """The text of an error in a field."""
         what = f"line {self.begins[error.row]}: {error.what}"
-        return in_column(what, role, layout.column(role))
+        return in_column(what, role, layout.column(role), self.columns[role][error.row])
 
 
 def _batches(text: IO[str], layout: Layout, n_rows: int | None, tell: Tell) -> Iterator[_TextRows]:

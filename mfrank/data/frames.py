@@ -90,7 +90,8 @@ def unsettled_columns(
             found[role] = _READ[role](values_of(name)) if role in _READ else values_of(name)
         except BadRow as error:
             what = f"{error.what} in row {first_row + error.row}"
-            raise ValueError(in_column(what, role, name)) from error
+            field = values_of(name)[error.row]
+            raise ValueError(in_column(what, role, name, field)) from error
     return found
 
 

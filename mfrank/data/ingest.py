@@ -226,7 +226,7 @@ _USUAL_DIALECT = Dialect()
 _ENTRIES_AT_ONCE = ENTRIES_AT_ONCE
 _ROWS_AT_ONCE = 1 << 18
 """Rows of a portion of a file."""
-_LAYOUT = 5
+_LAYOUT = 6
 """Version of the files of a run that can be resumed."""
 _TO_ONE_UNIT = "convert the times of all files to one unit, such as dates like 2024-01-31"
 

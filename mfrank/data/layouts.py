@@ -19,6 +19,7 @@ from mfrank.data.columns import (
     Chosen,
     assign,
     guess,
+    has_marks,
     ignored_roles,
     tell_columns,
     values,
@@ -287,7 +288,7 @@ def _of_another_order(found: Sequence[Sequence[str]], fields: Mapping[str, int])
     times = {role: all(map(_is_moment, column)) for role, column in columns.items()}
     for role, column in columns.items():
         if role == "value":
-            odd = not any(_is_value(field.replace(",", ".")) for field in column)  # 3,5 is told
+            odd = not any(_is_value(field) or has_marks(field) for field in column)
         elif role == "timestamp":
             odd = not any(any(map(str.isdigit, field)) for field in column)  # a date, in its way
         else:
@@ -340,9 +341,21 @@ def _separator_of(start: Sequence[str], usual: str | None, quote: str | None) ->
         widths = {len(row) for row in fields}
         if len(widths) == 1 and (known, widths.pop()) > most:
             best, most = mark, (known, len(fields[0]))
+    if best == ",":  # 1;2;1,234,567 has as many commas as semicolons
+        best = next((mark for mark in _MARKS if _leaves_numbers(start, mark, quote)), best)
     if best is None and quote is not None:
         return _separator_of(start, usual, None)
     return best or usual or next((mark for mark in marks if mark in "".join(start)), " ")
+
+
+def _leaves_numbers(start: Sequence[str], mark: str, quote: str | None) -> bool:
+    """Whether a mark splits lines alike, and all commas are within numbers after both ids."""
+    fields = _split(start, mark, quote)
+    widths = {len(row) for row in fields}
+    if mark == "," or len(widths) != 1 or widths.pop() < 3:
+        return False
+    numbers = (field for row in fields for field in row if "," in field)
+    return all(map(has_marks, numbers)) and not any("," in "".join(row[:2]) for row in fields)
 
 
 def _split(start: Sequence[str], mark: str, quote: str | None) -> list[list[str]]:

@@ -35,6 +35,9 @@ from mfrank.data.times import epoch_seconds
 
 _BELOW, _ABOVE = (-1, -9, -99, -999, -9999), (99, 999, 9999)
 """Values that stand for a missing one in other people's tables."""
+_FIRST = 1000
+_MANY = 20
+"""The inverse of the share of whole numbers that are too many among rounded ones."""
 _FAR = 9
 """A code above is at least so many times as large as all other values."""
 
@@ -91,6 +94,13 @@ class Extent:
         Numbers of values such as -1 and 99, where they were the lowest or highest of their portion.
     least, most : float
         The lowest and highest of the others.
+    wholes, thousandths, ends : int
+        Numbers of whole values below 1,000, of others from 1 on with three decimals, and of those
+        of them that do not end in 0.
+    others : int
+        1 if there is any other value; then these are not counted.
+    example : float
+        The first with three decimals.
     """
 
     lowest: float = np.inf
@@ -98,6 +108,11 @@ class Extent:
     codes: dict[str, int] = field(default_factory=dict)
     least: float = np.inf
     most: float = -np.inf
+    wholes: int = 0
+    thousandths: int = 0
+    ends: int = 0
+    others: int = 0
+    example: float = 0.0
 
     @classmethod
     def of(cls, values: NDArray[Any]) -> Self:
@@ -110,6 +125,7 @@ class Extent:
         """Take in a column, or a portion of one."""
         if not len(values):
             return
+        self._count_thousands(values)
         low, high = float(values.min()), float(values.max())
         self.lowest, self.highest = min(self.lowest, low), max(self.highest, high)
         codes = {code for code, of in ((low, _BELOW), (high, _ABOVE)) if code in of}
@@ -131,12 +147,45 @@ class Extent:
                 "name their column with timestamp=, or ignore it with value=False",
                 *(self.lowest, self.highest),
             )
+        if self.has_thousands:
+            _log.warning(
+                "values are whole numbers below 1,000, or have three decimals like %g: if the "
+                "point is one between thousands, read them with thousands='.' of pandas.read_csv",
+                self.example,
+            )
         for code, number in self.missing().items():
             _log.warning(
                 "the value %s, in %s, may stand for a missing one, because the others go from %g "
                 "to %g; it is taken as it is, so drop these rows if it does",
                 *(code, counted(number, "row"), self.least, self.most),
             )
+
+    def _count_thousands(self, values: NDArray[Any]) -> None:
+        for part in (values[:_FIRST], values[_FIRST:]):  # nearly always settled by the first
+            if self.others or not len(part):
+                return
+            sizes = np.abs(part.astype(np.float64))
+            is_whole = sizes == np.floor(sizes)
+            fine = sizes[~is_whole] * 1000
+            near, rounding = np.rint(fine), 1e-3 if part.dtype.itemsize > 4 else 0.07
+            is_near = (np.abs(fine - near) < rounding) & (fine >= 1000)
+            self.others = int(sizes.max() >= 1000 or not is_near.all())
+            self.wholes += int(np.count_nonzero(is_whole))
+            self.thousandths += len(fine)
+            self.ends += int(np.count_nonzero(near % 10))
+            if len(fine) and not self.example:
+                self.example = float(near[np.argmax(near % 10 > 0)] / 1000)
+
+    @property
+    def may_have_thousands(self) -> bool:
+        """Whether all values are such as of a file that writes 1.234 for 1234, and 999."""
+        return not self.others and 0 < self.thousandths <= 2 * self.ends
+
+    @property
+    def has_thousands(self) -> bool:
+        """Whether there are also whole numbers, and more than rounding to three decimals leaves."""
+        total = self.wholes + self.thousandths
+        return self.may_have_thousands and self.wholes * _MANY >= total
 
     def missing(self) -> dict[str, int]:
         """Values that may stand for a missing one, and how many there are of each."""

@@ -13,6 +13,7 @@ import reading
 import scipy.sparse as sp
 
 from mfrank import Interactions
+from mfrank.cli.main import main
 
 
 def columns_of(values: list[float]) -> dict[str, Any]:
@@ -104,3 +105,110 @@ def test_ordinary_values_are_not_talked_about(
         folder.mkdir()
         DOORS[door](list(values), folder)
     assert not told(caplog, "")
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(
+    ("values", "may_be"),
+    [
+        ([1.234, 2.5, 3.5, 999.0], False),
+        ([1.234, 2.345, 999.0, 5.0], True),
+        ([12.345, 7.0, 0.0], True),
+        ([3.5, 4.0, 2.5], False),  # stars
+        ([1.25, 4.0], False),
+        ([0.125, 2.0], False),
+        ([1.234, 1000.0], False),
+        ([1.2345, 2.0], False),
+        ([1.234, 2.345], False),  # no whole number
+        ([1.234] * 20 + [3.0], False),  # rounded to three decimals
+        ([-1.234, 2.0, 5.0], True),
+        ([1.5, 2.5, 3.125, 4.0], False),
+    ],
+)
+def test_values_that_may_be_thousands_are_told(
+    door: str, values: list[float], may_be: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    DOORS[door](values, tmp_path)
+    told = [line for line in caplog.messages if "thousands" in line]
+    assert len(told) == may_be
+    if may_be:
+        assert "three decimals like" in told[0]
+
+
+MARKED = {
+    "3,5": "decimal=','",
+    "1.234,5": "thousands='.', decimal=','",
+    "1,234": "thousands=','",
+    "1,234,567": "thousands=','",
+    "1.234.567": "thousands='.'",
+    "12,345.67": "thousands=','",
+    "1'234": 'thousands="\'"',
+    "1 234": "thousands=' '",
+    "1\xa0234,5": "thousands='\\xa0', decimal=','",
+}
+
+
+@pytest.mark.parametrize("door", reading.DOORS)
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+@pytest.mark.parametrize("field", MARKED)
+def test_numbers_with_marks_are_refused_with_the_remedy(
+    door: str, separator: str, field: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "plays.csv"
+    for column, header in (("plays", True), ("timestamp", True), ("", False)):
+        rows = [["user", "item", column]] * header + [["a", "x", field], ["b", "y", field]]
+        path.write_text("".join(f"{separator.join(row)}\n" for row in rows), encoding="utf-8")
+        with pytest.raises(ValueError, match=r"line [12]: .*no mark between thousands") as refused:
+            reading.DOORS[door](path)
+        assert f"sep=..., {MARKED[field]}" in str(refused.value)
+
+
+@pytest.mark.parametrize("field", MARKED)
+def test_text_with_marks_in_a_frame_is_refused_with_the_remedy(field: str) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"user": ["a"], "item": ["x"], "plays": [field]})
+    with pytest.raises(ValueError, match="no mark between thousands"):
+        Interactions.from_frame(frame)
+
+
+@pytest.mark.parametrize("door", reading.DOORS)
+@pytest.mark.parametrize(
+    "fields", [["1.234", "999"], ["7", "12.345", "1.230"], ["1.234"] * 3 + ["2"]]
+)
+def test_points_between_semicolons_are_refused_if_they_may_stand_between_thousands(
+    door: str, fields: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def read(separator: str) -> Interactions:
+        rows = [
+            ["user", "item", "plays"],
+            *(["u", str(n), field] for n, field in enumerate(fields)),
+        ]
+        path = tmp_path / f"{ord(separator)}.csv"
+        path.write_text("".join(f"{separator.join(row)}\n" for row in rows))
+        return reading.DOORS[door](path)
+
+    with pytest.raises(ValueError, match=r"a point between thousands.*by tabs"):
+        read(";")
+    read("\t")
+    assert ["thousands" in line for line in caplog.messages] == [True]
+
+
+@pytest.mark.parametrize("door", reading.DOORS)
+def test_only_decimals_between_semicolons_are_told(
+    door: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "plays.csv"
+    path.write_text("user;item;plays\na;x;1.234\na;y;2.345\n")
+    data = reading.DOORS[door](path)
+    np.testing.assert_allclose(sorted(data.user_items.data), [1.234, 2.345])
+    assert ["taken as decimals" in line for line in caplog.messages] == [True]
+
+
+def test_the_command_line_says_how_to_write_numbers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "plays.csv").write_text("user;item;plays\na;x;1.234,5\n")
+    assert main(["fit", str(tmp_path / "plays.csv"), "--model", str(tmp_path / "m")]) == 2
+    told = capsys.readouterr().err
+    assert "no mark between thousands" in told
+    assert "from_frame" not in told
