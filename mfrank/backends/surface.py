@@ -1,4 +1,4 @@
-"""The interface of a backend, in four parts of which it may have one alone."""
+"""The interface of a backend, in four parts; a backend may implement any of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mfrank.losses import ListSums
 
 
 class CommonSurface(Protocol):
-    """What every backend has; :func:`mfrank.backends.register` has defaults for all of it.
+    """Members of every backend; :func:`mfrank.backends.register` has defaults for all of them.
 
     All factors in a call have one dtype, float32 or float64. ``n_threads`` is the number of CPU
     threads; 0 uses every core this process may use.
@@ -33,32 +33,32 @@ class CommonSurface(Protocol):
     """Relative error against ``reference`` that the backend guarantees, by dtype name."""
 
     def why_unavailable(self) -> str | None:
-        """Return None if the backend can run, else one sentence that says what is missing."""
+        """Return None if the backend can run, else one sentence on what is missing."""
 
     def place(self, factors: Factors) -> Factors:
-        """Return the array where this backend keeps factors: itself, or its device copy."""
+        """Return the array on the device of this backend: itself, or a copy."""
 
 
 class RowSums(Protocol):
-    """How a backend solves rows with very many entries from sums over ranges of columns.
+    """Solves rows with very many entries from sums over ranges of columns.
 
-    The sums of a row over its entries e, sum_e d_e f_e and, if the problem has curvature,
-    sum_e c_e f_e f_e', are taken range by range and added in the order of the ranges.
-    ``solve_rows`` does the same, with the same bits. ``curved`` is that of the whole problem.
+    A row's sums over its entries e are sum_e d_e f_e and, if the problem has curvature, sum_e c_e
+    f_e f_e'. They are computed range by range and added in the order of the ranges, as in
+    ``solve_rows``, with the same bits. ``curved`` says whether the whole problem has curvature.
     """
 
     def summed_from(
         self, n_factors: int, dtype: np.dtype[Any], options: SolveOptions, *, curved: bool
     ) -> int:
-        """Number of entries from which on a row is solved in this way."""
+        """Minimum number of entries of a row that is solved in this way."""
 
     def column_ranges(self, n_columns: int) -> NDArray[np.int64]:
-        """Where ranges begin, and the end: from 0 to ``n_columns``."""
+        """Bounds of the ranges, from 0 to ``n_columns``."""
 
     def sum_rows(
         self, problem: RowProblem, fixed: Factors, n_threads: int = 0, *, curved: bool
     ) -> NDArray[Any]:
-        """Sums of every row of the problem over all of its entries, a row of the result each."""
+        """Sums of every row of the problem over all its entries; one result row per row."""
 
     def solve_summed(
         self,
@@ -77,14 +77,14 @@ class RowSums(Protocol):
     ) -> None:
         """Solve some rows of a problem as ``solve_rows`` does, from sums over all their entries.
 
-        Writes ``out[rows]`` and ``gain[rows]``. ``start`` has initial values of these rows alone,
-        shape (P, K). Entries are read, and iterations begun, only of rows for which the dtype is
-        not precise enough.
+        Writes ``out[rows]`` and ``gain[rows]``. ``start`` has the initial values of only these
+        rows, shape (P, K). Entries are read, and iterations run, only for rows for which the dtype
+        is not precise enough.
         """
 
 
 class RowsSurface(Protocol):
-    """Half-steps of ALS: linear systems, one per row, in a basis that all rows share."""
+    """Half-steps of ALS: one linear system per row, in a common basis."""
 
     GATHERS: tuple[GatherDtype, ...]
     """Dtypes, besides their own, in which the backend can read fixed factors."""
@@ -112,8 +112,8 @@ class RowsSurface(Protocol):
     ) -> None:
         """Compute ``factors @ basis`` into ``out``, which may be ``factors``.
 
-        In the first ``n_null`` columns, values at the level of rounding errors become exactly 0.
-        With ``rows``, compute ``factors[rows] @ basis``; ``out`` is then another array.
+        In the first ``n_null`` columns, rounding errors become exactly 0. With ``rows``, compute
+        ``factors[rows] @ basis``; ``out`` is then another array.
         """
 
     def extrapolate(
@@ -126,7 +126,7 @@ class RowsSurface(Protocol):
         turn: NDArray[np.float64],
         n_threads: int = 0,
     ) -> None:
-        """Move solved rows on from the solution before, in place, and note how far.
+        """Extrapolate solved rows from the previous solution, in place; store the displacements.
 
         Parameters
         ----------
@@ -135,11 +135,11 @@ class RowsSurface(Protocol):
         weight : float
             b in D = b (S - S'), where S' = ``before @ basis - displacements @ turn``.
         before : shape (R, K)
-            The solution before, moved on by its own displacements.
+            The previous solution, extrapolated by its own displacements.
         basis, turn : float64, shape (K, K)
             Rotations of ``before`` and of its displacements into the basis of ``solved``.
         displacements : shape (R, K), of the dtype ``half_of(solved.dtype)``
-            Become D, rounded (:mod:`mfrank.backends.dense`).
+            Overwritten by D, rounded (:mod:`mfrank.backends.dense`).
         """
 
     def solve_rows(
@@ -166,14 +166,14 @@ class RowsSurface(Protocol):
         turn : shape (K, K), optional
             Change of basis: ``start @ turn`` is the start in the basis of ``shared``.
         prior : shape (R, K), optional
-            Where the ridges pull to, in the basis of ``shared``: ``ridge_r prior_r`` is added to
-            the right-hand side of row r. Only for backends with ``PRIORS``.
+            Target of the ridges, in the basis of ``shared``: ``ridge_r prior_r`` is added to the
+            right-hand side of row r. Only for backends with ``PRIORS``.
 
         Returns
         -------
         float64, shape (R,)
-            2 x'b - x'A x for each row's system A x = b and solution x: how much lower the objective
-            is at x than at 0; x'b if the solution is exact.
+            2 x'b - x'A x for each row's system A x = b and solution x: the decrease of the
+            objective from 0 to x. It is x'b if the solution is exact.
         """
 
     def observed_value(
@@ -184,7 +184,7 @@ class RowsSurface(Protocol):
     def sparse_product(self, rows: CSR, table: Factors) -> Factors:
         """Sum of ``value table[column]`` over each row's entries: (R, S) times (S, K).
 
-        ``rows`` have values; the result has the dtype of ``table``, and lies where it does.
+        ``rows`` have values; the result has the dtype and device of ``table``.
         """
 
 
@@ -203,7 +203,7 @@ class ListsSurface(Protocol):
         """Dot products ``queries[q] . items[ids[b, i]]``, shape (R, n).
 
         With ``distances``, negative squared distances. The R queries are divided evenly among the B
-        lists of ``ids`` (B, n), in order: the first R / B queries use list 0. The same holds for
+        lists of ``ids`` (B, n), in order: the first R / B queries use list 0, also in
         :meth:`sum_items` and :meth:`sum_queries`.
         """
 
@@ -220,7 +220,7 @@ class ListsSurface(Protocol):
         gradients: Factors,
         n_threads: int = 0,
     ) -> tuple[NDArray[np.int64], Factors, Factors]:
-        """Sum ``gradients[q, i] queries[q]`` over all places of each item in the lists.
+        """Sum ``gradients[q, i] queries[q]`` over all positions of each item in the lists.
 
         Returns
         -------
@@ -240,7 +240,7 @@ class ListsSurface(Protocol):
         rates: AdamRates,
         n_threads: int = 0,
     ) -> None:
-        """Update some rows of the table, none twice, by Adam (Kingma & Ba 2015), in place."""
+        """Update distinct rows of the table in place by Adam (Kingma & Ba 2015)."""
 
     def list_sums(self, n_threads: int = 0) -> ListSums:
         """Return the inner loops of the ranking losses."""
@@ -301,9 +301,9 @@ class ListsSurface(Protocol):
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Items that are not in the users' rows, drawn with replacement.
 
-        Items are equally likely unless ``chances`` is given. Place p of the flattened result tries
-        the numbers ``ROUNDS * p``, ``ROUNDS * p + 1``, ... of the stream ``key``, up to ``ROUNDS``
-        of them, until one yields an item that is not in the row.
+        Items are equally likely without ``chances``. Position p of the flattened result tries the
+        numbers ``ROUNDS * p``, ``ROUNDS * p + 1``, ... of the stream ``key``, up to ``ROUNDS`` of
+        them, until one yields an item that is not in the row.
 
         Returns
         -------
@@ -383,11 +383,11 @@ class TopKSurface(Protocol):
         queries, items : shape (U, K) and (N, K), of one dtype
             Scores are ``queries @ items.T + item_bias``.
         exclude : sequence of lists (:mod:`mfrank.arrays.csr`) with U rows and N columns
-            Items that a query must not get: those in row q of any of the lists.
+            Excluded items of query q: row q of any of the lists.
         exclude_all : int32, sorted and unique, optional
-            Items that no query may get.
+            Items excluded for all queries.
         candidates : lists with U rows, or a CSR with one row for all queries; N columns; optional
-            The only items that a query may get. Exclusions still apply.
+            The only allowed items. Exclusions still apply.
 
         Filters may be on a GPU, whatever the backend.
         """
@@ -396,7 +396,7 @@ class TopKSurface(Protocol):
 class Backend(CommonSurface, RowsSurface, ListsSurface, WalksSurface, TopKSurface, Protocol):
     """The constants and functions of a backend module with all four parts.
 
-    What a part must hold is checked by :func:`mfrank.testing.check`.
+    :func:`mfrank.testing.check` checks the contract of a part.
     """
 
 

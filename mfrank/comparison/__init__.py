@@ -1,4 +1,4 @@
-"""Comparison of models, implicit's included, on one split with equal measurements."""
+"""Comparison of models, including implicit's, on one split with equal measurements."""
 
 from mfrank.comparison.contenders import (
     DEFAULT_OBJECTIVES,

@@ -1,7 +1,7 @@
 """The models of a comparison: mfrank's objectives and implicit's models, fitted in turn.
 
 A contender is any model with the ``fit(user_items, show_progress=, callback=)`` of implicit and
-mfrank, which sets ``user_factors`` and ``item_factors``, or returns a recommender of mfrank.
+mfrank. Its fit sets ``user_factors`` and ``item_factors``, or returns a recommender of mfrank.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def default_models(
 ) -> dict[str, Any]:
     """ALS with each objective, the baseline Popularity and, if installed, implicit's ALS and BPR.
 
-    implicit's ALS gets alpha and the ridge of the first ``WRMF`` that it can express, and then
-    minimizes the same sum; without one, those of the default ``WRMF()``.
+    implicit's ALS gets alpha and the ridge of the first ``WRMF`` that it can express, or of the
+    default ``WRMF()``; it then minimizes the same sum.
 
     Parameters
     ----------
@@ -106,8 +106,8 @@ def default_models(
 def fit_once(unfitted: Any, train: Interactions) -> TimedFit:
     """Fit a copy of the model and time it.
 
-    The data are passed as a ``scipy.sparse.csr_matrix``, the only class that implicit reads; what
-    needs their timestamps gets the Interactions.
+    The data are passed as a ``scipy.sparse.csr_matrix``, the only class that implicit reads; models
+    that need timestamps get the Interactions.
     """
     model = deepcopy(unfitted)
     data = train if needs_times(model) else train.to_scipy()
@@ -166,7 +166,7 @@ def objective_value(
 
 @contextmanager
 def suitable_blas_threads(model: Any) -> Iterator[None]:
-    """Limit BLAS to one thread for implicit, which more threads slow down; not for others."""
+    """Limit BLAS to one thread for implicit, which more threads slow down, and only for it."""
     if not type(model).__module__.startswith("implicit."):
         yield
         return
@@ -199,7 +199,7 @@ def _one_blas_thread() -> Iterator[None]:
 
 
 def usual_factors(factors: int | None, *, tuned: bool) -> int:
-    """The width of models or, if they are tuned, the most that is tried."""
+    """The width of models or, with tuning, the maximum width."""
     if factors is not None:
         return factors
     return 512 if tuned else 64
@@ -214,7 +214,7 @@ def usual_models(
     n_threads: int,
     random_state: Seed,
 ) -> dict[str, Any]:
-    """The models of :func:`default_models` or, if they are tuned, the best of both libraries.
+    """The models of :func:`default_models` or, with tuning, the best of both libraries.
 
     These are :func:`mfrank.tune` itself, implicit's ALS if it is installed, and as baselines EASE,
     ItemKNN and Popularity. With ``objectives`` there is an ALS for each of them instead.
@@ -243,9 +243,9 @@ def usual_models(
 
 @dataclass(frozen=True)
 class ImplicitALS(Closed):
-    """ALS of implicit, whose ridge does not grow with a row: no axis for that.
+    """ALS of implicit. Its ridge does not grow with a row, so it has no axis ``nu``.
 
-    ``given`` has all options that are not searched.
+    ``given`` has all options outside the search.
     """
 
     given: Any = None

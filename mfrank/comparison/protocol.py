@@ -59,12 +59,12 @@ def peak_memory(
     work : function
         Called without arguments; it is pickled, and must be importable in the new process.
     warm_up : function, optional
-        Called before, likewise: the libraries that it loads are not counted.
+        Called first, in the same way; the libraries that it loads are not counted.
 
     Returns
     -------
     int or None
-        None if the system does not report it, or if ``work`` fails, which is logged.
+        None if the system does not report memory, or if ``work`` fails, which is logged.
     """
     if not _STATUS.exists():
         return None
@@ -111,7 +111,7 @@ class Course:
     n_threads: int
 
     def check(self) -> None:
-        """Raise the errors that the evaluation would, by evaluating no users."""
+        """Raise the errors of the evaluation, by evaluating no users."""
         nothing = SimpleNamespace(
             user_factors=np.zeros((self.test.n_users, 1)),
             item_factors=np.zeros((self.test.n_items, 1)),

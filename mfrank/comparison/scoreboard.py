@@ -84,15 +84,15 @@ class Comparison:
     Attributes
     ----------
     rows : tuple of Row
-        In the order the models were given.
+        Rows in the order of the models.
     baseline : str or None
-        Name of the model that the ratios refer to.
+        Name of the reference model of the ratios.
     settings : mapping
         Sizes of the data, threads, repeats, machine.
     notes : tuple of str
         Explanations of the tables, such as a library that is not installed.
     leaderboards : mapping of str to Leaderboard
-        What was tried for each model that was tuned.
+        Trials of each tuned model.
     """
 
     rows: tuple[Row, ...]
@@ -110,7 +110,7 @@ class Comparison:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Settings, notes and rows, as types that JSON has."""
+        """Settings, notes and rows, as JSON types."""
         return {
             "settings": dict(self.settings),
             "baseline": self.baseline,
@@ -127,7 +127,7 @@ class Comparison:
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write one line per model (:func:`mfrank.data.tables.write_table`).
 
-        A value that a model lacks is an empty field; without models there is only the header.
+        A missing value is an empty field; without models there is only the header.
         """
         records = [row.record() for row in self.rows]
         names = dict.fromkeys(name for record in records for name in record) or _COLUMNS

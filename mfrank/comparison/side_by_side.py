@@ -1,10 +1,9 @@
 """A fair comparison of models: one split, one machine, alternating runs, one evaluation.
 
 A copy of every model is fitted to the same matrix, ``repeats`` times. The order of the models is
-reversed with each repeat, so that a machine that slows down affects all of them, and times are
-compared within a repeat before the median is taken. Memory is measured in separate processes. All
-models are evaluated by the same code. Models that are to be tuned are tuned first
-(:mod:`mfrank.comparison.tuned`).
+reversed in each repeat, so a machine that slows down affects all of them. Times are compared within
+a repeat, then the median is taken. Memory is measured in separate processes. All models are
+evaluated by the same code. Tuning comes first (:mod:`mfrank.comparison.tuned`).
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def compare(
     train : Split, Interactions, scipy sparse (users x items) or DataFrame
         Training data; a Split also provides the test part.
     test : Interactions, scipy sparse (users x items) or DataFrame, optional
-        Held-out interactions; those with ids are matched by id, a matrix has the rows of ``train``.
+        Held-out interactions; ids are matched, and a matrix has the rows of ``train``.
     models : mapping of str to model, optional
         Unfitted models by name: mfrank's, implicit's, or any with the same ``fit``. Default: WRMF,
         IALS, RG2, RGX and Popularity of mfrank and, if installed, implicit's ALS (conjugate
@@ -63,44 +62,49 @@ def compare(
         ``tune``: mfrank.tune, EASE, ItemKNN and Popularity of mfrank and, if installed, implicit's
         ALS.
     tune : float or None, default None
-        Minutes, > 0, for which each model's hyper-parameters are searched before the comparison, by
-        the first of ``metrics``, as :func:`mfrank.tune` searches: on interactions held out of
-        ``train``, never on ``test``. Each model has the same minutes, and what was found is then
-        fitted to all of ``train``. Searched are the ALS of mfrank, under the objectives that
-        mfrank.tune tries, the ALS of implicit, Descent with SampledSoftmax, EASE and ItemFilter,
-        with at most the factors that they are given; mfrank's models keep no other option. In
-        ``models``, the function ``mfrank.tune`` itself stands for all that it searches. Other
-        models stay as they are. A model that cannot be fitted in the time or memory is left out,
-        with a note.
+        Minutes, > 0, of a hyperparameter search for each model before the comparison. As in
+        :func:`mfrank.tune`, the search uses interactions held out of ``train``, never ``test``; it
+        maximizes the first of ``metrics``. The best model is then fitted to all of ``train``.
+
+        - Tuned: the ALS of mfrank (with the objectives of mfrank.tune) and of implicit, Descent
+          with SampledSoftmax, EASE and ItemFilter, with at most their own number of factors. The
+          search replaces all other options of mfrank's models.
+        - The function ``mfrank.tune``, as a member of ``models``, is the whole search.
+        - Other models are unchanged.
+
+        A model that cannot be fitted in the time or memory is left out, with a note.
     factors : int or None, default None
         Width of the factors of the default models: 64 or, with ``tune``, at most 512.
     iterations : int, default 15
         Epochs of the default models.
     n_threads : int, default 0
-        Threads of the default models and of the evaluation; 0 takes every usable core.
+        Threads of the default models and of the evaluation; 0 uses every core this process may use.
     repeats : int, default 3
         Fits of each model, in alternating order.
     metrics : sequence of Metric or str, default Recall, NDCG, MRR and MAP at 20
         Metrics to evaluate.
     random_state : int, Generator or None, default 0
-        Seed of the default models; the libraries still draw different first factors from it. With
-        ``tune`` an int, also the seed of the search and of what is held out.
+        Seed of the default models; the libraries draw different initial factors from it. With
+        ``tune``, an int, which is also the seed of the search and its held-out part.
     peak_memory : bool, default True
-        Whether to fit each model once more, in a separate process, to measure its memory.
+        Whether to measure memory by one more fit of each model, in a separate process.
     show_progress : bool, default False
         Whether to show the current run and the time left on stderr.
 
     Returns
     -------
     Comparison
-        Its ratios are relative to implicit's ALS, if that takes part.
+        Ratios are relative to implicit's ALS, if it takes part.
 
     Raises
     ------
     ValueError, TypeError
-        Before any fit: test data are missing or of another shape, a metric is unknown, or there are
-        no models; or with ``tune`` no model can be searched, ``train`` has dislikes, or the first
-        metric has no values for each user.
+        Before any fit:
+
+        - test data are missing or have another shape;
+        - a metric is unknown, or there are no models;
+        - with ``tune``, no model can be searched, ``train`` has dislikes, or the first metric has
+          no per-user values.
     """
     check_count("repeats", repeats, 1)
     course = Course(*_parts(train, test), tuple(_listed(metrics)), n_threads)

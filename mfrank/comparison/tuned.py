@@ -1,4 +1,4 @@
-"""Contenders whose hyper-parameters are searched before they are compared, for equal times."""
+"""Tuning of contenders before a comparison, for equal times."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from mfrank.tuning import (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tuning:
-    """How contenders are tuned.
+    """Settings of the tuning of contenders.
 
     Attributes
     ----------
     minutes : float
-        Of the search of each contender.
+        Minutes of the search of each contender.
     metric : Metric or str
     factors : int
-        The most that ``mfrank.tune`` tries; other contenders have their own.
+        Maximum width for ``mfrank.tune``; other contenders have their own.
     seed, n_threads : int
     show_progress : bool
     """
@@ -74,7 +74,7 @@ class Tuning:
     def notes(
         self, contenders: Mapping[str, Any], leaderboards: Mapping[str, Leaderboard]
     ) -> list[str]:
-        """What was chosen, what could not be fitted and what was not tuned."""
+        """The chosen models, the models that could not be fitted, and the ones not tuned."""
         told = [
             f"tuned for {self.minutes:g} min each by {metric_of(self.metric)}, on interactions "
             "held out of the training part:"
@@ -88,9 +88,9 @@ class Tuning:
 
 
 def space_of(contender: Any) -> Space | None:
-    """Where the hyper-parameters of a contender are searched; None if there is no such space.
+    """The search space of a contender; None if there is none.
 
-    The function :func:`mfrank.tune` stands for all that it searches.
+    For the function :func:`mfrank.tune`, the whole space.
     """
     if contender is tune:
         return SPACE
@@ -106,9 +106,9 @@ def tuned(
     Returns
     -------
     contenders : dict of str to model
-        Unfitted, in the same order; without those that could not be fitted.
+        Unfitted models in the same order, without models that could not be fitted.
     leaderboards : dict of str to Leaderboard
-        Of the contenders that were tuned or could not be.
+        Leaderboards of all contenders with a search space.
     """
     metric = tuning.check(contenders, train)
     chosen, leaderboards = dict[str, Any](), dict[str, Leaderboard]()

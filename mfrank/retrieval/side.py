@@ -161,7 +161,7 @@ class Side:
         return self.find(many, argument, missing=missing)
 
     def reads_rows(self, many: Any) -> bool:
-        """Whether these are row numbers as they are: a copy to the host would take long."""
+        """Whether these are row numbers to read in place, since a copy to the host is slow."""
         if self.by_row:
             return True
         return self.ids.table is None and is_on_gpu(many) and many.dtype.kind in "iu"

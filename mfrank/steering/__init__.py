@@ -1,4 +1,4 @@
-"""Levers by which people steer lists: boosts, popularity, caps, diversity, calibration."""
+"""Levers that steer lists: boosts, popularity, caps, diversity, calibration."""
 
 from mfrank.steering.categories import ALPHA, Divergence, ItemCategories, shares_of
 from mfrank.steering.greedy import ItemFacts, filled

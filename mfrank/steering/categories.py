@@ -1,4 +1,4 @@
-"""Categories of items: caps on their numbers in a list, and their shares."""
+"""Categories of items: caps on their counts in a list, and their shares."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _log = logging.getLogger("mfrank")
 class ItemCategories:
     """The categories of each item, padded to the maximum number that an item has.
 
-    Items without a category have one of their own, number ``len(numbers)``.
+    Items without a category form their own category, number ``len(numbers)``.
 
     Attributes
     ----------
     numbers : mapping of label to int
         From 0.
     columns : int32, shape (n_items, W)
-        Numbers of an item's categories, each once; after these, ``width - 1``.
+        Numbers of an item's categories, each once, padded with ``width - 1``.
     shares : float64, shape (n_items, W)
-        1 / the number of the item's categories for each; after these, 0.
+        1 / (number of the item's categories) for each, padded with 0.
     """
 
     numbers: Mapping[Hashable, int]
@@ -69,16 +69,16 @@ class ItemCategories:
 
 
 def cells_of(columns: NDArray[np.int32], width: int) -> NDArray[np.int64]:
-    """Where the categories of each user's pool are in a flat table of users and categories.
+    """Positions of the categories of each user's pool in a flat table of users and categories.
 
-    From shape (B, P, W) to (W, B, P): numpy is slow on short last axes.
+    The shape changes from (B, P, W) to (W, B, P), because numpy is slow on short last axes.
     """
     users = width * np.arange(len(columns))[:, None]
     return np.ascontiguousarray(columns.transpose(2, 0, 1)) + users
 
 
 def labels_of(given: Any) -> list[Hashable]:
-    """The distinct labels of an item; one that is missing (None, NaN, NA, "") is none.
+    """The distinct labels of an item, without missing ones (None, NaN, NA, "").
 
     Raises
     ------
@@ -98,7 +98,7 @@ def labels_of(given: Any) -> list[Hashable]:
 
 
 def caps_of(at_most: int | Mapping[Hashable, int], categories: ItemCategories) -> NDArray[np.int64]:
-    """The cap of each category, shape (categories.width,); the largest int64 if it has none."""
+    """The cap of each category, shape (categories.width,); the largest int64 for no cap."""
     caps = np.full(categories.width, np.iinfo(np.int64).max)
     each = at_most if isinstance(at_most, Mapping) else dict.fromkeys(categories.numbers, at_most)
     for label, cap in each.items():
@@ -107,7 +107,7 @@ def caps_of(at_most: int | Mapping[Hashable, int], categories: ItemCategories) -
 
 
 def room_of(caps: NDArray[np.int64], categories: ItemCategories) -> int | None:
-    """The most items that a list can have, or a bound on it; None if some items have no cap."""
+    """An upper bound on the length of a list; None if some items have no cap."""
     sizes = np.bincount(categories.columns.ravel(), minlength=len(caps))
     capped = caps < np.iinfo(np.int64).max
     if not capped[categories.columns].any(axis=1).all():
@@ -116,7 +116,7 @@ def room_of(caps: NDArray[np.int64], categories: ItemCategories) -> int | None:
 
 
 class Caps:
-    """Room that is left in the lists of some users, while they are filled.
+    """Remaining capacity of the lists of some users, while the lists are filled.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ class Caps:
         self._room = np.tile(caps, len(columns))
 
     def allowed(self) -> NDArray[np.bool_]:
-        """Which items of the pools may still be listed, shape (B, P)."""
+        """Items of the pools that may still be listed, bool (B, P)."""
         open_still = self._room > 0
         found: NDArray[np.bool_] = open_still.take(self._cells[0])
         for cells in self._cells[1:]:
@@ -163,15 +163,15 @@ def shares_of(history: CSR, categories: ItemCategories) -> Floats:
 
 
 class Divergence:
-    """The divergence from the lists' shares to the users', while lists of some users are filled.
+    """The divergence of list shares from user shares, while the lists of some users are filled.
 
-    With p the user's shares and q those of the list, both over the categories, it is
-    sum_g p_g log(p_g / q~_g), where q~ = (1 - alpha) q + alpha p.
+    It is sum_g p_g log(p_g / q~_g), with the shares p of the user and q of the list over the
+    categories g, and q~ = (1 - alpha) q + alpha p.
 
     Parameters
     ----------
     wanted : shape (B, C)
-        p, of each user.
+        Shares p of each user.
     columns, shares : shape (B, P, W)
         Categories of each user's pool.
 
@@ -189,10 +189,10 @@ class Divergence:
         self._length = 0
 
     def values(self) -> Floats:
-        """How much each item of the pools lowers it, compared with one of no category, (B, P).
+        """Decrease of the divergence by each item of the pools, relative to no category, (B, P).
 
-        This differs from the divergence only by a constant for each user, and only the few
-        categories of the item take part in it.
+        It differs from the divergence only by a constant per user, and involves only the few
+        categories of the item.
         """
         length = self._length + 1
         base = (1 - ALPHA) / length * self._listed + ALPHA * self._wanted

@@ -1,4 +1,4 @@
-"""Lists that are filled place by place from pools of the best items, diverse ones too."""
+"""Greedy lists: filled position by position from pools of the best items."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mfrank.steering.levers import Levers
 
 
 class Nearness:
-    """Highest cosines with the listed items, while lists of some users are filled.
+    """Highest cosines with the listed items, while the lists of some users are filled.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Nearness:
         self._nearest = np.full(directions.shape[:2], -np.inf)
 
     def values(self) -> NDArray[np.float64]:
-        """Highest cosine of each item of the pools with a listed one, (B, P); 0 without one."""
+        """Highest cosine of each pool item with a listed item, (B, P); 0 for an empty list."""
         return np.where(np.isneginf(self._nearest), 0.0, self._nearest)
 
     def take(self, users: NDArray[np.int64], places: NDArray[np.int64]) -> None:
@@ -58,14 +58,14 @@ _CHOSEN_AT_ONCE = 1 << 12  # places: the data of their items stay in the process
 
 
 class ItemFacts(NamedTuple):
-    """What levers need in addition to the scores.
+    """Inputs of levers in addition to the scores.
 
     Attributes
     ----------
     directions : function of item rows, or None
-        Their factors scaled to length 1, for diversity.
+        Returns the item factors scaled to length 1, for diversity.
     wanted : function of queries, or None
-        Their shares of the categories, for calibration.
+        Returns the queries' shares of the categories, for calibration.
     """
 
     directions: Callable[[NDArray[np.int32]], NDArray[Any]] | None = None
@@ -80,10 +80,10 @@ def filled(
     levers: Levers,
     known: ItemFacts,
 ) -> Lists:
-    """Lists as the levers choose them, ids and scores of ``shape`` (queries, n).
+    """Lists chosen by the levers: ids and scores of ``shape`` (queries, n).
 
-    If caps leave a list short, the query's pool is doubled until the list is full or no item is
-    left.
+    If caps leave a list short, the query's pool is doubled until the list is full or the items are
+    exhausted.
     """
     ids, scores = np.full(shape, -1, dtype=np.int32), np.full(shape, np.nan, dtype=dtype)
     longest = shape[1] if levers.room is None else min(shape[1], levers.room)

@@ -1,4 +1,4 @@
-"""The levers of a Steering as arrays over the items of one model, and what they add to scores."""
+"""The levers of a Steering, as arrays over the items of one model."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def spread_of(queries: NDArray[Any], covariance: Floats) -> Floats:
     ----------
     queries : shape (U, K)
     covariance : shape (K, K)
-        Of the items' factors.
+        Covariance of the items' factors.
     """
     wide = queries.astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -66,18 +66,18 @@ _MORE_THAN_CAPPED = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Levers:
-    """The levers, ready to be used on the lists of one model.
+    """The levers, prepared for the lists of one model.
 
     Attributes
     ----------
     bonus : shape (n_items,), in the dtype of the factors, or None
         Boosts and popularity penalty, in standard deviations of a user's scores.
     boosted : bool, shape (n_items,)
-        Items with a boost above 0, which are listed even where nothing else leads to them.
+        Items with a boost above 0, which are listed even without a link to them.
     categories : ItemCategories, or None
     caps : int64, shape (categories.width,), or None
     room : int, or None
-        A bound on the length of lists by the caps, if there is one.
+        Upper bound on the length of lists from the caps, if there is one.
     diversity, calibration : float
     pool : int, or None
         As in :class:`Steering`.
@@ -96,7 +96,7 @@ class Levers:
     def of(
         cls, steer: Steering, store: FactorStore, rows_of: RowsOf, missing: int | None
     ) -> Levers:
-        """Set the levers; ``missing`` is -1 if unknown items in ``boosts`` are to be left out.
+        """Set the levers; with ``missing`` -1, unknown items in ``boosts`` are left out.
 
         Raises
         ------
@@ -128,7 +128,7 @@ class Levers:
 
     @property
     def weighs(self) -> bool:
-        """Whether lists have another order than that of the scores."""
+        """Whether lists are not in the order of the scores."""
         return self.diversity > 0 or self.calibration > 0
 
     @property
@@ -146,7 +146,7 @@ class Levers:
 def levers_of(
     steer: Steering, store: FactorStore, by_row: bool, find: RowsOf, skip: bool
 ) -> Levers:
-    """The levers for a store, kept with the Steering for its next call on the same store."""
+    """The levers for a store, cached in the Steering for the next call on the same store."""
     asked = (by_row, skip)
     kept = steer.__dict__.get("_kept")
     if kept is not None and kept[0]() is store and kept[1] == asked:

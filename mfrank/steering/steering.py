@@ -1,4 +1,4 @@
-"""What people ask of lists in addition to the highest scores."""
+"""Requirements on lists in addition to the highest scores."""
 
 from __future__ import annotations
 
@@ -16,64 +16,63 @@ _MOST = 1000
 
 @dataclass(frozen=True)
 class Steering(MadeOfFields):
-    """What lists should be in addition to the highest scores, for ``recommend(..., steer=)``.
+    """Requirements on lists in addition to the highest scores, for ``recommend(..., steer=)``.
 
-    Every lever at its default leaves lists as they are, bit by bit. One weight means the same for
-    every model and every user, whatever the scale of the scores:
+    At their defaults, levers do not change a bit of the lists. A weight has the same effect for
+    every model and user, whatever the scale of the scores:
 
-    - Boosts and the popularity penalty are added to scores, in standard deviations of the user's
-      own scores of all items. Lists are the best of the whole catalog by these sums, exactly, and
-      the sums are the scores that are returned.
-    - Diversity and calibration are weighed against relevance, which is the scores (with boosts and
-      penalty) of the user's best ``pool`` items, shifted and scaled so that the best item has
-      relevance 1 and the last 0. Only these items can be listed.
-    - Every list keeps the caps exactly. If they leave places of a list empty, the pool grows until
-      the places are filled or no item is left.
+    - **Boosts and popularity penalty** are added to scores, in standard deviations of the user's
+      scores of all items. Lists are the exact best of the whole catalog by these sums, which are
+      returned as scores.
+    - **Diversity and calibration** are traded off against relevance. Relevance is the score (with
+      boosts and penalty), shifted and scaled to 1 for the best and 0 for the last of the user's
+      best ``pool`` items. Only these items can be listed.
+    - **Caps** always hold. If they leave positions empty, the pool grows until the list is full or
+      no item is left.
 
-    A list is filled place by place. Each place gets the item with the highest value among those
-    that are left and that no cap forbids::
+    A list is filled position by position, with the item of highest value among the remaining items
+    that the caps allow::
 
         (1 - calibration) ((1 - diversity) relevance - diversity max_cosine) - calibration KL
 
-    with ties by the order of the plain list. Without diversity and calibration this is the item
-    with the highest score. ``max_cosine`` is the highest cosine of the item's factors with those of
-    the items listed before it, 0 for the first (MMR, Carbonell & Goldstein 1998). ``KL`` is the
-    Kullback-Leibler divergence from the shares of categories in the list, with that item, to the
-    shares in what the user has (Steck 2018, with his alpha = 0.01). Lists with diversity or
-    calibration are in this order, so their scores need not descend.
+    with ties in the order of the plain list. Without diversity and calibration, this is the item
+    with the highest score. ``max_cosine`` is the highest cosine between the factors of the item and
+    of an item already listed, 0 for the first (MMR, Carbonell & Goldstein 1998). ``KL`` is the
+    Kullback-Leibler divergence of the shares of categories in the list, including the item, from
+    the shares in the user's items (Steck 2018, with alpha = 0.01). With diversity or calibration,
+    scores need not descend.
 
     Parameters
     ----------
     boosts : mapping of item id to number, or Series with ids as its index, default none
-        What to add to an item's score, from -1000 to 1000: .5 is a nudge, 3 is strong; negative
-        numbers demote. A boost above 0 also lists an item to which no link leads from the user's
-        items (:class:`mfrank.EASE`, :class:`mfrank.ItemKNN`, walks); a penalty or a boost below 0
-        does not.
+        Added to the item's score, from -1000 to 1000: .5 is weak, 3 is strong; negative numbers
+        demote. A boost above 0 also lists an item without a link from the user's items
+        (:class:`mfrank.EASE`, :class:`mfrank.ItemKNN`, walks); a penalty or a boost below 0 does
+        not.
     popularity_penalty : float, default 0
-        From 0 to 1000: what to subtract from the score of an item whose popularity, the logarithm
-        of 1 + its number of users in the fit, is one standard deviation above the mean of all
-        items. Items that are less popular than the mean gain.
+        From 0 to 1000: subtracted from the score per standard deviation of popularity above the
+        mean of all items. Popularity is log(1 + number of users in the fit). Items below the mean
+        gain.
     categories : mapping of item id to a label or a list of labels, or such a Series, optional
-        Labels are any hashables except lists, tuples and sets. For the calibration, items without
-        an entry count as a category of their own, which has no cap; entries of items that the model
-        does not know are ignored.
+        Labels are hashables other than lists, tuples and sets. Items without an entry form their
+        own category for calibration, without a cap; entries of unknown items are ignored.
     at_most : int, or mapping of label to int, optional
-        Maximum number of items of each category in a list, >= 0; categories that are not in the
-        mapping have no cap. An item is left out if one of its categories is full. If each item has
-        one category, no list within the caps has a higher sum of scores.
+        Maximum number of items per category in a list, >= 0; categories outside the mapping have no
+        cap. An item is left out if one of its categories is full. If each item has one category, no
+        list within the caps has a higher sum of scores.
     diversity : float, default 0
-        Weight from 0 to 1. Models without item factors refuse it.
+        Weight from 0 to 1. Requires item factors.
     calibration : float, default 0
         Weight from 0 to 1. An item with several categories counts in equal parts for each.
     pool : int, optional
-        Number of items to choose from, at least N, for diversity and calibration; default the
+        Number of items to choose from, at least N, for diversity and calibration; by default the
         larger of 100 and 10 N.
 
     Raises
     ------
     TypeError, ValueError
-        A value has the wrong type or is out of its range; caps or calibration lack ``categories``,
-        or ``at_most`` names a label that no item has.
+        A value has the wrong type or is out of range; caps or calibration lack ``categories``; or
+        ``at_most`` has a label that no item has.
 
     Examples
     --------
@@ -113,16 +112,16 @@ class Steering(MadeOfFields):
 
     @property
     def adds(self) -> bool:
-        """Whether it changes scores."""
+        """Whether a lever changes scores."""
         return bool(self.boosts) or self.popularity_penalty > 0
 
     @property
     def calibrates(self) -> bool:
-        """Whether it needs to know what users have."""
+        """Whether a lever needs the users' items."""
         return self.calibration > 0
 
     def in_rows(self, items: Ids) -> Steering:
-        """The same by row numbers of items, as it is passed with ``by_row=True``.
+        """The same Steering with row numbers as item ids, for ``by_row=True``.
 
         Raises
         ------
@@ -144,7 +143,7 @@ class Steering(MadeOfFields):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all that it asks, to tell whether it is still the same."""
+        """SHA-256 of all levers, to detect a change."""
         told = []
         for name in ("boosts", "categories", "at_most"):
             given = getattr(self, name)

@@ -1,11 +1,11 @@
-"""The models that are searched, each with its axes in units that the data give.
+"""The families of models that a search tries, with axes in units of the data.
 
-A family is a kind of model: :data:`FAMILIES` has all of them, by ladder
+A family is a kind of model; :data:`FAMILIES` lists them by ladder
 (:class:`mfrank.tuning.family.Space`).
 
-To add one, write a subclass of :class:`mfrank.tuning.family.Family` and its line in
-:data:`FAMILIES`. No range may be chosen for one data set: what depends on the data is scaled by
-:class:`mfrank.tuning.family.Facts`.
+To add one, write a subclass of :class:`mfrank.tuning.family.Family` and add a line to
+:data:`FAMILIES`. No range may be chosen for one data set: :class:`mfrank.tuning.family.Facts`
+scales what depends on the data.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Filter(Family):
 
 @dataclass(frozen=True)
 class Recent(Family):
-    """Popularity within a window. ``share``: that of the interactions which are in the window."""
+    """Popularity within a window. ``share``: the fraction of interactions in the window."""
 
     name: str = "RecentPopularity"
     first_values: tuple[float, ...] = (0.01,)
@@ -160,17 +160,17 @@ _TYPICAL_EPOCHS = 8.0
 
 @dataclass(frozen=True)
 class Closed(Family):
-    """ALS under a quadratic objective: three axes that mean the same for every objective.
+    """ALS under a quadratic objective, with three axes of the same meaning for every objective.
 
-    - ``background``: the weight of all cells together, as a multiple of what observed cells add,
-      over the root of the density.
-    - ``ridge``: a direction of the data whose singular value is below this is not learned, if rows
-      are of mean length: the loss falls from 0 along it only if sqrt(rho sigma) < d s, with the
-      mean ridges rho and sigma of users and items, the pull d of an observed cell and the singular
-      value s (:mod:`mfrank.als.objectives` has the notation). In units of ``Facts.spread``.
-    - ``nu``: how the ridge grows with the mass of a row.
+    - ``background``: the total weight of all cells, as a multiple of the total weight of observed
+      cells, divided by the root of the density.
+    - ``ridge``: the singular value, in units of ``Facts.spread``, below which a direction of the
+      data is not learned, if rows have mean length. The loss falls from 0 along the direction only
+      if sqrt(rho sigma) < d s, with the mean ridges rho and sigma of users and items, the pull d of
+      an observed cell and the singular value s (notation of :mod:`mfrank.als.objectives`).
+    - ``nu``: growth of the ridge with the mass of a row.
 
-    ``weight`` turns the share of the background into the objective's own option.
+    ``weight`` converts the share of the background to the objective's own option.
     """
 
     name: str
@@ -200,7 +200,7 @@ class Closed(Family):
         return bool(self.objective.uses_values)
 
     def scaled(self, values: Mapping[str, float], facts: Facts) -> QuadraticObjective:
-        """The objective at values on the axes, by what the data tell."""
+        """The objective at values on the axes, scaled by the facts of the data."""
         share = values["background"] / np.sqrt(facts.density)
         options = {name: short(value) for name, value in self.weight(share, facts).items()}
         unit = self.objective(**options, nu=short(values["nu"]), regularization=1.0)
@@ -220,7 +220,7 @@ class Closed(Family):
         return _TYPICAL_EPOCHS * epoch_seconds(counts, width, options)
 
     def bytes_needed(self, rung: int, setting: Setting) -> int:
-        """See :meth:`Family.bytes_needed`: three tables of factors, and matrices of their width."""
+        """See :meth:`Family.bytes_needed`: three tables of factors, and square matrices."""
         data, width = setting.facts.data, self._width(rung, setting)
         return 4 * width * (3 * (data.n_users + data.n_items) + 12 * width)
 
@@ -233,7 +233,7 @@ class Sampled(Family):
     """A ranking loss over cosines, by stochastic descent from the leading singular directions.
 
     - ``step``: Adam's learning rate, in units of a component of a row of length 1.
-    - ``temperature``: of the cosines.
+    - ``temperature``: divisor of the cosines.
 
     Higher rungs are wider and have more epochs and negatives.
     """
@@ -272,7 +272,7 @@ class Sampled(Family):
         return self._epochs(rung) * (products / threads + 2e-3 * batches)
 
     def bytes_needed(self, rung: int, setting: Setting) -> int:
-        """See :meth:`Family.bytes_needed`: factors, those of the best epoch, Adam's two moments."""
+        """See :meth:`Family.bytes_needed`: factors, also of the best epoch, and Adam's moments."""
         data = setting.facts.data
         return 16 * self._width(rung, setting) * (data.n_users + data.n_items)
 
@@ -292,7 +292,7 @@ class Sampled(Family):
 
 @dataclass(frozen=True)
 class Counted(Family):
-    """A baseline without options; ``entries`` estimates the entries that its fit goes through."""
+    """A baseline without options; ``entries`` estimates the entries that its fit reads."""
 
     name: str
     kind: type[ItemKNN] | type[Popularity]

@@ -1,4 +1,4 @@
-"""What a family of models is: axes of hyper-parameters, rungs, and facts that set their scale."""
+"""Families of models: axes of hyperparameters, rungs, and the facts that scale them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STEP = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """The range of a hyper-parameter, in units that depend on the data, logarithmic or not."""
+    """The range of a hyperparameter in units of the data, linear or logarithmic."""
 
     name: str
     low: float
@@ -33,20 +33,20 @@ class Axis:
     logarithmic: bool = True
 
     def at(self, place: float) -> float:
-        """The value at a place from 0 to 1."""
+        """The value at a position from 0 to 1."""
         if self.logarithmic:
             return self.low * math.exp(place * math.log(self.high / self.low))
         return self.low + place * (self.high - self.low)
 
     def place(self, value: float) -> float:
-        """Where a value is, from 0 to 1."""
+        """The position of a value, from 0 to 1."""
         if self.logarithmic:
             return math.log(value / self.low) / math.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
 
 
 def spread_out(n_axes: int, number: int, seed: int) -> Point:
-    """The point of this number, from 0, of a sequence that fills the cube evenly (Sobol's)."""
+    """Point ``number``, from 0, of Sobol's sequence, which fills the cube evenly."""
     from scipy.stats import qmc  # slow to import
 
     points = qmc.Sobol(n_axes, rng=np.random.default_rng(seed)).random_base2(number.bit_length())
@@ -64,21 +64,21 @@ def near(point: Point, number: int, seed: int) -> Point:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Facts:
-    """Numbers by which one search space serves every data set.
+    """Facts of the data that scale one search space to every data set.
 
     Attributes
     ----------
     data : Interactions
         The data that the numbers describe.
     density : float
-        Share of the cells of the matrix that are observed.
+        Fraction of observed cells in the matrix.
     mean_value : float
         Mean of the observed values above 0.
     per_user, per_item : float
         Mean number of observed cells.
     spread : float
-        sqrt(per_user) + sqrt(per_item): about the largest singular value of a random matrix of
-        zeros and ones as sparse as the data. Directions with far smaller singular values are noise.
+        sqrt(per_user) + sqrt(per_item): approximately the largest singular value of a random 0-1
+        matrix with the density of the data. Directions with far smaller singular values are noise.
     """
 
     data: Interactions
@@ -90,7 +90,7 @@ class Facts:
 
     @classmethod
     def of(cls, data: Interactions) -> Self:
-        """Count and average; the data have a value above 0."""
+        """Compute the facts; the data must have a value above 0."""
         values = data.user_items.data
         per_user, per_item = data.nnz / data.n_users, data.nnz / data.n_items
         return cls(
@@ -108,9 +108,9 @@ Model: TypeAlias = ALS | Descent | Baseline
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Setting:
-    """What is the same for all trials: facts of the training part, maximum width, seed, threads.
+    """Common settings of all trials: facts of the training part, maximum width, seed, threads.
 
-    ``memory`` is the most bytes that a fit may take.
+    ``memory`` is the maximum number of bytes of a fit.
     """
 
     facts: Facts
@@ -120,7 +120,7 @@ class Setting:
     memory: float = math.inf
 
     def width(self, share: int) -> int:
-        """Factors of a rung: a share of the maximum, at least 1, at most the users or the items."""
+        """Factors of a rung: a share of the maximum, from 1 to the number of users or items."""
         data = self.facts.data
         return max(1, min(self.factors // share, data.n_users, data.n_items))
 
@@ -135,7 +135,7 @@ class Family(ABC):
 
     @property
     def uses_values(self) -> bool:
-        """Whether its models read the values of interactions."""
+        """Whether the models read the values of interactions."""
         return False
 
     @abstractmethod
@@ -144,19 +144,19 @@ class Family(ABC):
 
     @abstractmethod
     def work(self, rung: int, setting: Setting) -> float:
-        """About the seconds of a trial: only their ratios between rungs matter for long."""
+        """Rough seconds of a trial; after the first trials, only ratios between rungs matter."""
 
     def bytes_needed(self, rung: int, setting: Setting) -> int:
-        """About the most bytes that a fit holds beside the data."""
+        """Approximate peak memory of a fit in bytes, without the data."""
         return 0
 
     def fits(self, rung: int, setting: Setting) -> bool:
-        """Whether a fit takes no more memory than it may."""
+        """Whether a fit stays within the memory limit."""
         return self.bytes_needed(rung, setting) <= setting.memory
 
     @property
     def first(self) -> Point:
-        """The point that is tried first: near what was found best on the development splits."""
+        """The first point to try, near the best one on the development splits."""
         values = zip(self.axes, self.first_values, strict=True)
         return tuple(axis.place(value) for axis, value in values)
 
@@ -166,7 +166,7 @@ class Family(ABC):
 
 
 def short(value: float) -> float:
-    """Three digits, so that a model prints well."""
+    """Round to three digits, so that models print well."""
     return float(f"{value:.3g}")
 
 
@@ -175,9 +175,9 @@ def short(value: float) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Space:
-    """Families by ladder, and baselines, which are fitted once, before the search.
+    """Families by ladder, and baselines, which are fitted once before the search.
 
-    Families of a ladder climb the same rungs, from narrow and quick to wide, and compete for them.
+    Families of a ladder compete for the same rungs, from narrow and fast to wide.
     """
 
     ladders: Mapping[str, tuple[Family, ...]]
@@ -189,7 +189,7 @@ class Space:
         return cls({family.name: (family,)})
 
     def with_readers_first(self) -> Space:
-        """The same for values that vary: of each ladder, the families that read them come first."""
+        """The same space for varying values: families that read them come first in each ladder."""
         ladders = {
             name: tuple(sorted(of, key=lambda family: not family.uses_values))
             for name, of in self.ladders.items()
@@ -197,12 +197,12 @@ class Space:
         return Space(ladders, self.baselines)
 
     def families(self) -> Iterator[Family]:
-        """Those of all ladders."""
+        """The families of all ladders."""
         for of_ladder in self.ladders.values():
             yield from of_ladder
 
     def named(self, name: str) -> Family:
-        """The family or baseline of this name."""
+        """The family or baseline with this name."""
         every = (*self.families(), *self.baselines)
         return next(family for family in every if family.name == name)
 

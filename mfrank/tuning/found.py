@@ -1,4 +1,4 @@
-"""What a search finds in a space: the trials, and the parts of the best model."""
+"""The result of a search: the trials, and the parts of the best model."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ _FIT_SHARE = 0.25
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchResult:
-    """What came of a search.
+    """The result of a search.
 
     Attributes
     ----------
     runner : Runner
     outcomes : sequence of Outcome
     left_out : mapping of str to str
-        Families that were not tried although they might have been, and why.
+        Families that were left out, and the reason.
     parts : list of Part
-        Of the best model; empty if no fit succeeded.
+        Parts of the best model; empty if no fit succeeded.
     score : Score or None
-        Of the blend of several parts.
+        Score of the blend, if there are several parts.
     """
 
     runner: Runner
@@ -52,7 +52,7 @@ class SearchResult:
 
     @property
     def leaderboard(self) -> Leaderboard:
-        """All that was tried, best first."""
+        """All trials, best first."""
         return leaderboard_of(self.runner, self.outcomes, self.left_out, self.parts, self.score)
 
 
@@ -116,7 +116,7 @@ def search(
 
 
 def metric_of(metric: Metric | str) -> Metric:
-    """The metric, which must have values that a search can maximize."""
+    """The metric, checked: a search needs values to maximize."""
     chosen = read_metric(metric) if isinstance(metric, str) else metric
     if not isinstance(chosen, Metric) or isinstance(chosen, CatalogMetric | KnownMetric):
         raise ValueError(
@@ -127,14 +127,14 @@ def metric_of(metric: Metric | str) -> Metric:
 
 
 def likes_of(data: Any, name: str = "data") -> Interactions:
-    """The data as interactions, of which some must be likes and none dislikes."""
+    """The data as interactions, with at least one like and no dislikes."""
     interactions = Interactions.of(data)
     refuse_no_likes(interactions)
     return without_dislikes(interactions, name)
 
 
 def without_dislikes(data: Any, name: str) -> Interactions:
-    """The data as interactions, of which none may be dislikes."""
+    """The data as interactions, without dislikes."""
     interactions = Interactions.of(data)
     if negative := int((interactions.user_items.data < 0).sum()):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Outcomes of a search in an SQLite file: one that was killed goes on, and several may share it."""
+"""Outcomes of a search in an SQLite file, to resume it or to share it between processes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _log = logging.getLogger("mfrank")
 
 
 def fingerprint(parts: Sequence[Interactions], **options: Any) -> str:
-    """Of the data, the options that outcomes depend on, and the version of mfrank."""
+    """Fingerprint of the data, the options that affect outcomes, and mfrank's version."""
     matrices = [part.user_items for part in parts]
     of_each = [(matrix.shape, of_filter(matrix, with_values=True)) for matrix in matrices]
     known = [__version__, options, of_each]
@@ -62,29 +62,28 @@ def fingerprint(parts: Sequence[Interactions], **options: Any) -> str:
 
 
 class TrialJournal:
-    """The outcomes so far, each saved as soon as it is known; in memory only if ``path`` is None.
+    """The outcomes so far, each saved at once; only in memory if ``path`` is None.
 
-    Several searches, in several processes, may share a file: a trial that one of them runs is
-    claimed in it, and the others choose another. A claim ends with its process, or when it was not
-    renewed for a minute because the machine is gone or the process stopped.
+    Searches in several processes may share a file: each claims the trial that it runs, and the
+    others choose another trial. A claim ends with its process, or if it is not renewed for a minute
+    because the machine is lost or the process is stopped.
 
     Parameters
     ----------
     path : path or None
-        The file, which is made if it is not there.
+        The file, which is created if it does not exist.
     of : str
         Fingerprint of the search.
 
     Attributes
     ----------
     outcomes : list of Outcome
-        Those of all searches on the file, as far as they were read.
+        Outcomes of all searches on the file, up to the last read.
 
     Raises
     ------
     ValueError
-        The file is not that of a search, or that of another search, or a row of it is damaged; it
-        is not changed.
+        The file is not a search, or is another search, or has a damaged row; it is not changed.
     TimeoutError
         Another process has locked the file for too long.
     """
@@ -106,10 +105,10 @@ class TrialJournal:
         propose: Callable[[Sequence[Outcome]], Trial | None],
         may_wait: Callable[[], bool] = lambda: True,
     ) -> Trial | None:
-        """The trial that comes next, by the outcomes so far and the trials that others run.
+        """The next trial, given the outcomes so far and the trials that others run.
 
-        If there is none, but others still run some, their outcomes are waited for: they may lead
-        to further trials, and belong to the result.
+        If there is none while others still run trials, wait for these: they may lead to further
+        trials, and belong to the result.
         """
         if self._path is None:
             return propose(self.outcomes)
@@ -133,7 +132,7 @@ class TrialJournal:
             time.sleep(_PAUSE)
 
     def release(self) -> None:
-        """Give up the trial that was claimed, if there is one."""
+        """Release the claimed trial, if there is one."""
         if self._renewal is not None:
             self._renewal.end()
             self._renewal = None
@@ -141,7 +140,7 @@ class TrialJournal:
                 connection.execute("DELETE FROM claims WHERE owner = ?", [self._owner])
 
     def add(self, outcome: Outcome) -> None:
-        """Append and save the outcome of the trial that was claimed."""
+        """Append and save the outcome of the claimed trial."""
         if self._path is None:
             self.outcomes.append(outcome)
             return

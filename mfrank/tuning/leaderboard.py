@@ -1,4 +1,4 @@
-"""What a search tried, best first."""
+"""The trials of a search, best first."""
 
 from __future__ import annotations
 
@@ -27,15 +27,20 @@ _SHOWN = 10
 class Leaderboard(Sequence[Row]):
     """A sequence of dicts, best first; ``print`` shows the first ten.
 
-    Each has ``rank`` from 1, ``family``, ``model`` (the call that makes it), ``factors``,
-    ``epochs`` (the best number of them), ``rung``, ``metric``, ``value``, ``standard_error``,
-    ``low`` and ``high`` (a 95 % interval over the users judged), ``seconds`` (of the trial),
-    ``weight`` (in the final model; None if it is not part of it) and ``error`` (why it failed or
-    was given up). Kinds of models for which there was no memory or time have a line too: it has no
-    value, and its ``error`` says why.
+    ================================ ============================================================
+    ``rank``, ``family``             rank from 1, kind of model
+    ``model``, ``factors``           the call that creates the model, and its width
+    ``epochs``, ``rung``             the best epoch, and the rung of the ladder
+    ``metric``, ``value``            the metric and its value on the validation part
+    ``standard_error``               standard error of the value
+    ``low``, ``high``                95 % interval over the evaluated users
+    ``seconds``                      duration of the trial
+    ``weight``                       weight in the final model; None if it is not part of it
+    ``error``                        why the trial failed or was stopped
+    ================================ ============================================================
 
-    Values are of the validation part, on which the models were also chosen: those of the best are
-    somewhat too high.
+    Families without enough memory or time have a row, too, without a value; ``error`` says why.
+    Models are chosen on the validation part, so the values of the best are slightly optimistic.
 
     Attributes
     ----------
@@ -58,7 +63,7 @@ class Leaderboard(Sequence[Row]):
         return iter(self.rows)
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """The rows as JSON, also written to a file, atomically, if ``path`` is given."""
+        """The rows as JSON; with ``path``, also written to a file, atomically."""
         text = json.dumps(list(self.rows), indent=2)
         if path is not None:
             with replacing(path_of(path)) as draft:
@@ -124,7 +129,7 @@ def leaderboard_of(
     parts: Sequence[BlendPart],
     score: Score | None,
 ) -> Leaderboard:
-    """All outcomes, what was left out and why, and the blend if ``score`` is that of one."""
+    """All outcomes, families left out and, if ``score`` is of a blend, the blend."""
     weights = {part.outcome.trial: part.weight for part in parts}
     metric = str(runner.judge.metric)
     rows = [_row(runner, outcome, weights.get(outcome.trial), metric) for outcome in outcomes]

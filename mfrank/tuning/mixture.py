@@ -1,4 +1,4 @@
-"""The best single model or a blend of several, weighed by the validation part."""
+"""The best single model, or a blend with weights chosen on the validation part."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ _LEAST_GAIN = 1.001
 def weighed(
     value: Callable[[Weights], float], joining: Callable[[Weights], Sequence[int]]
 ) -> Weights:
-    """Begin with part 0 alone, of weight 1, and give weight to what is best with the others.
+    """Begin with part 0, of weight 1, and repeatedly add weight to the best further part.
 
-    ``joining`` tells which parts may be given more; if none may, or ``value`` is out of time, what
-    was found so far is chosen.
+    ``joining`` says which parts may get more weight. If none may, or ``value`` runs out of time,
+    the weights so far are final.
     """
     chosen: Weights = {0: 1.0}
     best = {1: (value(chosen), chosen)}  # for each number of parts
@@ -89,16 +89,16 @@ _PAIRS_AT_ONCE = 1 << 18
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shortlists:
-    """Items of U users, and what each model gives them.
+    """Items of U users, and their scores by each model.
 
     Attributes
     ----------
     items : int32, shape (U, C)
-        Distinct in a row; -1 where a row has fewer.
+        Distinct within a row, padded with -1.
     scores : list of float32, shape (U, C)
-        Of each model that was listed; -inf where there is no item.
+        Scores of each listed model; -inf for padding.
     relevant : CSR
-        What was held out of these users, none of them empty.
+        Held-out items of these users; no row is empty.
     metric : ListMetric
     """
 
@@ -114,9 +114,9 @@ class Shortlists:
         judge: TrialJudge,
         is_late: Callable[[], bool] = lambda: False,
     ) -> Self:
-        """The best items of each model for the users that are judged, and all scores of these.
+        """The best items of each model for the evaluated users, with the scores of all models.
 
-        After the second, ``is_late`` tells whether to leave out the models that are not listed yet.
+        After the second model, ``is_late`` says whether to leave out the remaining models.
         """
         metric = _by_lists(judge.metric)
         depth = metric.depth(judge.train.n_items) * _TIMES_THE_DEPTH
@@ -148,7 +148,7 @@ class Shortlists:
     def value(self, weights: Sequence[float]) -> float:
         """The metric of the lists by the weighted sum of scores.
 
-        An item to which all models give exactly 0 is in no list, as in those of the blend.
+        An item with score 0 in all models is in no list, as in the blend.
         """
         check_time()
         total = np.where(self.items >= 0, np.float32(0), np.float32(-np.inf))
@@ -218,8 +218,8 @@ class BlendPart:
     ----------
     outcome : Outcome
     weight : float
-        Of its scores, after the scores of each part are divided by their :func:`spread`. The weight
-        of the first part is 1.
+        Weight of the scores, after the scores of each part are divided by their :func:`spread`. The
+        weight of the first part is 1.
     """
 
     outcome: Outcome
@@ -227,10 +227,10 @@ class BlendPart:
 
 
 def mixed(runner: Runner, outcomes: Sequence[Outcome]) -> tuple[list[BlendPart], Score | None]:
-    """Begin with the best outcome, and add those that raise the metric most.
+    """Begin with the best outcome, and add the outcomes that raise the metric most.
 
-    A part is added only if all parts can still be refitted in time. The score is that of the blend;
-    None for a single model.
+    A part is added only if all parts can still be refitted in time. Also returns the score of the
+    blend; None for a single model.
     """
     candidates = _affordable(runner, outcomes)
     first = [BlendPart(candidates[0])]
@@ -267,7 +267,7 @@ def mixed(runner: Runner, outcomes: Sequence[Outcome]) -> tuple[list[BlendPart],
 
 
 def blended(models: Sequence[Recommender], weights: Sequence[float]) -> FactorStore:
-    """One store of all models, weighted after their scores are brought to one scale."""
+    """One store of all models, weighted after scaling their scores."""
     scaled = [
         (model.store, weight / spread(model), isinstance(model, NeighborRecommender))
         for model, weight in zip(models, weights, strict=True)
@@ -286,7 +286,7 @@ def recommender(store: FactorStore) -> Recommender:
 
 
 def spread(model: Recommender) -> float:
-    """Standard deviation of a user's scores of items, the mean over users; samples of both."""
+    """Mean over users of the standard deviation of item scores, on samples of both."""
     users = _sample(len(model.user_ids), _SAMPLE)
     items = _sample(len(model.item_ids), _SAMPLED_ITEMS)
     deviations = [
@@ -308,7 +308,7 @@ def _late(runner: Runner, leader: Outcome) -> Callable[[], bool]:
 
 
 def refit_seconds_of(outcomes: Sequence[Outcome]) -> float:
-    """About the seconds of fitting all of them to all data."""
+    """Approximate seconds to fit all of them to all data."""
     return sum(map(refit_seconds, outcomes))
 
 
@@ -349,9 +349,9 @@ _TIMES_A_FIT = 2
 def finalists(
     done: Sequence[Outcome], space: Space = SPACE, setting: Setting | None = None
 ) -> list[Outcome]:
-    """The best of each family and then, unless one family is searched alone, more that are good.
+    """The best outcome of each family and, unless there is only one family, further good ones.
 
-    More are taken in order from the best, as long as they fit in the memory of the setting.
+    Further outcomes are added, best first, as long as they fit in memory.
     """
     of_families = [_best_first(done, family.name) for family in space.families()]
     leaders = [own[0] for own in of_families if own]

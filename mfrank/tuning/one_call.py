@@ -1,4 +1,4 @@
-"""The best model of a table of interactions, by one call."""
+"""The best model for a table of interactions, in one call."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ class TuneResult:
     ----------
     model : Recommender
         Fitted to all data: an :class:`mfrank.ALS`, a :class:`mfrank.Descent`, an item-to-item
-        model, a baseline, or a blend of several as one store (an :class:`mfrank.ItemBlend` if an
-        item-to-item model is part of it), which has no fold-in.
+        model, a baseline, or a blend (an :class:`mfrank.ItemBlend` if an item-to-item model is part
+        of it). A blend has no fold-in.
     leaderboard : Leaderboard
         All trials, best first.
     validation : {"by time", "per user", "as given"}
-        How the interactions that models were chosen by were held out.
+        How the validation part was held out.
     uses_values : bool or None
-        Whether the model, or a part of a blend, reads the values of the interactions; None where
-        all are the same.
+        Whether the model, or a part of a blend, reads the values of the interactions; None if all
+        values are equal.
     """
 
     model: Recommender
@@ -90,41 +90,43 @@ def tune(
 ) -> TuneResult:
     """Search for the model that ranks held-out interactions best, and fit it to all data.
 
-    A tenth of the interactions is held out: the latest, if there are timestamps and enough users
-    have interactions before and after; otherwise a random tenth of each user's. Models are fitted
-    to the rest and judged on it: ALS under several objectives, a sampled softmax, and linear
-    item-to-item models (:class:`mfrank.ItemFilter`; :class:`mfrank.EASE` where users or items are
-    few), and, if the latest are held out, popularity within windows of time. Each is searched in
-    one space for all data: ranges are in units that follow from the data (numbers of rows, columns
-    and entries, mean values). Where values vary, models that read them (ALS under WRMF, ItemKNN)
-    compete with those that do not. Each fit is judged after every epoch, by at most 5,000 users,
-    and keeps its best epoch. All begin narrow; the best go on to more factors. The best model or,
-    if that ranks higher, a blend of up to four of several kinds is fitted to all data.
+    1. *Hold out* a tenth of the interactions: the latest, if there are timestamps and enough users
+       have interactions before and after; otherwise a random tenth of each user's.
+    2. *Search*: fit models to the rest and evaluate them on the held-out part after every epoch,
+       by at most 5,000 users. Each fit returns to its best epoch. All models begin narrow; the
+       best continue with more factors.
+    3. *Fit* the best model or, if it ranks higher, a blend of up to four models of several
+      families, to all data.
 
-    A fit begins if, judging by the fits measured so far, it and all that comes after it are
-    expected to be in time. A fit that is slower than expected ends early or is given up: an
-    item-to-item model within a block of items, a descent within a batch, an ALS within a half-step.
-    If no time is left to fit a chosen model to all data, it is taken as it was fitted to the rest.
-    The call exceeds its time by at most what one such block, batch or half-step of the slowest
-    model takes, except where there is not even time to read the data, divide them and count
-    popularity, which is the result if no other model could be fitted. The leaderboard says what was
-    given up or left out.
+    The families are ALS under several objectives, a sampled softmax, linear item-to-item models
+    (:class:`mfrank.ItemFilter`; :class:`mfrank.EASE` if users or items are few) and, if the latest
+    interactions are held out, popularity within windows of time. Ranges are in units of the data
+    (numbers of rows, columns and entries, mean values), so the search space is the same for all
+    data. If values vary, models that read them (ALS under WRMF, ItemKNN) compete with the others.
+
+    **Time**: a fit begins only if it and all later steps are expected to be in time, judging by
+    earlier fits. A fit that is slower than expected ends early or is stopped: an item-to-item model
+    within a block of items, a descent within a batch, an ALS within a half-step. The call exceeds
+    its time by at most one such block, batch or half-step of the slowest model, unless the time is
+    too short to read and split the data and count popularity. Popularity is the result if no other
+    model could be fitted. If there is no time to fit the chosen model to all data, the fit to the
+    training part is returned. The leaderboard says what was stopped or left out.
 
     Parameters
     ----------
     data : Interactions, scipy sparse (users x items) or DataFrame
     valid : Interactions, scipy sparse (users x items) or DataFrame, optional
-        Interactions to choose models by, in place of a tenth of the data. Pass interactions that
-        resemble later use, such as each user's last ones. Matched by id. Users who are not in the
-        data, and entries that are in them, do not count. The final fit is to both.
+        Validation part, in place of a tenth of the data. It should resemble later use, such as each
+        user's last interactions. Matched by id; users who are not in the data, and entries that
+        are, do not count. The final fit is to both.
     minutes : float or None
-        Maximum minutes of the whole call, > 0. Default 10; None if ``trials`` is given.
+        Maximum minutes of the whole call, > 0. Default 10, or None with ``trials``.
     trials : int or None, default None
-        Maximum number of fits of the search, >= 1, not counting those of baselines and of the final
-        model. With ``trials`` and without ``minutes`` the result does not depend on the clock: the
-        same seed gives the same bits. With ``minutes``, the number of fits depends on the machine.
+        Maximum number of fits in the search, >= 1, without baselines and the final fit. With
+        ``trials`` and without ``minutes``, the result does not depend on the clock: the same seed
+        gives the same bits. With ``minutes``, the number of fits depends on the machine.
     metric : Metric or str, default NDCG @ 20
-        Metric to maximize, with values for each user.
+        Metric to maximize, with per-user values.
     factors : int, default 512
         Factors of the widest model, >= 1; a blend is wider.
     random_state : int, default 0
@@ -132,26 +134,30 @@ def tune(
     n_threads : int, default 0
         0 uses every core this process may use.
     memory : float or None, default None
-        GiB that the search may take beside the data, > 0; default what is free when it begins. A
-        model is not tried if one fit is estimated to take more than a quarter of this: the best of
-        each kind are kept beside it.
+        GiB for the search in addition to the data, > 0; by default, the free memory at the
+        beginning. A model is left out if its fit is estimated to need more than a quarter of it,
+        because the best models of each family stay in memory, too.
     storage : path or None, default None
-        SQLite file that gets every result at once. The same call resumes a search that was stopped
-        or killed: time and trials spent before count. Its best model is fitted even if no time is
-        left. Several processes that make this call at the same time share the trials.
+        SQLite file to which every result is saved at once. The same call resumes an interrupted
+        search; earlier time and trials count, and the best model is fitted even if no time is left.
+        Several processes that make the same call share the trials.
     show_progress : bool, default False
         Show each result on stderr.
 
     Returns
     -------
-    Tuned
+    TuneResult
 
     Raises
     ------
     ValueError, TypeError
-        Before any work: an argument is out of range, the data have no positive values or have
-        dislikes, no user has interactions to hold out, only one of ``data`` and ``valid`` has
-        timestamps or ids, or ``storage`` is damaged or not of this search.
+        Before any work:
+
+        - an argument is out of range;
+        - the data have no positive values, or have dislikes;
+        - no user has interactions to hold out;
+        - only one of ``data`` and ``valid`` has timestamps or ids;
+        - ``storage`` is damaged or belongs to another search.
     TimeoutError
         Another process has locked ``storage`` for half a minute.
 

@@ -1,4 +1,4 @@
-"""A trial of the search, and what came of it."""
+"""A trial of the search, and its outcome."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _PENDING = "in another search"
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A family at a point, on a rung: 0 is the narrowest.
+    """A family at a point, on a rung; rung 0 is the narrowest.
 
-    ``is_new`` tells a point that was not on a lower rung before.
+    ``is_new`` marks a point that was not tried on a lower rung.
     """
 
     family: str
@@ -42,7 +42,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a trial.
+    """The outcome of a trial.
 
     Attributes
     ----------
@@ -50,11 +50,11 @@ class Outcome:
     value : float or None
         The metric on the validation part after the best epoch; None if the trial failed.
     standard_error : float or None
-        Of the mean over the users that were judged.
+        Standard error of the mean over the evaluated users.
     epochs : int
         The best epoch, from 1.
     seconds, fit_seconds, judge_seconds : float
-        Of the whole trial; of its fit up to the best epoch; of one judgment.
+        Seconds of the whole trial; of its fit up to the best epoch; of one evaluation.
     error : str or None
         Why it failed.
     """
@@ -70,12 +70,12 @@ class Outcome:
 
     @classmethod
     def pending(cls, trial: Trial) -> Self:
-        """Of a trial that another search runs."""
+        """The outcome of a trial that another search runs."""
         return cls(trial, None, error=_PENDING)
 
     @property
     def is_pending(self) -> bool:
-        """Whether it is not known yet."""
+        """Whether the trial still runs."""
         return self.error == _PENDING
 
     def to_dict(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class Outcome:
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> Self:
-        """What :meth:`to_dict` made, also after JSON.
+        """The outcome of :meth:`to_dict`, also after JSON.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The search: trial after trial, by successive halving, while there is time."""
+"""The search: successive halving, trial by trial, while there is time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PROMOTED = 3
 
 
 def best(outcomes: Sequence[Outcome]) -> Outcome | None:
-    """The outcome of the highest value, the first of equals; None if all failed."""
+    """The outcome with the highest value, the first of equals; None if all failed."""
     judged = [outcome for outcome in outcomes if outcome.value is not None]
     return max(judged, key=lambda outcome: outcome.value or 0.0, default=None)
 
@@ -51,8 +51,7 @@ class Ladder:
     def proposed(self, outcomes: Sequence[Outcome], top: int, base: int = 0) -> Trial:
         """The next trial, given this ladder's outcomes.
 
-        No rung is above ``top``; new points begin on ``base``, below which there is nothing to
-        save.
+        No rung is above ``top``; new points begin on ``base``, because lower rungs save no time.
         """
         if trial := self._left_behind(outcomes, top):
             return trial
@@ -62,7 +61,7 @@ class Ladder:
         return self._new(outcomes, top, min(base, top))
 
     def climb(self, outcomes: Sequence[Outcome], top: int) -> Trial | None:
-        """The best so far on the rung ``top``; None if it or another was there or above."""
+        """The best point so far, on rung ``top``; None if any point was on that rung or above."""
         leader = best(outcomes)
         if leader is None or any(outcome.trial.rung >= top for outcome in outcomes):
             return None
@@ -131,9 +130,9 @@ data, and the machine may be busier by then."""
 
 
 class Budget:
-    """Seconds left, by a clock; without a limit, infinitely many.
+    """Seconds left, by a clock; infinite without a limit.
 
-    ``spare`` are further seconds, which nothing is planned to take.
+    ``spare`` is a reserve of further seconds that no plan uses.
     """
 
     def __init__(
@@ -159,7 +158,7 @@ class Budget:
     def keeping(self, reserve: float, share: float = 1.0) -> Iterator[None]:
         """Raise ``OutOfTimeError`` in the body if it takes more than a share of the time left.
 
-        ``reserve`` are seconds that must be left after it.
+        ``reserve`` is the number of seconds that must be left after the body.
         """
         with time_limit(share * (self.left() - reserve), self._clock):
             yield
@@ -172,10 +171,10 @@ class Budget:
 
 
 def predicted_seconds(work: float, done: Sequence[tuple[float, Outcome]]) -> float:
-    """About the seconds of a trial of so much work, from the trials of its ladder that are done.
+    """Predicted seconds of a trial with this work, from finished trials of its ladder.
 
-    ``done`` has the work and the outcome of each. Of the trials nearest in work, the slowest
-    counts.
+    ``done`` has the work and the outcome of each finished trial. The prediction uses the slowest of
+    the trials nearest in work.
     """
     if not done:
         return _UNKNOWN * work
@@ -189,7 +188,7 @@ def predicted_seconds(work: float, done: Sequence[tuple[float, Outcome]]) -> flo
 
 
 def refit_seconds(outcome: Outcome) -> float:
-    """About the seconds of the same fit to all data."""
+    """Predicted seconds of the same fit to all data."""
     return CAUTION * outcome.fit_seconds
 
 
@@ -229,11 +228,11 @@ _WEIGHINGS = 7
 
 
 class Search:
-    """Which trial comes next, given the outcomes so far, the time and the trials that are left.
+    """Chooses the next trial from the outcomes so far and the time and trials left.
 
-    The ladders take turns: next is the one that took the fewest seconds or, if only trials are
-    counted, the fewest trials. Before time or trials run out, the best of each ladder is lifted to
-    the highest rung that it can still be fitted on, if none of its ladder was there.
+    The ladders take turns: next is the ladder that used the fewest seconds or, if only trials are
+    counted, the fewest trials. Before time or trials run out, the best point of each ladder is
+    moved to the highest rung that is still affordable, if no point of its ladder was there.
     """
 
     def __init__(
@@ -254,9 +253,9 @@ class Search:
         return self._is_quick(family) and (family.rungs > 1 or family.fits(0, self._setting))
 
     def run(self, done: Sequence[Outcome], run: Run, claimed: Claimed | None = None) -> None:
-        """Run trials until there is no time or none is left; ``run`` appends to ``done``.
+        """Run trials until time or trials run out; ``run`` appends to ``done``.
 
-        ``claimed`` calls :meth:`next` with ``done`` and what other searches run.
+        ``claimed`` calls :meth:`next` with ``done`` and the trials of other searches.
         """
         while trial := claimed(self.next) if claimed else self.next(done):
             run(trial, self._left_after(trial, done))
@@ -278,7 +277,7 @@ class Search:
         return None
 
     def reserve(self, done: Sequence[Outcome]) -> float:
-        """Seconds to be left for blending the best of all ladders, and refitting the best three."""
+        """Seconds reserved for blending the best of all ladders and refitting the best three."""
         leaders = sorted(self._leaders(done), key=lambda one: -(one.value or 0.0))
         costs = [refit_seconds(one) + _WEIGHINGS * one.judge_seconds for one in leaders]
         slow = _TOO_SLOW * self._seconds

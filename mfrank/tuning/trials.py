@@ -1,4 +1,4 @@
-"""Runs trials: fits, judged after every epoch, and refits of what was found."""
+"""Runs trials: fits, evaluated after every epoch, and refits of the best."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ tenth of all users."""
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrialJudge:
-    """Training and validation part, and which users are judged by which metric.
+    """Training and validation parts, the evaluated users, and the metric.
 
     Attributes
     ----------
     train, valid : Interactions
     kind : {"by time", "per user", "as given"}
-        By which rule the interactions were held out.
+        How the validation part was held out.
     users : int64, shape (n_judged,)
-        Rows of the users judged: known to the training part, with validation entries.
+        Rows of the evaluated users: users with training and validation entries.
     metric : Metric
     n_threads : int
     """
@@ -63,14 +63,14 @@ class TrialJudge:
         n_threads: int,
         valid: Interactions | None = None,
     ) -> Self:
-        """Judge by ``valid``, which has the ids of the data, or by a part held out of them.
+        """Evaluate on ``valid``, which has the ids of the data, or on a held-out part of them.
 
-        That is the latest tenth of the interactions, or a random tenth of each user's.
+        The held-out part is the latest tenth of the interactions, or a random tenth of each user's.
 
         Raises
         ------
         ValueError
-            There is no user to judge.
+            There is no user to evaluate.
         """
         if valid is not None:
             kind, train = "as given", data
@@ -90,7 +90,7 @@ class TrialJudge:
         return cls(train, valid, kind, users, metric, n_threads)
 
     def evaluation(self, model: Any) -> Evaluation:
-        """Judge a model or anything with factors."""
+        """Evaluate a model, or anything with factors."""
         return evaluate(
             model,
             self.valid,
@@ -107,11 +107,11 @@ class TrialJudge:
 
 
 class TrialWatch:
-    """The stopping rule of a trial: judges every epoch, ends by patience or by the budget.
+    """The stopping rule of a trial: evaluates every epoch, stops by patience or by the budget.
 
-    A fit also ends if there may be no time for another epoch and for the refit of the best one:
-    ``reserve`` is the number of seconds that must be left for all that comes after. ``falls`` means
-    that a value that has clearly fallen seldom rises again, so the fit ends at once.
+    A fit also stops if there may be no time for another epoch and for the refit of the best one:
+    ``reserve`` is the number of seconds needed after the fit. With ``falls``, the fit stops as soon
+    as the value clearly falls, because it then seldom rises again.
     """
 
     def __init__(
@@ -132,10 +132,10 @@ class TrialWatch:
         self._longest = 0.0
 
     def check(self, train: sp.csr_array) -> None:
-        """See :class:`mfrank.models.Stopping`: the judge's parts are known to match."""
+        """See :class:`mfrank.models.Stopping`; the parts of the judge always match."""
 
     def value(self, factors: Any, train: Interactions, backend: str, n_threads: int) -> float:
-        """Judge the factors of an epoch."""
+        """Evaluate the factors of an epoch."""
         ended = self._budget.now()
         self.fit_seconds.append(ended - self.began - self.judging)
         self.scores.append(self._judge.score(factors))
@@ -205,9 +205,9 @@ class Runner:
     judge : Judge
     budget : Budget
     kept : dict of Trial to Model
-        Those of the best trials, fitted to the training part.
+        Models of the best trials, fitted to the training part.
     space : Space
-        Of the trials' families.
+        Space of the trials' families.
     """
 
     setting: Setting
@@ -221,10 +221,10 @@ class Runner:
         return self.space.named(trial.family).model(trial.point, trial.rung, self.setting)
 
     def run(self, trial: Trial, reserve: float) -> Outcome:
-        """Fit and judge, in the time that is left except for ``reserve`` seconds.
+        """Fit and evaluate in the time left, minus ``reserve`` seconds.
 
-        A fit that diverges, needs too much memory or has no time for an epoch is a failed outcome,
-        not an exception.
+        A fit that diverges, needs too much memory, or has no time for an epoch gives a failed
+        outcome, not an exception.
         """
         model, last = self.model(trial), None
         watch = TrialWatch(self.judge, self.budget, reserve, falls=isinstance(model, ALS))
@@ -259,20 +259,20 @@ class Runner:
         )
 
     def keep(self, outcomes: Sequence[Outcome]) -> None:
-        """Forget the models of all trials but these."""
+        """Delete the models of all other trials."""
         wanted = {outcome.trial for outcome in outcomes}
         for trial in [trial for trial in self.kept if trial not in wanted]:
             del self.kept[trial]
 
     def refitted(self, outcome: Outcome, data: Interactions) -> Model:
-        """The model of an outcome, fitted to data for as many epochs as were best."""
+        """The model of an outcome, fitted to data for its best number of epochs."""
         last = outcome.epochs - 1
         model = self.model(outcome.trial)
         model.fit(data, callback=lambda epoch, *_: epoch == last)
         return model
 
     def fitted(self, outcome: Outcome) -> Model:
-        """The model fitted to the training part, anew if it was not kept."""
+        """The model fitted to the training part; refitted if it was not stored."""
         if outcome.trial not in self.kept:
             self.kept[outcome.trial] = self.refitted(outcome, self.judge.train)
         return self.kept[outcome.trial]
