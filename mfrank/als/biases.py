@@ -4,16 +4,16 @@ With scores s_xy = p_x . q_y + b_x + b_y, the ridge is on biases as on factors:
 
     sum_x rho_x (|p_x|^2 + b_x^2) + sum_y sigma_y (|q_y|^2 + b_y^2)
 
-With the items fixed, a user's unknowns v_x = (p_x, b_x) meet f_y = (q_y, 1), and b_y is a known
-part of the score. In the terms of :mod:`mfrank.als.objectives`,
+With the items fixed, a user's unknowns are v_x = (p_x, b_x), the fixed factors are f_y = (q_y, 1),
+and b_y is a known part of the score. In the notation of :mod:`mfrank.als.objectives`,
 
     (a_x F'WF + sum_y c_xy f_y f_y' + rho_x I) v_x
         = sum_y (d_xy - c_xy b_y) f_y + a_x F'W (z - b)
 
-So a half-step is that of factors that are wider by one and whose ridges pull to a vector instead of
-0. This is the same prior that features give, here -(sum_y c_xy b_y f_y + a_x F'W b) / rho_x. Items
-are solved alike. There is no momentum. An interaction (RGX) couples the items through the biases
-too, and is refused.
+A half-step thus solves factors that are wider by one, with ridges that pull to a vector instead of
+0. This is a prior as for features, here -(sum_y c_xy b_y f_y + a_x F'W b) / rho_x. Items are solved
+in the same way. There is no momentum. An interaction (RGX) would also couple the items through the
+biases, and is refused.
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ class Biased:
 
     @property
     def with_ones(self) -> Factors:
-        """The factors and a column of ones, which the other side's biases meet."""
+        """The factors and a column of ones, which multiplies the other side's biases."""
         return np.hstack([self.factors, np.ones_like(self.biases)[:, None]])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FixedSide:
-    """One side as the rows of the other are solved against it.
+    """The fixed side of a half-step.
 
     Attributes
     ----------
     wide : shape (R, K + 1)
-        Its factors and a column of ones.
+        The factors of the side and a column of ones.
     biases : shape (R,)
     basis : Eigenbasis
-        Of the matrix that the rows share.
+        Basis of the matrix that the rows share.
     background : float64, shape (K + 1,)
-        What its biases contribute to rows of background weight 1: F'W b.
+        Contribution F'W b of the side's biases to rows of background weight 1.
     """
 
     wide: Factors
@@ -74,7 +74,7 @@ class FixedSide:
         return cls(wide, side.biases, basis_of(wide), weighted_sum(weights * side.biases, wide))
 
     def of_columns(self, columns: NDArray[np.int32]) -> FixedSide:
-        """The same for rows whose columns are some of this side's."""
+        """The same for rows whose columns are a subset of this side."""
         return replace(self, wide=self.wide[columns], biases=self.biases[columns])
 
     def known(self, problem: RowProblem) -> Vector:
@@ -90,11 +90,11 @@ class BiasedSteps:
     half_steps: HalfSteps
 
     def fixed_items(self, items: Biased) -> FixedSide:
-        """Items as users are solved against them."""
+        """The items as the fixed side of a user step."""
         return FixedSide.of(items, self.half_steps.item_weights, self.half_steps.users_basis)
 
     def fixed_users(self, users: Biased) -> FixedSide:
-        """Users as items are solved against them."""
+        """The users as the fixed side of an item step."""
         counts = self.half_steps.counts
         weights = self.half_steps.objective.user_weights(counts.users, len(counts.items))
         return FixedSide.of(users, weights, self.half_steps.items_basis)
@@ -122,7 +122,7 @@ class BiasedSteps:
     def value(
         self, user_problem: RowProblem, item_problem: RowProblem, users: Biased, items: Biased
     ) -> float:
-        """The objective: that of factors wider by two, less the ridge on both columns of ones."""
+        """The objective of the factors wider by two, minus the ridge on both columns of ones."""
         wide = (
             np.hstack([users.with_ones, users.biases[:, None]]),
             np.hstack([items.factors, items.biases[:, None], np.ones_like(items.biases)[:, None]]),
@@ -143,10 +143,10 @@ def als_with_biases(
     new: bool,
     track_objective: bool,
 ) -> Iterator[Step]:
-    """Run ALS with biases; as :func:`mfrank.als.engine.als`, which documents the arguments.
+    """Run ALS with biases; arguments as in :func:`mfrank.als.engine.als`.
 
-    ``item_biases`` (n_items,) are the initial ones. If the factors are new, they are balanced as in
-    a fit without biases.
+    ``item_biases`` (n_items,) are initial values. New factors are balanced as in a fit without
+    biases.
     """
     began = perf_counter()
     user_problem = half_steps.user_problem(user_items)

@@ -35,25 +35,25 @@ _ROWS_AT_ONCE = 1024
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ItemCoupling:
-    """The item step of one epoch, with coupled items.
+    """The item step of an epoch with coupled items.
 
     Attributes
     ----------
     problem : RowProblem
         The systems of all items.
     user_factors : shape (n_users, K)
-        In the eigenbasis of H.
+        User factors in the eigenbasis of H.
     shared : Shared
         H's eigenvalues, and z h in the eigenbasis.
     kappa : float
         Weight of the interaction.
     start : shape (n_items, K)
-        Item factors that iterations start from; ``start @ turn`` is in the eigenbasis.
+        Item factors at the start of iterations; ``start @ turn`` is in the eigenbasis.
     turn : float64, shape (K, K)
     backend : Backend
     options : SolveOptions
     prior : shape (n_items, K), optional
-        Where the ridges pull to, in the eigenbasis of H.
+        Target of the ridges, in the eigenbasis of H.
     """
 
     problem: RowProblem

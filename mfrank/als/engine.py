@@ -2,9 +2,9 @@
 
 A fit begins with a user step, and then balances both sides if its start is new
 (:mod:`mfrank.als.starts`). Each epoch is an item step followed by a user step. The first item step
-therefore starts from users that are solved for the initial items, and the user factors of a
-finished fit are solved for its item factors, so that folding in a training user reproduces them up
-to the accuracy of the solver.
+thus starts from users solved for the initial items. The user factors of a finished fit are solved
+for its item factors, so folding in a training user reproduces them up to the accuracy of the
+solver.
 
 Each half-step rotates the factors of both sides into the eigenbasis of the fixed side's Gram matrix
 and leaves them there (:mod:`mfrank.als.half_steps`).
@@ -70,7 +70,7 @@ class Momentum:
         self._turn: NDArray[np.float64] | None = None
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """What the fit depends on from here, by name; ``turn`` only after an epoch."""
+        """The state that the rest of the fit depends on, by name; ``turn`` only after an epoch."""
         assert self._displacements is not None
         state = {
             "numbers": np.array([self._t, self._value, self._extrapolated]),
@@ -79,7 +79,7 @@ class Momentum:
         return state if self._turn is None else {**state, "turn": self._turn}
 
     def resume(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Go on from a :meth:`state`; its displacements are then written to."""
+        """Resume from a :meth:`state`, whose displacements are then overwritten."""
         self._t, self._value, extrapolated = map(float, state["numbers"])
         self._extrapolated = bool(extrapolated)
         self._turn = state.get("turn")
@@ -88,7 +88,7 @@ class Momentum:
     def next(self, solved: Factors, before: Factors, basis: NDArray[np.float64]) -> Factors:
         """Return Y, in the memory of the solved item factors S.
 
-        ``before`` is the Y of the epoch before, and ``basis``, shape (K, K), rotates it into the
+        ``before`` is the Y of the previous epoch; ``basis``, shape (K, K), rotates it into the
         basis of S.
         """
         t = (1 + math.sqrt(1 + 4 * self._t**2)) / 2
@@ -106,19 +106,19 @@ class Momentum:
         return solved
 
     def turned(self, basis: NDArray[np.float64]) -> None:
-        """Note that Y was rotated by ``basis``, shape (K, K)."""
+        """Record that Y was rotated by ``basis``, shape (K, K)."""
         # In one order of memory, as a saved state has it: products may depend on it.
         self._turn = np.ascontiguousarray(basis)
 
     def is_lower(self, value: float) -> bool:
-        """Record the objective, less a constant; return False if extrapolation raised it."""
+        """Record the objective, up to a constant; return False if extrapolation raised it."""
         rose = value > self._value and self._extrapolated
         if not rose:
             self._value = value
         return not rose
 
     def restart(self, ahead: Factors) -> None:
-        """Begin anew: take Y, in the current basis, back to the solved item factors S, in place."""
+        """Restart: reset Y, in the current basis, to the solved item factors S, in place."""
         assert self._displacements is not None
         assert self._turn is not None
         self._t, self._extrapolated = 1.0, False
@@ -139,7 +139,7 @@ class Halfway(NamedTuple):
     ----------
     item_factors : shape (n_items, K)
     user_factors : shape (n_users, K), or None
-        After a user step that is done again; else those of the last epoch, turned.
+        After a repeated user step; else the factors of the last epoch, rotated.
     """
 
     item_factors: Factors
@@ -174,7 +174,7 @@ def als(
     features: Features | None = None,
     watch: OnHalfStep | None = None,
 ) -> Iterator[Step]:
-    """Run ALS from the given factors, which it may overwrite; yield after every epoch.
+    """Run ALS from initial factors, which it may overwrite; yield after every epoch.
 
     Parameters
     ----------
@@ -183,34 +183,34 @@ def als(
     half_steps : HalfSteps
         Objective, counts, backend and solve options.
     user_factors, item_factors : shape (n_users, K) and (n_items, K), float32 or float64
-        Initial factors; those of users are only the warm start of conjugate gradients.
+        Initial factors; the user factors are only the warm start of conjugate gradients.
     iterations : int
         Epochs.
     new : bool, default False
-        Whether the factors are a first guess, whose sides have no common scale yet. The factors of
-        another fit are not new: the fit continues from them as they are.
+        Whether the factors are initial ones, whose sides have no common scale yet. Factors of
+        another fit are not new: the fit continues from them without balancing.
     track_objective : bool, default False
         Whether steps contain the objective's value. It costs little, because the half-steps compute
         most of it.
     momentum : Momentum, optional
-        By default a new one.
+        Default: a new one.
     done : int, optional
-        Complete epochs of this fit; the factors and the momentum are then those after the last, or
-        after the first user step for 0. By default not even that is done.
+        Complete epochs of this fit; factors and momentum are then the state after the last epoch.
+        0: only the first user step has run. Default: nothing has run.
     halfway : Halfway, optional
-        Factors after more half-steps than that; the momentum is then that after them. Not for fits
+        Factors after further half-steps; the momentum is then the state after these. Not for fits
         with features.
     features : Features, optional
-        Those of the sides that ``half_steps`` says have some.
+        Features of the sides in ``half_steps.featured``.
     watch : function, optional
-        Its time is not counted in an epoch's.
+        Called after half-steps; its time is not part of the epoch's.
 
     Yields
     ------
     Step
-        With factor arrays in the backend's memory, which do not change while anybody holds them,
-        even if an epoch is interrupted by Ctrl-C or another exception. A caller that lets go of the
-        users of a step before the next one is made saves the memory of one table of users.
+        The factor arrays are in the backend's memory and do not change while a reference exists,
+        even if an epoch is interrupted by Ctrl-C or another exception. A caller that releases the
+        users of a step before requesting the next saves the memory of one table of users.
     """
     began = perf_counter()
     users, items = half_steps.user_problem(user_items), half_steps.item_problem(item_users)
@@ -323,17 +323,17 @@ def epoch_seconds(counts: Counts, width: int, options: SolveOptions) -> float:
 
 
 def tables_at_once(n_users: int, n_items: int, row_bytes: int, *, best: bool = False) -> float:
-    """Memory that a fit holds at once, as a multiple of the factors of all users and items.
+    """Peak memory of a fit, as a multiple of the factors of all users and items.
 
-    It holds one table of users, the items of this epoch and of the previous one, half the bytes of
-    the items for momentum, and vectors with a number for each row. ``row_bytes`` are the bytes of
-    the factors of a row; ``best`` tells whether the best epoch is kept in addition.
+    The fit holds one table of users, the items of this epoch and of the previous one, half the
+    bytes of the items for momentum, and vectors with one number per row. ``row_bytes`` is the size
+    of a row's factors; ``best`` adds the best epoch.
     """
     return 1 + 1.5 * n_items / (n_users + n_items) + _VECTORS / row_bytes + best
 
 
 def shared_seconds(width: int) -> float:
-    """Seconds of an epoch that depend on the number of factors only, on no rows or threads."""
+    """Seconds of an epoch that depend only on the number of factors, not on rows or threads."""
     return 2 * _EIGENVECTORS * float(width) ** 3
 
 

@@ -5,21 +5,20 @@ With features f_x of users and g_y of items, and matrices U and V of feature wei
 
     sum_x rho_x |p_x - U' f_x|^2 + tau |U|^2 + sum_y sigma_y |q_y - V' g_y|^2 + upsilon |V|^2
 
-so that p_x is U' f_x, which follows from its features, plus a part of its own. The objective is
-minimized over P, Q, U and V. Rows still have closed-form solutions: rho_x U' f_x and sigma_y V' g_y
-are added to their right-hand sides. With P fixed, U solves a ridge regression of the users' factors
-on their features, whose rows weigh rho_x:
+so p_x is U' f_x, from its features, plus a part of its own. The objective is minimized over P, Q, U
+and V. Rows still have closed-form solutions: rho_x U' f_x and sigma_y V' g_y are added to their
+right-hand sides. With P fixed, U solves a ridge regression of the users' factors on their features,
+with row weights rho_x:
 
     (F' R F + tau I) U = F' R P,    R = diag(rho)
 
-Each epoch takes a few conjugate gradient steps from the previous weights: no such step raises the
-objective, and with thousands of features more of them would cost more than the rest of the epoch.
-The matrix is never formed, because there may be many features. tau is a multiple of the mean of
-rho.
+Each epoch takes a few conjugate gradient steps from the previous weights. No step raises the
+objective; with thousands of features, more steps would cost more than the rest of the epoch. The
+matrix is never formed, because there may be many features. tau is a multiple of the mean of rho.
 
 A row without interactions is not part of the objective if its side has features. Its factors are U'
-f_x, what the other rows teach about its features. Otherwise the background, where the row is 0
-everywhere, would be taken as what such a user likes.
+f_x, which the other rows determine. In the objective, the background (0 everywhere in such a row)
+would be learned as the taste of its features.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ Matrix = NDArray[np.float64]
 
 
 def without_empty_rows(problem: RowProblem) -> RowProblem:
-    """The problem in which the solution of a row without entries is its prior, exactly."""
+    """The problem, modified so that the solution of a row without entries is exactly its prior."""
     empty = problem.rows.counts == 0
     weight, ridge = np.where(empty, 0.0, problem.weight), np.where(empty, 1.0, problem.ridge)
     return replace(problem, weight=weight, ridge=ridge)
@@ -60,7 +59,7 @@ class FeaturePrior:
     regularization : float
         Ridge of the feature weights, relative to the mean ridge of the rows.
     factors : shape (R, K)
-        Only their width, their dtype and where they lie are read: the weights lie there, too.
+        Only their width, dtype and device are read; the weights are on the same device.
     backend : Backend
     """
 
@@ -96,7 +95,7 @@ class FeaturePrior:
         return self._product_of(self._features, self.weights).astype(self._dtype, copy=False)
 
     def regress(self, factors: Factors) -> None:
-        """Fit the weights to factors (R, K), by conjugate gradients from where they are."""
+        """Fit the weights to factors (R, K), by conjugate gradients from the current weights."""
         weighted = self._ridge[:, None] * factors.astype(np.float64)
         right = self._product_of(self._transposed, weighted)
         residual = right - self._product(self.weights)
@@ -120,7 +119,7 @@ class FeaturePrior:
         return float(self._ridge @ np.einsum("rk,rk->r", apart, apart)) + self._of_weights()
 
     def constant(self) -> float:
-        """The same where all factors are 0; there, a row without interactions has a ridge, too."""
+        """The same if all factors are 0; then a row without interactions has a ridge, too."""
         means = self.means().astype(np.float64)
         return float(self._solved @ np.einsum("rk,rk->r", means, means)) + self._of_weights()
 
@@ -143,10 +142,10 @@ class Features:
     regularization : float
         Ridge of the feature weights, relative to the mean ridge of the rows.
     start : FactorStore or None
-        The fit with whose weights this one begins, on sides that have as many features there;
-        otherwise weights begin at 0.
+        Warm start of the weights, for sides with the same number of features; otherwise weights
+        begin at 0.
     columns : mapping of str to uint8
-        What columns of tables became, as extras of a store.
+        Encodings of table columns, as extras of a store.
     """
 
     users: sp.csr_array | None
@@ -179,7 +178,7 @@ class Priors:
         like: Factors,
         backend: Backend,
     ) -> Self:
-        """The weights at the start; ``like`` are factors, as the backend keeps them."""
+        """The initial weights; ``like`` are factors on the backend's device."""
         if features is None:
             return cls()
         of_users, of_items = (
@@ -209,7 +208,7 @@ class Priors:
             self.users.regress(factors)
 
     def regress_items(self, factors: Factors) -> None:
-        """Fit the weights of items to their factors; those without interactions become the mean."""
+        """Fit the weights of items to their factors; items without interactions become the mean."""
         if self.items is not None:
             self.items.regress(factors)
             factors[self.items.empty] = self.items.means()[self.items.empty]
@@ -223,7 +222,7 @@ class Priors:
         return arrays
 
     def penalty(self, item_factors: Factors) -> float:
-        """What the priors add to the objective at user factors 0."""
+        """The priors' part of the objective at user factors 0."""
         users = 0.0 if self.users is None else self.users.constant()
         return users + (0.0 if self.items is None else self.items.penalty(item_factors))
 
@@ -235,7 +234,7 @@ class Priors:
 
 
 def towards(prior: Factors | None) -> dict[str, Factors]:
-    """The argument ``prior`` of ``Backend.solve_rows``; none for None: not all backends know it."""
+    """The argument ``prior`` of ``Backend.solve_rows``; left out if None: backends may lack it."""
     return {} if prior is None else {"prior": prior}
 
 

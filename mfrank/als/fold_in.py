@@ -1,4 +1,4 @@
-"""Half-steps for new rows against fixed factors, and scores split up by the user's own items."""
+"""Half-steps for new rows against fixed factors, and scores decomposed by the user's items."""
 
 from __future__ import annotations
 
@@ -25,20 +25,21 @@ from mfrank.store import FactorStore, featured
 class UserWeights:
     """A user's factors as a sum over the user's items, plus a background.
 
-    They hold for the model as it was: not after a fit, an update or a removal.
+    They are invalid after a fit, an update or a removal.
 
     Attributes
     ----------
     items : int32, shape (n,)
         Rows of the user's items.
     parts : float64, shape (n, factors)
-        What each of them adds to the user's factors.
+        Contribution of each item to the user's factors.
     background : float64, shape (factors,)
-        What the objective's background (0 for WRMF, IALS and EALS) and the user's features add.
+        Contribution of the objective's background (0 for WRMF, IALS and EALS) and of the user's
+        features.
     version : int or None
-        A checksum of what they were solved from, besides the user's row; None is not checked.
+        Checksum of the model parts from which they were solved; None is not checked.
     user : int, id or None
-        The user's row, or the id of one whom the model does not have; None is not checked.
+        The user's row, or the id of a user unknown to the model; None is not checked.
     """
 
     items: NDArray[np.int32]
@@ -50,21 +51,21 @@ class UserWeights:
 
 @dataclass(frozen=True)
 class Explanation:
-    """A user's score of an item, split up: score = sum of contributions + baseline.
+    """A decomposed score: score = sum of contributions + baseline.
 
-    As in implicit, it is unpacked as ``score, contributions, user_weights``.
+    As in implicit, it unpacks as ``score, contributions, user_weights``.
 
     Attributes
     ----------
     score : float
-        The score, with user factors solved from the given row.
+        The score, with user factors solved from the user's row.
     contributions : list of (item, float)
         Contribution of each item of the user's row, largest first.
     baseline : float
         Contribution of the objective's background (0 for WRMF, IALS and EALS) and of the user's
         features.
     user_weights : UserWeights
-        To explain other items to the same user without solving the row again.
+        Pass it to explain other items to the same user without solving the row again.
     """
 
     score: float
@@ -82,7 +83,7 @@ Solved: TypeAlias = tuple[Factors, NDArray[np.floating] | None]
 
 @dataclass(frozen=True)
 class FoldIn(MadeOfFields):
-    """Solves rows against the factors of a store, which it does not modify.
+    """Solves rows against the factors of a store without modifying it.
 
     Attributes
     ----------
@@ -93,7 +94,7 @@ class FoldIn(MadeOfFields):
     n_threads : int, default 0
         0 uses every core this process may use.
     biases : bool, default False
-        Whether rows have a bias beside their factors, as those of the fit.
+        Whether rows have a bias in addition to factors, as in the fit.
     """
 
     objective: QuadraticObjective
@@ -109,7 +110,7 @@ class FoldIn(MadeOfFields):
     def users_and_biases(self, user_items: CSR, prior: Factors | None = None) -> Solved:
         """Solve users exactly from their rows (R, n_items), and their biases if the fit had biases.
 
-        ``prior`` (R, K) are the means that their features give; by default 0.
+        ``prior`` (R, K) are the means from their features; by default 0.
         """
         problem = self._user_problem(user_items)
         if self.biases:
@@ -128,7 +129,7 @@ class FoldIn(MadeOfFields):
         return solve_in_own_basis(backend, problem, factors, self._of_items, options, prior), None
 
     def weigh(self, user_items: CSR, prior: Factors | None = None) -> UserWeights:
-        """Split a user's factors, and bias if there is one, by the items of their single row."""
+        """Decompose a user's factors, and bias if there is one, by the items of their row."""
         problem = self._user_problem(user_items)
         at, items = self._of_users, self.store.item_factors
         if self.biases:
@@ -152,7 +153,7 @@ class FoldIn(MadeOfFields):
 
     @lazy
     def version(self) -> int:
-        """A checksum of the objective, and of the item factors and counts that it is used with."""
+        """Checksum of the objective, the item factors and the counts."""
         store, counts = self.store, self.store.known_counts
         checksum = crc32(repr(self.objective).encode())
         for array in (store.item_factors, store.item_biases, counts.users, counts.items):

@@ -85,9 +85,9 @@ def solve_in_own_basis(
     fixed : shape (S, K)
         Factors of the fixed side; not modified.
     at : Eigenbasis
-        Of the matrix that the rows share.
+        Basis of the matrix that the rows share.
     prior : shape (R, K), optional
-        Where the rows' ridges pull to, in the basis of ``fixed``.
+        Target of the rows' ridges, in the basis of ``fixed``.
 
     Returns
     -------
@@ -186,9 +186,9 @@ class HalfSteps:
     ) -> tuple[Vector, Eigenbasis]:
         """Solve all users into ``user_factors``, which are also the warm start.
 
-        Rotates ``item_factors``, and ``priors``, into the users' eigenbasis in place. Returns how
-        far each row lowers the objective, float64, shape (n_users,) (see ``Backend.solve_rows``),
-        and the eigenbasis.
+        Rotates ``item_factors`` and ``priors`` into the users' eigenbasis, in place. Returns each
+        row's decrease of the objective, float64, shape (n_users,) (see ``Backend.solve_rows``), and
+        the eigenbasis.
         """
         priors, at = priors or Priors(), self.users_basis(item_factors)
         at.turn(self.backend, item_factors, item_factors, self.options.n_threads)
@@ -212,9 +212,9 @@ class HalfSteps:
         memory: Recycled,
         backend: Backend,
     ) -> Factors:
-        """Exact solutions of all users, by any backend; their own bits where they were exact.
+        """Exact solutions of all users, by any backend; the same bits if they were exact before.
 
-        ``item_factors`` and ``shared`` are those of the user step, in its eigenbasis.
+        ``item_factors`` and ``shared`` are from the user step, in its eigenbasis.
         """
         gathers = self.options.gather_dtype
         options = replace(
@@ -235,10 +235,10 @@ class HalfSteps:
         memory: Recycled | None = None,
         priors: Priors | None = None,
     ) -> tuple[Factors, Factors, Vector]:
-        """Return rotated user factors, new item factors that are solved, and the basis.
+        """Return rotated user factors, newly solved item factors, and the basis.
 
-        The users are those given, overwritten, or a new array if ``memory`` has lent these and
-        somebody still holds them. ``priors`` are rotated in place.
+        The users are rotated in place, or into a new array if ``memory`` has lent them and a
+        reference still exists. ``priors`` are rotated in place.
         """
         memory, priors = memory or Recycled(), priors or Priors()
         at = self.items_basis(user_factors)

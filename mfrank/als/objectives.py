@@ -1,7 +1,23 @@
 """The objectives of ALS, and the family of quadratic objectives that they belong to.
 
-:mod:`mfrank.als.objectives` defines the family that they belong to and the notation. To add an
-objective, add a class to this file.
+To add an objective, add a class to this file.
+
+With scores s_xy = p_x . q_y (users x items y, D the observed cells, r_xy their values), every
+objective is
+
+    L(P, Q) =  sum_x sum_y a_x w_y (s_xy - z)^2                      background: every cell
+             - kappa sum_x a_x (sum_y w_y s_xy)^2                    interaction (RGX only)
+             + sum_{(x,y) in D} c_xy s_xy^2 - 2 d_xy s_xy + k_xy     observed cells
+             + sum_x rho_x |p_x|^2 + sum_y sigma_y |q_y|^2           ridge
+
+With one side fixed, the optimum of the other side solves independent K x K systems. With
+G = Q' W Q, m = Q' w, H = P' A P, h = P' a, they are
+
+    (a_x (G - kappa m m') + sum_y c_xy q_y q_y' + rho_x I)   p_x = sum_y d_xy q_y + a_x z m
+    (w_y H + sum_x c_xy p_x p_x' + sigma_y I) q_y = sum_x d_xy p_x + w_y (z h + kappa H t)
+
+where t = sum_y w_y q_y couples the items if kappa > 0 (:mod:`mfrank.als.coupling` solves for it).
+Engine and backends use only these coefficients, whatever the objective.
 """
 
 from __future__ import annotations
@@ -17,32 +33,12 @@ from mfrank.arrays import CSR, check_at_least_zero, check_choice, check_powers, 
 from mfrank.backends import CellTerm, ObservedLoss, RowProblem, Vector
 from mfrank.data import Counts
 
-# The family of quadratic objectives that ALS minimizes.
-#
-# With scores s_xy = p_x . q_y (users x, items y, D the observed cells, r_xy their values) every
-# objective of :mod:`mfrank.als.objectives` is
-#
-#     L(P, Q) =  sum_x sum_y a_x w_y (s_xy - z)^2                      background: every cell
-#              - kappa sum_x a_x (sum_y w_y s_xy)^2                    interaction (RGX only)
-#              + sum_{(x,y) in D} c_xy s_xy^2 - 2 d_xy s_xy + k_xy     what observed cells add
-#              + sum_x rho_x |p_x|^2 + sum_y sigma_y |q_y|^2           ridge
-#
-# so that, with one side fixed, the other side's optimum solves independent K x K systems. With
-# G = Q' W Q, m = Q' w, H = P' A P, h = P' a:
-#
-#     (a_x (G - kappa m m') + sum_y c_xy q_y q_y' + rho_x I)   p_x = sum_y d_xy q_y + a_x z m
-#     (w_y H + sum_x c_xy p_x p_x' + sigma_y I) q_y = sum_x d_xy p_x + w_y (z h + kappa H t)
-#
-# where t = sum_y w_y q_y couples the items if kappa > 0 (:mod:`mfrank.als.coupling` solves for it).
-# Engine and backends only use these coefficients, whatever the objective.
-
-
 _MOST_POWER = 10
 """A power of a mass may not be beyond a float's range."""
 
 
 class QuadraticObjective(ABC):
-    """Base class of quadratic objectives: the coefficients of the family above.
+    """Base class of quadratic objectives: the coefficients of the formula in this module.
 
     A subclass implements :meth:`user_weights` and :meth:`observed`, and overrides :attr:`target`,
     :meth:`item_weights` and :meth:`interaction` if their defaults do not fit.
@@ -76,7 +72,7 @@ class QuadraticObjective(ABC):
     def item_weights(self, m: NDArray[Any], counts: Counts) -> Vector:
         """Return background weights w_y, float64, of items with ``m`` observed users each.
 
-        ``counts`` are those of the training data; by default all weights are 1.
+        ``counts`` describe the training data; by default all weights are 1.
         """
         return np.ones(len(m))
 
@@ -89,9 +85,9 @@ class QuadraticObjective(ABC):
     ) -> RowProblem:
         """Return the systems of the user step for rows of users.
 
-        The rows are all users in a fit and any users in a fold-in; the columns are the items of
+        The rows are all users in a fit, and any users in a fold-in. The columns are the items of
         the training data, which ``counts`` describes. ``total`` is their :meth:`items_total`, if
-        it is known already.
+        already known.
         """
         n, n_items = user_items.counts, len(counts.items)
         weight, observed = self.user_weights(n, n_items), self.observed(n, n_items)
@@ -192,7 +188,7 @@ class IALS(QuadraticObjective):
         Ridge lambda, >= 0.
     nu : float, default 0.5
         Exponent of the ridge's frequency scaling. The paper has 1, with which the same
-        ``regularization`` means a far stronger ridge: the paper searches from 0.0003 to 0.03.
+        ``regularization`` is a far stronger ridge; the paper searches 0.0003 to 0.03.
 
     Notes
     -----
@@ -239,7 +235,7 @@ class EALS(QuadraticObjective):
 
     Notes
     -----
-    The defaults, except that of ``c0``, were chosen on the same data as those of :class:`IALS`.
+    The defaults, except for ``c0``, were chosen on the same data as for :class:`IALS`.
     """
 
     c0: float = 512.0
@@ -282,14 +278,14 @@ class RG2(QuadraticObjective):
     nu : float, default 1.0
         Exponent of the ridge's frequency scaling; default from the paper.
     ridge : {"own", "authors"}, default "own"
-        Mass of users and items that the ridge scales with. ``"own"``: the sum of the row's
+        Mass of users and items by which the ridge is scaled. ``"own"``: the sum of the row's
         weights, n_x/2 + alpha n_x and sum(n)/2N + alpha m_y. ``"authors"``: as in the authors'
         code, n_x/2 + alpha N and sum(n)/2N + alpha M, as if every cell had the weight of a
         positive; ranks worse.
 
     Notes
     -----
-    The defaults of ``alpha`` and ``regularization`` were chosen on the same data as those of
+    The defaults of ``alpha`` and ``regularization`` were chosen on the same data as for
     :class:`IALS`.
     """
 

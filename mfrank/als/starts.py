@@ -80,7 +80,7 @@ def spectral_item_factors(
     users, items : CSR
         The interactions by users and by items. Entries count if r > 0 or without values.
     width : int
-        K. It may exceed the rank of the data; the additional columns are only noise.
+        K. May exceed the rank of the data; the additional columns are only noise.
     random_state : numpy.random.Generator
     dtype : float32 or float64
     backend : Backend
@@ -125,11 +125,11 @@ def spectral_factors(
 ) -> tuple[Factors, Factors]:
     """Compute user and item factors whose dot products already rank.
 
-    Item factors are those of :func:`spectral_item_factors`. A user's factors are the sum of
-    D_i^-1 q_i over their n positives, divided by sqrt(n), which is U S^3/2 up to scale; zeros if
-    n = 0. Both are scaled to mean row norms of 3 (users) and 1 (items).
+    Item factors are from :func:`spectral_item_factors`. A user's factors are the sum of D_i^-1 q_i
+    over their n positives, divided by sqrt(n), which is U S^3/2 up to scale; zeros if n = 0. Both
+    are scaled to mean row norms of 3 (users) and 1 (items).
 
-    Parameters are those of :func:`spectral_item_factors`.
+    Parameters are as in :func:`spectral_item_factors`.
 
     Returns
     -------
@@ -248,8 +248,8 @@ def first_factors(
     """Return initial user and item factors, as new arrays.
 
     Without ``start``, item factors are spectral and user factors 0, since ALS begins by solving the
-    users. With ``start``, factors are copied for ids that it contains and random for all others,
-    but 0 for users without interactions, of whom nothing is known.
+    users. With ``start``, factors are copied for its ids and random for all others; users without
+    interactions get 0.
 
     Parameters
     ----------
@@ -272,8 +272,8 @@ def first_factors(
     Raises
     ------
     ValueError
-        ``start`` has none of the items, or users of another kind; or neither it nor the data has
-        ids, and it has more rows.
+        ``start`` has none of the items, or users of another kind; or it has more rows than the
+        data, and both have only row numbers as ids.
     """
     random = generator(random_state)
     if start is None:
@@ -305,7 +305,7 @@ def first_factors(
 
 
 def check_start(start: Any, width: int) -> None:
-    """Raise TypeError unless it is a store, ValueError unless it has so many factors."""
+    """Raise TypeError unless ``start`` is a store, ValueError unless it has ``width`` factors."""
     if not isinstance(start, FactorStore):
         raise TypeError(f"start must be a fitted model or its store, got {shown(start)}")
     if start.factors != width:
@@ -335,8 +335,8 @@ def first_biases(
 ) -> NDArray[np.floating]:
     """Return initial item biases (n_items,), as a new array.
 
-    They are those of ``start`` for ids that it contains (0 if it has no biases), and ``otherwise``
-    (n_items,) for all others.
+    Biases are copied from ``start`` for its ids (0 if it has no biases); all others are
+    ``otherwise`` (n_items,).
     """
     biases = otherwise.copy()
     if start is not None:
@@ -406,7 +406,7 @@ def balance(
 ) -> None:
     """Balance the factors in place.
 
-    They stay as they are if only one side has a ridge, or if a side is 0 or not finite, or if the
+    The factors do not change if only one side has a ridge, if a side is 0 or not finite, or if the
     transforms cannot be computed within rounding.
     """
     by_users, by_items = users.ridge, items.ridge

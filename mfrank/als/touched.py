@@ -1,20 +1,20 @@
-"""Alternating half-steps of some rows of both sides: those that new interactions touch.
+"""Alternating half-steps of the rows of both sides that new interactions touch.
 
-All other rows stay; if old values have decayed, there are no others. Most touched entries belong to
-rows with a long history, which new interactions hardly move; rows that are new themselves need
-several alternations, because each side learns from the other. So only the alternation in the middle
-solves all touched rows; the others solve the fresh rows: those of whose interactions at least the
-share ``FRESH`` is new. They have few entries, however long the history is. Before the first, all
-touched users are solved for the items as they were.
+Other rows do not change; if old values have decayed, all rows are touched. Most touched entries
+belong to rows with a long history, which new interactions hardly move. New rows need several
+alternations, because each side learns from the other. So only the middle alternation solves all
+touched rows; the others solve fresh rows, whose share of new interactions is at least ``FRESH``.
+Fresh rows have few entries, however long the history is. Before the first alternation, all touched
+users are solved for the old items.
 
-Old users hold an item where it was, because they were solved for its old factors. So users of whose
-items at least the share ``FOLLOWING`` is fresh follow these items: they count as fresh, whether or
-not they have new interactions (:class:`mfrank.models.partial_fit.Delta` finds them).
+Old users hold an item in place, because they were solved for its old factors. Users with a share of
+at least ``FOLLOWING`` fresh items therefore follow these items: they count as fresh, even without
+new interactions (:class:`mfrank.models.partial_fit.Delta` finds them).
 
-Unless there is only one alternation, items go beyond their solutions by the share ``BEYOND`` of the
-way from the previous solution, so that what one side learns reaches the other in fewer
-alternations. This is the momentum of a fit (:mod:`mfrank.als.engine`) with a constant weight.
-Users come last, and are solved exactly for the items.
+With several alternations, items are extrapolated beyond their solutions by ``BEYOND`` times the
+step from the previous solution, so fewer alternations suffice. This is the momentum of a fit
+(:mod:`mfrank.als.engine`) with a constant weight. Users come last and are solved exactly for the
+items.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SOLVED = 2
 def groups_of(
     n_rows: int, solved: Sequence[NDArray[Any]], read: Sequence[NDArray[Any]]
 ) -> list[NDArray[np.int64]]:
-    """Row numbers of each group: those solved, then those that are read besides, each row once."""
+    """Row numbers of each group: solved rows, then rows that are only read; each row once."""
     left, groups = np.ones(n_rows, dtype=bool), list[NDArray[np.int64]]()
     for rows in solved:
         groups.append(rows)
@@ -60,16 +60,16 @@ def groups_of(
 
 
 class WorkingTable:
-    """Factors of a side's rows, group after group, and the Gram matrix of all of the side's rows.
+    """Factors of a side's rows, group by group, and the Gram matrix of all rows of the side.
 
     Parameters
     ----------
     factors : shape (n, K)
-        The side's; must not change before :meth:`write`.
+        Factors of the side; must not change before :meth:`write`.
     weights : float64, shape (n,)
-        Its background weights.
+        Background weights of the side.
     groups : sequence of int64 arrays
-        Row numbers: ``SOLVED`` groups that are solved, then others.
+        Row numbers: ``SOLVED`` groups of solved rows, then other groups.
     backend : Backend
     n_threads : int
     """
@@ -99,7 +99,7 @@ class WorkingTable:
         self._solutions: list[tuple[Factors, NDArray[np.float64]] | None] = [None] * SOLVED
 
     def places(self, n: int) -> NDArray[np.int32]:
-        """Where each of the side's ``n`` rows lies here; meaningless for rows that do not."""
+        """Position of each of the side's ``n`` rows in this table; arbitrary for absent rows."""
         places = np.zeros(n, dtype=np.int32)
         places[self._numbers] = np.arange(len(self._numbers), dtype=np.int32)
         return places
@@ -109,7 +109,7 @@ class WorkingTable:
         return self._local[self._ends[group] : self._ends[group + 1]]
 
     def numbers_of(self, n_groups: int) -> NDArray[np.int64]:
-        """Row numbers of the first groups, as they lie here."""
+        """Row numbers of the first groups, in the order of this table."""
         return self._numbers[: self._ends[n_groups]]
 
     @property
@@ -144,9 +144,9 @@ class WorkingTable:
         prior: Factors | None,
         beyond: float,
     ) -> None:
-        """Solve a group against ``fixed``, in the basis ``at``, and go ``beyond`` the solution.
+        """Solve a group against ``fixed``, in the basis ``at``, and extrapolate by ``beyond``.
 
-        ``beyond`` is a share of the way from the previous solution, or from where the rows began.
+        ``beyond`` is a multiple of the step from the previous solution, or from the initial rows.
         """
         rows, how = self._rows(group), dict[str, Factors]()
         if prior is not None:
@@ -162,7 +162,7 @@ class WorkingTable:
             rows += rows.dtype.type(beyond) * (rows - before)
 
     def write(self, factors: Factors) -> None:
-        """Write the rows that were solved into the side's table."""
+        """Write the solved rows into the side's table."""
         for group in range(SOLVED):
             rows, numbers = self._rows(group), self._numbers[self._ends[group] :]
             back = np.empty_like(rows)
@@ -211,17 +211,17 @@ _STEPS = 2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TouchedRows:
-    """The rows of one side that are to be solved, each with all of its interactions.
+    """The rows of one side to solve, each with all of its interactions.
 
     Attributes
     ----------
     numbers : int64, shape (R,)
-        Their numbers among all rows of the side.
+        Row numbers within the side.
     entries : CSR, R rows
     fresh : bool, shape (R,)
         Whether a row takes part in every alternation.
     prior : shape (R, K), or None
-        The means that features give the rows, if their side has features.
+        Means of the rows from features, if the side has features.
     """
 
     numbers: NDArray[np.int64]
@@ -253,12 +253,12 @@ def alternate(
     tables: WorkingTables,
     alternations: int,
 ) -> int:
-    """Solve users, then ``alternations`` times items and users; return the number of rows solved.
+    """Solve users, then ``alternations`` times items and users; return the number of solved rows.
 
     Parameters
     ----------
     half_steps : HalfSteps
-        With the counts of all interactions, the new ones included.
+        Half-steps with the counts of all interactions, including the new ones.
     users, items : TouchedRows
     tables : Tables
         The touched rows are overwritten.

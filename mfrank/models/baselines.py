@@ -1,4 +1,4 @@
-"""Models that are counted, not iterated: popularity."""
+"""Models that only count: popularity."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from mfrank.store import FactorStore
 
 
 class Baseline(FactorModel):
-    """A model to compare others with, whose store follows from the data."""
+    """A model for comparison, whose store follows from the data."""
 
     @in_turn
     def fit(
@@ -47,9 +47,9 @@ class Baseline(FactorModel):
         ----------
         user_items : Interactions, scipy or CuPy sparse matrix (users x items), or DataFrame
         callback : function, optional
-            Called once, at the end, with 0, the seconds of the fit, and None.
+            Called once, at the end, with 0, the seconds of the fit and None.
         show_progress : bool, default False
-            As in other models; there is nothing to show.
+            For the same signature as other models; nothing is shown.
 
         Returns
         -------
@@ -94,25 +94,24 @@ class Baseline(FactorModel):
 
 @dataclass(eq=False, repr=False)
 class Popularity(Baseline):
-    """Recommend the items that most users have; the least that a model has to beat.
+    """Recommend the items with the most users: the baseline that every model has to beat.
 
-    An item's score is the number of users with a value above 0 for it, the same for every user.
-    As in every model, a user's own items are left out, and equal scores are ordered by row.
+    An item's score is its number of users with a value above 0, the same for every user. As in
+    every model, seen items are left out, and equal scores are ordered by row.
 
     Parameters
     ----------
     backend : {"auto", "cpu", "reference", "cuda"}, default "auto"
         Where lists are computed, as for :class:`mfrank.ALS`.
     window : float or None, default None
-        > 0, in the unit of the timestamps (seconds, where they were dates). Counts only users whose
-        latest interaction with the item is at most that long before the latest interaction of all:
-        where news or fashions come and go, the baseline to beat is what is popular now. None counts
-        all users.
+        > 0, in the unit of the timestamps (seconds, if they were dates). Counts only users whose
+        latest interaction with the item is at most this long before the latest interaction of all.
+        For news or fashions, the baseline to beat is what is popular now. None counts all users.
 
     Attributes
     ----------
     store : FactorStore
-        Has one factor: 1 for each user, and for each item the number of users that count.
+        One factor: 1 for each user, and the number of counted users for each item.
 
     Examples
     --------
@@ -148,11 +147,11 @@ class Popularity(Baseline):
         return same[0] if is_single(userid) else same
 
     def similar_items(self, *args: Any, **options: Any) -> Answer:
-        """Each item alone: the number of its users does not say which others it is like."""
+        """Each item alone: popularity does not define similar items."""
         return self._alike_to_nothing().similar_items(*args, **options)
 
     def similar_users(self, *args: Any, **options: Any) -> Answer:
-        """Each user alone, as all have the same scores."""
+        """Each user alone, because all users have the same scores."""
         return self._alike_to_nothing().similar_users(*args, **options)
 
     def recommend_users(self, *args: Any, **options: Any) -> Answer:

@@ -47,14 +47,14 @@ from mfrank.store import FactorStore, check_features, means_of
 
 
 class LikedItems(NamedTuple):
-    """A single row of a matrix of users and items.
+    """A single row of a users x items matrix.
 
     Attributes
     ----------
     items : CSR, without values
-        Every item, to be filtered.
+        Every item of the row, to be filtered.
     likes : CSR
-        The items with a value other than 0, to solve the user's factors from.
+        The items with a value other than 0, from which the user's factors are solved.
     values : shape (entries of likes,)
         The values in ``likes``.
     """
@@ -67,7 +67,7 @@ class LikedItems(NamedTuple):
     def of(
         cls, columns: NDArray[np.int64], values: Any, n_items: int, dtype: DTypeLike
     ) -> LikedItems:
-        """Build the row; values of an item that repeats are added up.
+        """Build the row; values of a repeated item are summed.
 
         Parameters
         ----------
@@ -77,12 +77,12 @@ class LikedItems(NamedTuple):
             None is 1 for each.
         n_items : int
         dtype : dtype
-            Of the values in ``likes``.
+            Dtype of the values in ``likes``.
 
         Raises
         ------
         TypeError, ValueError
-            ``values`` are not one real, finite number for each of ``columns``.
+            ``values`` are not one finite real number for each of ``columns``.
         """
         numbers = None if values is None else _numbers(values, len(columns))
         order = columns.argsort(kind="stable")
@@ -133,7 +133,7 @@ def _row(items: NDArray[np.int32], values: NDArray[Any] | None, n_items: int) ->
 
 
 class ClosedForm(Recommender):
-    """A recommender with a quadratic objective, under which any row can be solved exactly."""
+    """A recommender with a quadratic objective, for which any row can be solved exactly."""
 
     objective: QuadraticObjective
     n_threads: int
@@ -142,9 +142,9 @@ class ClosedForm(Recommender):
     def recalculate_user(self, userid: Raw, user_items: Matrix, *, by_row: bool = False) -> Factors:
         """Solve one or many users exactly from their rows; nothing is stored.
 
-        This is the fit's own half-step against the current item factors. For a fitted user and
-        their row of the training data it returns the fitted factors, up to rounding (those are
-        themselves approximate after ``solver="cg"`` or ``gather_dtype="float16"``).
+        This is the half-step of the fit against the current item factors. For a fitted user with
+        their training row, it returns the fitted factors up to rounding, and up to the
+        approximation of ``solver="cg"`` or ``gather_dtype="float16"``.
 
         Parameters
         ----------
@@ -176,7 +176,7 @@ class ClosedForm(Recommender):
     def recalculate_item(self, itemid: Raw, item_users: Matrix, *, by_row: bool = False) -> Factors:
         """Solve one or many items exactly from their rows; nothing is stored.
 
-        See :meth:`recalculate_user`. ``item_users`` are Interactions, or a sparse matrix with one
+        See :meth:`recalculate_user`. ``item_users`` is Interactions, or a sparse matrix with one
         row per item.
         """
         itemid = given_ids(itemid, "itemid")
@@ -202,20 +202,20 @@ class ClosedForm(Recommender):
         n_threads: int = 0,
         steer: Steering | None = None,
     ) -> Answer:
-        """Recommend items to an unknown user, from the items they like.
+        """Recommend items to an unknown user, from a list of liked items.
 
         Parameters
         ----------
         itemids : 1-D array-like of ids
-            The user's items, which are not recommended again.
+            The user's items, which are left out of the list.
         N, filter_items, items, by_row, fallback, n_threads, steer
-            As in :meth:`mfrank.Recommender.recommend`; somebody without a known item has nothing
-            to go by.
+            As in :meth:`mfrank.Recommender.recommend`; a user without a known item has no usable
+            data.
         on_unknown : {"error", "skip"}, default "error"
-            With "skip", unknown items are left out everywhere, with their ``values``.
+            With "skip", unknown items are left out of all arguments, with their ``values``.
         values : shape (len(itemids),), optional
-            Value of each interaction, as in the training data; default 1. Only objectives that use
-            values read them.
+            Value of each interaction, as in the training data; default 1. Read only by objectives
+            that use values.
 
         Returns
         -------
@@ -226,7 +226,7 @@ class ClosedForm(Recommender):
         UnknownIdError
             An item is unknown, and ``on_unknown`` is "error".
         ValueError, TypeError
-            ``values`` are not one number per item.
+            There is not one number in ``values`` per item.
         """
         check_same_rows(itemids=itemids, values=values)
         options = self._options(N, filter_items, items, n_threads, on_unknown, fallback)
@@ -264,7 +264,7 @@ class ClosedForm(Recommender):
         user_weights: UserWeights | None = None,
         by_row: bool = False,
     ) -> Explanation:
-        """Split a user's score of an item into the contributions of the user's own items.
+        """Decompose a user's score of an item into contributions of the user's own items.
 
         A user's factors are linear in their items (Hu, Koren & Volinsky 2008, section 5), so the
         score is a sum over these items, plus a baseline from the objective's background term.
@@ -277,8 +277,8 @@ class ClosedForm(Recommender):
         N : int, default 10
             Number of contributions to return, the largest first.
         user_weights : UserWeights, optional
-            Those of an earlier explanation to the same user with the same factors, which saves most
-            of the work. ``user_items`` is then not read.
+            From an earlier explanation for the same user and factors, which saves most of the work.
+            ``user_items`` is then not read.
 
         Returns
         -------
@@ -288,8 +288,8 @@ class ClosedForm(Recommender):
         Raises
         ------
         ValueError, TypeError
-            As in :meth:`recalculate_user`, or ``user_items`` is None and the model does not have
-            the training interactions or their values, or ``user_weights`` are of other factors or
+            As in :meth:`recalculate_user`; or ``user_items`` is None and the model lacks the
+            training interactions or their values; or ``user_weights`` belong to other factors or
             another user.
         """
         check_count("N", N, 1)
@@ -412,12 +412,12 @@ class ClosedForm(Recommender):
 
 
 def had_biases(store: FactorStore) -> bool:
-    """Whether the rows of the fit had a bias beside their factors."""
+    """Whether the rows of the fit had a bias in addition to factors."""
     return bool(store.fitter["options"].get("biases", False))
 
 
 def check_solvable(store: FactorStore, new_items: bool = False) -> None:
-    """Raise ValueError if a prior among the item biases keeps rows from being solved."""
+    """Raise ValueError if the item biases include a prior, which prevents solving rows."""
     remedy = "load the model without the prior, and add it by mfrank.with_prior afterwards"
     if store.item_prior is not None and had_biases(store):
         raise ValueError(
@@ -429,7 +429,7 @@ def check_solvable(store: FactorStore, new_items: bool = False) -> None:
 
 
 def feature_means(store: FactorStore, side: Side, raw: Raw) -> Factors | None:
-    """What the features of some ids told in the fit, (len(raw), factors); 0 for new ids."""
+    """Means of some ids from the fit's features, (len(raw), factors); 0 for new ids."""
     means = means_of(store, side.name)
     if means is None:
         return None

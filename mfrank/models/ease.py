@@ -36,22 +36,22 @@ Dense = NDArray[np.floating]
 
 
 def load_algebra(needed: int, what: str, remedy: str) -> None:
-    """Load LAPACK, and let BLAS take its buffers, before a fit takes its matrices.
+    """Load LAPACK and allocate the buffers of BLAS before a fit allocates its matrices.
 
-    Where ``ulimit -v`` leaves no room for them, OpenBLAS would not say so: it tries for ever, or
-    sends this process the signal of Ctrl-C.
+    If ``ulimit -v`` leaves no room for the buffers, OpenBLAS raises no error: it retries forever,
+    or sends this process the signal of Ctrl-C.
 
     Parameters
     ----------
     needed : int
         Bytes of the fit's matrices.
     what, remedy : str
-        As of :func:`mfrank.arrays.memory.check_memory`.
+        As in :func:`mfrank.arrays.memory.check_memory`.
 
     Raises
     ------
     MemoryError
-        There is no room for both.
+        There is not enough memory for both.
     """
     if (left := address_space_left()) == math.inf:
         return
@@ -69,20 +69,20 @@ def inverse(
 ) -> Dense:
     """Invert G + ridge I.
 
-    Blocks of variables are swept out one after the other (Goodnight 1979). Let the pivot D be the
-    inverse of a block on the diagonal, and P the columns of that block. Then the columns become P
-    D, the block becomes -D, and everything else G - P D P'. When all are swept out, the matrix is
-    minus the inverse. The products take as long as a Cholesky factorization and the inverse by it.
+    Blocks of variables are swept one by one (Goodnight 1979). Let D be the inverse of a diagonal
+    block and P the columns of the block. A sweep changes the columns to P D, the block to -D, and
+    the rest G to G - P D P'. After the last sweep, the matrix is minus the inverse. The products
+    cost as much as an inverse by a Cholesky factorization.
 
     Parameters
     ----------
     rows : function
-        Called with slices, returns these rows of G, which is symmetric, positive semidefinite.
+        Called with slices; returns these rows of G, which is symmetric positive semidefinite.
     n : int
         Rows of G.
     ridge : float
     dtype : float32 or float64, default float64
-        Of the result and of the products; blocks on the diagonal are inverted in float64.
+        Dtype of the result and of the products; diagonal blocks are inverted in float64.
 
     Returns
     -------
@@ -148,46 +148,44 @@ _PROBES = 4
 
 @dataclass(eq=False, repr=False)
 class EASE(ItemWeights):
-    """Recommend by weights between items, those that best tell each user's items from the others.
+    """Recommend by weights between items that best predict each user's items from the others.
 
-    With the matrix X of ones where a value is above 0, the weights B minimize
-    ``||X - X B||^2 + regularization ||B||^2`` without any weight of an item with itself (Steck
-    2019). The solution takes the inverse of a matrix with a row for each item or each user,
-    whichever are fewer.
+    X is 1 where a value is above 0. The weights B minimize ``||X - X B||^2 + regularization
+    ||B||^2`` with a zero diagonal (Steck 2019). The solution inverts a matrix with a row per item
+    or per user, whichever are fewer.
 
-    Two powers, both 0 in Steck's form, extend it: users with many items count less, and weights of
-    popular items are regularized more::
+    Two powers, both 0 in the paper, extend it. They reduce the weight of users with many items, and
+    regularize weights of popular items more::
 
         sum_u v_u ||x_u - x_u B||^2 + regularization sum_i (m_i / mean of m)^item_power ||B_i||^2
 
-    with ``v_u = c n_u^-user_power``, where user u has n_u items and c makes the mean weight of an
-    entry of X equal to 1. m_i is the sum of the weights v_u of the users of item i.
+    with ``v_u = c n_u^-user_power`` for a user u with n_u items; c makes the mean weight of an
+    entry of X equal to 1. m_i is the sum of v_u over the users of item i.
 
     Parameters
     ----------
     regularization : float, default 500.0
-        > 0. Good values lie anywhere between 10 and several thousand.
+        > 0. Good values range from 10 to several thousand.
     user_power, item_power : float, default 0.0
         0 to 1. On held-out parts of MovieLens-1M, powers of 0.5 and 0.5 ranked 3 % higher in
         NDCG@20 than 0 and 0, each with its best regularization.
     neighbors : int, default 400
-        Maximum number of weights kept for each item, those farthest from 0, >= 1. A weight takes 12
-        bytes.
+        Maximum number of weights per item, >= 1, largest magnitudes first. A weight takes 12 bytes.
 
     Attributes
     ----------
     similarity : scipy.sparse.csr_array, float64, shape (n_items, n_items)
         Row i has the weights by which item i recommends others. Do not write to it.
     store : FactorStore
-        As that of :class:`mfrank.ItemKNN`.
+        As in :class:`mfrank.ItemKNN`.
 
     Notes
     -----
-    A fit needs 8 bytes for each cell of the matrix that is inverted, and time that grows with the
-    cube of its width: 10,000 items take seconds on a few cores, 30,000 take minutes and 7 GiB. From
-    4,096 items on, the inverse of a matrix of items is computed in float32 if that is exact to a
-    thousandth, otherwise in float64. A fit raises MemoryError before any work if the memory is too
-    small; use :class:`mfrank.ItemFilter` then.
+    A fit needs 8 bytes per cell of the inverted matrix, and time cubic in its width: 10,000 items
+    take seconds on a few cores, 30,000 take minutes and 7 GiB. From 4,096 items on, the inverse of
+    a matrix of items is computed in float32 if that is accurate to a thousandth, otherwise in
+    float64. A fit raises MemoryError before any work if memory is too small; then use
+    :class:`mfrank.ItemFilter`.
 
     Examples
     --------

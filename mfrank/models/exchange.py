@@ -1,6 +1,6 @@
-"""Factor stores as safetensors files and as the ``.npz`` files of implicit.
+"""Factor stores as safetensors files and as implicit's ``.npz`` files.
 
-Nothing is pickled or unpickled. Files are replaced atomically: a failed export leaves the old file.
+Nothing is pickled or unpickled. Files are replaced atomically; a failed export leaves the old file.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from mfrank.store import FORMAT, FactorStore, check_ranks_by_factors
 
 
 def check_exportable(store: FactorStore) -> None:
-    """Raise unless it is a store, of a model that ranks by its factors alone."""
+    """Raise unless ``store`` is a store of a model that ranks by its factors alone."""
     check_instance("store", store, FactorStore, "a FactorStore, such as model.store")
     check_ranks_by_factors(
         store,
@@ -61,7 +61,7 @@ StrPath = str | os.PathLike[str]
 def to_safetensors(store: FactorStore, path: StrPath) -> Path:
     """Write a whole store as one safetensors file.
 
-    Each array, ids included, is a tensor of the same name; everything else is JSON in the header's
+    Each array, including ids, is a tensor of the same name; everything else is JSON in the header's
     metadata. :func:`from_safetensors` returns an equal store.
 
     Raises
@@ -71,7 +71,7 @@ def to_safetensors(store: FactorStore, path: StrPath) -> Path:
     ValueError
         Ids are neither integers nor strings.
     OSError
-        Writing fails, such as on a full disk; an old file is still there.
+        Writing fails, such as on a full disk; an old file is unchanged.
     """
     check_instance("store", store, FactorStore, "a FactorStore, such as model.store")
     safetensors = _safetensors()
@@ -139,18 +139,18 @@ _MARKS = {"verify_negative_samples": "implicit.bpr", "neg_prop": "implicit.lmf"}
 def to_implicit(store: FactorStore, path: StrPath) -> Path:
     """Write a file that implicit 0.7's ``AlternatingLeastSquares.load`` reads.
 
-    A model read from implicit's BPR or LMF is written for that class. Rows keep their order; the
-    file has neither ids nor counts. Biases become two more columns of factors, as in implicit's
+    A model read from implicit's BPR or LMF is written for that class. Rows are in the same order;
+    the file has neither ids nor counts. Biases become two more columns of factors, as in implicit's
     own models, so ``recommend`` returns the same items and scores. implicit's ``recalculate_user``
     agrees with the fit only if the fit was implicit's or used ``WRMF(confidence="alpha*r", nu=0)``,
-    whose alpha and ridge are written. Other objectives do not exist in implicit, which then uses
-    its own defaults.
+    whose alpha and ridge are written. For other objectives, which implicit lacks, it uses its own
+    defaults.
 
     Parameters
     ----------
     store : FactorStore
     path : path
-        ``.npz`` is added if it is missing.
+        ``.npz`` is appended if missing.
 
     Returns
     -------
@@ -160,8 +160,8 @@ def to_implicit(store: FactorStore, path: StrPath) -> Path:
     Raises
     ------
     ValueError
-        The store has an item prior, which implicit's files cannot contain, or it is of a model that
-        does not rank by its factors alone, such as :class:`mfrank.EASE`.
+        The store has an item prior, which implicit's files cannot contain, or its model does not
+        rank by its factors alone, such as :class:`mfrank.EASE`.
     """
     check_exportable(store)
     if store.item_prior is not None:
@@ -183,11 +183,11 @@ def from_implicit(
     item_ids: Ids | None = None,
     counts: Counts | None = None,
 ) -> FactorStore:
-    """Read a file that ``save`` of implicit 0.7's ALS, BPR or LMF wrote.
+    """Read a file written by ``save`` of implicit 0.7's ALS, BPR or LMF.
 
     An ALS model becomes a store of mfrank's ALS with the same objective, WRMF; saved and loaded as
     a model, it can fold in. The bias columns of BPR and LMF stay columns of the factors, so
-    recommendations and neighbors are those of implicit. A pickled ``random_state`` is skipped.
+    recommendations and neighbors agree with implicit's. A pickled ``random_state`` is skipped.
 
     Parameters
     ----------
@@ -195,8 +195,8 @@ def from_implicit(
     user_ids, item_ids : Ids, default the row numbers
         Ids of the rows, which implicit does not save.
     counts : Counts, optional
-        Counts of the training interactions, which implicit does not save. The default is zeros,
-        which suffices to fold in under implicit's ALS objective.
+        Counts of the training interactions, which implicit does not save. The default, zeros,
+        suffices for fold-in under implicit's ALS objective.
 
     Raises
     ------

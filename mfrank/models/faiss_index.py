@@ -1,4 +1,4 @@
-"""A factor store as faiss indexes, and exact lists from an index that cannot filter."""
+"""A factor store as faiss indexes, and filtered lists from an index that cannot filter."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ def to_faiss(
     """Write one side's factors as a faiss index of inner products, for ``faiss.read_index``.
 
     Vector r belongs to row r, whose id is ``store.item_ids.raw(r)``. Biases, if the store has them,
-    become columns beside the factors of both users and items, so that inner products are scores; a
+    become additional columns of the vectors of both sides, so that inner products are scores. A
     query is then a row of the other side's index, not of its factors. faiss computes in float32.
 
     Parameters
     ----------
     store : FactorStore
     path : path
-        Of the file, such as ``items.faiss``.
+        The file, such as ``items.faiss``.
     side : {"item", "user"}, default "item"
-        Search items for recommendations, users for an item's audience.
+        "item" to search recommendations, "user" to search an item's audience.
     factory : str, default "Flat"
-        Description of the index for ``faiss.index_factory``. ``"Flat"`` is exact, and the only one
-        that :func:`from_faiss` can read back; ``"IVF256,Flat"`` and ``"HNSW32"`` are faster and
+        Description of the index for ``faiss.index_factory``. ``"Flat"`` is exact, and the only kind
+        that :func:`from_faiss` reads; ``"IVF256,Flat"`` and ``"HNSW32"`` are faster and
         approximate. The index is trained on all rows.
 
     Returns
@@ -57,10 +57,10 @@ def to_faiss(
     ModuleNotFoundError
         The package faiss is not installed.
     ValueError
-        The store is of a model that does not rank by its factors alone, such as
-        :class:`mfrank.EASE`; or faiss knows no such ``factory``, or cannot train it on so few rows.
+        The model of the store does not rank by its factors alone, such as :class:`mfrank.EASE`; or
+        faiss does not know ``factory``, or cannot train it on so few rows.
     OSError
-        Writing fails; an old file is still there.
+        Writing fails; an old file is unchanged.
     """
     check_exportable(store)
     check_choice("side", side, _SIDES)
@@ -90,7 +90,7 @@ def from_faiss(
 ) -> FactorStore:
     """Read a store from the flat indexes of its users and items.
 
-    Columns of biases stay columns of the factors: recommendations are the same. Factors are
+    Columns of biases stay columns of the factors, with the same recommendations. Factors are
     float32.
 
     Parameters
@@ -127,10 +127,10 @@ class FaissAnswer(NamedTuple):
     Attributes
     ----------
     ids, scores : shape (users, N)
-        As :meth:`mfrank.Recommender.recommend` returns them.
+        As from :meth:`mfrank.Recommender.recommend`.
     exact : bool, shape (users,)
-        Whether the list is known to be the best N of all items: the index compares all vectors, and
-        so many were fetched that the filters left N of them, or all that there are.
+        Whether the list is certain to be the best N of all items: the index is exact, and either N
+        fetched items passed the filters or all items were fetched.
     """
 
     ids: NDArray[Any]
@@ -140,21 +140,21 @@ class FaissAnswer(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FaissLists:
-    """Lists from a faiss index of a model's items, filtered by fetching more than are wanted.
+    """Filtered lists from a faiss index of a model's items: more than N items are fetched.
 
     Parameters
     ----------
     model : Recommender
-        The model whose users are asked for; it knows the items that they have seen, to filter them.
+        The model of the users, which also has their seen items.
     index : path or faiss index
-        A file of :func:`to_faiss`, or any index of inner products of the same vectors by row.
+        A file of :func:`to_faiss`, or any inner-product index of the same vectors by row.
 
     Raises
     ------
     ModuleNotFoundError
         The package faiss is not installed.
     ValueError
-        The index is not one of this model's items, or the model does not rank by its factors alone.
+        The index does not match the model's items, or the model does not rank by its factors alone.
 
     Examples
     --------
@@ -237,25 +237,25 @@ class FaissLists:
         userid : id, or 1-D array-like of ids
         N : int, default 10
         filter_already_liked_items : bool, default True
-            Leave out what the model knows the users to have seen.
+            Leave out the users' seen items.
         filter_items : ids, optional
-            Items not to recommend to any of the users.
+            Items to exclude for all users.
         fetch : int or None, default None
-            How many items to ask the index for, at least N. None asks for N plus the number of
-            items that are filtered for the user, which is enough for every list.
+            Number of items to fetch from the index, at least N. None fetches N plus the number of
+            items filtered for the user, which is always enough.
 
         Returns
         -------
         FaissAnswer
-            With ``exact`` false where the index is approximate, or ``fetch`` was not enough.
+            ``exact`` is false if the index is approximate, or ``fetch`` was too small.
 
         Raises
         ------
         UnknownIdError
             A user or item is unknown.
         ValueError
-            ``N`` or ``fetch`` is out of its range, the model does not know what was seen, or its
-            items have changed since the index was made.
+            ``N`` or ``fetch`` is out of range, the model has no seen items, or its items have
+            changed since the index was built.
         """
         check_count("N", N, 1)
         if fetch is not None:

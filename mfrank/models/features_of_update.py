@@ -1,4 +1,4 @@
-"""What the features given to an update tell of users and items, new ones and known ones."""
+"""Features in an update, of new and known users and items."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _ROUNDING = 1e-4  # of means in float32 that were summed in another order
 
 @dataclass(frozen=True, eq=False)
 class FeaturesOfUpdate:
-    """Features of both sides, tables read, and the means that they give.
+    """Features of both sides, with tables read, and their means.
 
-    A table has rows of whom its owner likes: of new ids, of all, or of those whose features are now
-    others. A matrix has a row for each id of the interactions.
+    A table may have rows of new ids, of all ids, or of ids whose features changed. A matrix has a
+    row for each id of the interactions.
     """
 
     store: FactorStore
@@ -46,14 +46,14 @@ class FeaturesOfUpdate:
         return cls(store, {side: _read(side, both[side], store) for side in _SIDES})
 
     def new_labels(self) -> list[NDArray[Any] | None]:
-        """Ids of users and of items that tables have and the model does not."""
+        """Ids of users and items in the tables that the model lacks."""
         return [self._new(side, self.given[side]) for side in _SIDES]
 
     def read(self, data: Interactions) -> None:
-        """Compute the means of the rows that are told of, with ``data`` as the new interactions.
+        """Compute the means of rows with features, with ``data`` as the new interactions.
 
-        New rows that a table does not have get the mean that is common to all. Known ones keep what
-        they have: the table of a day's new items says nothing of others.
+        New rows outside the table get the common mean. Known rows outside the table do not change,
+        because a table of today's new items says nothing about others.
         """
         for side, own in zip(_SIDES, (data.user_ids, data.item_ids), strict=True):
             given, weights = self.given[side], weights_of(self.store, side)
@@ -73,9 +73,9 @@ class FeaturesOfUpdate:
     def written(
         self, extras: Mapping[str, NDArray[Any]], side: str, ids: Ids
     ) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
-        """The extras with the means of all rows, and the known rows that now have others.
+        """The extras with the means of all rows, and the known rows whose means changed.
 
-        ``ids`` are all ids of the side, those of the model first.
+        ``ids`` are all ids of the side, the model's first.
         """
         none = np.empty(0, dtype=np.int64)
         old = means_of(self.store, side)

@@ -1,4 +1,4 @@
-"""What a fit of ALS will take, told before it begins."""
+"""Time and memory of an ALS fit, estimated before it begins."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class FitPlan:
     Attributes
     ----------
     epoch : float
-        Seconds of an epoch, right within a factor of a few.
+        Seconds of an epoch, accurate within a factor of a few.
     factors, held : int
-        Bytes of the model's factors, and of all tables and vectors that a fit holds at once.
+        Bytes of the model's factors, and of all tables and vectors of a fit at its peak.
     data : int
         Bytes of the interactions, by users and by items.
     mapped : bool
-        Whether they are read from a folder.
+        Whether the interactions are memory-mapped from a folder.
     state : int
         Bytes of a checkpoint.
     """
@@ -78,12 +78,12 @@ class FitPlan:
 
 
 def told_of_cluster(model: ALS, data: Interactions, cluster: Cluster) -> str:
-    """What an epoch of a fit takes on a checked cluster, as text; asks the cluster for its workers.
+    """Cost of an epoch on a checked cluster, as text; asks the cluster for its workers.
 
     Raises
     ------
     ConnectionError, ValueError
-        As a fit there.
+        As in a fit on the cluster.
     """
     options, dtype = _options(model), np.dtype(model.dtype)
     with connected(cluster) as engine:

@@ -1,4 +1,4 @@
-"""Item-to-item models: linear filters, nearest neighbors, and lists made of them."""
+"""Item-to-item models: linear filters, nearest neighbors, and their lists."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class _Neighborhood(NamedTuple):
 
 
 class NeighborRecommender(RowScorer):
-    """A recommender by the neighbors of items, which the store has in its extras.
+    """A recommender by neighbors of items, which are in the extras of the store.
 
-    Similar items are an item's neighbors, by their cosine.
+    Similar items are an item's neighbors, by cosine.
     """
 
     @property
@@ -73,7 +73,7 @@ class NeighborRecommender(RowScorer):
 
 
 class ItemWeights(NeighborRecommender, Baseline):
-    """A model of which items users have: values above 0 count as 1, others as 0."""
+    """A model of binary data: values above 0 count as 1, others as 0."""
 
     @abstractmethod
     def _weights(self, likes: sp.csr_array) -> sp.csr_array:
@@ -99,7 +99,7 @@ _CELLS_AT_ONCE = 1 << 22
 
 
 def nearest_items(user_items: sp.csr_array, n_neighbors: int) -> sp.csr_array:
-    """The cosines of each item with its nearest others, ties by lower row.
+    """The cosines of each item with its nearest neighbors, ties by lower row.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def nearest_items(user_items: sp.csr_array, n_neighbors: int) -> sp.csr_array:
 
 
 def links_of(user_items: sp.csr_array) -> NDArray[np.float64]:
-    """Pairs of entries through which each item is linked to others, shape (n_items,)."""
+    """Number of pairs of entries that link each item to others, shape (n_items,)."""
     of_users = np.diff(user_items.indptr)
     weights = np.repeat(of_users, of_users).astype(np.float64)
     found = np.bincount(user_items.indices, weights, minlength=user_items.shape[1])
@@ -143,16 +143,16 @@ def strongest(
     n_neighbors: int,
     work_of: NDArray[np.float64] | None = None,
 ) -> sp.csr_array:
-    """The weights between items that are farthest from 0, without those of an item with itself.
+    """The weights between different items with the largest magnitudes.
 
     Parameters
     ----------
     weights_of : function
         Called with slices of items; returns their weights, sparse, shape (slice, n_items).
     n_items, n_neighbors : int
-        Most weights of a row; ties by lower column.
+        ``n_neighbors`` is the maximum number of weights per row; ties by lower column.
     work_of : shape (n_items,), optional
-        Cost of the weights of each item, in any unit; default the same for all.
+        Cost of the weights of each item, in any unit; by default equal for all.
 
     Returns
     -------
@@ -184,7 +184,7 @@ def strongest(
 
 
 def strongest_of_dense(rows: NDArray[np.floating], n: int) -> sp.csr_array:
-    """The entries of dense rows that are farthest from 0: at least ``n`` of each, more if equal."""
+    """The largest magnitudes of dense rows: at least ``n`` entries per row, more for ties."""
     sizes = np.abs(rows)
     place = max(0, rows.shape[1] - n)
     least = np.partition(sizes, place, axis=1)[:, place, None]
@@ -205,7 +205,7 @@ def _nth_largest(
 
 
 def rows_at_once(n_columns: int) -> int:
-    """Number of rows that may be dense at once, of a matrix with this many columns."""
+    """Number of rows that may be dense at once, for a matrix with this number of columns."""
     return max(1, _CELLS_AT_ONCE // max(n_columns, 1))
 
 
@@ -214,36 +214,36 @@ def rows_at_once(n_columns: int) -> int:
 
 @dataclass(eq=False, repr=False)
 class ItemFilter(ItemWeights):
-    """Recommend items that share users with the user's items, by a low-pass filter of full rank.
+    """Recommend items that share users with the user's items, by a full-rank low-pass filter.
 
-    With the matrix X of ones where a value is above 0, and the numbers d of items of each user and
-    e of users of each item, the scores of a user with the row x are x W, where W is
+    X is 1 where a value is above 0; d has the number of items of each user, e the number of users
+    of each item. The scores of a user with the row x are x W, where W is
 
         E^-q X' D^-p X E^-(1 - q),   D = diag(d), E = diag(e),
 
-    with zeros on its diagonal: an item does not recommend itself, as in :class:`mfrank.EASE` and
-    :class:`mfrank.ItemKNN`. With p = 1 and q = 1/2 these are the scores that the linear filter of
-    GF-CF (Shen et al. 2021) gives to items that the user does not have; to the user's own items it
-    adds their diagonal, which matters only with ``filter_already_liked_items=False``.
+    with a zero diagonal: an item does not recommend itself, as in :class:`mfrank.EASE` and
+    :class:`mfrank.ItemKNN`. With p = 1 and q = 1/2, unseen items have the scores of the linear
+    filter of GF-CF (Shen et al. 2021). For the user's own items, GF-CF adds the diagonal, which
+    matters only with ``filter_already_liked_items=False``.
 
-    Factors keep the strongest directions of the data and the filter keeps them all, so a blend of
+    Factors represent the strongest directions of the data, the filter represents all, so a blend of
     both (:func:`mfrank.blend`) often ranks better than either.
 
     Parameters
     ----------
     user_power : float, default 1.0
-        p, from 0 to 1: how much less the links through a user with many items count.
+        p, from 0 to 1: larger p reduces the weight of links through users with many items.
     item_power : float, default 0.5
-        q, from 0 to 1: the smaller q, the more the popularity of a recommended item is divided out.
+        q, from 0 to 1: smaller q divides out more of the popularity of a recommended item.
     neighbors : int, default 200
-        Maximum number of links kept for each item, the strongest, >= 1. A link takes 12 bytes.
+        Maximum number of links per item, >= 1, strongest first. A link takes 12 bytes.
 
     Attributes
     ----------
     similarity : scipy.sparse.csr_array, float64, shape (n_items, n_items)
         Row i has the links of item i. Do not write to it.
     store : FactorStore
-        As that of :class:`mfrank.ItemKNN`.
+        As in :class:`mfrank.ItemKNN`.
 
     Notes
     -----
@@ -287,13 +287,13 @@ class ItemFilter(ItemWeights):
 
 @dataclass(eq=False, repr=False)
 class ItemKNN(NeighborRecommender, Baseline):
-    """Recommend the neighbors of a user's items; a baseline that is often hard to beat.
+    """Recommend the neighbors of a user's items; often a strong baseline.
 
-    The score of item j for a user is the sum over the user's items i of their value times the
-    cosine of the columns i and j of the interactions, if j is among the nearest ``neighbors`` of i
-    (Sarwar et al. 2001). An item that is a neighbor of none of the user's items has score 0 and is
-    in no list of theirs. Weights go into the data:
-    ``ItemKNN().fit(mfrank.bm25_weight(data))``, ``ItemKNN().fit(mfrank.tfidf_weight(data))``.
+    The score of item j is the sum, over the user's items i with j among the nearest ``neighbors``
+    of i, of the value of i times the cosine of the columns i and j (Sarwar et al. 2001). An item
+    that is not a neighbor of any of the user's items has score 0 and is not in the user's list.
+    Weight the data before the fit: ``ItemKNN().fit(mfrank.bm25_weight(data))``,
+    ``ItemKNN().fit(mfrank.tfidf_weight(data))``.
 
     Parameters
     ----------
@@ -305,13 +305,13 @@ class ItemKNN(NeighborRecommender, Baseline):
     similarity : scipy.sparse.csr_array, float64, shape (n_items, n_items)
         Row i has the cosines of item i with its neighbors. Do not write to it.
     store : FactorStore
-        Has the neighbors and the users' rows among its extras. Its factors are those of
-        :class:`mfrank.Popularity`, a stand-in by which nothing is ranked: ``Recommender.of(store)``
-        and exports of factors refuse it.
+        Has the neighbors and the users' rows in its extras. Its factors are a placeholder (as in
+        :class:`mfrank.Popularity`) and not used for ranking: ``Recommender.of(store)`` and exports
+        of factors refuse the store.
 
     Notes
     -----
-    A fit multiplies sparse matrices on one core: its time grows with the sum of n_u^2 over the
+    A fit multiplies sparse matrices on one core. Its time grows with the sum of n_u^2 over the
     users u, who have n_u items each.
 
     Examples
@@ -330,7 +330,7 @@ class ItemKNN(NeighborRecommender, Baseline):
 
     @property
     def uses_values(self) -> bool:
-        """True: cosines and scores are of the values."""
+        """True: cosines and scores use the values."""
         return True
 
     def _store_of(self, data: Interactions) -> FactorStore:

@@ -51,7 +51,7 @@ class LinearStore:
     history : sequence of mappings
         One record per epoch.
     feature_names : tuple of str, or None
-        Columns of the fit's features, if these were a table.
+        Columns of the fit's features, if they were a table.
     """
 
     weights: NDArray[np.float64]
@@ -66,13 +66,13 @@ class LinearStore:
         return self.weights * self.scaling.factors
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Save atomically, replacing a scorer saved there; nothing is pickled.
+        """Save atomically, replacing an older scorer; nothing is pickled.
 
         Raises
         ------
         ValueError
-            Before anything is written: a number is not finite, or the folder contains anything but
-            a saved scorer.
+            Before anything is written: a number is not finite, or the folder contains something
+            other than a saved scorer.
         """
         arrays = {
             "weights": self.weights,
@@ -136,11 +136,11 @@ _MOST_RELEVANT = 1000  # 2^1000 fits in a float64, 2^1024 does not
 class LinearRanker(Parameters):
     """A linear scorer x . w of document features x, fitted to judged documents by a ranking loss.
 
-    A query's list consists of all its documents. Those with relevance above 0 are its positives,
-    with gain 2^relevance - 1; queries without positives are skipped. Losses for binary relevance
-    (BPR, SOPRC, SmoothAP, SOLC, sparsemax) treat all positives as equal; the others also rank the
-    positives by grade. Weights start at 0. There is no intercept, because it would not change any
-    ranking.
+    A query's list consists of all its documents. Documents with relevance above 0 are its
+    positives, with gain 2^relevance - 1; queries without positives are skipped. Losses for binary
+    relevance (BPR, SOPRC, SmoothAP, SOLC, sparsemax) treat all positives as equal; other losses
+    also rank the positives by grade. Weights start at 0. There is no intercept, because it does not
+    affect rankings.
 
     Parameters
     ----------
@@ -154,11 +154,11 @@ class LinearRanker(Parameters):
     batch_size : int, default 32
         Queries per batch, >= 1; the batch loss is their mean.
     weight_decay : float, default 0.0
-        >= 0. This times the weights is added to their gradient.
+        >= 0. Multiple of the weights that is added to their gradient.
     scale : bool, default True
         Whether to scale features to mean 0 and standard deviation 1 over the training documents;
-        features that are constant there are ignored. The optimizer and weight decay work on the
-        weights of the scaled features.
+        constant features are then ignored. The optimizer and weight decay apply to the weights of
+        the scaled features.
     random_state : int, numpy.random.Generator or None, default None
         Seed of the batches. The same seed gives the same bits.
 
@@ -219,8 +219,8 @@ class LinearRanker(Parameters):
         start : array-like, shape (n_features,), optional
             Initial coefficients, such as another ranker's; default 0.
         callback : function, optional
-            Called after every epoch with its number (from 0), its seconds and the mean loss. The
-            ranker already has the epoch's weights. Returning true stops the fit.
+            Called after every epoch with the epoch (from 0), its seconds and the mean loss. The
+            ranker has the epoch's weights by then. Returning true stops the fit.
         show_progress : bool, default False
             Show epochs and the remaining time on stderr.
 
@@ -285,12 +285,12 @@ class LinearRanker(Parameters):
         return [dict(record) for record in self.store.history]
 
     def score(self, features: Judged | ArrayLike) -> Floats:
-        """Score documents, float64, shape (n_documents,); comparable within a query only.
+        """Score documents, float64, shape (n_documents,); comparable only within a query.
 
         Parameters
         ----------
         features : Judged, or array-like of shape (n_documents, n_features)
-            Columns of a table are found by the names that they had in the fit.
+            Columns of a table are matched by their names in the fit.
 
         Raises
         ------
@@ -316,7 +316,7 @@ class LinearRanker(Parameters):
         return np.argsort(-self.score(features), kind="stable")
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Save as a folder of arrays with a manifest, replacing a ranker saved there.
+        """Save as a folder of arrays with a manifest, replacing an older ranker.
 
         The save is atomic: the folder has either the old ranker or the new one. Nothing is pickled.
 
@@ -324,7 +324,7 @@ class LinearRanker(Parameters):
         ------
         ValueError
             A weight is not finite, the loss could not be loaded again, or the folder contains
-            anything but a saved ranker.
+            something other than a saved ranker.
         """
         store = self.store
         try:
@@ -347,7 +347,7 @@ class LinearRanker(Parameters):
     ) -> Self:
         """Load a ranker saved by :meth:`save`; ``verify`` checks the checksum of every file.
 
-        ``classes`` and ``trust`` are those of :func:`mfrank.load`.
+        ``classes`` and ``trust`` are as in :func:`mfrank.load`.
 
         Raises
         ------

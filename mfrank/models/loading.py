@@ -33,8 +33,8 @@ def load(
 ) -> Recommender:
     """Load any saved model as the class that saved it; see :meth:`mfrank.FactorStore.load`.
 
-    A store of any other fitter is loaded as a plain :class:`mfrank.Recommender`. Where the class is
-    known, its own ``load``, such as ``mfrank.ALS.load``, tells type checkers what comes back.
+    A store of another fitter is loaded as a plain :class:`mfrank.Recommender`. If you know the
+    class, its own ``load``, such as ``mfrank.ALS.load``, gives type checkers the return type.
 
     Parameters
     ----------
@@ -42,19 +42,19 @@ def load(
     mmap, verify : bool, default False
         As in :meth:`mfrank.FactorStore.load`.
     classes : iterable of type, default ()
-        Your own classes that the model uses, such as a loss. Not needed for those in modules that
-        this process has imported.
+        Your own classes that the model uses, such as a loss. Classes in already imported modules
+        need not be passed.
     trust : bool, default False
-        Import the modules that the folder names, which runs their code: only for folders of people
-        you trust. Modules that lie in the folder itself are never imported.
+        Import the modules that the folder names, which runs their code: only for folders from a
+        trusted source. Modules inside the folder are never imported.
 
     Raises
     ------
     FileNotFoundError
         There is no such folder.
     ValueError
-        It has no model or a damaged one; or the model uses a class that is neither imported nor
-        given, or whose module or constructor raises an error, which is the cause.
+        The folder has no model, or a damaged one; or the model uses a class that is neither
+        imported nor passed, or whose module or constructor raises an error (the cause).
     """
     return loaded(folder, OwnClasses.of(classes, trust, folder), mmap=mmap, verify=verify)
 

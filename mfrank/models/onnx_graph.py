@@ -1,4 +1,4 @@
-"""A factor store as an ONNX graph that makes top-K lists, for servers without Python."""
+"""A factor store as an ONNX graph of top-K lists, for servers without Python."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MOST_BYTES = 2**31 - 2**20  # protobuf ends at 2 GiB
 
 
 def to_onnx(store: FactorStore, path: str | os.PathLike[str]) -> Path:
-    """Write a graph that scores all items for users and picks the best.
+    """Write an ONNX graph that scores all items for users and selects the best.
 
     ========== ================ ==================================================================
     input      type, shape      what it is
@@ -38,22 +38,21 @@ def to_onnx(store: FactorStore, path: str | os.PathLike[str]) -> Path:
                n_items)         n_items), bool)`` filters none, and a single row is for all users
     ========== ================ ==================================================================
 
-    The outputs are ``ids`` (int64 or strings) and ``scores``, each of shape (users, n), best first
-    and ties by lower row, and ``all_scores``, of shape (users, n_items). If fewer than n items are
-    left by the filter, the rest of the list has score -infinity. So has the whole list of a user
-    with nothing to go by, and the end of a list without enough items to which weights lead from the
-    user's items; no list has items that nobody met. Lists are those of the model's ``recommend``;
-    scores are the same up to rounding.
+    The outputs are ``ids`` (int64 or strings) and ``scores``, both of shape (users, n), best first,
+    ties by lower row; and ``all_scores``, shape (users, n_items). Lists are as in the model's
+    ``recommend``, and scores agree up to rounding. Padding has score -infinity: the end of a list
+    with fewer than n candidates, or with too few items linked to the user's items, and the whole
+    list of a user without usable data. Cold items are in no list.
 
     Models of weights between items (:class:`mfrank.EASE`, :class:`mfrank.ItemFilter`,
     :class:`mfrank.ItemKNN`) and blends with them become a sparse product: the file has the users'
-    items and each item's weights, in float64, and no matrix of items by items.
+    items and each item's weights, in float64, but no items x items matrix.
 
     Parameters
     ----------
     store : FactorStore
     path : path
-        Of the file, such as ``model.onnx``.
+        The file, such as ``model.onnx``.
 
     Returns
     -------
@@ -66,10 +65,9 @@ def to_onnx(store: FactorStore, path: str | os.PathLike[str]) -> Path:
         The package onnx is not installed.
     ValueError
         There are no items; ids are neither all integers nor all strings; the model is a walk
-        (:class:`mfrank.SupervisedPageRank`); or its arrays take more than the 2 GiB that fit in an
-        ONNX file.
+        (:class:`mfrank.SupervisedPageRank`); or its arrays exceed 2 GiB, the limit of an ONNX file.
     OSError
-        Writing fails; an old file is still there.
+        Writing fails; an old file is unchanged.
     """
     check_instance("store", store, FactorStore, "a FactorStore, such as model.store")
     onnx = _onnx()

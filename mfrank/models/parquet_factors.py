@@ -1,8 +1,8 @@
 """A factor store as two Parquet files, for databases, Spark and dataframes.
 
-``users.parquet`` and ``items.parquet`` have a row for each user or item, in the order of the rows:
-``id``, ``factors`` (a list of fixed length) and, where the store has them, ``bias``, ``count`` and
-``prior``. Everything that has no row (fitter, history, versions) is JSON in the files' metadata.
+``users.parquet`` and ``items.parquet`` have a row per user or item, in row order: ``id``,
+``factors`` (a list of fixed length) and, if the store has them, ``bias``, ``count`` and ``prior``.
+Everything else (fitter, history, versions) is JSON in the files' metadata.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _HEADER = b"mfrank"
 def to_parquet(store: FactorStore, folder: StrPath) -> Path:
     """Write the factors and ids of a store as ``users.parquet`` and ``items.parquet``.
 
-    :func:`from_parquet` reads an equal store, except for ``extras``, which are not written.
+    :func:`from_parquet` reads an equal store, without ``extras``, which are not written.
 
     Parameters
     ----------
     store : FactorStore
     folder : path
-        Made if it is missing. Files of these two names are replaced, each as a whole.
+        Created if missing. Files with these two names are replaced, each atomically.
 
     Returns
     -------
@@ -48,10 +48,10 @@ def to_parquet(store: FactorStore, folder: StrPath) -> Path:
     ModuleNotFoundError
         pyarrow is not installed.
     ValueError
-        Ids are neither all integers nor all strings, or the store is of a model that does not rank
-        by its factors alone, such as :class:`mfrank.EASE`.
+        Ids are neither all integers nor all strings, or the model of the store does not rank by its
+        factors alone, such as :class:`mfrank.EASE`.
     OSError
-        Writing fails; a file that was to be replaced is still there.
+        Writing fails; an old file is unchanged.
     """
     check_exportable(store)
     pyarrow, store, target = _pyarrow(), store.on_host(), path_of(folder)
@@ -82,8 +82,8 @@ def from_parquet(folder: StrPath) -> FactorStore:
     FileNotFoundError
         One of the files is missing.
     ValueError
-        A file was not written by :func:`to_parquet` or is damaged, or the two are of different
-        stores.
+        A file was not written by :func:`to_parquet` or is damaged, or the two files are from
+        different stores.
     """
     pyarrow, source = _pyarrow(), path_of(folder)
     headers, fields = dict[str, Mapping[str, Any]](), dict[str, Any]()

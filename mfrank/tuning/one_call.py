@@ -96,7 +96,7 @@ def tune(
        by at most 5,000 users. Each fit returns to its best epoch. All models begin narrow; the
        best continue with more factors.
     3. *Fit* the best model or, if it ranks higher, a blend of up to four models of several
-      families, to all data.
+       families, to all data.
 
     The families are ALS under several objectives, a sampled softmax, linear item-to-item models
     (:class:`mfrank.ItemFilter`; :class:`mfrank.EASE` if users or items are few) and, if the latest

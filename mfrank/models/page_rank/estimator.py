@@ -60,7 +60,7 @@ class Learned:
     def take_up(
         self, steps: Iterator[Tuned], callback: Callback | None, most: int, *, show_progress: bool
     ) -> None:
-        """Run the steps, of which there are at most ``most``."""
+        """Run the steps, at most ``most``."""
         counted: Iterator[_LearningProgress] = map(_LearningProgress.of, steps)
         for _, _, tuned in follow(counted, most, unit="step") if show_progress else counted:
             if not self.history:
@@ -103,30 +103,31 @@ class SupervisedPageRank(Parameters, WalkRecommender):
     Parameters
     ----------
     method : GBN, GBP, GFN or None, default GBN(epsilon=1e-10, radius=3)
-        Method of ``mfrank.pagerank`` that learns the weights. None keeps all weights at 1. The
-        paper's radius of 0.99 keeps many weights too close together for one feature to dominate.
+        Method of ``mfrank.pagerank`` that learns the weights. With None, all weights are 1. With
+        the paper's radius of 0.99, many weights stay too close together for one feature to
+        dominate.
     alpha : float, default 0.7
         Probability of a restart, in (0, 1). The next item depends on the current one, so alpha is
-        large: 0.5, 0.7 and 0.85 ranked best on three data sets (``bench/pagerank_quality.py``),
-        while PageRank on the web uses 0.15 (Page et al. 1999).
+        large: 0.5, 0.7 and 0.85 ranked best on three data sets (``bench/pagerank_quality.py``).
+        PageRank on the web uses 0.15 (Page et al. 1999).
     loss : SquareLoss, default SquareLoss(0.02)
-        Its margin must be one number for all labels, because a model with several could not be
-        saved. With margin 0 the learned weights ranked worse than weights of 1 on these data.
+        Its margin must be one number for all labels, because several margins cannot be saved. With
+        margin 0, the learned weights ranked worse than weights of 1 on these data.
     accuracy : {"certificate", "theory"}, default "certificate"
         Stopping rule of the walk's iterations during learning; see
         :class:`mfrank.pagerank.Problem`.
     recent : int, default 10
-        Maximum number of items at which a user's walk restarts, the most recent ones.
+        Maximum number of most recent items at which a user's walk restarts.
     gap : float or None, default None
-        > 0, longest time between two consecutive items of a user for an edge between them, in the
+        > 0. Maximum time between two consecutive items of a user for an edge between them, in the
         unit of the timestamps. None is no limit.
     queries : int, default 200
         Maximum number of users to learn from, drawn at random. With graphs, all queries are used.
     candidates : int, default 100
-        Negatives per query: the items most likely in the walk with all weights 1, without those
-        that the user has.
+        Negatives per query: the most likely items of the walk with all weights 1, without the
+        user's items.
     tolerance : float, default 1e-6
-        > 0, largest 1-norm error of a walk's probabilities.
+        > 0. Maximum 1-norm error of a walk's probabilities.
     random_state : int, numpy.random.Generator or None, default None
         Seed of the draw of users. The same seed gives the same bits, whatever ``n_threads``.
     n_threads : int, default 0
@@ -141,9 +142,10 @@ class SupervisedPageRank(Parameters, WalkRecommender):
     item_prior : float64, shape (n_items,)
         Probabilities of the walk of a user without items.
     store : FactorStore
-        Has the prior and, among its extras, the weights and the walk. Its factors are one column
-        of zeros and ``item_biases`` the log of the prior, a stand-in by which nothing is ranked:
-        ``Recommender.of(store)`` refuses it. ``history`` has the loss after each step.
+        Has the prior and, in its extras, the weights and the walk. Its factors (one column of
+        zeros) and ``item_biases`` (the log of the prior) are a placeholder and not used for
+        ranking: ``Recommender.of(store)`` refuses the store. ``history`` has the loss after each
+        step.
 
     Examples
     --------
@@ -205,32 +207,34 @@ class SupervisedPageRank(Parameters, WalkRecommender):
     ) -> Self:
         """Learn the weights and store the resulting walk.
 
-        From interactions: a user's items in the order of time form a session, in which each item
-        occurs once, at its last time. The graph has edges in both directions between consecutive
-        items, with the features of :func:`mfrank.pagerank.next_clicks.item_graph`. For learning,
-        each user's last item is held out and the graph is built without it. Up to ``queries`` users
-        are drawn. Each is a query that restarts at the user's last ``recent`` items, and in which
-        the held-out item should rank above the ``candidates``. The stored walk is that of all
-        interactions, with the learned weights.
+        **From interactions**: a user's items in order of time form a session, with each item once,
+        at its last time. The graph has edges in both directions between consecutive items, with the
+        features of :func:`mfrank.pagerank.next_clicks.item_graph`. For learning, each user's last
+        item is held out, and the graph is built without it. Up to ``queries`` users are drawn; each
+        is a query that restarts at the user's last ``recent`` items and should rank the held-out
+        item above the ``candidates``. The stored walk uses all interactions and the learned
+        weights.
 
-        From graphs: queries are the users, numbered as in the graphs, and pages are the items. The
-        stored walk is on the union of all graphs, where the weight of an edge between two pages is
-        the sum of its weights in the graphs. A query's walk restarts at its seeds.
+        **From graphs**: queries are the users, numbered as in the graphs, and pages are the items.
+        The stored walk is on the union of all graphs; the weight of an edge is the sum of its
+        weights in the graphs. A query's walk restarts at its seeds.
 
         Parameters
         ----------
         data : Interactions with timestamps, or Graphs
         labels : optional
-            With graphs: graded relevance, shape (n_nodes,), NaN for unjudged nodes; default the
-            graphs' own labels. With interactions: the items that come next, users x items, as
-            Interactions or a scipy sparse matrix (such as the validation part of a split); the
-            queries then use the graph of all ``data``. Default each user's last item. Not used if
-            ``method`` is None.
+            Not used if ``method`` is None.
+
+            - With graphs: graded relevance, shape (n_nodes,), NaN for unjudged nodes. Default: the
+              graphs' own labels.
+            - With interactions: the next items, users x items, as Interactions or a scipy sparse
+              matrix (such as the validation part of a split); the queries then use the graph of all
+              ``data``. Default: each user's last item.
         item_features : shape (n_items, k), optional
             Features of the items, >= 0; only with interactions.
         callback : function, optional
-            Called after every step with its number (from 0), its seconds, and the loss. Returning
-            true stops learning.
+            Called after every step with the step (from 0), its seconds and the loss. Returning true
+            stops learning.
         show_progress : bool, default False
             Show steps and the remaining time on stderr.
 
@@ -241,12 +245,12 @@ class SupervisedPageRank(Parameters, WalkRecommender):
         Raises
         ------
         ValueError, TypeError
-            Before any step: ``data`` have no timestamps or have dislikes, there is nothing to
-            learn from, or labels or features do not match ``data``.
+            Before any step: ``data`` lack timestamps or have dislikes, there is nothing to learn
+            from, or labels or features do not match ``data``.
 
         Notes
         -----
-        After KeyboardInterrupt the model has the best weights of the complete steps.
+        After KeyboardInterrupt, the model has the best weights of the complete steps.
         """
         self.__post_init__()
         check_callback(callback)
@@ -278,7 +282,7 @@ class SupervisedPageRank(Parameters, WalkRecommender):
 
     @property
     def uses_values(self) -> bool:
-        """False: a walk reads which items users had, and when."""
+        """False: a walk reads only which items users had, and when."""
         return False
 
     @property

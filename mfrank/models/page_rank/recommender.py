@@ -1,4 +1,4 @@
-"""Recommendations, scores and explanations from a fitted walk on items, and what it learns from."""
+"""Recommendations, scores and explanations of a walk on items, and the inputs of its fit."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ class _FittedWalk(NamedTuple):
 
 
 class WalkExplanation(NamedTuple):
-    """Why an item is recommended.
+    """Explanation of a recommended item.
 
     Attributes
     ----------
     score : float
         Stationary probability of the item.
     paths : list of Path
-        ``(items, mass)``, largest mass first. A path leads from an item at which the walk restarts
-        to this one, with at most two items between them.
+        ``(items, mass)``, largest mass first. A path leads from a restart item of the walk to this
+        item, with at most two items between them.
     """
 
     score: float
@@ -66,12 +66,12 @@ class WalkExplanation(NamedTuple):
 
 
 class WalkRecommender(RowScorer):
-    """A recommender by the probabilities of a walk on items, which the store has in its extras.
+    """A recommender by the probabilities of a walk on items, which is in the store's extras.
 
-    A user's walk restarts at their recent items of the fit. With ``recalculate_user`` it restarts
-    at those of ``user_items``: the last ``recent`` by time if these are Interactions with
-    timestamps, otherwise all of them without a recency weight. A user without items gets the item
-    prior. Similar items are those most likely in a walk that restarts at the item.
+    A user's walk restarts at their recent items in the fit. With ``recalculate_user``, it restarts
+    at the items of ``user_items``: the last ``recent`` ones for Interactions with timestamps,
+    otherwise all, without a recency weight. A user without items gets the item prior. Similar items
+    are the most likely items of a walk that restarts at the item.
     """
 
     @of_one_state
@@ -93,8 +93,7 @@ class WalkRecommender(RowScorer):
         ----------
         userid, itemid : id
         user_items : Interactions or scipy sparse, optional
-            If given, the walk restarts at the user's items in it, as with ``recalculate_user`` in
-            :meth:`recommend`.
+            Restart items of the user, as with ``recalculate_user`` in :meth:`recommend`.
         N : int, default 10
             Maximum number of paths to return.
 
@@ -191,7 +190,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """The input of a fit: what it learns from, and what the fitted model serves.
+    """The input of a fit: graphs to learn from, and graphs of the fitted model.
 
     Attributes
     ----------
@@ -200,13 +199,13 @@ class Task:
     serving : Graphs
         Graphs with the same features, whose union is the graph of the fitted walk.
     recent : csr_array of float64, shape (n_users, n_items), or None
-        Recency of each user's last items, see :func:`mfrank.pagerank.next_clicks.recencies`; None
-        if the users are the queries of ``serving``.
+        Recency of each user's last items (:func:`mfrank.pagerank.next_clicks.recencies`); None if
+        the users are the queries of ``serving``.
     seen : csr_array of bool, shape (n_users, n_items)
-        Items of each user, which their lists leave out; False where they are only seen.
+        Seen items of each user, which lists leave out; False for items that are only seen.
     user_ids, item_ids : Ids
     threshold : float or None
-        What the values of the interactions were cut by.
+        Threshold of the interactions.
     """
 
     learning: Graphs | None
@@ -219,7 +218,7 @@ class Task:
 
     @classmethod
     def of_graphs(cls, graphs: Graphs, labels: ArrayLike | None, *, learns: bool) -> Task:
-        """Task of graphs: queries are the users, their seeds the users' items, pages the items."""
+        """Task of graphs: queries are users, seeds are the users' items, pages are items."""
         if labels is not None:
             graphs = graphs.with_labels(labels)
         shape = graphs.n_queries, int(graphs.pages.max()) + 1
@@ -242,8 +241,8 @@ class Task:
     ) -> Task:
         """Task of interactions with timestamps; ``draw=None`` learns nothing.
 
-        Without ``labels``, each user's last item is the relevant one, and the queries use the graph
-        of the interactions without it.
+        Without ``labels``, each user's last item is relevant, and the queries use the graph of the
+        interactions without it.
         """
         if data.nnz == 0 or data.user_items.data.min() < 0:
             raise ValueError(

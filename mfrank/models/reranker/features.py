@@ -1,7 +1,7 @@
 """Features of a (user, item) pair: computed from the factor store, or the caller's own.
 
-They are invariant to a rotation of the factors, so trees trained on one fit can be used with
-another fit of the same objective.
+Features are invariant to a rotation of the factors, so trees trained on one fit apply to another
+fit of the same objective.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class FirstLists(NamedTuple):
     Attributes
     ----------
     rows : int64, shape (U, C)
-        Item rows by descending score, -1 after the end of a list.
+        Item rows by descending score, padded with -1.
     scores : float32 or float64, shape (U, C)
-        NaN after the end of a list.
+        Scores, padded with NaN.
     """
 
     rows: NDArray[np.int64]
@@ -131,7 +131,7 @@ Table = NDArray[np.float32]
 
 
 class GivenFeatures(NamedTuple):
-    """Feature tables in the model's row order; NaN is a missing value, None no table.
+    """Feature tables in the model's row order; NaN is a missing value, None a missing table.
 
     Attributes
     ----------
@@ -153,8 +153,8 @@ class GivenFeatures(NamedTuple):
         Raises
         ------
         ValueError, TypeError
-            An array does not have one row per user or item of the store, is not of real numbers,
-            or is infinite in float32.
+            An array does not have one row per user or item of the store, has values other than real
+            numbers, or is infinite in float32.
         """
         return cls(
             _table("user_features", user_features, store.user_ids),

@@ -20,7 +20,7 @@ from mfrank.store import FactorStore
 
 
 class CandidateRecall(NamedTuple):
-    """How many held-out items are among the candidates, which bounds the gain of re-ranking.
+    """Held-out items among the candidates: an upper bound on the gain of re-ranking.
 
     Attributes
     ----------
@@ -48,9 +48,9 @@ class HeldOutOfUsers(NamedTuple):
     users : int64, shape (U,)
         Rows of the users, ascending.
     relevant : csr_array of bool, shape (U, n_items)
-        Their held-out items.
+        Held-out items of these users.
     unknown : int
-        Number of held-out items of these users that the model has no row for.
+        Number of held-out items of these users without a row in the model.
     """
 
     users: NDArray[np.int64]
@@ -96,8 +96,8 @@ class HeldOutOfUsers(NamedTuple):
 def in_rows_of(store: FactorStore, data: Any, argument: str) -> sp.csr_array:
     """The pattern of the interactions in the store's rows, int8 ones, shape (n_users, n_items).
 
-    Zeros are only seen. Interactions and DataFrames are matched by id; a sparse matrix must have
-    the store's rows.
+    Zeros are cells that are only seen. Interactions and DataFrames are matched by id; a sparse
+    matrix must have the store's rows.
 
     Raises
     ------
@@ -226,7 +226,7 @@ def described(
 ) -> NDArray[np.float32]:
     """All features of all listed pairs, float32, shape (pairs, features).
 
-    ``rows`` are the users' rows in the model; None if they are not needed for ``given``.
+    ``rows`` are the users' rows in the model; None if ``given`` does not need them.
     """
     users, places = lists.pairs
     own = None if rows is None else rows[users]

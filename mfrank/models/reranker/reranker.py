@@ -68,24 +68,24 @@ class Reranker(Parameters):
     """Re-rank a fitted model's best items by CatBoost's gradient-boosted trees.
 
     The first stage, any fitted model, recommends its best ``candidates`` items to each user. The
-    second stage scores them by trees, trained on interactions held out of the first stage to
-    maximize a ranking metric directly (StochasticRank). Its inputs are features computed from the
-    factor store (:func:`mfrank.models.reranker.features.pair_features`) and the caller's own
-    features of users and items, which add information that the first stage does not have.
+    second stage scores them by trees, which are trained on interactions held out of the first stage
+    to maximize a ranking metric directly (StochasticRank). The features of the trees are computed
+    from the factor store (:func:`mfrank.models.reranker.features.pair_features`); the caller's own
+    features of users and items add information that the first stage lacks.
 
-    The second stage only reorders the candidates. Held-out items that are not candidates do not
-    take part in the training, nor do users without a held-out candidate. Recommendations cannot
-    contain such items either, so an evaluation counts them as missed; :attr:`found` counts them.
+    The second stage only reorders candidates. Held-out items outside the candidates, and users
+    without a held-out candidate, are not used in training. Recommendations cannot contain such
+    items, so an evaluation counts them as missed; :attr:`found` has their number.
 
     Parameters
     ----------
     model : Recommender
         The fitted first stage. For a store, pass ``Recommender.of(store)``. A first stage without
-        factors, such as :class:`mfrank.ItemKNN`, is described by its scores and ranks: the trees
-        learn nothing from the features ``cosine``, ``user_norm`` and ``item_norm``, and users
-        cannot be folded in.
+        factors, such as :class:`mfrank.ItemKNN`, provides only scores and ranks: the features
+        ``cosine``, ``user_norm`` and ``item_norm`` carry no information, and users cannot be folded
+        in.
     candidates : int, default 100
-        Number of items per user to re-rank, >= 2. It is the maximum ``N``.
+        Number of items per user to re-rank, >= 2, and the maximum ``N``.
     loss : str, default "StochasticRank:metric=NDCG;top=20"
         A ranking loss of CatBoost with its parameters. StochasticRank runs on one thread and its
         time grows with ``top``; "YetiRank" and especially "QueryRMSE" are faster.
@@ -96,8 +96,8 @@ class Reranker(Parameters):
     depth : int, default 6
         Depth of a tree, 1 to 16 (CatBoost's default).
     random_state : int, numpy.random.Generator or None, default None
-        Seed of CatBoost. With catboost 1.2.10 the same seed gave the same scores, bit by bit, on
-        1, 2 and 3 threads. This depends on CatBoost; other versions or processors may differ.
+        Seed of CatBoost. With catboost 1.2.10, the same seed gave the same bits on 1, 2 and 3
+        threads; other versions or processors may differ.
     n_threads : int, default 0
         Threads of a fit; 0 uses every core.
 
@@ -146,15 +146,15 @@ class Reranker(Parameters):
         Parameters
         ----------
         train : Interactions, scipy sparse matrix (users x items), or DataFrame
-            The data that the first stage was fitted on; these items are not candidates.
+            The training data of the first stage; these items are not candidates.
         valid : Interactions, scipy sparse matrix, or DataFrame
             Interactions held out of the first stage. Entries above 0 that are not in ``train`` are
-            relevant, all equally; users unknown to the model are skipped. Interactions and
+            relevant, with equal weight; users unknown to the model are skipped. Interactions and
             DataFrames are matched by id, a sparse matrix by row.
         user_features : real numbers, shape (n_users, any), or table, optional
-            Additional features, a row per user of the model; NaN where unknown. Rows of a
-            DataFrame or file are matched by id, as in :meth:`mfrank.ALS.fit`; users without a row
-            are unknown.
+            Additional features, with a row per user of the model; NaN if unknown. Rows of a
+            DataFrame or file are matched by id, as in :meth:`mfrank.ALS.fit`; the features of users
+            without a row are unknown.
         item_features : real numbers, shape (n_items, any), or table, optional
             The same for the items.
 
@@ -167,7 +167,7 @@ class Reranker(Parameters):
         ModuleNotFoundError
             The package catboost is not installed (``pip install mfrank[rerank]``).
         ValueError, TypeError
-            The model is not fitted, ``train`` or ``valid`` do not match it, no user is left to
+            The model is not fitted, ``train`` or ``valid`` does not match it, no user is left to
             learn from, or CatBoost refuses an option.
         """
         self.__post_init__()
@@ -192,20 +192,20 @@ class Reranker(Parameters):
 
     @property
     def found(self) -> CandidateRecall:
-        """How many held-out items of the fit were among the candidates."""
+        """Number of held-out items of the fit among the candidates, and related counts."""
         return self._fitted().found
 
     @property
     def seen(self) -> Seen | None:
-        """The items each user has in the first stage, which lists leave out; None if unknown."""
+        """Seen items of each user in the first stage, which lists leave out; None if unknown."""
         return self.model.seen
 
     def over(self, model: Recommender) -> Self:
         """Return a copy with the same trees over another model, such as one fitted to all data.
 
-        The features are invariant to a rotation of the factors, so trees trained on a fit to part
-        of the data also serve a fit to all data with the same objective and width. Users or items
-        with features of the caller's must be the same in both.
+        Features are invariant to a rotation of the factors, so trees trained on a fit to part of
+        the data also apply to a fit to all data with the same objective and width. If the caller
+        has features of users or items, the ids of that side must be the same in both models.
 
         Raises
         ------
@@ -236,16 +236,15 @@ class Reranker(Parameters):
     ) -> Answer:
         """Best items of one or many users, chosen by the first stage and ordered by the second.
 
-        Parameters, filters and padding are those of :meth:`mfrank.Recommender.recommend`. Lists
-        are sorted by the trees' scores, ties in the order of the first stage. The popular items of
-        ``fallback`` are in the order of the first stage, with its scores, and follow the items that
-        the trees ordered. Memory grows with users
-        times candidates.
+        Parameters, filters and padding are as in :meth:`mfrank.Recommender.recommend`. Lists are
+        sorted by the trees' scores, ties in the order of the first stage. The popular items of
+        ``fallback`` come after the re-ranked items, in the order and with the scores of the first
+        stage. Memory grows with users times candidates.
 
         Returns
         -------
         ids, scores : arrays of shape (N,) for one user, (users, N) for many
-            Scores are the trees', float64, comparable within a list only.
+            Scores of the trees, float64, comparable only within a list.
 
         Raises
         ------
@@ -314,15 +313,15 @@ class Reranker(Parameters):
         """Save both stages atomically; nothing is pickled.
 
         The trees are saved as CatBoost's own model file (cbm). ``with_seen`` and ``overwrite`` are
-        those of :meth:`mfrank.Recommender.save`.
+        as in :meth:`mfrank.Recommender.save`.
 
         Raises
         ------
         ValueError, TypeError
-            Before anything is written: the folder contains anything but a saved Reranker, or an
-            option was changed to an invalid value, which :meth:`load` would refuse.
+            Before anything is written: the folder contains something other than a saved Reranker,
+            or an option was set to an invalid value, which :meth:`load` would refuse.
         OSError
-            Writing fails; a Reranker saved before is still there.
+            Writing fails; the folder is unchanged.
         """
         self.__post_init__()
         with turn_of(self, "save"):
@@ -347,9 +346,9 @@ class Reranker(Parameters):
     ) -> Self:
         """Load a Reranker saved by :meth:`save`; parameters as in :func:`mfrank.load`.
 
-        Load only folders that you trust: CatBoost reads the trees, and malformed bytes can crash
-        the process, or worse. Their checksum is always verified, but that does not protect
-        against a forged folder, whose checksum is forged too.
+        Load only trusted folders: CatBoost reads the trees, and malformed bytes can crash the
+        process, or worse. The checksum is always verified, but a forged folder has a forged
+        checksum.
 
         Raises
         ------

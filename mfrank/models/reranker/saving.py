@@ -50,9 +50,9 @@ _GIVEN = {"users": "user_features", "items": "item_features"}
 
 
 class SecondStage(NamedTuple):
-    """What is saved of the second stage: CatBoost's model file as bytes, features, statistics.
+    """The saved second stage: CatBoost's model file as bytes, features, statistics.
 
-    ``origin`` is that of both stages, see :mod:`mfrank.files.folder`; a save adds to it.
+    ``origin`` covers both stages (:mod:`mfrank.files.folder`); a save adds to it.
     """
 
     cbm: NDArray[np.uint8]
@@ -70,7 +70,7 @@ def save(
     with_seen: bool,
     overwrite: bool,
 ) -> Path:
-    """Write both stages; ValueError if the folder contains anything else, or has changed."""
+    """Write both stages; ValueError if the folder contains something else, or has changed."""
     _refuse_foreign(folder)
     arrays = {"cbm": second.cbm}
     for side, name in _GIVEN.items():

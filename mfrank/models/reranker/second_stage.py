@@ -1,4 +1,4 @@
-"""The scores that trees give to the first stage's lists."""
+"""The trees' scores of the first stage's lists."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def scores_of_trees(
     by_row: bool,
     n_threads: int,
 ) -> NDArray[np.float64]:
-    """Return the trees' score of each place of the lists, NaN where a list is padded.
+    """Return the trees' score of each position of the lists; NaN for padding.
 
     Parameters
     ----------
