@@ -80,3 +80,11 @@ def test_new_items_would_have_no_prior(update: Callable[[mfrank.ALS], Any], tmp_
     with pytest.raises(ValueError, match="new items have no prior"):
         update(model)
     assert "fresh" not in model.item_ids
+
+
+def test_new_users_and_known_items_need_no_prior(tmp_path: Any) -> None:
+    model = als(tmp_path)
+    before = model.store.item_biases.copy()
+    model.partial_fit_users(["fresh"], KNOWN).partial_fit_items([ITEM], DATA)
+    assert "fresh" in model.user_ids
+    np.testing.assert_array_equal(model.store.item_biases, before)
