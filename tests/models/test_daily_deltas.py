@@ -148,6 +148,14 @@ def test_the_history_has_a_record_of_each_update() -> None:
         assert record["rows"] > 0
 
 
+def test_new_items_that_are_not_solved_have_no_bias() -> None:
+    model = als(biases=True).fit(labeled())
+    model.partial_fit(mfrank.Interactions.from_arrays(["u0"], ["fresh"]), alternations=0)
+    assert model.item_ids.raw([7]).tolist() == ["fresh"]
+    assert model.store.item_biases[7] == 0
+    assert not model.item_factors[7].any()
+
+
 def test_shares_of_exactly_15_and_30_percent_are_enough() -> None:
     """3 of 20 users of an item are new, and 3 of 10 items of the other users are such items."""
     before, after = np.zeros((20, 10)), np.ones((20, 10))

@@ -122,6 +122,38 @@ def test_items_are_solved_by_row_as_by_id() -> None:
     assert same_factors(by_id, by_row)
 
 
+def with_contact(user: str, item: str) -> mfrank.Interactions:
+    """The toy data, and a cell that is only seen."""
+    data = labeled()
+    return mfrank.Interactions.from_arrays(
+        np.r_[data.entry_users, data.user_ids.rows([user])],
+        np.r_[data.user_items.indices, data.item_ids.rows([item])],
+        np.r_[data.user_items.data, 0],
+        shape=data.user_items.shape,
+        user_ids=data.user_ids,
+        item_ids=data.item_ids,
+    )
+
+
+@pytest.mark.parametrize("door", ["partial_fit_users", "partial_fit"])
+def test_rows_keep_what_is_liked_in_them_and_what_is_only_seen(door: str) -> None:
+    model, plain = als().fit(labeled()), als().fit(labeled())
+    user, contact = "u0", str(model.recommend("u0", N=1).ids[0])
+    liked = sorted(item for item, _ in model.explain(user, None, "i0", N=9).contributions)
+    data, new = with_contact(user, contact), mfrank.Interactions.from_arrays(["u1"], ["i4"])
+    if door == "partial_fit_users":
+        model.partial_fit_users([user, "u1"], data)
+        plain.partial_fit_users([user, "u1"], labeled())
+    else:
+        model.partial_fit(new, user_items=data)
+        plain.partial_fit(new, user_items=labeled())
+    assert same_factors(model, plain)
+    again = sorted(item for item, _ in model.explain(user, None, "i0", N=9).contributions)
+    assert again == liked
+    assert contact in plain.recommend(user, N=7).ids
+    assert contact not in model.recommend(user, N=7).ids
+
+
 def test_users_and_items_may_join_in_turn() -> None:
     model = als().fit(toy())
     model.partial_fit_users([9, 10], toy()[:2]).partial_fit_items(7, sp.csr_array(np.ones((1, 11))))

@@ -182,3 +182,18 @@ def test_what_was_only_seen_in_training_is_seen_and_may_be_held_out() -> None:
     assert seen.nnz == liked.nnz + valid.nnz
     assert np.count_nonzero(seen.data) == liked.nnz
     assert HeldOutOfUsers.of(valid, seen, model.store).relevant.nnz == valid.nnz
+
+
+@pytest.mark.parametrize("side", ["user", "item"])
+def test_row_numbers_are_no_ids_of_a_model_that_has_other_numbers(side: str) -> None:
+    split = random_split(names=False)
+    own = {f"{side}_ids": np.arange({"user": N_USERS, "item": N_ITEMS}[side]) + 1}
+    train = mfrank.Interactions.from_sparse(split.train.user_items, **own)
+    model = als().fit(train)
+    seen = in_rows_of(model.store, train, "train")
+    for ask, argument in (
+        (lambda: HeldOutOfUsers.of(split.valid, seen, model.store), "valid"),
+        (lambda: in_rows_of(model.store, split.train, "train"), "train"),
+    ):
+        with pytest.raises(mfrank.UnknownIdError, match=rf"{argument} and .* {side}s each"):
+            ask()
