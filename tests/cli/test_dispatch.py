@@ -121,7 +121,7 @@ def test_a_reader_that_is_gone_is_141_and_no_second_error(
 
 
 def test_what_is_logged_or_warned_is_a_line_on_stderr(
-    does: Any, capsys: pytest.CaptureFixture[str]
+    does: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def run(args: argparse.Namespace) -> None:
         logging.getLogger("mfrank").info("%s of\n  them; lower many", "some")
@@ -131,6 +131,7 @@ def test_what_is_logged_or_warned_is_a_line_on_stderr(
         print("done")
 
     logger = logging.getLogger("mfrank")
+    monkeypatch.setattr(logger, "level", logging.ERROR)
     before, shows = (logger.level, list(logger.handlers)), warnings.showwarning
     does(run)
     with warnings.catch_warnings():

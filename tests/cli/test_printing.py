@@ -106,6 +106,7 @@ def test_a_listing_has_ten_items_of_each_user() -> None:
     np.testing.assert_array_equal(table["score"], scores.ravel())
     few = printing.listing(model, users, 2, filter_items=[int(ids[0, 0])])
     assert few["item"][:2].tolist() == ids[0, 1:3].tolist()
+    assert few["rank"].tolist() == [1, 2, 1, 2]
 
 
 def test_only_a_terminal_is_told_that_a_fit_began(
@@ -129,13 +130,13 @@ def test_epochs_are_counted_from_one(capsys: pytest.CaptureFixture[str]) -> None
 
 @pytest.mark.parametrize("tracked", [True, False])
 def test_a_report_has_epochs_seconds_and_the_last_objective(*, tracked: bool) -> None:
-    history = [{"seconds": 1.0, "objective": 9.0}, {"seconds": 2.0, "objective": 0.125}]
+    history = [{"seconds": 1.0, "objective": value} for value in (9.0, 4.0, 0.125)]
     if not tracked:
-        history = [{"seconds": 1.0}, {"seconds": 2.0}]
+        history = [{"seconds": 1.0}] * 3
     model: Any = SimpleNamespace(store=SimpleNamespace(history=history))
     last = ", last objective 0.125" if tracked else ""
     assert printing.told(model, "IALS()", "data", "m") == (  # type: ignore[arg-type]
-        f"fitted IALS() to data\n2 epochs in 3.00 s{last}; saved to m"
+        f"fitted IALS() to data\n3 epochs in 3.00 s{last}; saved to m"
     )
 
 
