@@ -12,7 +12,7 @@ from starlette.datastructures import QueryParams
 
 from mfrank.data import Ids, UnknownIdError
 from mfrank.pages.world import World
-from mfrank.serving.answers import known_of
+from mfrank.serving.answers import from_url, one_from_url
 
 _LAST_PAGE = 200
 
@@ -36,12 +36,12 @@ class Asked:
 
     def id(self, name: str, known: Ids) -> Any:
         """An id in the path; UnknownIdError if it is none of the known."""
-        return known_of([unquote(self.places[name])], known)[0]
+        return one_from_url(unquote(self.places[name]), known)
 
     def ids(self, name: str, known: Ids) -> list[Any]:
         """Ids in the query, each once; UnknownIdError if one is unknown."""
         texts = self.query.getlist(name)
-        return list(dict.fromkeys(known_of(texts, known))) if texts else []
+        return list(dict.fromkeys(from_url(texts, known))) if texts else []
 
     def text(self, name: str, longest: int = 100) -> str:
         """A text in the query; empty if there is none."""

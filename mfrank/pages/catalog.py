@@ -145,6 +145,10 @@ class SiteCatalog:
         """What is known of an item; its id as name if nothing is."""
         return self._entries.get(item) or Entry(str(item))
 
+    def most_popular(self, n: int) -> list[Any]:
+        """Ids of the ``n`` most popular items."""
+        return [self.labels[row] for row in self.by_popularity[:n].tolist()]
+
     def users_of(self, item: Any) -> int:
         """Number of users that have an item; 0 for one that the first model does not know."""
         row = int(self.item_ids.rows([item], missing=-1)[0])

@@ -1,9 +1,9 @@
-"""How well models serve users, judged on what was held out: a sample of them, in bounded time."""
+"""How well models serve the same users, judged on what was held out: a sample, in bounded time."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from mfrank.arrays import CSR
 from mfrank.data import Groups, Ids, Interactions, groups_by_activity, groups_by_popularity
 from mfrank.evaluation import NDCG, Evaluation, HitRate, Recall, evaluate, relevant_of
-from mfrank.retrieval import Recommender, Seen
+from mfrank.retrieval import Recommender
 
 LENGTH = 10
 """Of the lists that are judged."""
@@ -28,28 +28,29 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Judgement:
-    """An evaluation of some users.
+    """Evaluations of one or more models by the same users and test items, which can be compared.
 
     Attributes
     ----------
-    evaluation : Evaluation
-        Its users are those of ``users``, numbered from 0.
+    evaluations : tuple of Evaluation
+        One for each model. Their users are those of ``users``, numbered from 0; their groups of
+        items are ``popularity``.
     users : int64, shape (n_judged,)
-        Rows of the model.
+        Rows of the first model.
     held_out : int64, shape (n_judged,)
         Number of items held out of each.
     n_drawn, n_in_data : int
-        Number of users drawn, and of those in the data. The drawn who have nothing held out are
-        not judged.
+        Number of users drawn, and of those in the data whom all models know. The drawn who have
+        nothing held out are not judged.
     activity : Groups
-        Of ``users``, by their number of items in the fit.
+        Of ``users``, by their number of items in the first model's fit.
     popularity : Groups
-        Of items, by their number of users in the fit.
+        Of the first model's items, by their number of users in its fit.
     counts : int64, shape (n_items,)
-        Number of users of each item in the fit.
+        Number of users of each of these items in the fit.
     """
 
-    evaluation: Evaluation
+    evaluations: tuple[Evaluation, ...]
     users: Rows
     held_out: Rows
     n_drawn: int
@@ -59,49 +60,74 @@ class Judgement:
     counts: Rows
 
 
+class _Side:
+    """A model, where the users and items of the data are in it, and what it has seen."""
+
+    def __init__(self, model: Recommender, data: Interactions) -> None:
+        assert model.seen is not None
+        self.model, self.seen, self.liked = model, model.seen.checked, model.seen.positives
+        self.rows = rows_of(data.user_ids, model.user_ids)
+        self.columns = rows_of(data.item_ids, model.item_ids)
+        self.in_data = rows_of(model.item_ids, data.item_ids)
+
+    def has(self, some: Rows, n_items: int) -> sp.csr_array:
+        """What the model has seen of some users of the data, in the columns of the data."""
+        return in_columns(sp.csr_array(self.seen[self.rows[some]]), self.in_data, n_items)
+
+
 def judge(
-    model: Recommender,
-    seen: Seen,
+    models: Sequence[Recommender],
     data: Interactions,
     most_users: int = MOST_USERS,
     most_seconds: float = MOST_SECONDS,
 ) -> Judgement:
-    """Judge lists of at most so many users, always drawn with the same seed.
+    """Judge the lists of all models for at most so many users, always drawn with the same seed.
 
     The first hundred are timed, and no more are judged than the time then allows.
 
     Parameters
     ----------
-    model : Recommender
-    seen : Seen
-        What it was fitted to: ``model.seen``.
+    models : sequence of Recommender
+        With their ``seen``.
     data : Interactions
-        What has a value above 0 here and is not in ``seen`` is held out. Users and items that the
-        model does not know are left out.
+        What has a value above 0 here and is seen by no model is held out. Users and items that one
+        of the models does not know are left out.
     most_users : int, default 5000
     most_seconds : float, default 15
+        For all models.
     """
-    known, liked = seen.checked, seen.positives
-    counts = np.bincount(liked.indices, minlength=liked.shape[1])
+    sides = [_Side(model, data) for model in models]
+    own = sides[0]
+    counts = np.bincount(own.liked.indices, minlength=own.liked.shape[1])
     popularity = groups_by_popularity(counts, 3)
-    rows, columns = rows_of(data.user_ids, model.user_ids), rows_of(data.item_ids, model.item_ids)
-    there = np.flatnonzero((rows >= 0) & (np.diff(data.user_items.indptr) > 0))
-    drawn = np.random.default_rng(0).permutation(there)
+    there = np.all([side.rows >= 0 for side in sides], axis=0)
+    drawn = np.flatnonzero(there & (np.diff(data.user_items.indptr) > 0))
+    drawn = np.random.default_rng(0).permutation(drawn)
+    known = np.all([side.columns >= 0 for side in sides], axis=0)
 
-    def first(size: int) -> tuple[Evaluation, Rows, Rows]:
+    def first(size: int) -> list[tuple[Evaluation, Rows, Rows]]:
         some = drawn[:size]
-        test = in_columns(data.user_items[some], columns, len(counts))
-        return judged(model, rows[some], test, known, popularity)
+        left = _without(data.user_items[some], *(side.has(some, len(known)) for side in sides))
+        return [
+            judged(
+                side.model,
+                side.rows[some],
+                in_columns(left, np.where(known, side.columns, -1), side.seen.shape[1]),
+                side.seen,
+                _moved(popularity, rows_of(side.model.item_ids, own.model.item_ids)),
+            )
+            for side in sides
+        ]
 
     found, n_drawn = paced(first, len(drawn), most_users, most_seconds)
-    evaluation, users, held_out = found
-    activity = groups_by_activity(np.diff(liked.indptr).astype(np.int64), 4)
+    _, users, held_out = found[0]
+    activity = groups_by_activity(np.diff(own.liked.indptr).astype(np.int64), 4)
     return Judgement(
-        evaluation,
+        tuple(evaluation for evaluation, _, _ in found),
         users,
         held_out,
         n_drawn,
-        len(there),
+        len(drawn),
         Groups(activity.names, activity.of_rows[users]),
         popularity,
         counts,
@@ -160,99 +186,9 @@ def in_columns(matrix: sp.csr_array, columns: Rows, n_columns: int) -> sp.csr_ar
     return sp.csr_array(sp.coo_array(entries, (matrix.shape[0], n_columns)))
 
 
-# Two models judged by the lists of the same users, on what was held out from both.
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class JudgedPair:
-    """Evaluations of two models by the same users and test items, which can be compared.
-
-    Attributes
-    ----------
-    first, second : Evaluation
-        Their groups of items are those of the first model's fit, by popularity.
-    users : int64, shape (n_judged,)
-        Rows of the first model.
-    held_out : int64, shape (n_judged,)
-        Number of items held out of each.
-    n_drawn, n_in_data : int
-        Number of users drawn, and of those in the data whom both models know.
-    activity : Groups
-        Of ``users``, by their number of items in the first model's fit.
-    """
-
-    first: Evaluation
-    second: Evaluation
-    users: Rows
-    held_out: Rows
-    n_drawn: int
-    n_in_data: int
-    activity: Groups
-
-
-class _Side:
-    """A model, where the users and items of the data are in it, and what it has seen."""
-
-    def __init__(self, model: Recommender, data: Interactions) -> None:
-        assert model.seen is not None
-        self.model, self.seen, self.liked = model, model.seen.checked, model.seen.positives
-        self.rows = rows_of(data.user_ids, model.user_ids)
-        self.columns = rows_of(data.item_ids, model.item_ids)
-        self.in_data = rows_of(model.item_ids, data.item_ids)
-
-    def has(self, some: Rows, n_items: int) -> sp.csr_array:
-        """What the model has seen of some users of the data, in the columns of the data."""
-        return in_columns(sp.csr_array(self.seen[self.rows[some]]), self.in_data, n_items)
-
-
-def judge_pair(
-    models: tuple[Recommender, Recommender],
-    data: Interactions,
-    most_users: int = MOST_USERS,
-    most_seconds: float = MOST_SECONDS,
-) -> JudgedPair:
-    """Judge both by at most so many users, always drawn with the same seed.
-
-    Parameters
-    ----------
-    models : two Recommenders
-        With their ``seen``.
-    data : Interactions
-        What has a value above 0 here and is seen by neither is held out. Users and items that one
-        of the models does not know are left out.
-    most_users : int, default 5000
-    most_seconds : float, default 15
-        For both.
-    """
-    one, two = (_Side(model, data) for model in models)
-    counts = np.bincount(one.liked.indices, minlength=one.liked.shape[1])
-    popularity = groups_by_popularity(counts, 3)
-    of_two = rows_of(two.model.item_ids, one.model.item_ids)
-    beside = Groups(popularity.names, np.where(of_two >= 0, popularity.of_rows[of_two], 0))
-    there = (one.rows >= 0) & (two.rows >= 0) & (np.diff(data.user_items.indptr) > 0)
-    drawn = np.random.default_rng(0).permutation(np.flatnonzero(there))
-    known = (one.columns >= 0) & (two.columns >= 0)
-
-    def first(size: int) -> tuple[tuple[Evaluation, Rows, Rows], Evaluation]:
-        some = drawn[:size]
-        left = _without(data.user_items[some], *(each.has(some, len(known)) for each in (one, two)))
-        found = [
-            judged(
-                each.model,
-                each.rows[some],
-                in_columns(left, np.where(known, each.columns, -1), each.seen.shape[1]),
-                each.seen,
-                groups,
-            )
-            for each, groups in ((one, popularity), (two, beside))
-        ]
-        return found[0], found[1][0]
-
-    (ours, theirs), n_drawn = paced(first, len(drawn), most_users, most_seconds)
-    evaluation, users, held_out = ours
-    activity = groups_by_activity(np.diff(one.liked.indptr).astype(np.int64), 4)
-    of_users = Groups(activity.names, activity.of_rows[users])
-    return JudgedPair(evaluation, theirs, users, held_out, n_drawn, len(drawn), of_users)
+def _moved(groups: Groups, rows: Rows) -> Groups:
+    """The groups of other rows; those that are in none, at -1, are in the first."""
+    return Groups(groups.names, np.where(rows >= 0, groups.of_rows[rows], 0))
 
 
 def _without(matrix: sp.csr_array, *others: sp.csr_array) -> sp.csr_array:

@@ -20,10 +20,9 @@ from mfrank.models import tell_below
 from mfrank.pages.asked import Asked
 from mfrank.pages.views.compare import compare
 from mfrank.pages.views.item import item
-from mfrank.pages.views.map import ItemMap
+from mfrank.pages.views.map import item_map
 from mfrank.pages.views.model import model
-from mfrank.pages.views.quality import Quality
-from mfrank.pages.views.quality_pair import QualityPair
+from mfrank.pages.views.quality import quality, quality_pair
 from mfrank.pages.views.sandbox import sandbox
 from mfrank.pages.views.search import home, search
 from mfrank.pages.views.user import user, why
@@ -63,9 +62,9 @@ def build(
         ("/compare/{user}", "compare", compare),
         ("/sandbox", "sandbox", sandbox),
         ("/model/{index}", "model", model),
-        ("/quality/both", "quality_pair", QualityPair()),
-        ("/quality/{index}", "quality", Quality()),
-        ("/map", "map", ItemMap()),
+        ("/quality/both", "quality_pair", quality_pair),
+        ("/quality/{index}", "quality", quality),
+        ("/map", "map", item_map),
     )
     for path, name, view in views:
         application.add_route(path, site.route(name, view), methods=["GET"])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import Any
 from urllib.parse import quote
 
@@ -58,7 +59,7 @@ class World:
         if data is not None:
             check_instance("data", data, Interactions, "Interactions")
         self._of, self.made = (models, data, items), dict[Any, Any]()
-        self.names = list(models)
+        self._making, self.names = Lock(), list(models)
         self.models = [model._snapshot() for model in models.values()]
         self.data = data
         first = self.models[0]
@@ -71,6 +72,19 @@ class World:
         models = self._of[0].values()
         same = all(model._is_as(own) for model, own in zip(models, self.models, strict=True))
         return self if same else World(*self._of)
+
+    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What the first call with a key has made; one thing is made at a time."""
+        with self._making:
+            if key not in self.made:
+                self.made[key] = make()
+            return self.made[key]
+
+    def links(self, page: str) -> list[dict[str, Any]]:
+        """The names of the models, and this page of each."""
+        return [
+            {"name": name, "url": path_of(page, index)} for index, name in enumerate(self.names)
+        ]
 
     def item(self, label: Any, **more: Any) -> dict[str, Any]:
         """An item as pages and JSON show it."""

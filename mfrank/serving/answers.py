@@ -33,34 +33,25 @@ class CannotAnswer(Exception):
     """No model of this kind can answer such a question."""
 
 
-def as_given(texts: Sequence[str], known: Ids) -> list[Any]:
-    """Ids of a URL as ids of the model: numbers where its ids are numbers."""
-    ids: list[Any] = spelled_like(objects(texts), known).tolist()
-    return ids
+def from_url(texts: Sequence[str], known: Ids, on_unknown: str = "error") -> list[Any]:
+    """Ids of a URL as ids of the model, which are numbers where its ids are numbers.
 
-
-def known_of(texts: Sequence[str], known: Ids) -> list[Any]:
-    """Ids of a URL as ids of the model.
-
-    Raises
-    ------
-    UnknownIdError
-        The model does not know one of them.
-    """
-    labels = as_given(texts, known)
-    known.rows(labels)
-    return labels
-
-
-def from_url(texts: Sequence[str], known: Ids, on_unknown: str) -> list[Any]:
-    """Ids of a URL as ids of the model; unknown ones stay what they are with ``on_unknown="skip"``.
+    Unknown ones stay what they are with ``on_unknown="skip"``.
 
     Raises
     ------
     UnknownIdError
         The model does not know one of them, and ``on_unknown`` is "error".
     """
-    return known_of(texts, known) if on_unknown == "error" else as_given(texts, known)
+    labels: list[Any] = spelled_like(objects(texts), known).tolist()
+    if on_unknown == "error":
+        known.rows(labels)
+    return labels
+
+
+def one_from_url(text: str, known: Ids) -> Any:
+    """An id of a URL as an id of the model; raises as :func:`from_url` does."""
+    return from_url([text], known)[0]
 
 
 def numbered(labels: Any, known: Ids) -> Any:
@@ -74,7 +65,7 @@ def numbered(labels: Any, known: Ids) -> Any:
     kinds = set(map(type, labels))
     if list in kinds:
         return [numbered(each, known) for each in labels]
-    return as_given(labels, known) if str in kinds else labels
+    return from_url(labels, known, "skip") if str in kinds else labels
 
 
 def dump(answer: Any) -> bytes:
@@ -97,13 +88,10 @@ def listed(
     n: int,
     *,
     include_seen: bool = False,
-    filter_items: Any = None,
-    items: Any = None,
-    on_unknown: Any = "error",
     fallback: Fallback = "none",
-    steer: Steering | None = None,
+    **options: Any,
 ) -> Answer:
-    """The lists of many users."""
+    """The lists of many users; options are those of ``recommend``."""
     if model.seen is None and not include_seen:
         raise ValueError(
             "this model was saved without the users' items, so that lists cannot leave them out; "
@@ -115,12 +103,9 @@ def listed(
             users,
             N=min(n, len(model.item_ids)),
             filter_already_liked_items=not include_seen,
-            filter_items=filter_items,
-            items=items,
-            on_unknown=on_unknown,
             fallback=fallback,
             n_threads=1,
-            steer=steer,
+            **options,
         )
     return answer
 
@@ -160,12 +145,11 @@ def from_items(
     *,
     weights: Sequence[float] | None = None,
     filter_items: Any = None,
-    items: Any = None,
     on_unknown: Any = "error",
     fallback: Fallback = "none",
-    steer: Steering | None = None,
+    **options: Any,
 ) -> Items:
-    """The list of somebody new, from the items that they like.
+    """The list of somebody new, from the items that they like; options are those of ``recommend``.
 
     Items with weights below the threshold of the model's data are only left out of the list.
 
@@ -187,11 +171,10 @@ def from_items(
         filter_items = [[*each, *low] for each in lists]
     more = {
         "filter_items": filter_items,
-        "items": items,
         "on_unknown": on_unknown,
         "fallback": fallback,
         "n_threads": 1,
-        "steer": steer,
+        **options,
     }
     if isinstance(model, ALS):
         # By the description of ``weights``, not by a line for each request.

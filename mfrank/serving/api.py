@@ -27,9 +27,9 @@ from mfrank.serving.answers import (
     explanation,
     from_items,
     from_url,
-    known_of,
     listed_in_portions,
     numbered,
+    one_from_url,
     similar,
     steered,
 )
@@ -281,7 +281,7 @@ def routes(desk: Desk, measures: Measures) -> tuple[APIRouter, dict[_Shape, Ques
         """The items nearest to an item."""
 
         def nearest(model: Recommender) -> Any:
-            of = known_of([item], model.item_ids)[0]
+            of = one_from_url(item, model.item_ids)
             return {"item": of, "items": similar(model, of, asked.n)}
 
         return await desk.ask(request, nearest)
@@ -291,8 +291,8 @@ def routes(desk: Desk, measures: Measures) -> tuple[APIRouter, dict[_Shape, Ques
         """A user's scores of some items, in their order."""
 
         def scored(model: Recommender) -> Any:
-            of = known_of([user], model.user_ids)[0]
-            items = known_of(asked.item, model.item_ids)
+            of = one_from_url(user, model.user_ids)
+            items = from_url(asked.item, model.item_ids)
             pairs = zip(items, model.score([of] * len(items), items).tolist(), strict=True)
             return {"user": of, "items": [{"id": each, "score": s} for each, s in pairs]}
 
@@ -305,8 +305,8 @@ def routes(desk: Desk, measures: Measures) -> tuple[APIRouter, dict[_Shape, Ques
         """Why a user's score of an item is what it is."""
 
         def explained(model: Recommender) -> Any:
-            who = known_of([user], model.user_ids)[0]
-            what = known_of([item], model.item_ids)[0]
+            who = one_from_url(user, model.user_ids)
+            what = one_from_url(item, model.item_ids)
             return {"user": who, "item": what, **explanation(model, who, what, asked.n)}
 
         return await desk.ask(request, explained)

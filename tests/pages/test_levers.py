@@ -22,11 +22,6 @@ USER = data().user_ids.labels.tolist()[3]
 KINDS_OF = {item: KINDS[row % 3].split("|") for row, item in enumerate(ITEMS[:-1])}
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return client(tmp_path_factory.mktemp("site"))
-
-
 def shown(site: Any, path: str, **asked: Any) -> dict[str, Any]:
     answer = site.get(path, params={**asked, "format": "json"})
     assert answer.status_code == 200, answer.text

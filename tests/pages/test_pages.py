@@ -15,7 +15,7 @@ from starlette.datastructures import QueryParams
 import mfrank
 from mfrank.cli.main import main
 from mfrank.pages.asked import Asked
-from mfrank.pages.views.map import ItemMap
+from mfrank.pages.views.map import item_map
 from mfrank.pages.world import World
 
 VOID = {"meta", "link", "input", "br"}
@@ -50,11 +50,6 @@ PAGES = [
     "/quality/both",
     "/map",
 ]
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return client(tmp_path_factory.mktemp("site"))
 
 
 class Checked(HTMLParser):
@@ -302,7 +297,7 @@ def test_few_maps_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         return np.zeros((len(rows), 2))
 
     monkeypatch.setattr("mfrank.pages.views.map.places", counted)
-    world, view = World(models(), data(), None), ItemMap()
+    world, view = World(models(), data(), None), item_map
 
     def shown(n: int) -> Any:
         return view(world, Asked("/map", {}, QueryParams(f"n={n}&format=json")))

@@ -19,11 +19,6 @@ def held_out(all_data: mfrank.Interactions) -> tuple[mfrank.Interactions, mfrank
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return client(tmp_path_factory.mktemp("site"))
-
-
-@pytest.fixture(scope="module")
 def page(site: Any) -> dict[str, Any]:
     return dict(site.get("/quality/0?format=json").json())
 
@@ -116,10 +111,10 @@ def test_users_are_a_sample_within_the_time() -> None:
     model = mfrank.Popularity().fit(train)
     assert model.seen is not None
     for limits, drawn in (({"most_users": 150}, 150), ({"most_seconds": 0.0}, 100), ({}, 300)):
-        judged = judge(model, model.seen, everybody, **limits)
+        judged = judge([model], everybody, **limits)
         assert judged.n_drawn == drawn
         assert judged.n_in_data == 300
-        assert judged.evaluation.n_users == len(judged.users) == len(judged.held_out) <= drawn
+        assert judged.evaluations[0].n_users == len(judged.users) == len(judged.held_out) <= drawn
         assert len(np.unique(judged.users)) == len(judged.users)
 
 
@@ -130,11 +125,11 @@ def test_data_in_another_order_and_with_strangers_are_matched_by_id() -> None:
     own = data().user_items.tocoo()
     users = [*data().user_ids.labels[own.coords[0]][::-1], "stranger", data().user_ids.labels[0]]
     items = [*data().item_ids.labels[own.coords[1]][::-1], data().item_ids.labels[0], "unknown"]
-    judged = judge(model, model.seen, mfrank.Interactions.from_arrays(users, items))
+    judged = judge([model], mfrank.Interactions.from_arrays(users, items))
     expected = mfrank.evaluate(model, test, metrics="ndcg@10")
     assert judged.n_in_data == 40
-    assert judged.evaluation["ndcg@10"].value == pytest.approx(expected["ndcg@10"].value)
-    assert np.array_equal(judged.evaluation.exposure, expected.exposure)
+    assert judged.evaluations[0]["ndcg@10"].value == pytest.approx(expected["ndcg@10"].value)
+    assert np.array_equal(judged.evaluations[0].exposure, expected.exposure)
 
 
 def test_who_cannot_be_judged_is_said(tmp_path: Path) -> None:

@@ -11,15 +11,9 @@ from small_site import client, data, models
 
 import mfrank
 from mfrank.evaluation import Evaluation
-from mfrank.pages.judging import judge, judge_pair
-from mfrank.pages.views import quality_pair
+from mfrank.pages.judging import judge
 
 METRICS = ["ndcg@10", "recall@10", "hitrate@10"]
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return client(tmp_path_factory.mktemp("site"))
 
 
 @pytest.fixture(scope="module")
@@ -99,9 +93,9 @@ def test_a_pair_is_judged_once(
 
     def counted(*given: Any) -> Any:
         calls.append(given)
-        return judge_pair(*given)
+        return judge(*given)
 
-    monkeypatch.setattr(quality_pair, "judge_pair", counted)
+    monkeypatch.setattr("mfrank.pages.views.quality.judge", counted)
     one = client(tmp_path)
     assert one.get("/quality/both?format=json").json() == page
     assert one.get("/quality/both").status_code == 200
@@ -117,7 +111,7 @@ def test_only_what_neither_has_seen_of_whom_and_what_both_know_is_held_out() -> 
     drawn[1] &= columns != 3  # nor the second this item
     parts = [mfrank.Interactions.from_arrays(users[own], items[own]) for own in drawn]
     both = mfrank.ItemKNN().fit(parts[0]), mfrank.Popularity().fit(parts[1])
-    pair = judge_pair(both, every)
+    pair = judge(both, every)
     left = ~drawn.any(0) & (rows != 7) & (columns != 3)
     known = (
         [set(part.user_ids.labels) for part in parts],
@@ -126,11 +120,11 @@ def test_only_what_neither_has_seen_of_whom_and_what_both_know_is_held_out() -> 
     left &= [user in known[0][0] & known[0][1] for user in users]
     left &= [item in known[1][0] & known[1][1] for item in items]
     wanted = mfrank.Interactions.from_arrays(users[left], items[left])
-    assert pair.first.n_users == pair.second.n_users == wanted.n_users
+    assert [each.n_users for each in pair.evaluations] == [wanted.n_users] * 2
     counts = dict(zip(wanted.user_ids.labels, np.diff(wanted.user_items.indptr), strict=True))
     judged = both[0].user_ids.raw(pair.users)
     assert pair.held_out.tolist() == [counts[user] for user in judged]
-    for model, found in zip(both, (pair.first, pair.second), strict=True):
+    for model, found in zip(both, pair.evaluations, strict=True):
         for user, value in list(zip(judged, found["recall@10"].per_user, strict=True))[:8]:
             listed = set(model.recommend(user, N=10).ids)
             own = set(items[left & (users == user)])
@@ -139,9 +133,9 @@ def test_only_what_neither_has_seen_of_whom_and_what_both_know_is_held_out() -> 
 
 def test_a_pair_of_one_model_is_two_judgements_of_it() -> None:
     als = models()["als"]
-    pair, alone = judge_pair((als, als), data()), judge(als, als.seen, data())
-    for found in (pair.first, pair.second):
-        assert np.array_equal(found["ndcg@10"].per_user, alone.evaluation["ndcg@10"].per_user)
+    pair, alone = judge([als, als], data()), judge([als], data())
+    for found in pair.evaluations:
+        assert np.array_equal(found["ndcg@10"].per_user, alone.evaluations[0]["ndcg@10"].per_user)
     assert np.array_equal(pair.users, alone.users)
     assert (pair.n_drawn, pair.n_in_data) == (alone.n_drawn, alone.n_in_data)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from mfrank.pages.asked import Asked
 from mfrank.pages.pictures import curve
-from mfrank.pages.world import World, path_of
+from mfrank.pages.world import World
 from mfrank.store import seconds_of
 
 _CURVES = {
@@ -26,9 +26,7 @@ def model(world: World, asked: Asked) -> dict[str, Any]:
     return {
         "model": index,
         "names": world.names,
-        "others": [
-            {"name": name, "url": path_of("model", other)} for other, name in enumerate(world.names)
-        ],
+        "others": world.links("model"),
         "kind": store.fitter["name"],
         "settings": list(_settings(store.fitter["options"])),
         "sizes": {

@@ -1,9 +1,8 @@
-"""How well a model serves whom: metrics by group, the worst served, and what nobody is shown."""
+"""How well a model serves whom, and of two, which serves whom better."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from threading import Lock
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,42 +13,45 @@ from mfrank.evaluation import Evaluation, Score
 from mfrank.pages.asked import Asked
 from mfrank.pages.judging import LENGTH, METRICS, Judgement, judge
 from mfrank.pages.world import World, path_of
+from mfrank.retrieval import Recommender
 
 _LISTED, _POINTS = 20, 50
 
 
-class Quality:
-    """The page; each model is judged once."""
+def quality(world: World, asked: Asked) -> dict[str, Any]:
+    """A model's metrics by group, the worst served, and what nobody is shown; judged once.
 
-    def __init__(self) -> None:
-        self._making = Lock()
-
-    def __call__(self, world: World, asked: Asked) -> dict[str, Any]:
-        """What is known of a model's lists.
-
-        Raises
-        ------
-        ValueError
-            There are no data.
-        """
-        index = asked.place("index", len(world.models))
-        key = Quality, index
-        with self._making:
-            if key not in world.made:
-                world.made[key] = _made(world, index)
-        return {
-            "model": index,
-            "names": world.names,
-            "others": [
-                {"name": name, "url": path_of("quality", other)}
-                for other, name in enumerate(world.names)
-            ],
-            "both": path_of("quality", "both") if len(world.names) > 1 else None,
-            **world.made[key],
-        }
+    Raises
+    ------
+    ValueError
+        There are no data.
+    """
+    index = asked.place("index", len(world.models))
+    return {
+        "model": index,
+        "names": world.names,
+        "others": world.links("quality"),
+        "both": path_of("quality", "both") if len(world.names) > 1 else None,
+        **world.once((quality, index), lambda: _of_one(world, index)),
+    }
 
 
-def _made(world: World, index: int) -> dict[str, Any]:
+def quality_pair(world: World, _: Asked) -> dict[str, Any]:
+    """Metrics of both models, and for whom one is better than the other; judged once.
+
+    Raises
+    ------
+    ValueError
+        There is one model only, or there are no data.
+    """
+    return {
+        "names": world.names,
+        "others": world.links("quality"),
+        **world.once(quality_pair, lambda: _of_pair(world)),
+    }
+
+
+def _of_one(world: World, index: int) -> dict[str, Any]:
     model = world.models[index]
     if world.data is None:
         raise ValueError(
@@ -60,22 +62,82 @@ def _made(world: World, index: int) -> dict[str, Any]:
         return {
             "note": "this model was saved without the users' items: what is held out is unknown"
         }
-    judged = judge(model, model.seen, world.data)
-    if not judged.evaluation.n_users:
+    judged = judge([model], world.data)
+    (evaluation,) = judged.evaluations
+    if not evaluation.n_users:
         return {"note": "the model was fitted to all that the data have: nothing is held out"}
-    evaluation = judged.evaluation
     return {
-        "note": "",
-        "length": LENGTH,
-        "n_users": evaluation.n_users,
-        "n_drawn": judged.n_drawn,
-        "n_in_data": judged.n_in_data,
+        **_sizes(judged),
         "metrics": _metrics(evaluation),
-        "by_activity": _groups(evaluation.by_group(judged.activity)),
-        "by_popularity": _groups(dict(evaluation.by_item_group)),
+        "by_activity": _groups(_metrics, evaluation.by_group(judged.activity)),
+        "by_popularity": _groups(_metrics, dict(evaluation.by_item_group)),
         "worst": _worst(world, judged, index),
         **_shown(world, judged, index),
     }
+
+
+def _of_pair(world: World) -> dict[str, Any]:
+    if len(world.models) < 2:
+        raise ValueError("there is one model only; start with two: mfrank explore MODEL MODEL2")
+    if world.data is None:
+        raise ValueError(
+            "there is nothing held out to judge lists by; start with mfrank explore MODEL MODEL2 "
+            "--data FILE, where the file has more than the models were fitted to"
+        )
+    for name, model in zip(world.names, world.models, strict=True):
+        if model.seen is None:
+            return {
+                "note": f"{name} was saved without the users' items: what is held out is unknown"
+            }
+    judged = judge(world.models, world.data)
+    both = judged.evaluations
+    if not both[0].n_users:
+        return {"note": "the models have seen all that the data have: nothing is held out"}
+    return {
+        **_sizes(judged),
+        "metrics": _differences(*both),
+        "by_activity": _groups(_differences, *(each.by_group(judged.activity) for each in both)),
+        "by_popularity": _groups(_differences, *(dict(each.by_item_group) for each in both)),
+        **_gains(world, judged),
+    }
+
+
+def _sizes(judged: Judgement) -> dict[str, Any]:
+    return {
+        "note": "",
+        "length": LENGTH,
+        "n_users": judged.evaluations[0].n_users,
+        "n_drawn": judged.n_drawn,
+        "n_in_data": judged.n_in_data,
+    }
+
+
+def _groups(metrics: Callable[..., Any], *found: dict[str, Evaluation]) -> list[dict[str, Any]]:
+    """A row for each group that has somebody, with the metrics of its evaluations."""
+    return [
+        {"name": name, "n_users": one.n_users, "metrics": metrics(*(each[name] for each in found))}
+        for name, one in found[0].items()
+        if one.n_users
+    ]
+
+
+def _users(
+    judged: Judgement,
+    model: Recommender,
+    order: NDArray[np.int64],
+    ndcg: NDArray[np.float64],
+    *to: str,
+) -> list[dict[str, Any]]:
+    """Judged users in an order, with their NDCG and the path of a page of each."""
+    assert model.seen is not None
+    rows = judged.users[order]
+    had = np.diff(model.seen.positives.indptr)[rows].tolist()
+    labels, values = model.user_ids.raw(rows).tolist(), ndcg[order].tolist()
+    found = zip(labels, values, judged.held_out[order].tolist(), had, strict=True)
+    return [
+        {"id": user, "ndcg": value, "held_out": n, "has": own, "url": path_of(*to, user)}
+        for user, value, n, own in found
+    ]
 
 
 def _metrics(evaluation: Evaluation) -> list[dict[str, Any]]:
@@ -92,35 +154,19 @@ def _interval(score: Score, n: int) -> dict[str, Any]:
     return {"value": score.value, "reach": reach, "low": low, "high": high}
 
 
-def _groups(found: dict[str, Evaluation]) -> list[dict[str, Any]]:
-    """A row for each group that has somebody."""
-    return [
-        {"name": name, "n_users": one.n_users, "metrics": _metrics(one)}
-        for name, one in found.items()
-        if one.n_users
-    ]
-
-
 def _worst(world: World, judged: Judgement, index: int) -> list[dict[str, Any]]:
     """Users with the lowest NDCG; of equal ones, those of whom most was held out."""
-    values = judged.evaluation[METRICS[0]].per_user
+    values = judged.evaluations[0][METRICS[0]].per_user
     assert values is not None
     order = np.lexsort((judged.users, -judged.held_out, values))[:_LISTED]
-    model = world.models[index]
-    labels = model.user_ids.raw(judged.users[order]).tolist()
-    assert model.seen is not None
-    had = np.diff(model.seen.positives.indptr)[judged.users[order]].tolist()
     more = f"?model={index}" if index else ""
-    rows = zip(labels, values[order].tolist(), judged.held_out[order].tolist(), had, strict=True)
-    return [
-        {"id": user, "ndcg": value, "held_out": n, "has": own, "url": path_of("user", user) + more}
-        for user, value, n, own in rows
-    ]
+    users = _users(judged, world.models[index], order, values, "user")
+    return [{**user, "url": user["url"] + more} for user in users]
 
 
 def _shown(world: World, judged: Judgement, index: int) -> dict[str, Any]:
     """How lists are shared out among items, and the most popular of those in no list."""
-    exposure = judged.evaluation.exposure
+    exposure = judged.evaluations[0].exposure
     assert exposure is not None
     counts = judged.counts
     never = np.flatnonzero(exposure == 0)
@@ -164,3 +210,48 @@ def _shares(counts: NDArray[np.int64]) -> list[float]:
     at = np.linspace(0, len(counts), _POINTS + 1).round().astype(np.int64)
     shares: list[float] = (summed[at] / max(int(summed[-1]), 1)).tolist()
     return shares
+
+
+def _differences(first: Evaluation, second: Evaluation) -> list[dict[str, Any]]:
+    """Both means, and the mean of (first - second) over users with its 95 % interval."""
+    rows = []
+    for metric in METRICS:
+        found = first.compare(second, metric)
+        low, high = (found.low, found.high) if first.n_users > 1 else (None, None)
+        rows.append(
+            {
+                "name": str(metric),
+                "values": [first[metric].value, second[metric].value],
+                "difference": found.mean,
+                "low": low,
+                "high": high,
+                "better": _better(low, high),
+            }
+        )
+    return rows
+
+
+def _better(low: float | None, high: float | None) -> int | None:
+    """Which model is better, 0 or 1; None where the interval has 0 in it."""
+    if low is None or high is None or low <= 0 <= high:
+        return None
+    return 0 if low > 0 else 1
+
+
+def _gains(world: World, judged: Judgement) -> dict[str, Any]:
+    """How many users each model serves better, and whom by most: by NDCG."""
+    mine, theirs = (each[METRICS[0]].per_user for each in judged.evaluations)
+    assert mine is not None
+    assert theirs is not None
+    values, gained = np.column_stack([mine, theirs]), mine - theirs
+    most = []
+    for gains in (gained, -gained):  # of equal ones, whom the other serves worst, most held out
+        order = np.lexsort((judged.users, -judged.held_out, np.minimum(mine, theirs), -gains))
+        order = order[:_LISTED]
+        order = order[gains[order] > 0]
+        most.append(_users(judged, world.models[0], order, values, "compare"))
+    return {
+        "n_better": [int((gained > 0).sum()), int((gained < 0).sum())],
+        "n_same": int((gained == 0).sum()),
+        "most": most,
+    }

@@ -13,12 +13,11 @@ _PER_PAGE = 20
 def home(world: World, asked: Asked) -> dict[str, Any]:
     """Where to begin: popular items, and users with many and with few items."""
     catalog = world.catalog
-    popular = catalog.by_popularity[:12].tolist()
-    labels = world.catalog.user_ids.labels
+    labels = catalog.user_ids.labels
     some = [round(place * (len(labels) - 1) / 11) for place in range(12)] if len(labels) else []
     users = [_user(user) for user in labels[sorted(set(some))].tolist()]
     return {
-        "popular": world.items([catalog.labels[row] for row in popular]),
+        "popular": world.items(catalog.most_popular(12)),
         "users": users,
         "n_users": len(catalog.user_ids),
         "n_items": len(catalog.item_ids),
