@@ -1,10 +1,10 @@
 """Stochastic gradient descent: minimizes any ranking loss over user and item factors.
 
-Each batch draws lists for some users and scores them, the loss returns its gradients by the scores,
-and the optimizer updates the factor tables (:mod:`mfrank.descent.factor_tables`). No Python loop
-runs over users: losses use numpy's functions; the backend draws the lists, computes the scores and
-sums, and takes Adam's steps. If the backend runs on a GPU, tables, lists, scores and gradients stay
-there, and numpy's functions dispatch to CuPy.
+For each batch, lists of some users are drawn and scored, the loss returns its gradients by the
+scores, and the optimizer updates the factor tables (:mod:`mfrank.descent.factor_tables`). No Python
+loop runs over users: losses use numpy's functions; the backend draws the lists, computes the scores
+and sums, and takes Adam's steps. On a GPU, tables, lists, scores and gradients stay there, and
+numpy's functions dispatch to CuPy.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Ints = NDArray[np.int64]
 
 
 class Batches(NamedTuple):
-    """How an epoch is split into batches.
+    """The batches of an epoch.
 
     Attributes
     ----------
     of : {"users", "positives"}
         What an epoch visits: users with at least one positive, or observed cells.
     size : int
-        Number of them in a batch.
+        Number of visits per batch.
     """
 
     of: Literal["users", "positives"]
@@ -56,9 +56,10 @@ class DescentPlan:
         Epochs of the whole fit.
     batches : Batches
     decay : float
-        Weight decay: this times the weights is added to the gradients of the rows of a batch.
+        Weight decay: multiple of the weights that is added to the gradients of a batch's rows.
     clip : float or None
-        Largest absolute value of each weight's gradient, before weight decay; None does not clip.
+        Maximum absolute value of each component of a gradient, before weight decay; None does not
+        clip.
     seed : int
         Every random number is a function of the seed, the epoch and the batch.
     """
@@ -74,20 +75,19 @@ class DescentPlan:
 
 
 class Share(NamedTuple):
-    """Visits of an epoch that one process makes, while other processes make the others.
+    """The visits of an epoch that one process makes; other processes make the rest.
 
     Attributes
     ----------
     first : int
-        Number of the first of these visits in the epoch; no two visits of an epoch have the same
-        number.
+        Number of the first of these visits; numbers are unique within an epoch.
     before : int
-        Number of visits of the epoch that all processes made earlier.
+        Number of earlier visits of the epoch, by all processes.
     together : int
-        Number of visits that all processes make at the same time, these included. Batches consist
-        of the visits of all processes.
+        Number of concurrent visits of all processes, including these. Batches consist of the visits
+        of all processes.
     epoch : int
-        Visits of the epoch.
+        Number of visits of the epoch.
     """
 
     first: int
@@ -155,7 +155,7 @@ def visit(
     tables: FactorTables,
     memory: Memory,
 ) -> Iterator[tuple[int, float, Optimizer]]:
-    """Visit rows of the drawer, or its cells, in the given order, batch by batch.
+    """Visit rows or cells of the drawer in this order, batch by batch.
 
     Yields
     ------
@@ -164,7 +164,7 @@ def visit(
     loss : float
         Sum of the losses of a batch before its step.
     rule : Optimizer
-        With the batch's learning rate.
+        The rule with the batch's learning rate.
 
     Raises
     ------
@@ -228,7 +228,7 @@ def _diverged(plan: DescentPlan, epoch: int) -> str:
 
 
 def ended(plan: DescentPlan, epoch: int, seconds: float, loss: float, tables: FactorTables) -> Step:
-    """The step of an epoch that is done, with copies of the factors.
+    """The step of a complete epoch, with copies of the factors.
 
     Raises
     ------

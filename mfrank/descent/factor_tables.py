@@ -1,13 +1,13 @@
 """Factor tables: scores of lists, and updates along the gradients of a loss by these scores.
 
-A loss returns the gradients g by the scores h_u(i) of a batch's lists; the chain rule then does not
-depend on the loss. With dot products, h = p_u . q_i / T + b_i:
+A loss returns the gradients g by the scores h_u(i) of a batch's lists; the rest of the chain rule
+does not depend on the loss. With dot products, h = p_u . q_i / T + b_i:
 
     dP_u = sum_i g_ui q_i / T        dQ_i = sum_u g_ui p_u / T        db_i = sum_u g_ui
 
-Gradients of other scores are made of the same sums. Some losses also score a list's positives
-against its negatives (:attr:`mfrank.losses.Loss.pair_scores`); the list then has more queries:
-W = 1 + L, its user and its L positives, instead of W = 1.
+Gradients of other scores use the same sums. Some losses also score a list's positives against its
+negatives (:attr:`mfrank.losses.Loss.pair_scores`); the list then has W = 1 + L queries, its user
+and its L positives, instead of W = 1.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mfrank.losses import Gradients, Scores
 class GradientSums(NamedTuple):
     """For each row, sums over its scores: of g times the other row (..., K), and of g (...).
 
-    g is the gradient of the loss by a score, the other row is the one it was scored with.
+    g is the gradient of the loss by a score; the other row is the other factor of the score.
     """
 
     values: Array
@@ -99,8 +99,8 @@ class Scoring:
     Attributes
     ----------
     distances : bool
-        Whether scores are distances. Models then store biases with the factors, such that
-        p . q + biases ranks as the distances do.
+        Whether scores are distances. Models then store biases with the factors, such that p . q +
+        biases ranks like the distances.
     """
 
     distances: ClassVar[bool] = False
@@ -108,24 +108,24 @@ class Scoring:
     def scores(self, products: Array, queries: Array, items: Array) -> Array:
         """Return scores (R, n) from dot products (R, n), which may be overwritten.
 
-        ``queries`` (R, K) and ``items`` (n, K) are the rows that were multiplied.
+        ``queries`` (R, K) and ``items`` (n, K) are the multiplied rows.
         """
         return products
 
     def gradients(self, sums: Array, totals: Array, rows: FactorRows) -> Array:
         """Return gradients by the rows (R, K); ``sums`` may be overwritten.
 
-        ``sums`` (R, K) and ``totals`` (R,) are those of :class:`mfrank.descent.factor_tables.Sums`.
+        ``sums`` (R, K) and ``totals`` (R,) are as in :class:`GradientSums`.
         """
         return sums
 
     def project_rows(self, rows: FactorRows) -> None:
-        """Project rows to the set that this scoring requires, in place."""
+        """Project rows to the feasible set of this scoring, in place."""
 
     def stored(self, rows: Array, biases: Array) -> Array:
-        """Return biases (n,) with which dot products rank as scores + ``biases`` do.
+        """Return biases (n,) with which dot products rank like scores + ``biases``.
 
-        ``rows`` (n, K) are the factors that the biases (n,) belong to.
+        ``rows`` (n, K) are the factors of the biases (n,).
         """
         return biases
 
@@ -149,7 +149,7 @@ class Cosine(Scoring):
 class Distance(Scoring):
     """Negative squared distances of rows in the unit ball (CML, SML).
 
-    -|p - q|^2 / 2 = p . q - |p|^2 / 2 - |q|^2 / 2, so dot products with biases rank as they do.
+    -|p - q|^2 / 2 = p . q - |p|^2 / 2 - |q|^2 / 2, so dot products with biases rank equally.
     """
 
     distances: ClassVar[bool] = True
@@ -210,7 +210,7 @@ class FactorTables:
     Attributes
     ----------
     users, items : float32 or float64, shape (n_users, K) and (n_items, K)
-        Factors, in the set that ``scoring`` projects to.
+        Factors, in the feasible set of ``scoring``.
     biases : shape (n_items, 1), optional
         Item biases.
     backend : Backend
@@ -222,7 +222,7 @@ class FactorTables:
     n_threads : int, default 0
         0 uses every core this process may use.
     kept : dict
-        The optimizer's state of each table, by the table's name.
+        Optimizer state by name of the table.
     """
 
     users: Array
@@ -251,14 +251,14 @@ class FactorTables:
         return None
 
     def begin(self, rule: Optimizer) -> None:
-        """Create the optimizer's state of tables that have none yet."""
+        """Create the optimizer state of tables without one."""
         for name, table in self.by_name().items():
             self.kept.setdefault(name, rule.state(table))
 
     def catch_up(self, rule: Optimizer, drawn: Drawn | None = None) -> None:
-        """Apply the steps that rows have missed (:meth:`Optimizer.catch_up`).
+        """Apply missed steps (:meth:`Optimizer.catch_up`).
 
-        Rows of the given lists, or all rows by default.
+        For the rows of the lists, or for all rows by default.
         """
         if not rule.drifts:
             return
@@ -324,9 +324,9 @@ class FactorTables:
     ) -> None:
         """Update the rows of the lists' users and items, to lower the mean of the lists' losses.
 
-        The mean is over ``n_lists``, by default the number of the given lists: other lists of the
-        batch may be on other tables. Gradients by weights are clipped to [-clip, clip]; then
-        ``decay`` times the weights is added.
+        The mean is over ``n_lists``, by default the number of these lists; other lists of the batch
+        may be on other tables. Gradients by weights are clipped to [-clip, clip]; then ``decay``
+        times the weights is added.
         """
         # Of the mean loss, by the scores before they are divided by T.
         scale = 1 / ((n_lists or len(gradients.loss)) * self.temperature)

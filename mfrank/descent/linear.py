@@ -1,7 +1,7 @@
 """Stochastic descent of a linear scorer of judged documents under any ranking loss.
 
-A document with features x has the score x . w, so gradients g by the scores give X' g by the
-weights. In the terms of factorization, documents are items with fixed factors x, and w is the only
+A document with features x has the score x . w, so gradients g by the scores become X' g by the
+weights. In terms of factorization, documents are items with fixed factors x, and w is the only
 user.
 """
 
@@ -158,9 +158,9 @@ def descend_linear(
     iterations : int
         Epochs.
     batch_size : int
-        Queries per batch; gradients are those of the mean of their losses.
+        Queries per batch; gradients are of the mean of their losses.
     decay : float
-        Weight decay: this times the weights is added to the gradients.
+        Weight decay: multiple of the weights that is added to the gradients.
     random : numpy.random.Generator
         Draws the order of the queries.
 

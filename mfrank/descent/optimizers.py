@@ -26,7 +26,7 @@ State = dict[str, Array]
 
 
 class Touched(NamedTuple):
-    """What an update reads and writes.
+    """The arrays of an update.
 
     Attributes
     ----------
@@ -55,8 +55,8 @@ class Optimizer(ABC):
     ----------
     learning_rate : float
     drifts : bool
-        Whether the rule also changes rows that no batch touches. It then skips their steps, and
-        :meth:`catch_up` makes up for these before the rows are read.
+        Whether the rule also changes rows outside a batch. Their steps are skipped, and
+        :meth:`catch_up` applies these before the rows are read.
     """
 
     learning_rate: float
@@ -68,12 +68,12 @@ class Optimizer(ABC):
 
     @abstractmethod
     def update(self, at: Touched) -> None:
-        """Take a step down the gradients in the given rows only."""
+        """Take a gradient step in these rows only."""
 
     def catch_up(  # noqa: B027
         self, table: Array, state: State, rows: Array, backend: Backend
     ) -> None:
-        """Apply the steps that rows have missed; does nothing unless the rule :attr:`drifts`."""
+        """Apply the missed steps of rows; does nothing unless the rule :attr:`drifts`."""
 
 
 def _zeros_beside(table: Array) -> Array:
@@ -99,7 +99,7 @@ class SGD(Optimizer):
     learning_rate : float, default 0.1
         > 0.
     momentum : float, default 0.0
-        Heavy-ball momentum, in [0, 1). A row's m does not change while no batch touches the row.
+        Heavy-ball momentum, in [0, 1). A row's m changes only when a batch touches the row.
     """
 
     learning_rate: float = 0.1
@@ -274,25 +274,25 @@ class Langevin(Optimizer):
 
         w <- (1 - learning_rate shrinkage) w - learning_rate dL/dw + sqrt(2 learning_rate / T) e
 
-    with e standard normal, for every weight at every step. With small steps the weights converge in
-    distribution to the density exp(-T (L + shrinkage / 2 |w|^2)). If scores are linear in the
-    weights, its peak is near the global minimum of L even if L has local minima. Dot products are
-    linear in the factors of one side only, so for factors this holds while the other side is fixed.
+    with e standard normal, for every weight at every step. With small steps, the weights converge
+    in distribution to the density exp(-T (L + shrinkage / 2 |w|^2)). If scores are linear in the
+    weights, its peak is near the global minimum of L, even if L has local minima. Dot products are
+    linear in the factors of one side, so this holds for factors while the other side is fixed.
 
     L is the mean loss of a batch. For the density of a sum over n users, multiply T by n.
 
-    For a row that no batch touches, a step is only shrinkage and noise. Such steps are skipped;
-    before the row's next update, one draw replaces the k steps that it missed:
+    For a row outside the batch, a step is only shrinkage and noise. Such steps are skipped; before
+    the row's next update, one draw replaces the k missed steps:
 
         w <- r^k w + sqrt(2 learning_rate / T (1 - r^2k) / (1 - r^2)) e,  r = 1 - learning_rate
         shrinkage
 
-    At a constant learning rate this has the same distribution as the k steps. Under a schedule, all
-    missed steps use the learning rate of the moment when they are made up for.
+    At a constant learning rate, this has the same distribution as the k steps. Under a schedule,
+    all missed steps use the current learning rate.
 
-    Until then the table contains the row as of its last update. An engine therefore calls
-    :meth:`catch_up` for a batch's rows before it scores them, and for all rows before it returns
-    the factors.
+    Until then, the table has the row of its last update. The engine therefore calls
+    :meth:`catch_up` for a batch's rows before scoring them, and for all rows before returning the
+    factors.
 
     Parameters
     ----------
@@ -301,8 +301,8 @@ class Langevin(Optimizer):
     shrinkage : float, default 0.001
         Shrinkage rate >= 0 (CatBoost's ``model_shrink_rate``).
     temperature : float, default 10000.0
-        T > 0, an inverse temperature: the larger, the less noise (CatBoost's
-        ``diffusion_temperature``). Without noise, this is SGD with weight decay.
+        T > 0, an inverse temperature: larger is less noise (CatBoost's ``diffusion_temperature``).
+        Without noise, this is SGD with weight decay.
     random_state : int, default 0
         Seed of the noise, >= 0. It is combined with a checksum of each table's initial values, so
         that tables get independent noise.
@@ -328,8 +328,8 @@ class Langevin(Optimizer):
     def state(self, table: Array) -> State:
         """See :meth:`mfrank.descent.optimizers.Optimizer.state`.
 
-        ``steps`` counts the steps so far, ``caught_up`` has the number of steps that each row has
-        taken or made up for, and ``draws`` the table's checksum and its number of noise draws.
+        ``steps`` is the number of steps so far, ``caught_up`` the number of steps applied to each
+        row, and ``draws`` the table's checksum and its number of noise draws.
         """
         mark = zlib.crc32(on_host(table).tobytes())
         return {
@@ -349,7 +349,7 @@ class Langevin(Optimizer):
         at.state["caught_up"][at.rows] = at.state["steps"][0]
 
     def catch_up(self, table: Array, state: State, rows: Array, backend: Backend) -> None:
-        """Replace the steps that rows have missed by one draw from the same distribution."""
+        """Replace the missed steps of rows by one draw from the same distribution."""
         missed = state["steps"][0] - state["caught_up"][rows]
         behind, missed = rows[missed > 0], missed[missed > 0]
         if not len(behind):

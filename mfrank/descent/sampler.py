@@ -36,8 +36,8 @@ class Drawn:
     ----------
     lists : Lists
     negatives : int64, shape (B, M) or (M,)
-        Rows of the negative items, arbitrary for padding. With one dimension they are shared by all
-        lists: distinct and ascending.
+        Rows of the negative items, arbitrary for padding. A 1-D array is shared by all lists,
+        distinct and ascending.
     users_repeat : bool
         Whether several lists may belong to the same user.
     """
@@ -72,13 +72,13 @@ class Catalog(NamedTuple):
     Attributes
     ----------
     n_items : int
-        Of the whole catalog.
+        Number of items of the whole catalog.
     counts : int64, shape (U,)
         Positives of each user among all items.
     weights : float64, shape (C,)
-        Negatives are sampled proportionally to these.
+        Sampling weights of negatives.
     negative_weight : float64, shape (U,)
-        Sum of the weights of all items that are not the user's positives.
+        Sum of the weights of all items except the user's positives.
     """
 
     n_items: int
@@ -88,7 +88,7 @@ class Catalog(NamedTuple):
 
     @classmethod
     def of(cls, rows: CSR, power: float | None) -> Catalog:
-        """All columns of the rows, weighted by popularity to the power; None weights all alike."""
+        """All columns of the rows, weighted by popularity to the power; None for equal weights."""
         n_items = rows.n_columns
         weights = np.ones(n_items) if power is None else popularity_weights(rows, power)
         return cls(n_items, rows.counts, weights, negative_weight(rows, weights))
@@ -101,7 +101,7 @@ class Catalog(NamedTuple):
 
 
 def negative_weight(rows: CSR, weights: Floats) -> Floats:
-    """Sum of the weights of the columns that each row has no entry in."""
+    """For each row, the sum of the weights of the columns without an entry."""
     cumulative = np.concatenate([[0.0], np.cumsum(weights[rows.indices])])
     found: Floats = weights.sum() - np.diff(cumulative[rows.indptr])
     return found
@@ -131,7 +131,7 @@ class Sampling:
     Parameters
     ----------
     positives : int or None, default 10
-        Largest number of positives, drawn without replacement; None uses all.
+        Maximum number of positives, drawn without replacement; None uses all.
     negatives : int or None, default 300
         Number of negatives, drawn with replacement; None uses all.
     negative_sampling : {"uniform", "popularity", "in-batch"}, default "uniform"
@@ -196,15 +196,15 @@ class ListDrawer:
         Observed cells by users; each is a positive of gain 1, whatever its value.
     sampling : Sampling
     backend : Backend
-        Draws the lists and keeps them in its memory. All backends draw the same lists.
+        Draws the lists, in its memory. All backends draw the same lists.
     cutoff : int, optional
         Number of places that count in the ideal DCG; default all.
     n_threads : int, default 0
         0 uses every core this process may use.
     catalog : Catalog, optional
-        Given if the rows have only a part of the items, drawn at random. The numbers of
-        :class:`Lists` are then those of the complete lists, and negatives stand for all negatives:
-        the sum over a sample of x / (expected count) has the sum of x over all of them as its mean.
+        Required if the rows have only a random part of the items. The numbers in :class:`Lists` are
+        then of the complete lists, and negatives represent all negatives: the sum over a sample of
+        x / (expected count) has the sum of x over all negatives as its mean.
     """
 
     def __init__(

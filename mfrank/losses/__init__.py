@@ -1,7 +1,7 @@
-"""Ranking losses, one file each; :mod:`mfrank.losses.contract` says what a loss is.
+"""Ranking losses, one file each; :mod:`mfrank.losses.contract` defines a loss.
 
-To add a loss to mfrank, add a file and its name in ``__init__.pyi``: there ``mfrank descend`` and
-saved models find it.
+To add a loss to mfrank, add a file, and its name to ``__init__.pyi``, which ``mfrank descend`` and
+saved models read.
 """
 
 from mfrank._lazy import lazy

@@ -1,10 +1,10 @@
 """The contract between a ranking loss and the code that fits with it.
 
-A loss sees scores, not factors: from the lists of some users (:class:`Lists`) and their scores it
-computes the derivatives of its values with respect to the scores (:class:`Gradients`). The engine
-(:mod:`mfrank.descent.engine`) computes the scores and propagates the gradients to the factors.
-A loss is written with numpy's functions and runs on the arrays of any library with numpy's
-interface, such as CuPy.
+A loss sees scores, not factors. From lists of some users (:class:`Lists`) and their scores, it
+computes its values and their derivatives with respect to the scores (:class:`Gradients`). The
+engine (:mod:`mfrank.descent.engine`) computes the scores and propagates the gradients to the
+factors. A loss uses numpy's functions and runs on arrays of any library with numpy's interface,
+such as CuPy.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ NOTHING: Array = np.empty(0)
 class Lists:
     """A batch of B lists, each with up to L positives and up to M negatives of one user.
 
-    Positives are items that the user was observed with, negatives are other items; a list contains
-    all of them or a sample. A list of the :class:`mfrank.LinearRanker` belongs to a query: its
-    positives are the relevant documents, its negatives all others.
+    Positives are items of the user; negatives are other items. A list contains all of them or a
+    sample. For :class:`mfrank.LinearRanker`, a list belongs to a query: positives are its relevant
+    documents, negatives all others.
 
-    Lists of different lengths are padded to L and M places. Scores at padding are finite but
-    meaningless: they must not change the loss, and their gradients must be 0. Every list has at
-    least one positive; it may have no negatives.
+    Lists are padded to L and M positions. Scores at padding are finite but arbitrary: they must not
+    affect the loss, and their gradients must be 0. Every list has at least one positive; it may
+    have no negatives.
 
-    On a GPU all arrays are CuPy's.
+    On a GPU, all arrays are CuPy arrays.
 
     Attributes
     ----------
@@ -45,10 +45,10 @@ class Lists:
         Gain G_i > 0 of each positive: 1 in :class:`mfrank.Descent`, 2^relevance - 1 in
         :class:`mfrank.LinearRanker`. 0 marks padding.
     negatives : bool, shape (B, M)
-        False marks padding. A sampled item may fill several places of its list.
+        False marks padding. A sampled item may occur several times in its list.
     n_positives, n_items : float64, shape (B,)
-        Numbers of positives, N_u+, and of all items, N_u, of the complete list, of which this list
-        may be a sample.
+        Numbers of positives, N_u+, and of all items, N_u, in the complete list; this list may be a
+        sample of it.
     ideal : float64, shape (B,)
         Ideal DCG of the complete list, Z_u = sum_r G_(r) / log2(1 + r), with the gains in
         descending order. The sum ends at r = ``Loss.cutoff``, if the loss has one.
@@ -56,10 +56,10 @@ class Lists:
         Index of each positive's observed cell (pair of user and item), from 0 to ``Sizes.cells``
         - 1, each at most once in a batch; -1 for padding. For memory by cell.
     users : int64, shape (B,)
-        Row of each list's user, or query. For memory by user.
+        Row of each list's user, or query. Index of memory by user.
     sums : ListSums
-        Sums over lists, as the backend computes them: pairwise ramps, softmax, and more (see
-        :class:`mfrank.losses.sums.ListSums`).
+        The backend's sums over lists: pairwise ramps, softmax and more
+        (:class:`mfrank.losses.sums.ListSums`).
     log_expected_counts : float64, shape (B, M), optional
         Log of the expected number of times that each negative is drawn (with
         ``shared_negatives``, of the probability that it is drawn at all); arbitrary for padding.
@@ -67,8 +67,8 @@ class Lists:
     positive_items : int64, shape (B, L)
         Rows of the positive items; arbitrary for padding. Empty in :class:`mfrank.LinearRanker`.
     pair_scores : float, shape (B, L, M)
-        Scores of the negatives with the factors of each positive item in place of the user's.
-        Empty unless ``Loss.pair_scores`` is True.
+        Scores of the negatives by the factors of each positive item instead of the user. Empty
+        unless ``Loss.pair_scores`` is True.
     """
 
     gains: Array
@@ -85,12 +85,12 @@ class Lists:
 
     @property
     def positives(self) -> Array:
-        """Which places of positives are filled, bool, shape (B, L)."""
+        """Positions of positives without padding, bool, shape (B, L)."""
         return self.gains > 0
 
     @property
     def filled(self) -> Array:
-        """Which places are filled, positives first, bool, shape (B, L + M)."""
+        """Positions without padding, positives first, bool, shape (B, L + M)."""
         return np.concatenate([self.positives, self.negatives], axis=1)
 
     @property
@@ -185,9 +185,9 @@ class Sizes(NamedTuple):
 class Gradients(NamedTuple):
     """Result of :meth:`Loss.gradients`.
 
-    Each list has a loss of its own, and the gradients are the derivatives of that loss, not of a
-    mean over the batch: the engine divides by B. Float32 and float64 both serve; the engine casts
-    to the dtype of the factors.
+    Each list has its own loss, and gradients are the derivatives of this loss, not of a mean over
+    the batch; the engine divides by B. Both float32 and float64 are valid; the engine casts to the
+    dtype of the factors.
 
     Attributes
     ----------
@@ -212,29 +212,29 @@ class Loss(ABC):
     """Base class of ranking losses.
 
     A subclass is a dataclass whose fields are its options, and implements :meth:`gradients`. A
-    model with a loss of your own can be saved if the class is defined at the top level of a module:
-    :func:`mfrank.load` imports it from there.
+    model with your own loss can be saved if the class is defined at the top level of a module, from
+    which :func:`mfrank.load` imports it.
 
-    In the equations of mfrank's losses, i is a positive of a list, j a negative (or any item, where
-    a sum is over all), h_i the score of item i, G_i its gain, r_i its rank, counted from 1, Z the
-    ideal DCG, N_u the number of items and N_u+ that of the user's positives.
+    Notation of mfrank's losses: i is a positive of a list; j a negative, or any item in a sum over
+    all; h_i the score of item i; G_i its gain; r_i its rank, from 1; Z the ideal DCG; N_u the
+    number of items; N_u+ the number of the user's positives.
 
     Attributes
     ----------
     scores : {"dot", "cosine", "distance"}, default "dot"
-        Scores that the loss is designed for, p . q, p . q / (|p| |q|) or -|p - q|^2: the default of
-        ``Descent(scores=...)``.
+        Scores for which the loss is designed, p . q, p . q / (|p| |q|) or -|p - q|^2: the default
+        of ``Descent(scores=...)``.
     remembers_users : bool, default False
-        Whether memory is indexed by user. Such a loss needs batches with at most one list of each
-        user, so ``Descent(batches="positives")`` is refused.
+        Whether memory is indexed by user. Such a loss needs batches with at most one list per user,
+        so ``Descent(batches="positives")`` is refused.
     pair_scores : bool, default False
-        Whether the loss reads ``lists.pair_scores`` and returns their gradients. Only
-        :class:`mfrank.Descent` has them.
+        Whether the loss reads ``lists.pair_scores`` and returns their gradients. Only with
+        :class:`mfrank.Descent`.
     decomposes : bool, default False
-        Whether a list may be replaced by its part in a random share of the items: on average, the
-        gradients are then about those of the complete list (``lists.log_expected_counts`` tell how
-        many items a negative stands for). ``Descent.fit(cluster=...)`` needs that, and a loss
-        without memory.
+        Whether a list may be restricted to a random share of the items: on average, its gradients
+        are then approximately the gradients of the complete list (``lists.log_expected_counts``
+        gives the number of items that a negative represents). ``Descent.fit(cluster=...)`` requires
+        this, and a loss without memory.
 
     Examples
     --------
@@ -261,11 +261,11 @@ class Loss(ABC):
 
     @property
     def cutoff(self) -> int | None:
-        """Number of places that count in ``Lists.ideal``, the K of NDCG@K; default None, all."""
+        """Number of positions in ``Lists.ideal``, the K of NDCG@K; default None, all."""
         return None
 
     def memory(self, sizes: Sizes) -> Memory:
-        """Create the state that the loss keeps between batches; by default none.
+        """Create the loss's state between batches; by default none.
 
         Parameters
         ----------
@@ -296,7 +296,7 @@ class Loss(ABC):
         """Number of elements of the largest array of pairs that ``lists.sums`` makes, per list.
 
         Only for backends whose sums store pairs (``ListSums.holds_pairs``). Override this if the
-        loss uses such sums; the example above needs L M. The default is 0.
+        loss uses such sums; the example needs L M. The default is 0.
         """
         return 0
 
@@ -311,9 +311,9 @@ class Loss(ABC):
         lists : Lists
             B lists of L positives and M negatives.
         positives : float32 or float64, shape (B, L)
-            Scores h_i of the positives, not to be written to; finite but meaningless at padding.
+            Scores h_i of the positives, read-only; finite but arbitrary at padding.
         negatives : float32 or float64, shape (B, M)
-            Scores h_j of the negatives; finite but meaningless at padding.
+            Scores h_j of the negatives; finite but arbitrary at padding.
         memory : dict of arrays
             The arrays of :meth:`memory`. Update them in place.
 
@@ -340,16 +340,16 @@ def averaged(
     Parameters
     ----------
     kept : float, written to, or None
-        Averages by cell or user. NaN before the first estimate, which then gets weight 1: any other
-        start would bias the average for many updates. None for a decay of 1: then the estimates are
-        returned.
+        Averages by cell or user. NaN before the first estimate, which then has weight 1, because
+        any other start would bias the average for many updates. None for a decay of 1; the
+        estimates are then returned.
     places : int, any shape
         Index of each estimate in ``kept``; filled places are distinct.
     estimates : float, shape of ``places`` plus any further axes of ``kept``
     decay : float
         Weight of the new estimate, in (0, 1].
     filled : bool, shape of ``places``
-        False marks padding, which is not stored; values returned there are meaningless.
+        False marks padding, which is not stored; returned values there are arbitrary.
 
     Returns
     -------

@@ -52,13 +52,13 @@ _CHOICES: dict[str, Callable[[Array, float], tuple[Array, Array]]] = {
 
 @dataclass(frozen=True)
 class KSONG(Loss):
-    """SONG with each positive weighted by psi(h_i - t_u), which selects the first K places.
+    """SONG with each positive weighted by psi(h_i - t_u), which selects the first K positions.
 
     t_u is close to the (K+1)-th largest score of the user's complete list. It minimizes over t
 
         (K + 1/2) / N_u t + s_2 t^2 / 2 + mean_j s_1 log(1 + exp((h_j - t) / s_1)),
 
-    N_u being the number of items. Newton's method solves this on each sample, starting from the
+    with the number N_u of items. Newton's method solves this on each sample, starting from the
     user's last threshold; a moving average of the solutions is stored for each user.
 
     Parameters
@@ -66,14 +66,14 @@ class KSONG(Loss):
     k : int, default 10
         K; may exceed the number of items.
     theoretical : bool, default False
-        Differentiate through psi and t too (with the plus sign that the paper's Eq. (7) lacks). The
-        practical version, with which the paper's results were obtained, treats psi as a constant.
+        Also differentiate through psi and t (with the plus sign that the paper's Eq. (7) lacks).
+        The practical version, used for the paper's results, treats psi as a constant.
     choice : {"sigmoid", "hinge", "squared_hinge"}, default "sigmoid"
         psi(x): sigmoid(steepness x) or max(0, x + 2), both from LibAUC, or max(0, x)^2, from the
         paper's text. Only the last is 0 below the threshold, which the bound on NDCG@K requires.
     decay : float, default 0.1
-        Weight of a new estimate in the moving averages of ranks, thresholds and curvatures, in
-        (0, 1]. On complete lists 1 is exact; only the last thresholds are then stored.
+        Weight of a new estimate in the moving averages of ranks, thresholds and curvatures, in (0,
+        1]. On complete lists, 1 is exact, and only the last thresholds are stored.
     margin : float, default 1.0
         c > 0 of the squared hinge, as in :class:`mfrank.SONG`.
     steepness : float, default 2.0

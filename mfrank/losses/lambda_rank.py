@@ -15,7 +15,7 @@ class LambdaRank(Loss):
     """Sum over pairs with G_i > G_j of |dNDCG_ij| log(1 + exp(steepness (h_j - h_i))).
 
     |dNDCG_ij| = |G_i - G_j| |1/log2(1 + r_i) - 1/log2(1 + r_j)| / Z at the current ranks r is
-    treated as a constant: the gradients are not those of any metric, so convergence is not
+    treated as a constant. The gradients are not the gradients of any metric, so convergence is not
     guaranteed.
 
     Parameters

@@ -15,9 +15,9 @@ from mfrank.losses.sums.softmax_sums import log_sums_so_far
 class ListMLE(Loss):
     """-log of the probability of drawing all positives first, in order of descending gains.
 
-    Items are drawn without replacement, each with the probabilities softmax(h) of the items left.
-    Positives of equal gains have no preferred order: every batch shuffles them. Negatives have none
-    either, so their draws are left out.
+    Items are drawn without replacement, with the probabilities softmax(h) over the remaining items.
+    Positives with equal gains have no preferred order and are shuffled in every batch. Negatives
+    have no order either, so their draws are left out.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class ListMLE(Loss):
         check_count("random_state", self.random_state, 0)
 
     def memory(self, sizes: Sizes) -> Memory:
-        """Number of batches so far, from which each batch derives its random numbers."""
+        """Number of batches so far: part of the random key of each batch."""
         return {"batches": np.zeros(1, dtype=np.int64)}
 
     def gradients(

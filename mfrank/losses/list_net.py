@@ -15,8 +15,8 @@ from mfrank.losses.sums.softmax_sums import list_softmax
 class ListNet(Loss):
     """Cross-entropy of the target softmax(y) and softmax(h) over the list, y = log2(1 + gain).
 
-    Negatives have y = 0, hence targets above 0: on long lists with few positives the loss mostly
-    makes scores equal.
+    Negatives have y = 0, hence targets above 0. On long lists with few positives, the loss
+    therefore mostly makes scores equal.
     """
 
     def gradients(

@@ -18,10 +18,10 @@ assumed to have at least this many lists per thread."""
 class NeuralNDCG(Loss):
     """-sum_k (P G)_k / (Z log2(1 + k)), P a soft permutation of the list (NeuralSort).
 
-    Row k of P is softmax_j(((n + 1 - 2 k) h_j - sum_l |h_j - h_l|) / temperature), which for
-    temperature -> 0 selects the k-th largest item. Sinkhorn's scaling then normalizes columns and
-    rows to sum 1 in turn. Memory is quadratic in the list's length, for every list of a batch (for
-    one list per thread in the C++ extension), so lists have to be samples.
+    Row k of P is softmax_j(((n + 1 - 2 k) h_j - sum_l |h_j - h_l|) / temperature), which selects
+    the k-th largest item for temperature -> 0. Sinkhorn's scaling then normalizes columns and rows
+    to sum 1, in turn. Memory is quadratic in the length of the list, for every list of a batch (for
+    one list per thread in the C++ extension), so lists must be samples.
 
     Parameters
     ----------

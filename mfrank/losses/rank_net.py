@@ -14,7 +14,7 @@ from mfrank.losses.contract import Gradients, Lists, Loss, Memory
 class RankNet(Loss):
     """Mean over pairs with G_i > G_j of log(1 + exp(h_j - h_i)).
 
-    If all gains are equal, the pairs are all positives with all negatives, and this is BPR.
+    If all gains are equal, the pairs are all (positive, negative) pairs, and this is BPR.
     """
 
     def largest_pair_array(self, n_positives: int, n_negatives: int) -> int:

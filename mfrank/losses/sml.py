@@ -1,4 +1,4 @@
-"""SML (Li et al. 2020): metric learning with margins of users and items that adapt."""
+"""SML (Li et al. 2020): metric learning with adaptive margins of users and items."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from mfrank.losses.contract import Gradients, Lists, Loss, Memory, Scores, Sizes
 
 @dataclass(frozen=True)
 class SML(Loss):
-    """Mean over pairs of a positive i and a negative j of two hinges, less a reward for margins.
+    """Mean over pairs of a positive i and a negative j of two hinges, minus a reward for margins.
 
         max(0, h_j - h_i + m_u) + item_weight max(0, s_ij - h_i + n_i) - margin_weight (m_u + n_i)
 
-    The scores h of the user and s_ij of j by the positive i are negative squared distances, plus
-    the bias of the scored item if items have biases. So j is pushed away from the user and,
+    The scores h (by the user) and s_ij (of j by the positive i) are negative squared distances,
+    plus the bias of the scored item if there are item biases. They push j away from the user and,
     symmetrically, from i.
 
     The margins m_u of users and n_i of items start at ``largest_margin``. Every batch with the user
@@ -33,12 +33,12 @@ class SML(Loss):
         lambda >= 0. The default is from the authors' code.
     margin_weight : float, default 0.02
         gamma >= 0, for the mean over pairs (the authors' code has 10 for the sum over 512 pairs).
-        With 1 or more no user's margin decreases, with ``item_weight`` or more no item's margin:
-        with the defaults, items keep theirs.
+        If it is 1 or more, user margins never decrease; if it is ``item_weight`` or more, as by
+        default, item margins never decrease.
     largest_margin : float, default 1.0
         l > 0, for factors in the unit ball. The default is from the authors' code.
     margin_learning_rate : float, default 0.1
-        >= 0; 0 leaves the margins as they are.
+        >= 0; with 0, margins are constant.
     """
 
     scores: ClassVar[Scores] = "distance"

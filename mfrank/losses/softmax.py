@@ -30,9 +30,9 @@ class Softmax(Loss):
 class SampledSoftmax(Loss):
     """Cross-entropy of each positive against sampled negatives, corrected for the sampling.
 
-    The mean over positives i of log(exp(z_i) + sum_j exp(z_j)) - z_i, where j runs over negatives,
-    z = h / temperature - log q, q_i = 1, and q_j is the expected number of times that j is drawn
-    (Bengio & Senecal 2008).
+    The mean over positives i of log(exp(z_i) + sum_j exp(z_j)) - z_i, with j over negatives, z = h
+    / temperature - log q, q_i = 1, and q_j the expected number of draws of j (Bengio & Senecal
+    2008).
 
     Parameters
     ----------

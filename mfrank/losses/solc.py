@@ -16,19 +16,19 @@ from mfrank.losses.sums.softmax_sums import list_softmax
 class SOLC(Loss):
     """Mean over positives of log sum_j exp(h_j) - h_i, where the sum over all items is estimated.
 
-    The sum is the same for all positives of a user. A moving average of its estimates is stored for
-    each user, as a logarithm. The paper instead stores an average u_i of sum_j exp(h_j - h_i) for
-    each observed cell. The two agree up to the factor exp(-h_i) while scores do not change. When
-    h_i changes, u_i lags behind, but the user's sum does not contain h_i as a factor; and every
-    batch with the user updates it, whichever positives were sampled. Estimates are stratified:
-    sampled positives represent all positives, sampled negatives all negatives. The gradients
-    contain the factor exp(h_j - h_i) that the paper's Algorithm 3 omits.
+    The sum is the same for all positives of a user; the log of a moving average of its estimates is
+    stored for each user. The paper instead stores an average u_i of sum_j exp(h_j - h_i) for each
+    observed cell. With constant scores, the two differ only by the factor exp(-h_i). When h_i
+    changes, u_i lags behind; the user's sum does not have h_i as a factor, and every batch with the
+    user updates it, whichever positives were sampled. Estimates are stratified: sampled positives
+    represent all positives, sampled negatives all negatives. The gradients contain the factor
+    exp(h_j - h_i), which the paper's Algorithm 3 omits.
 
     Parameters
     ----------
     decay : float, default 0.1
-        Weight of a new estimate, in (0, 1]. A user's first estimate has weight 1. On complete lists
-        a decay of 1 is exact and needs no memory.
+        Weight of a new estimate, in (0, 1]. A user's first estimate has weight 1. On complete
+        lists, a decay of 1 is exact and needs no memory.
     """
 
     remembers_users: ClassVar[bool] = True

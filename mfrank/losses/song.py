@@ -15,11 +15,11 @@ from mfrank.losses.sums.ramps import HingeRanks, discounted_gains, largest_hinge
 class SONG(Loss):
     """-sum_i G_i / (Z_u log2(1 + N_u g_i)) over positives i: a lower bound on NDCG, negated.
 
-    N_u g_i is the smooth rank of :class:`mfrank.losses.sums.ramps.HingeRanks` (the bound
-    needs ``margin`` >= 1). The estimate of g_i from one sample would make the logarithm biased, so
-    a moving average of the estimates is used, one number for each observed cell. Complete lists
-    need no average: with ``decay=1`` the loss is exact, needs no memory, and costs O(N log N) time
-    per user.
+    N_u g_i is the smooth rank of :class:`mfrank.losses.sums.ramps.HingeRanks` (the bound requires
+    ``margin`` >= 1). With an estimate of g_i from a single sample, the logarithm would be biased,
+    so a moving average of the estimates is stored for each observed cell. Complete lists need no
+    average: with ``decay=1``, the loss is exact, needs no memory, and takes O(N log N) time per
+    user.
 
     Parameters
     ----------
@@ -29,13 +29,13 @@ class SONG(Loss):
     margin : float, default 1.0
         c > 0 of the squared hinge.
     pooled : bool, default False
-        Estimate g by the plain mean over the sample, as the authors' code does. Positives are a far
-        larger fraction of the sample than of the list, and score high, so these ranks are too
+        Estimate g by the plain mean over the sample, as in the authors' code. Positives, which
+        score high, are a far larger fraction of the sample than of the list, so these ranks are too
         large, and the error grows as the model improves.
     from_zero : bool, default False
-        Start the averages at 0, as in the authors' code (and in the paper's Algorithm 1, where the
-        first gradients would even be infinite). After v updates an average is too small by a factor
-        1 - (1 - decay)^v, so gradients of rarely visited cells are many times too large.
+        Start the averages at 0, as in the authors' code (and in the paper's Algorithm 1, with
+        infinite first gradients). After v updates, an average is too small by a factor 1 - (1 -
+        decay)^v, so gradients of rarely visited cells are many times too large.
     """
 
     decay: float = 0.1

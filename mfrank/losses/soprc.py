@@ -30,22 +30,22 @@ class SOPRC(Loss):
         a_i = mean over negatives j of l1(h_i - h_j)         false positive rate at h_i
         b_i = (1 + sum over v_m of l2(h_i - v_m)) / (V + 1)  true positive rate at h_i
 
-    with l1(x) = max(0, 1 - x / hinge)^2 for x >= 0, continued by its tangent for x < 0, and
-    l2(x) = tanh(-x / (2 smoothing)) for x < 0, else 0. N_u+ and N_u are those of the complete list:
-    a sample's fraction of positives would bias the loss. v are order statistics of the scores of
-    the user's positives, treated as constants.
+    with l1(x) = max(0, 1 - x / hinge)^2 for x >= 0, continued by its tangent for x < 0, and l2(x) =
+    tanh(-x / (2 smoothing)) for x < 0, else 0. N_u+ and N_u count the complete list, because a
+    sample's fraction of positives would bias the loss. v are order statistics of the scores of the
+    user's positives, treated as constants.
 
-    Where the paper's equations and its authors' code differ (Eq. (7) jumps at 0, Eq. (8) lacks the
-    + 1), this follows the code.
+    If the paper's equations and the authors' code differ (Eq. (7) jumps at 0, Eq. (8) lacks the +
+    1), this follows the code.
 
     Parameters
     ----------
     hinge, smoothing : float, default 0.1, 0.001
         The paper's tau_1 and tau_2 > 0, and its values for cosine scores.
     order_statistics : int, optional
-        V, the number of order statistics that are stored for each user, as moving averages over the
-        samples. By default, v are the scores of the positives in the list, which is exact if the
-        list has all of the user's positives.
+        V, the number of order statistics stored for each user, as moving averages over samples. By
+        default, v are the scores of the positives in the list, which is exact if the list has all
+        of the user's positives.
     decay : float, default 0.1
         Weight of new order statistics in the averages, in (0, 1].
     spread_of_positives, spread_of_negatives : float, default 1, 5

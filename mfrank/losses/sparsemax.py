@@ -14,9 +14,9 @@ from mfrank.losses.contract import Gradients, Lists, Loss, Memory
 class Sparsemax(Loss):
     """Mean over positives i of (sum_S (h^2 - t^2) + 1) / 2 - h_i.
 
-    sparsemax(h) = max(h - t, 0) is the projection of the scores onto the simplex, and S its
-    support. The gradient of a negative outside S is 0. The loss is 0 if a list's only positive
-    scores at least 1 higher than all negatives.
+    sparsemax(h) = max(h - t, 0) is the projection of the scores onto the simplex, and S is its
+    support. The gradient of a negative outside S is 0. The loss is 0 if a list has one positive
+    whose score exceeds all negatives by at least 1.
     """
 
     def gradients(

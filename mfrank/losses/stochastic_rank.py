@@ -27,32 +27,32 @@ class StochasticRank(Loss):
     The gradients are estimated from one draw of the noise (:mod:`mfrank.losses.sums.written_out`).
     The estimate is unbiased, with far less variance than the score-function estimator.
 
-    Jumps of M are its right limits minus its left limits, so they enter the gradients with a plus
-    sign: the minus sign in the paper's Theorem 3 is an error. On sampled lists, the metric is that
-    of the sample. The paper's proof of global convergence requires scores that are linear in the
-    parameters; factors satisfy this only if users or items are fixed.
+    Jumps of M are right limits minus left limits, so they enter the gradients with a plus sign; the
+    minus sign in the paper's Theorem 3 is an error. On sampled lists, the metric is of the sample.
+    The paper's proof of global convergence requires scores that are linear in the parameters, which
+    holds for factors only if users or items are fixed.
 
     Parameters
     ----------
     metric : {"ndcg", "recall", "map", "mrr", "err"}, default "ndcg"
         M: NDCG, recall, average precision, reciprocal rank, or expected reciprocal rank.
     k : int, default 10
-        Number of places that count.
+        Number of top positions that count.
     noise : float, default 1.0
         sigma > 0.
     last_noise, annealing_batches : float and int, optional
         sigma changes geometrically from ``noise`` at the first batch to ``last_noise`` after
-        ``annealing_batches`` batches, then remains constant. Much noise escapes from local optima,
-        which are wrong orders; little noise has less bias. By default sigma is constant.
+        ``annealing_batches`` batches, then stays constant. Large noise escapes local optima; small
+        noise has less bias. By default, sigma is constant.
     shift : float, default 0.0
         mu >= 0: sigma mu y is subtracted from the scores of relevant items, y = log2(1 + gain), so
         that ties count as wrong orders (the paper's consistent smoothing).
     scale_free : bool, default False
-        Project the gradients to be orthogonal to the scores, so that they do not just rescale them
-        (the paper's SFA).
+        Project the gradients to be orthogonal to the scores, so that steps do not merely rescale
+        the scores (the paper's SFA).
     rao_blackwell : bool, default True
-        Integrate over the mean noise of the other items as well, instead of drawing it, which
-        reduces the variance. CatBoost does so as well (but its formula is wrong for noise != 1).
+        Also integrate over the mean noise of the other items instead of drawing it, which reduces
+        the variance, as in CatBoost (whose formula is wrong for noise != 1).
     random_state : int, default 0
         Seed >= 0 of the noise.
     """
@@ -91,7 +91,7 @@ class StochasticRank(Loss):
         return self.k
 
     def memory(self, sizes: Sizes) -> Memory:
-        """Number of batches so far, from which each batch derives its random numbers."""
+        """Number of batches so far: part of the random key of each batch."""
         return {"batches": np.zeros(1, dtype=np.int64)}
 
     def largest_pair_array(self, n_positives: int, n_negatives: int) -> int:

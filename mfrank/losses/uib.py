@@ -1,4 +1,4 @@
-"""UIB (Zhuo et al. 2022): a boundary of each user between positives and negatives."""
+"""UIB (Zhuo et al. 2022): a learned boundary per user between positives and negatives."""
 
 from __future__ import annotations
 

@@ -46,10 +46,10 @@ def rotate(
     rows : CSR
         Positives by user.
     n_blocks : int
-        Of users, and of items.
+        Number of blocks of users, and of items.
     sampling : Sampling
     plan : DescentPlan
-        Its loss decomposes, and its optimizer's state has a row for each row of a table.
+        The loss decomposes, and the optimizer's state has a row for each row of a table.
     tables : Tables
         On the host; updated in place.
     engine : Engine
@@ -64,7 +64,7 @@ def rotate(
     Raises
     ------
     ValueError
-        The engine has no workers, they do not all have the arithmetic of this process, or one
+        The engine has no workers, a worker's arithmetic differs from this process's, or a worker
         cannot run the backend.
     FloatingPointError
         Losses or factors are no longer finite: the learning rate is too large.

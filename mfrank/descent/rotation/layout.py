@@ -1,4 +1,4 @@
-"""Which block of users meets which block of items, when, and which users are visited there."""
+"""The meetings of an epoch: blocks of users and items, their order, and the visited users."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _OF_ITEMS, _OF_ORDER = 2, 3
 
 
 def count_blocks(n_visits: int, n_items: int) -> int:
-    """Number of blocks of users, and of items, for so many visits in an epoch."""
+    """Number of blocks of users, and of items, for this number of visits in an epoch."""
     most = min(isqrt(n_visits // _FEWEST_VISITS), n_items // _FEWEST_ITEMS, _MOST_BLOCKS)
     return max(most, 1)
 
 
 def user_bounds(visits: Ints, n_blocks: int) -> Ints:
-    """Where users are cut into blocks of about as many visits each, from 0 to the end.
+    """Bounds of blocks of users with about equally many visits, from 0 to the end.
 
-    ``visits`` (n_users,) are those of each user in an epoch. A block may be empty.
+    ``visits`` (n_users,) are the visits of each user in an epoch. A block may be empty.
     """
     done = np.cumsum(visits)
     cuts = np.searchsorted(done, np.arange(1, n_blocks) * done[-1] / n_blocks)
@@ -42,7 +42,7 @@ def user_bounds(visits: Ints, n_blocks: int) -> Ints:
 
 
 class BlockPair(NamedTuple):
-    """A block of users meets a block of items, by number."""
+    """Numbers of a block of users and a block of items that meet."""
 
     round: int
     users: int
@@ -65,9 +65,9 @@ class Deal:
     items : list of int64 arrays
         Rows of the items of each block, ascending.
     users : list of lists of int64 arrays
-        Rows of the users of a block that are visited among the items of a block, ascending.
+        Rows of the users to visit in each pair of blocks, ascending.
     visits : int64, shape (D, D)
-        How many visits each block of users makes among the items of each block.
+        Number of visits in each pair of blocks.
     """
 
     items: list[Ints]
@@ -75,7 +75,7 @@ class Deal:
     visits: Ints
 
     def shares(self) -> dict[BlockPair, Share]:
-        """The share of the epoch that each meeting does; without meetings that do nothing."""
+        """The share of the epoch of each meeting, without empty meetings."""
         n_blocks, total = len(self.visits), int(self.visits.sum())
         shares: dict[BlockPair, Share] = {}
         first = 0
@@ -91,14 +91,14 @@ class Deal:
 
 
 def deal(rows: CSR, bounds: Ints, plan: DescentPlan, epoch: int) -> Deal:
-    """Deal the items to blocks at random, and find who is visited where.
+    """Assign items to blocks at random, and choose the block of each visit.
 
     Parameters
     ----------
     rows : CSR
         Positives by user.
     bounds : int64, shape (D + 1,)
-        Of the blocks of users.
+        Bounds of the blocks of users.
     plan : DescentPlan
     epoch : int
     """
@@ -136,10 +136,10 @@ def _homes(counts: Ints) -> Ints:
 
 
 def order_key(plan: DescentPlan, epoch: int, share: Share) -> int:
-    """Seed of the order in which a meeting makes its visits.
+    """Seed of the order of a meeting's visits.
 
-    The seed of the first meeting is that of an epoch in one process, so a single block gives the
-    same.
+    The first meeting has the seed of an epoch in one process, so a single block gives the same
+    bits.
     """
     path = (share.first, _OF_ORDER) if share.first else ()
     return key_of(plan.seed, epoch, *path)

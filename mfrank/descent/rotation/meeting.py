@@ -1,6 +1,6 @@
 """The task of a meeting: descent on the rows of a block of users and of a block of items.
 
-Arrays that were sent may lie at any address and be read-only, so all are copied.
+Received arrays may be unaligned and read-only, so all are copied.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RotatingFit:
-    """What all meetings have in common.
+    """Common data of all meetings.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class RotatingFit:
     scoring : Scoring
     temperature : float
     n_threads : int
-        Of a task.
+        Threads per task.
     """
 
     backend: str
@@ -50,7 +50,7 @@ class RotatingFit:
 
 
 class TableRows(NamedTuple):
-    """Some rows of a table, and of the optimizer's state of it."""
+    """Some rows of a table and of its optimizer state."""
 
     table: Array
     state: State
@@ -69,20 +69,20 @@ class TableRows(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Meeting:
-    """What a meeting starts from.
+    """The input of a meeting.
 
     Attributes
     ----------
     epoch : int
     share : Share
     users : int64, shape (U,)
-        Users that are visited, as rows of the block that the worker keeps; ascending.
+        Users to visit, as rows of the block on the worker; ascending.
     items : int64, shape (I,)
         Items of the block, ascending.
     catalog : Catalog
-        Of these users and items.
+        Catalog of these users and items.
     tables : dict of TableRows
-        By the table's name.
+        Rows by name of the table.
     """
 
     epoch: int
@@ -104,7 +104,7 @@ def meet(block: RowBlock, fit: RotatingFit, meeting: Meeting) -> tuple[dict[str,
     Raises
     ------
     RuntimeError
-        The worker joined later and has another arithmetic.
+        The worker joined later, and its arithmetic differs.
     FloatingPointError
         The fit diverged.
     """

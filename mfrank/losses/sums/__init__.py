@@ -1,8 +1,8 @@
-"""Interface of the sums over lists that losses are made of, available as ``lists.sums``.
+"""Interface of the sums over lists that losses use, available as ``lists.sums``.
 
-:class:`mfrank.losses.sums.written_out.WrittenOut` implements them with numpy's functions, directly
-from the equations: it is the specification, and runs on any arrays with numpy's interface. A
-backend may implement them faster (:meth:`mfrank.backends.Backend.list_sums`).
+:class:`mfrank.losses.sums.written_out.WrittenOut` implements them directly from the equations with
+numpy's functions. It is the specification, and runs on arrays of any library with numpy's
+interface. A backend may implement them faster (:meth:`mfrank.backends.Backend.list_sums`).
 """
 
 from __future__ import annotations
@@ -125,10 +125,10 @@ class NoisyScores(NamedTuple):
 
 
 class ListSums(Protocol):
-    """Sums over B lists of N places each; a place that is not filled is padding.
+    """Sums over B lists of N positions each; an unfilled position is padding.
 
-    Scores are float32 or float64. So are results, but not always of the same dtype: the numpy
-    implementation follows numpy's type promotion, backends may compute in the scores' dtype.
+    Scores and results are float32 or float64, but their dtypes may differ: the numpy implementation
+    follows numpy's type promotion; backends may compute in the scores' dtype.
     """
 
     holds_pairs: ClassVar[bool]
@@ -151,8 +151,8 @@ class ListSums(Protocol):
     def squared_hinges(self, scores: Array, weights: Array, thresholds: Array) -> Ramps:
         """Compute ``ramps("squared_hinge", ...)`` by the fastest method for T thresholds.
 
-        With many thresholds these are sorted, which needs O((N + T) log T) time per list. A
-        threshold of inf is padding: its sums are 0.
+        Many thresholds are sorted, which takes O((N + T) log T) time per list. A threshold of inf
+        is padding: its sums are 0.
         """
 
     def row_hinges(

@@ -99,9 +99,9 @@ class SortedHinges:
     """Squared hinges over sorted thresholds: O((N + T) log T) time, O(N + T) memory per list.
 
     Sorted thresholds divide the line into intervals. Each score's distance d to the highest
-    threshold below it is added to the sums of the interval in between. From each threshold to the
-    next lower one, all distances so far grow by the gap: (d + gap)^2 = d^2 + 2 gap d + gap^2. As
-    all terms are positive, nothing cancels, whatever the scores are.
+    threshold below it is added to the sums of its interval. From each threshold to the next lower
+    one, all distances so far grow by the gap: (d + gap)^2 = d^2 + 2 gap d + gap^2. All terms are
+    positive, so nothing cancels, whatever the scores.
     """
 
     def __init__(self, scores: Array, weights: Array, thresholds: Array) -> None:
@@ -261,10 +261,10 @@ def _pooled(lists: Lists) -> _Weights:
 class HingeRanks:
     """g_i = mean over all items j of the list of max(0, h_j - h_i + margin)^2, for each positive i.
 
-    N_u g_i is an upper bound on the rank of i if margin >= 1, and at least margin^2. Estimates from
+    N_u g_i is at least margin^2, and an upper bound on the rank of i if margin >= 1. Estimates from
     samples are stratified: i represents itself, the other sampled positives represent all other
-    positives (the only positive of a list represents these too), and the sampled negatives
-    represent all negatives.
+    positives (a single positive represents these, too), and the sampled negatives represent all
+    negatives.
 
     Attributes
     ----------
