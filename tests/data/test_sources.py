@@ -111,6 +111,32 @@ def test_a_folder_keeps_counts_and_its_path(tmp_path: Path) -> None:
     assert Interactions.open(tmp_path / "g").user_items.data.tolist() == [1, 2]
 
 
+def test_a_part_that_was_saved_is_not_the_whole(tmp_path: Path) -> None:
+    made([1, 2]).to_folder(tmp_path / "f")
+    whole = Interactions.open(tmp_path / "f")
+    part = whole.take([True, False])
+    part.to_folder(tmp_path / "f")
+    with pytest.raises(ValueError, match="overwrite"):
+        whole.to_folder(tmp_path / "f")
+    part.to_folder(tmp_path / "f")
+
+
+def test_sums_of_entries_that_reach_a_threshold_are_nothing_to_tell(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    twice = Interactions.concat([made([3, 4]), made([3, 1])])
+    assert twice.at_least(3).nnz == 2
+    assert not caplog.records
+    twice.at_least(4)
+    assert "keeps 1 entry only as the sum of repeated entries" in caplog.messages[0]
+
+
+def test_entries_weighted_0_are_counted(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "mfrank")
+    made([1, 2, 3]).weighted([1, 0, 1])
+    assert caplog.messages == ["1 entry dropped: weighted 0 (still seen: not recommended)"]
+
+
 def test_a_join_has_the_threshold_that_all_parts_have() -> None:
     one, other = made([2, 5]).at_least(3), made([4, 9], 5)
     assert Interactions.concat([one, other.at_least(3)]).threshold == 3
