@@ -30,6 +30,7 @@ NEEDED = ("user", "item")
         ("a.csv", ".csv"), ("a.CSV", ".csv"), ("a.tsv.gz", ".tsv"), ("a.b.txt.GZ", ".txt"),
         ("a.dat", ".dat"), ("u.data", ".data"), ("a.parquet", ".parquet"),
         ("a.snappy.parquet", ".parquet"),
+        ("a.parquet.csv.gz", ".csv"), ("a.csv.parquet.gz", None),
         ("a", None), ("a.gz", None), ("a.parquet.gz", None), ("a.csv.zip", None), ("a.json", None),
     ],
 )  # fmt: skip
@@ -145,6 +146,29 @@ def test_parquet_is_read_whole_and_in_portions(tmp_path: Path) -> None:
         assert times == whole["timestamp"].tolist()
     assert len(said) == 1  # once for all files
     assert not next(read_portions(path, {"timestamp": False}, n_rows=9)).is_timed
+
+
+def test_what_pandas_notes_in_a_file_changes_nothing(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas", reason="the extra pandas is not installed")
+    pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
+    path = tmp_path / "a.parquet"
+    frame = pandas.DataFrame({"user": [1, 2], "item": ["ä", "b"], "rating": [3, 4]})
+    frame.set_index(["user", "item"]).to_parquet(path)
+    for columns in (read_columns(path, {}), next(read_portions(path, {}, n_rows=9)).columns):
+        assert {role: column.tolist() for role, column in columns.items()} == {
+            "user": [1, 2],
+            "item": ["ä", "b"],
+            "value": [3, 4],
+        }
+
+
+def test_an_error_of_several_lines_is_told_by_its_first(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
+    with (
+        pytest.raises(ValueError, match=r"one: bad magic; copy or write it again$"),
+        tables.faults_named("a.parquet"),
+    ):
+        raise pyarrow.ArrowInvalid("bad magic\nof the reader")
 
 
 def test_faults_of_parquet_begin_with_its_name(tmp_path: Path) -> None:

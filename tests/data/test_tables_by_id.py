@@ -230,7 +230,7 @@ def test_a_matrix_of_features_is_copied_and_canonical() -> None:
     assert found.toarray().tolist() == given.astype(float).tolist()
     with pytest.raises(ValueError, match="has no columns; leave it out"):
         feature_rows("item_features", np.ones((3, 0)), 3)
-    twice = sp.coo_array(([1.0, 2, 3], ([0, 0, 2], [1, 1, 0])), shape=(3, 2))
+    twice = sp.csr_array(([1.0, 2, 3], [1, 1, 0], [0, 2, 2, 3]), shape=(3, 2))
     merged = feature_rows("item_features", twice, 3)
     assert (merged.nnz, merged.toarray().tolist()) == (2, [[0, 3], [0, 0], [3, 0]])
     own = feature_rows("item_features", found, 3)
