@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -197,3 +198,10 @@ def test_row_numbers_are_no_ids_of_a_model_that_has_other_numbers(side: str) -> 
     ):
         with pytest.raises(mfrank.UnknownIdError, match=rf"{argument} and .* {side}s each"):
             ask()
+
+
+def test_a_fit_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CatBoost makes a folder where it is called, unless it is told not to."""
+    monkeypatch.chdir(tmp_path)
+    fitted()
+    assert not [*tmp_path.iterdir()]
