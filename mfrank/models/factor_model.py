@@ -169,7 +169,7 @@ class FactorModel(Parameters, Recommender):
         save: Callable[[FactorStore, FactorStore | None], None] | None = None,
         best: FactorStore | None = None,
         *,
-        fitter: Mapping[str, Any] | None = None,
+        fitter: Mapping[str, Any],
         start: Step | None = None,
         unsettled: int = 0,
     ) -> None:
@@ -178,12 +178,12 @@ class FactorModel(Parameters, Recommender):
         Factors on a device stay there until they are read. A resumed fit passes its earlier epochs
         as ``history`` and, with ``stopping``, their best as ``best``. ``save`` is called with each
         epoch and the best so far, or None without ``stopping``; if it raises, the model has the
-        unsaved epoch. ``fitter`` describes the model. With ``stopping``, ``start`` is a candidate
-        too, and patience begins after the first ``unsettled`` epochs.
+        unsaved epoch. ``fitter`` describes the model before any callback, which may set options
+        for the next fit. With ``stopping``, ``start`` is a candidate too, and patience begins after
+        the first ``unsettled`` epochs.
         """
         self._tell_unsavable()
         records, stopping = list(history), watch.stopping
-        fitter = fitter or describe(self)  # a callback may set other options for the next fit
         values = [float(record["valid"] or 0) for record in history] if stopping else []
         if stopping and start is not None:
             judged = self._stored(data, start, [])
