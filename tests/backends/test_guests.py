@@ -91,6 +91,14 @@ def test_options_that_it_cannot_fit_are_refused_before_any_work(
         mfrank.ALS(factors=3, backend="toy", **options).fit(data, **features)
 
 
+@pytest.mark.parametrize("kind", [mfrank.ALS, mfrank.Descent])
+def test_one_whose_arrays_lie_elsewhere_does_not_go_with_a_cluster(toy: Toy, kind: Any) -> None:
+    toy.place = lambda array: array.tolist()  # type: ignore[attr-defined]
+    data = mfrank.synthetic(30, 20, 200, random_state=0)
+    with pytest.raises(ValueError, match="cluster and backend='toy' do not go together"):
+        kind(factors=3, backend="toy").fit(data, cluster=2)
+
+
 def test_it_is_taken_by_name_only(toy: Toy) -> None:
     assert "toy" in backends.names()
     assert backends.choose() is not backends.choose("toy")

@@ -105,6 +105,22 @@ def test_features_of_a_row_with_one_interaction_count_like_others(side: str) -> 
 
 
 @SIDES
+def test_rows_that_an_update_solves_are_pulled_to_their_features(side: str) -> None:
+    """With a ridge this strong, a row's own part is next to nothing."""
+    model = mfrank.ALS(mfrank.IALS(regularization=1e6), factors=3, iterations=2, random_state=0)
+    model.fit(DATA, **{f"{side}_features": table(side)})
+    updated(model, side, table(side, ["fresh"]), today(side))
+    solved = [*IDS[side][:2], "fresh"]
+    expected = means(model, side, solved)
+    assert np.abs(expected).max() > 0
+    near = 0.15 * np.abs(expected).max()
+    np.testing.assert_allclose(factors(model, side, solved), expected, atol=near)
+    updated(model, side, table(side, IDS[side][3:4], shift=1))  # however small they are
+    one = means(model, side, IDS[side][3:4])
+    np.testing.assert_allclose(factors(model, side, IDS[side][3:4]), one, atol=near)
+
+
+@SIDES
 def test_features_come_in_the_form_of_the_fit(side: str) -> None:
     new = today(side)
     matrix = np.ones((len(getattr(new, f"{side}_ids")), 1))

@@ -152,6 +152,12 @@ def test_rows_keep_what_is_liked_in_them_and_what_is_only_seen(door: str) -> Non
     assert again == liked
     assert contact in plain.recommend(user, N=7).ids
     assert contact not in model.recommend(user, N=7).ids
+    model.partial_fit_users(["u2", "u3"], labeled())  # others, in a model that has such cells
+    again = sorted(item for item, _ in model.explain(user, None, "i0", N=9).contributions)
+    assert again == liked
+    own = labeled().item_ids.raw(labeled().user_items[[2]].indices)
+    assert {item for item, _ in model.explain("u2", None, "i0", N=9).contributions} == {*own}
+    assert contact not in model.recommend(user, N=7).ids
 
 
 def test_users_and_items_may_join_in_turn() -> None:
