@@ -335,6 +335,18 @@ def test_values_that_are_all_1_may_be_ratings_or_marks(
         assert not said(caplog, lambda given=meant: DOORS[door](given))
 
 
+@pytest.mark.parametrize(("threshold", "may_be_below"), [(1, False), (1.5, True), (2, True)])
+def test_ones_are_below_a_threshold_above_one_only(
+    caplog: pytest.LogCaptureFixture, threshold: float, may_be_below: bool
+) -> None:
+    rated = mfrank.Interactions.from_arrays([0, 0, 1, 2], [0, 1, 1, 2], [1.0, 2.0, 3.0, 2.0])
+    model = mfrank.ALS(factors=2, iterations=1, random_state=0).fit(rated.at_least(threshold))
+    new = mfrank.Interactions.from_arrays([1], [2], [1.0])
+    caplog.clear()
+    model.partial_fit(new)
+    assert ("new has values that are all 1" in caplog.text) == may_be_below
+
+
 def in_file(name: str) -> Callable[[Any, Path], mfrank.Interactions]:
     def read(frame: Any, at: Path) -> mfrank.Interactions:
         pytest.importorskip("pyarrow", reason="the package pyarrow is optional")
