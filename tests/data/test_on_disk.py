@@ -212,6 +212,17 @@ def test_memory_is_estimated_by_the_block_that_is_merged(
         assert (plan.rows, plan.memory) == (4, memory)
 
 
+def test_files_of_one_layout_are_told_once_by_estimates(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "mfrank")
+    paths = [tmp_path / f"{name}.csv" for name in "ab"]
+    for path in paths:
+        path.write_text("user,item,title\n1,2,x\n")
+    IngestPlan.of(paths, tmp_path / "x", {})
+    assert len(caplog.messages) == 1
+
+
 def test_estimates_refuse_what_an_ingest_would(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("user,item\n1,\n")
     with pytest.raises(ValueError, match=r"a\.csv: line 2: the item is missing"):

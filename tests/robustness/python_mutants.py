@@ -69,6 +69,12 @@ TESTS = {
         *("comparison", "evaluation/test_cold.py", "evaluation/test_shown_results.py"),
         "models/test_value_checks.py",
     ),
+    "data": (
+        *("data", "arrays/test_interop.py", "evaluation/test_groups.py"),
+        *("models/test_feature_tables.py", "models/test_table_ids.py", "models/test_thresholds.py"),
+        *("robustness/test_pandas_labels.py", "robustness/test_two_sets_of_ids.py"),
+        "test_stated_defaults.py",
+    ),
     "descent": (
         *("descent", "cluster/test_descents.py", "losses/test_graded_losses.py"),
         *("models/test_descent_model.py", "models/test_linear_ranker.py"),
