@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
-from mfrank.arrays import checked, counted, is_count, shown, unshared
+from mfrank.arrays import check_memory, checked, counted, is_count, shown, unshared
 
 Duplicates = Literal["sum", "max", "last"]
 
@@ -114,13 +114,21 @@ class CellTally:
             )
 
 
+_LARGE, _BYTES_OF_ROW = 1 << 27, 16
+"""Rows and columns from which on their memory is checked: of offsets and counts."""
+
+
 def check_shape(shape: tuple[int, int]) -> None:
-    """Raise if rows or columns are too many for int32 numbers; entries may be more."""
+    """Raise if rows or columns are too many for int32 numbers, or for the memory."""
     if not (isinstance(shape, tuple | list) and len(shape) == 2 and all(map(is_count, shape))):
         raise TypeError(f"shape must be (n_users, n_items), got {shown(shape)}")
     for name, n in zip(("users", "items"), shape, strict=True):
         if not 0 <= n < 2**31:
-            raise ValueError(f"the number of {name} must lie in 0..2^31 - 1, got {n}")
+            raise ValueError(f"the number of {name} must lie in 0..2^31 - 1, got {shown(n)}")
+    if sum(shape) > _LARGE:
+        what = f"interactions of the shape ({shape[0]:,}, {shape[1]:,})"
+        remedy = "lower these numbers; raw ids need no shape, and are numbered"
+        check_memory(_BYTES_OF_ROW * sum(map(int, shape)), what, remedy)
 
 
 def from_triples(

@@ -10,6 +10,7 @@ from mfrank.arrays import Array, check_above_zero, check_count
 from mfrank.losses.contract import Gradients, Lists, Loss, Memory
 
 _LISTS = 4
+_MOST_ROUNDS = 10_000
 """The C++ extension has one soft permutation per thread in memory, not one per list; batches are
 assumed to have at least this many lists per thread."""
 
@@ -28,7 +29,8 @@ class NeuralNDCG(Loss):
     temperature : float, default 1.0
         > 0, of the softmax. The default is the authors'.
     rounds : int, default 10
-        Rounds of Sinkhorn's scaling, >= 0. The default is the authors'.
+        Rounds of Sinkhorn's scaling, from 0 to 10,000, each of which is kept. The default is the
+        authors'.
     """
 
     temperature: float = 1.0
@@ -36,7 +38,7 @@ class NeuralNDCG(Loss):
 
     def __post_init__(self) -> None:
         check_above_zero(temperature=self.temperature)
-        check_count("rounds", self.rounds, 0)
+        check_count("rounds", self.rounds, 0, _MOST_ROUNDS)
 
     def largest_array(self, n_positives: int, n_negatives: int) -> int:
         """See :meth:`mfrank.losses.Loss.largest_array`."""

@@ -16,7 +16,9 @@ from mfrank.arrays import (
     beside,
     check_choice,
     check_length,
+    check_memory,
     check_threads,
+    counted,
     is_on_gpu,
     is_sparse_on_gpu,
     lazy,
@@ -215,6 +217,10 @@ class Answer(NamedTuple):
         return [_plain(*row) for row in zip(ids, scores, strict=True)]
 
 
+_MANY_PLACES, _BYTES_OF_PLACE = 1 << 26, 16
+"""Places of lists from which on their memory is checked: of rows, ids and scores."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ListOptions:
     """The options of a call that apply to all its lists.
@@ -254,7 +260,10 @@ class ListOptions:
         check_choice("fallback", self.fallback, get_args(Fallback))
 
     def candidates(self, queries: Queries, answering: Side) -> Candidates:
-        """The filters as rows of ``answering``."""
+        """The filters as rows of ``answering``; MemoryError if the lists would have no room."""
+        if (places := queries.n_queries * int(self.n)) > _MANY_PLACES:
+            lists = counted(queries.n_queries, "list")
+            check_memory(_BYTES_OF_PLACE * places, f"{lists} of N={self.n:,} items", "lower N")
         return Candidates.of_ids(queries, answering, self.blocked, self.only, self.on_unknown)
 
 

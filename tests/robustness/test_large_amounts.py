@@ -76,6 +76,32 @@ def test_a_count_is_refused_by_name(name: str, value: Any) -> None:
         assert "at most" in str(refused.value)
 
 
+ROOM: dict[str, tuple[Callable[[int], object], str]] = {
+    "shape": (lambda n: mfrank.Interactions.from_arrays([0], [0], shape=(n, 5)), "shape"),
+    "shape of items": (lambda n: mfrank.Interactions.from_arrays([0], [0], shape=(5, n)), "shape"),
+    "synthetic": (lambda n: mfrank.synthetic(10, n, 50), "shape"),
+    "recommend": (lambda n: MODEL.recommend(range(60), N=n), "lower N"),
+    "recommend_users": (lambda n: MODEL.recommend_users(range(50), N=n), "lower N"),
+    "similar_items": (lambda n: MODEL.similar_items(range(50), N=n), "lower N"),
+    "recommend_from_items": (lambda n: MODEL.recommend_from_items([1], N=n), "lower N"),
+    "items of items": (lambda n: mfrank.ItemKNN().fit(DATA).recommend([0], N=n), "lower N"),
+    "walk": (
+        lambda n: mfrank.SupervisedPageRank(method=None).fit(DATA).recommend([0], N=n),
+        "lower N",
+    ),
+    "popular": (lambda n: mfrank.Popularity().fit(DATA).recommend([0], N=n), "lower N"),
+}
+
+
+@pytest.mark.parametrize("name", ROOM)
+def test_what_has_no_room_is_refused_by_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask, remedy = ROOM[name]
+    monkeypatch.setattr(memory, "memory_there_is", lambda: 1 << 29)
+    for n in (2**28, np.int64(2**30), 2**31 - 1):
+        with pytest.raises(MemoryError, match=f"would need .* but this process may use .*{remedy}"):
+            ask(n)
+
+
 @pytest.mark.parametrize("name", ["k", "user_k", "item_k"])
 @given(value=NO_COUNT.filter(lambda value: value is not None))
 def test_a_core_names_its_bound(name: str, value: Any) -> None:
