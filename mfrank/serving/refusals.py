@@ -39,7 +39,7 @@ def told(error: BaseException) -> tuple[int, str]:
         case RequestValidationError():
             return 422, _sentence([each["loc"][1:] for each in error.errors()], error.errors())
         case ValidationError():
-            errors = error.errors(include_url=False, include_context=False)
+            errors = error.errors()
             return 422, _sentence([each["loc"] for each in errors], errors)
         case HTTPException():
             return error.status_code, str(error.detail)

@@ -240,7 +240,7 @@ def test_flags_of_several_commands_have_their_defaults_and_types() -> None:
     assert parser.parse_args(["--cluster", "tcp://10.0.0.1:8786"]).cluster == "tcp://10.0.0.1:8786"
 
 
-ITEMS = Ids.factorize(np.array(["tea", "pie", "jam"]))[0]
+ITEMS = Ids.factorize(np.array(["tea", "pie", "jam", "egg"]))[0]
 
 
 def steered(*line: object) -> Steering | None:

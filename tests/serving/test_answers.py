@@ -135,17 +135,27 @@ def test_what_weighs_less_than_the_threshold_is_only_left_out(blocked: Any) -> N
     kept = {"values": [4.0, 5.0], "filter_items": left_out}
     expected = served.recommend_from_items([ITEMS[3], ITEMS[6]], 9, **kept).to_dicts()
     assert found == expected
-    unknown = [*liked, "nothing"], [*weights, 1.0]
-    with pytest.raises(UnknownIdError, match="nothing"):
+    unknown = [*liked, "nothing", "noone"], [*weights, 1.0, 5.0]
+    with pytest.raises(UnknownIdError, match="'nothing', 'noone'"):
         answers.from_items(served, unknown[0], 9, weights=unknown[1])
     options = {"weights": unknown[1], "filter_items": blocked, "on_unknown": "skip"}
     assert answers.from_items(served, unknown[0], 9, **options) == expected
 
 
+def test_weights_of_somebody_new_are_values_of_a_model_that_has_them() -> None:
+    served, liked, weights = model("WRMF"), ITEMS[2:4], [1.0, 9.0]
+    expected = served.recommend_from_items(liked, 5, values=weights).to_dicts()
+    assert answers.from_items(served, liked, 5, weights=weights) == expected
+    assert answers.from_items(served, liked, 5) != expected
+
+
+@pytest.mark.parametrize("objective", [mfrank.IALS(), mfrank.RG2()])
 @pytest.mark.parametrize("n", [2, 100])
-def test_an_explanation_is_the_models(n: int) -> None:
-    why = model().explain(USER, None, ITEMS[0], n)
-    told = answers.explanation(model(), USER, ITEMS[0], n)
+def test_an_explanation_is_the_models(n: int, objective: Any) -> None:
+    served = mfrank.ALS(objective, factors=3, iterations=2, random_state=0).fit(named())
+    why = served.explain(USER, None, ITEMS[0], n)
+    told = answers.explanation(served, USER, ITEMS[0], n)
+    assert bool(why.baseline) is isinstance(objective, mfrank.RG2)
     assert [(each["id"], each["contribution"]) for each in told["contributions"]] == [
         tuple(each) for each in why.contributions
     ]
@@ -160,7 +170,8 @@ def test_an_explanation_by_values_needs_them(tmp_path: Any) -> None:
     served.save(tmp_path / "model")
     row = served.seen.matrix[[served.user_ids.rows([USER])[0]]].astype(float)
     told = answers.explanation(served, USER, ITEMS[0], 3, row)
-    for loaded in (mfrank.load(tmp_path / "model"), mfrank.load(tmp_path / "model", mmap=True)):
+    served.save(tmp_path / "bare", with_seen=False)
+    for loaded in (mfrank.load(tmp_path / "model"), mfrank.load(tmp_path / "bare")):
         with pytest.raises(CannotAnswer, match="WRMF needs the values"):
             answers.explanation(loaded, USER, ITEMS[0], 3)
         again = answers.explanation(loaded, USER, ITEMS[0], 3, row)

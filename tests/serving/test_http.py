@@ -76,6 +76,8 @@ def test_a_batch_is_posted() -> None:
         ([(b"content-type", b"application/json")], 200),
         ([(b"content-type", b"Application/JSON; charset=UTF-8")], 200),
         ([(b"content-type", b'application/json;charset="utf-8"')], 200),
+        ([(b"content-type", b"application/json; charset=utf8; version=1")], 200),
+        ([(b"content-type", b"application/json; charset=us-ascii")], 200),
         ([*JSON, (b"content-encoding", b"identity")], 200),
         ([], 415),
         ([(b"content-type", b"")], 415),
