@@ -131,8 +131,8 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=argparse.SUPPRESS,
         metavar="MODULE",
-        help="first import a module with classes of your own that a saved model uses, such as a "
-        "loss, from the Python path or this folder; may be repeated",
+        help="import a module with your own classes that a saved model uses, such as a loss, from "
+        "the Python path or the current folder; may be repeated",
     )
 
 

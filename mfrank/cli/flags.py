@@ -1,6 +1,6 @@
-"""Command-line flags: made from option dataclasses, and those that commands share.
+"""Command-line flags: from option dataclasses, and common to several commands.
 
-A flag that is not given is absent from the parsed arguments, so the dataclass's default applies.
+An unused flag is absent from the parsed arguments, so the dataclass's default applies.
 """
 
 from __future__ import annotations
@@ -292,7 +292,7 @@ def _with_flags(text: str, options: _Options) -> str:
 def add_threads_flag(parser: argparse.ArgumentParser) -> None:
     """Add ``--n-threads``."""
     parser.add_argument(
-        "--n-threads", type=int, default=0, metavar="INT", help="0 takes every core (default: 0)"
+        "--n-threads", type=int, default=0, metavar="INT", help="0 uses every core (default: 0)"
     )
 
 
@@ -311,9 +311,8 @@ def add_address_flags(parser: argparse.ArgumentParser, port: int) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="a host name by which it is asked, such as api.example.com or *.example.com, e.g. "
-        "behind a proxy; may be repeated (default: any, but only this computer's own while it "
-        "listens on this computer only)",
+        help="a host name to answer for, such as api.example.com or *.example.com, e.g. behind a "
+        "proxy; may be repeated (default: any; with a local --host, only names of this computer)",
     )
 
 
@@ -321,13 +320,13 @@ def add_address_flags(parser: argparse.ArgumentParser, port: int) -> None:
 
 
 def add_cluster_flag(parser: argparse._ActionsContainer, what: str, result: str) -> None:
-    """Add the flag; its help tells ``what`` is done there, and what the ``result`` is."""
+    """Add the flag; its help says ``what`` runs on the cluster, and the ``result``."""
     parser.add_argument(
         "--cluster",
         type=_cluster,
         metavar="N|ADDRESS|ray",
-        help=f"{what} in so many worker processes, or on the Dask cluster whose scheduler has this "
-        f"address, or on the Ray cluster that this machine is part of; {result}",
+        help=f"{what} in N worker processes, on the Dask cluster with this scheduler ADDRESS, or "
+        f"on the ray cluster of this machine; {result}",
     )
 
 
@@ -349,15 +348,16 @@ def add_steering_flags(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="ID=NUMBER",
-        help="add so many standard deviations of the user's scores to the score of an item; may "
-        "be repeated",
+        help="add NUMBER standard deviations of the user's scores to the score of item ID; may be "
+        "repeated",
     )
     group.add_argument(
         "--popularity-penalty",
         type=float,
         default=0.0,
         metavar="NUMBER",
-        help="take so many deviations from items that are popular by one (default: 0)",
+        help="subtract NUMBER standard deviations of the user's scores per standard deviation of "
+        "popularity (default: 0)",
     )
     group.add_argument(
         "--categories",
@@ -365,11 +365,11 @@ def add_steering_flags(parser: argparse.ArgumentParser) -> None:
         help="CSV with a header: item ids, and in the last column their categories, joined by |",
     )
     group.add_argument(
-        "--at-most", type=int, metavar="INT", help="items of each category in a list"
+        "--at-most", type=int, metavar="INT", help="maximum items of each category in a list"
     )
     for flag, what in (
-        ("diversity", "how much items that are alike are kept apart"),
-        ("calibration", "how much the shares of categories are to be those of what the user has"),
+        ("diversity", "weight of dissimilar items in a list"),
+        ("calibration", "weight of the user's own shares of categories"),
     ):
         group.add_argument(
             f"--{flag}",
@@ -381,7 +381,7 @@ def add_steering_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def steering_of(args: argparse.Namespace, items: Ids) -> Steering | None:
-    """What the flags ask for, of a model with these items; None if nothing.
+    """The Steering of the flags, for a model with these items; None without flags.
 
     Raises
     ------

@@ -48,7 +48,7 @@ def add_table_flags(parser: argparse.ArgumentParser, *, at_least: bool = True) -
     group = parser.add_argument_group(
         "reading interactions",
         "One interaction per row; .csv, .tsv, .txt, .dat or .data (also with .gz), or .parquet; - "
-        "is text on the standard input. A folder of mfrank ingest is taken as it is.",
+        "is text on standard input. A folder of mfrank ingest is read as it is.",
     )
     for role in ROLES:
         group.add_argument(
@@ -62,21 +62,21 @@ def add_table_flags(parser: argparse.ArgumentParser, *, at_least: bool = True) -
     group.add_argument(
         "--timestamp-unit",
         choices=get_args(TimestampUnit),
-        help="unit of timestamps that are numbers, which become seconds; s leaves them as they are "
-        "(default: recognized, and told)",
+        help="unit of numeric timestamps, which become seconds; s leaves them unchanged (default: "
+        "recognized and logged)",
     )
     group.add_argument(
         "--sep",
         metavar="MARK",
-        help="what separates fields: one character, or :: (default: detected)",
+        help="separator of fields: one character, or :: (default: detected)",
     )
     group.add_argument(
         "--quote",
         type=_quote,
         default=AS_USUAL,
         metavar="MARK",
-        help="what may enclose fields: a character; none: quotes are text like any other; auto: "
-        "double quotes, but rows that a stray one would swallow are refused (default: auto)",
+        help="quote character of fields; none: quotes are ordinary text; auto: double quotes, but "
+        "a stray quote that would swallow rows is an error (default: auto)",
     )
     group.add_argument(
         "--header",
@@ -87,15 +87,15 @@ def add_table_flags(parser: argparse.ArgumentParser, *, at_least: bool = True) -
         "--columns",
         type=_names,
         metavar="NAMES",
-        help="names of all columns in order, such as item,user,value,timestamp,- of a file without "
-        "a header; - is ignored",
+        help="names of all columns in order, for a file without a header, such as "
+        "item,user,value,timestamp,-; - ignores a column",
     )
     group.add_argument(
         "--ids",
         choices=get_args(IdsAs),
         default="auto",
-        help="auto: a column in which all ids are spelled as whole numbers becomes integers, any "
-        "other (007, 1.0) stays text; text: all ids stay text (default: auto)",
+        help="auto: a column of ids becomes integers if all are spelled as whole numbers, and "
+        "stays text otherwise (007, 1.0); text: all ids stay text (default: auto)",
     )
     group.add_argument(
         "--duplicates",
@@ -108,15 +108,15 @@ def add_table_flags(parser: argparse.ArgumentParser, *, at_least: bool = True) -
             "--at-least",
             type=float,
             metavar="VALUE",
-            help="learn only from interactions with at least this value, such as ratings from 4 "
-            "on; what is below is seen: not recommended (default: that of the model's fit, if "
-            "values are below it, which is told; else all)",
+            help="learn only from values >= VALUE, such as ratings from 4 on; items below are "
+            "seen, so not recommended (default: the threshold of the model's fit, which is logged "
+            "if it applies; else none)",
         )
         group.add_argument(
             "--no-keep-seen",
             dest="keep_seen",
             action="store_false",
-            help="what is below --at-least, or 0, is not seen either: it can be recommended",
+            help="items with values below --at-least, or 0, are not seen: they can be recommended",
         )
 
 

@@ -85,13 +85,13 @@ def add_list_flags(parser: argparse.ArgumentParser, of_each: str) -> None:
 
 
 def add_fallback_flag(parser: argparse.ArgumentParser) -> None:
-    """Add the flag for users with nothing to go by."""
+    """Add the flag for users without usable data."""
     parser.add_argument(
         "--fallback",
         choices=get_args(Fallback),
         default="none",
-        help="what users with nothing to go by get, and what follows in lists that the model does "
-        "not fill: popularity is the items that most users have (default: none, an empty place)",
+        help="lists of users without usable data, and the unfilled end of lists: none is empty, "
+        "popularity is the items with the most users (default: none)",
     )
 
 

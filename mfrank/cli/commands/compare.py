@@ -1,8 +1,8 @@
 """Fit mfrank's objectives and implicit's models to the same data and compare them.
 
 Reports time, peak memory, objective and ranking quality, on one split with the same evaluation.
-With --tune, hyper-parameters are searched before: for each model as long, without the test part.
-Without implicit (pip install mfrank[compare]) only mfrank takes part.
+With --tune, each model's hyperparameters are first searched for the same time, without the test
+part. Without implicit (pip install mfrank[compare]), only mfrank takes part.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--tune",
         type=float,
         metavar="MINUTES",
-        help="search the hyper-parameters of each model for so long before, by the first metric, "
-        "on interactions held out of the training part; models are then what mfrank tune finds, "
-        "EASE, ItemKNN, Popularity and implicit's ALS, or those of --objective",
+        help="first search the hyperparameters of each model for MINUTES, by the first metric, on "
+        "interactions held out of the training part; the models are then the result of mfrank "
+        "tune, EASE, ItemKNN, Popularity and implicit's ALS, or the ones of --objective",
     )
     for name in _COUNTS:
         default = signature(compare).parameters[name].default

@@ -1,6 +1,6 @@
 """Compare, fit and recommend on synthetic data, in less than a minute.
 
-Users and items of the data are long-tailed, latent tastes drift, and names are readable.
+The data have long tails, drifting latent tastes and readable names.
 """
 
 from __future__ import annotations

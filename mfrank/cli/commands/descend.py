@@ -38,7 +38,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--start", metavar="FOLDER", help="a saved model with the same number of factors"
     )
     parser.add_argument(
-        "--checkpoint", metavar="FOLDER", help="where to keep the state after each epoch"
+        "--checkpoint", metavar="FOLDER", help="where to save the state after each epoch"
     )
     add_table_flags(parser)
     for name, family in (

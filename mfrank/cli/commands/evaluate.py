@@ -1,6 +1,6 @@
 """Rank all items for the users of a test file and score the rankings.
 
-Items that a user had in the training data are excluded.
+Seen items (of the training data) are excluded.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_threads_flag(parser)
     add_steering_flags(parser)
     add_table_flags(parser)
-    add_cluster_flag(parser, "judge users", "the numbers are the same")
+    add_cluster_flag(parser, "evaluate users", "the numbers are the same")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -1,7 +1,7 @@
-"""Write why a user's score of an item is high: user, item, rank, because, contribution.
+"""Explain a user's score of an item as a table: user, item, rank, because, contribution.
 
-For a model of mfrank fit, these are the user's own items and what each adds to the score. For a
-random walk (mfrank pagerank), they are paths that lead from the user's items to the item, and their
+For a model of mfrank fit, rows are the user's own items and their contributions to the score. For a
+random walk (mfrank pagerank), rows are paths from the user's items to the item, and their
 probabilities.
 """
 
@@ -37,10 +37,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--train",
         metavar="FILE",
-        help="interactions of the user; wrmf needs their values, which no model has (default: "
-        "those of the fit)",
+        help="interactions of the user; required for wrmf, because a saved model has no values "
+        "(default: the interactions of the fit)",
     )
-    add_list_flags(parser, "most reasons to write")
+    add_list_flags(parser, "maximum number of reasons")
     add_table_flags(parser)
 
 

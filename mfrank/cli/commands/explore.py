@@ -1,6 +1,6 @@
-"""Look at one model, or compare two, in a browser: lists and why, levers, whom it serves, a map.
+"""Explore a model, or compare two, in a browser: lists with reasons, levers, quality, a map.
 
-Every page is a URL, and answers in JSON with ?format=json. Nothing is loaded from another computer.
+Every page is a URL; ?format=json returns JSON. Nothing is loaded from other computers.
 """
 
 from __future__ import annotations
@@ -25,18 +25,16 @@ EXAMPLES = """\
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``mfrank explore``."""
     parser.add_argument("model", metavar="MODEL", help="the folder of a saved model")
-    parser.add_argument(
-        "model2", metavar="MODEL2", nargs="?", help="a second one to compare it with"
-    )
+    parser.add_argument("model2", metavar="MODEL2", nargs="?", help="a second model, to compare")
     parser.add_argument(
         "--data",
         metavar="FILE",
-        help="interactions: what the model has not seen of them is held out, and tells hits",
+        help="interactions; the ones that the model has not seen are held out and mark hits",
     )
     parser.add_argument(
         "--items",
         metavar="FILE",
-        help=".csv or .tsv with a header: ids of items, their names, and more of them",
+        help=".csv or .tsv with a header: ids of items, their names and further columns",
     )
     add_address_flags(parser, 8001)
     add_table_flags(parser)

@@ -2,9 +2,9 @@
 
 faiss: items.faiss and users.faiss in the folder PATH, by inner product. onnx: one file that scores,
 filters and ranks. parquet: users.parquet and items.parquet in the folder PATH, with ids and
-factors. safetensors: one file with all arrays. Rows are in the order of the model's ids, which the
-last three contain. A model that does not rank by its factors, such as EASE or a blend with it, goes
-to onnx or safetensors.
+factors. safetensors: one file with all arrays. Rows are in the order of the model's ids; all
+formats except faiss contain the ids. A model that does not rank by its factors alone, such as EASE
+or a blend with it, can only be written as onnx or safetensors.
 """
 
 from __future__ import annotations

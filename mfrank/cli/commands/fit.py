@@ -38,7 +38,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--checkpoint",
         metavar="FOLDER",
-        help="where to keep the state after each epoch; with --hold-out, of the last fit",
+        help="where to save the state after each epoch; with --hold-out, of the last fit",
     )
     add_table_flags(parser)
     add_objective_flags(parser, ALS().objective)
@@ -55,7 +55,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run",
         action="store_true",
-        help="only tell the memory, the disk and the time that the fit would take",
+        help="only print the memory, disk space and time that the fit would take",
     )
     for side in ("user", "item"):
         fit.add_argument(

@@ -1,6 +1,6 @@
 """Show versions, processor, threads and backends, or describe a saved model.
 
-For backends that cannot run here, the reason is shown.
+If a backend cannot run here, the reason is shown.
 """
 
 from __future__ import annotations

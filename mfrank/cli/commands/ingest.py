@@ -1,7 +1,7 @@
-"""Write many files of interactions to a folder that other commands take in place of a file.
+"""Write many files of interactions to a folder, which other commands read like a file.
 
-Files are read by portions, and the folder is mapped, not read: files and interactions may be larger
-than memory. The same command resumes a run that was stopped.
+Files are read in portions and the folder is memory-mapped, so both may be larger than memory. The
+same command resumes an interrupted run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run",
         action="store_true",
-        help="only tell the memory and the disk that it would take",
+        help="only print the memory and disk space that it would take",
     )
     add_table_flags(parser, at_least=False)
 

@@ -1,6 +1,6 @@
 """Write the best items of users as a table: user, rank, item, score.
 
-Items that a user had in the training data are not recommended again.
+Seen items (of the training data) are left out.
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--skip-unknown",
         action="store_true",
-        help="leave out users that the model does not know, or give them the --fallback (default: "
-        "they are an error)",
+        help="leave out unknown users, or give them the --fallback (default: they are an error)",
     )
     add_list_flags(parser, "items per user")
     parser.add_argument(

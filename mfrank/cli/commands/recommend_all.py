@@ -1,7 +1,6 @@
-"""Write the best items of all users to a folder of files, in memory that does not grow with them.
+"""Write the best items of all users to a folder of files, in bounded memory.
 
-The same command resumes a run that was stopped. Items that a user had in the training data are not
-recommended again.
+The same command resumes an interrupted run. Seen items (of the training data) are left out.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``mfrank recommend-all``."""
     parser.add_argument("--model", required=True, metavar="FOLDER", help="a saved model")
     parser.add_argument(
-        "--folder", required=True, metavar="FOLDER", help="where to write: new, empty, or begun"
+        "--folder", required=True, metavar="FOLDER", help="a new or empty folder, or one to resume"
     )
     parser.add_argument(
         "--n", type=int, default=10, metavar="INT", help="items per user (default: 10)"
@@ -55,11 +54,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run",
         action="store_true",
-        help="only tell how many users, lists and bytes it would be",
+        help="only print the number of users and lists, and the bytes",
     )
     add_threads_flag(parser)
     add_steering_flags(parser)
-    add_cluster_flag(parser, "make and write the lists", "the files are the same")
+    add_cluster_flag(parser, "compute and write the lists", "the files are the same")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -1,7 +1,7 @@
-"""Remove users and items from a saved model, with everything that its files hold about them.
+"""Remove users and items, and all their data, from a saved model.
 
-The folder of the model is replaced; its files then hold no factors, ids or interactions of them.
-What the factors of others have learned from them stays until the next fit.
+The folder of the model is replaced: their factors, ids and interactions are gone from disk. The
+factors of others change only at the next fit.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--skip-unknown",
         action="store_true",
-        help="leave out ids that the model does not know (default: they are an error)",
+        help="leave out unknown ids (default: they are an error)",
     )
 
 

@@ -1,10 +1,10 @@
-"""Answer for a model over HTTP, in JSON: recommend, similar, score, explain; see /docs there.
+"""Serve a model over HTTP, in JSON: recommend, similar, score, explain; see its /docs.
 
 GET /recommend/alice?n=10 answers {"user": "alice", "items": [{"id": ..., "score": ...}, ...]}.
 
-A newer model that is saved to the folder takes over within a second, or at once on SIGHUP; no
-request fails meanwhile. A load that fails is tried again, and /health shows why it failed. SIGTERM
-and Ctrl-C end it when requests that have begun are answered, within 15 seconds.
+A newer model that is saved to the folder is picked up within a second, or at once on SIGHUP, with
+no downtime. A failed load is retried, and /health shows the reason. On SIGTERM and Ctrl-C, the
+server finishes open requests, within 15 seconds, and ends.
 """
 
 from __future__ import annotations

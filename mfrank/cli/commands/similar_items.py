@@ -1,7 +1,7 @@
-"""Write the items nearest to given ones as a table: item, rank, similar, score.
+"""Write the nearest items of some items as a table: item, rank, similar, score.
 
-The score is the cosine of the items' factors; for a random walk (mfrank pagerank), the probability
-of the item in a walk that restarts at the given one.
+The score is the cosine of the items' factors. For a random walk (mfrank pagerank), it is the
+probability of the similar item in a walk that restarts at the item.
 """
 
 from __future__ import annotations

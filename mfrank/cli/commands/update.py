@@ -1,10 +1,9 @@
-"""Update a saved model with new interactions, new users and items included.
+"""Update a saved model with new interactions, including new users and items.
 
-This takes a small part of the time of a fit: users and items with new interactions are solved again
-from old and new ones, and most others keep their factors. So fit anew from time to time. The folder
-of the model is replaced when everything is done; a server that reads it goes on with the new model.
-Of two updates at once, one waits for the other. With --batch, an update that is repeated by mistake
-changes nothing.
+An update is much faster than a fit: it solves only users and items with new interactions, and most
+others keep their factors. So fit again from time to time. The folder of the model is replaced at
+the end; a server picks the new model up. Concurrent updates wait for each other. With --batch, a
+repeated update changes nothing.
 """
 
 from __future__ import annotations
@@ -36,20 +35,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--batch",
         metavar="NAME",
-        help="a name of these interactions: a model that has a batch of this name stays as it is",
+        help="name of these interactions; a model that has a batch of this name does not change",
     )
     parser.add_argument(
         "--train",
         metavar="FILE",
-        help="all old interactions; needed for objectives that use values, such as wrmf, because a "
-        "saved model does not have the values",
+        help="all old interactions; required for objectives that use values, such as wrmf, because "
+        "a saved model has no values",
     )
     parser.add_argument(
         "--alternations",
         type=int,
         default=3,
         metavar="INT",
-        help="how many times the items and the users are solved in turn (default: 3)",
+        help="number of times that items and users are solved in turn (default: 3)",
     )
     parser.add_argument(
         "--decay",
