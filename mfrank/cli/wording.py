@@ -61,6 +61,7 @@ _PHRASES = {
     "userid:": "user:",
     "itemid:": "item:",
     "N must": "n must",
+    "threshold must": "--at-least must",
     " @ ": "@",
 }
 """What the library says, and what to say instead."""

@@ -89,6 +89,16 @@ def test_flags_that_say_nothing_are_refused(
     assert "--no-keep-seen goes with --at-least" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
+def test_a_threshold_that_is_no_number_is_refused_by_its_flag(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], value: str
+) -> None:
+    data = written(tmp_path / "r.csv", rows())
+    line = ["fit", data, "--model", str(tmp_path / "m"), f"--at-least={value}"]
+    assert main(line) == 2
+    assert "--at-least must be a finite number" in capsys.readouterr().err
+
+
 def test_an_update_adds_what_is_seen(tmp_path: Path) -> None:
     data, model = written(tmp_path / "r.csv", rows()), str(tmp_path / "m")
     objective = ["--objective", "ials", *FITS["fit"]]
