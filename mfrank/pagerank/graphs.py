@@ -36,8 +36,8 @@ class Backlinks(NamedTuple):
 class Graphs:
     """One directed graph per query, with the features that determine node and edge weights.
 
-    Nodes are numbered across all queries; no edge leads from one query's graph to another's. Made
-    by :meth:`from_edges`, :meth:`mfrank.pagerank.Sessions.graphs` or
+    Nodes are numbered across all queries; no edge connects the graphs of two queries. Create with
+    :meth:`from_edges`, :meth:`mfrank.pagerank.Sessions.graphs` or
     :func:`mfrank.pagerank.similar_items`. (Zhukovskii et al. 2014; the notation of the Supervised
     PageRank paper is in brackets.)
 
@@ -54,7 +54,7 @@ class Graphs:
     seeds : int64, shape (n_seeds,)
         Nodes where walks begin and restart, ascending, at least one per query [U_q].
     labels : float64, shape (n_nodes,)
-        Graded relevance to the query, higher is better; NaN where not judged.
+        Graded relevance to the query, higher is better; NaN if unjudged.
     queries : int64, shape (n_queries,)
         Caller's row of each query, such as the user's row.
     pages : int64, shape (n_nodes,)
@@ -113,10 +113,10 @@ class Graphs:
         query_of : int, shape (n_nodes,), optional
             Query of each node, 0, 0, ..., 1, 1, ...; default a single query.
         labels : shape (n_nodes,), optional
-            Graded relevance, NaN where not judged; default NaN everywhere.
+            Graded relevance, NaN if unjudged; default NaN everywhere.
         n_nodes : int, optional
-            Number of nodes; needed if there is no array with one row per node, and the last node
-            has no edge.
+            Number of nodes; required if no argument has one row per node and the last node has no
+            edge.
 
         Raises
         ------
@@ -223,12 +223,12 @@ class Graphs:
         )
 
     def take(self, queries: Sequence[int] | NDArray[Any]) -> Graphs:
-        """The graphs of some queries, by their index in these graphs, in the given order.
+        """The graphs of some queries, by index, in the order of the argument.
 
         Raises
         ------
         ValueError
-            No query is given, or an index is out of range.
+            There is no query, or an index is out of range.
         """
         chosen = check.numbers("queries", queries, self.n_queries)
         sizes = np.diff(self.nodes)[chosen]

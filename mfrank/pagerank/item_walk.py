@@ -1,4 +1,4 @@
-"""A walk on items with learned probabilities, its paths, and the prior that it gives to items."""
+"""A walk on items with learned probabilities, its paths, and its item prior."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class ItemWalk(MadeOfFields):
     Attributes
     ----------
     steps : csr_array, float64, shape (n_items, n_items)
-        Entry (a, b) is the probability of the step from a to b; from an empty row a walk restarts.
+        Entry (a, b) is the probability of the step from a to b; a walk restarts from an empty row.
     bases : float64, shape (n_items,)
-        >= 0, <phi1, V_i> of each item i, 0 if it is not in the graph. The walk of a user without
-        known items restarts in proportion to it.
+        >= 0, <phi1, V_i> of each item i; 0 outside the graph. Restart weights of the walk of a user
+        without known items.
     recency : float
         >= 0, weight of an item's recency among the restarts of a user.
     """
@@ -53,9 +53,8 @@ class ItemWalk(MadeOfFields):
     def of(cls, graphs: Graphs, weights: Floats, n_items: int, *, has_recency: bool) -> ItemWalk:
         """Merge the graphs of all queries into one walk, for given feature weights.
 
-        The weight of an edge between two items is the sum of its weights in the graphs, the weight
-        of an item the mean of its nodes' weights. With ``has_recency``, the last node feature is
-        the recency.
+        The weight of an edge is the sum of its weights in the graphs; the weight of an item is the
+        mean of its nodes' weights. With ``has_recency``, the last node feature is the recency.
         """
         walk = Transitions.of(graphs, weights)
         of_edges = walk.steps * walk.node_sums[graphs.sources]
@@ -93,7 +92,7 @@ class ItemWalk(MadeOfFields):
         return sp.csr_array((chances, recencies.indices, recencies.indptr), recencies.shape)
 
     def blocks(self, n_rows: int) -> Iterator[slice]:
-        """Blocks of rows whose walks are computed together, so that memory stays bounded."""
+        """Blocks of rows whose walks are computed together, for bounded memory."""
         size = max(1, _CELLS_AT_ONCE // self.n_items)
         yield from (slice(at, min(at + size, n_rows)) for at in range(0, n_rows, size))
 
@@ -105,7 +104,7 @@ class ItemWalk(MadeOfFields):
         Parameters
         ----------
         starts : csr_array, float64, shape (rows, n_items)
-            Restart probabilities, as of :meth:`starts`; empty rows restart according to ``bases``.
+            Restart probabilities, as from :meth:`starts`; empty rows restart by ``bases``.
         tolerance : float
             > 0, bound on the sum of absolute errors of each row.
         """
@@ -132,7 +131,7 @@ class ItemWalk(MadeOfFields):
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> ItemWalk:
-        """Rebuild the walk from :meth:`to_arrays`; checks all arrays, which reads them entirely.
+        """Rebuild the walk from :meth:`to_arrays`; reads and checks all arrays.
 
         Raises
         ------
@@ -182,9 +181,9 @@ def heaviest_paths(
 ) -> list[Path]:
     """The ``n`` paths of up to three steps that contribute most to an item's probability.
 
-    A walk restarts at the rate c = alpha + (1 - alpha) (probability of the dangling items). So
-    pi = c sum_k (1 - alpha)^k (P')^k pi0, which is a sum over all paths to the item. The mass of a
-    path is c pi0(seed) times, for each step, (1 - alpha) and the probability of the step.
+    A walk restarts at the rate c = alpha + (1 - alpha) (probability of the dangling items). Hence
+    pi = c sum_k (1 - alpha)^k (P')^k pi0, a sum over all paths to the item. The mass of a path is c
+    pi0(seed), times (1 - alpha) and the step's probability for each step.
 
     Parameters
     ----------
@@ -248,15 +247,15 @@ def _extended(
 def with_prior(store: FactorStore, weight: float, prior: FactorStore | None = None) -> FactorStore:
     """Return the store with ``weight`` times the log of the item prior added to its item biases.
 
-    Scores become p_x . q_y + b_y + weight log(prior of y), and
-    ``Recommender.of(with_prior(als.store, 0.1, page_rank.store))`` ranks by them. The best weight
-    depends on the scale of the scores: tune it on validation data, as below. Items with a prior of
-    0 are treated as half as likely as the least likely other item.
+    Scores become p_x . q_y + b_y + weight log(prior of y); ``Recommender.of(with_prior(als.store,
+    0.1, page_rank.store))`` ranks by them. The best weight depends on the scale of the scores: tune
+    it on validation data, as in the example. A prior of 0 is replaced by half of the smallest
+    positive prior.
 
     Parameters
     ----------
     store : FactorStore
-        Of a model that ranks by its factors, or of a blend.
+        Store of a model that ranks by its factors, or of a blend.
     weight : float
         >= 0.
     prior : FactorStore, optional
@@ -265,8 +264,8 @@ def with_prior(store: FactorStore, weight: float, prior: FactorStore | None = No
     Raises
     ------
     TypeError, ValueError
-        There is no prior, its items differ from the store's, or the weight is invalid; or the store
-        is of a model that would not read the prior, such as :class:`mfrank.EASE`.
+        There is no prior, its items differ from the store's, or the weight is invalid; or the model
+        of the store does not rank by its factors, such as :class:`mfrank.EASE`.
 
     Examples
     --------

@@ -40,7 +40,7 @@ class Tuned:
         Loss at ``weights``, to the method's accuracy; of GBP's batches, before the step.
     weights : float64, shape (m1 + m2,)
     is_best : bool
-        Whether these weights would be the result if this step were the last.
+        Whether these weights are the result so far.
     stationarity : float or None
         Norm of the gradient mapping, 0 at a stationary point; None if the method has none.
     """
@@ -61,9 +61,8 @@ class Tuned:
 class Ball:
     """Weights at a distance of at most ``radius`` from (1, ..., 1) (3.7), each >= ``least``.
 
-    A radius below 1 alone keeps the weights above 0, but also close to each other, so that with
-    many features none can dominate. With the bound ``least``, larger balls are valid too, and the
-    set is still convex.
+    A radius below 1 keeps the weights above 0, but also close together, so that none of many
+    features can dominate. The bound ``least`` permits larger balls; the set is still convex.
     """
 
     radius: float
@@ -88,7 +87,7 @@ class Ball:
             clipped = below
 
     def start(self, weights: ArrayLike | None, size: int) -> Floats:
-        """First weights: the given ones, projected onto the ball, or by default its center."""
+        """Initial weights, projected onto the ball; by default its center."""
         if weights is None:
             return np.ones(size)
         refuse_labels("start", weights, "bring it into the order of the features")
@@ -105,16 +104,17 @@ class Ball:
 class GBN:
     """Gradient-based learning: projected gradient steps of adaptive length, to a stationary point.
 
-    The loss is not convex; the method finds weights whose gradient mapping z = M |step| is at most
-    sqrt(``epsilon``), after at most 8 L (f(start) - min f) / epsilon steps (Theorem 3). The paper
-    prints the stopping rule z <= epsilon, which its theorem does not guarantee; this uses
-    z^2 <= epsilon.
+    The loss is not convex. The method ends at weights whose gradient mapping z = M |step| is at
+    most sqrt(``epsilon``), after at most 8 L (f(start) - min f) / epsilon steps (Theorem 3). The
+    paper prints the stopping rule z <= epsilon, which its theorem does not guarantee; this uses z^2
+    <= epsilon.
 
     Parameters
     ----------
     epsilon : float, default 1e-12
-        > 0; requires the same z as the paper's 1e-6 under its printed rule. Under the theorem's
-        rule, 1e-6 would end at once: the first step is at most 2 R long, with M = 1e-4.
+        > 0. The default requires the same z as the paper's 1e-6 under its printed rule. Under the
+        theorem's rule, 1e-6 would end at once, because the first step is at most 2 R long, with M =
+        1e-4.
     smoothness : float, default 1e-4
         > 0, first guess L0 of the gradient's Lipschitz constant (the paper's), then adapted.
     radius : float, default 0.99
@@ -176,14 +176,14 @@ def probe_gradient(
 
 @dataclass(frozen=True)
 class GFN:
-    """Gradient-free learning: steps along random directions, by the change of the loss there.
+    """Gradient-free learning: steps along random directions, scaled by the change of the loss.
 
-    If the loss is convex around its minimum, the expected best loss is within ``epsilon`` of it
-    after M = 128 m L R^2 / epsilon steps (Theorem 2), with L the gradient's Lipschitz constant. The
-    step size is 1 / (8 m L), the probe length mu = sqrt(2 epsilon / (L (m + 8))). For the paper's
-    constants and m = 78, mu is .0153, but weights in the ball may be .01, so that probes could
-    leave the positive orthant. Therefore the weights stay in the ball of radius R - mu and
-    >= .01 + mu, which keeps the probes in the ball of radius R and >= .01.
+    If the loss is convex around its minimum, the expected best loss is within ``epsilon`` of the
+    minimum after M = 128 m L R^2 / epsilon steps (Theorem 2), with L the gradient's Lipschitz
+    constant. The step size is 1 / (8 m L), the probe length mu = sqrt(2 epsilon / (L (m + 8))). For
+    the paper's constants and m = 78, mu is .0153, but weights in the ball may be .01, so probes
+    could leave the positive orthant. The weights therefore stay in the ball of radius R - mu and >=
+    .01 + mu, which keeps the probes in the ball of radius R and >= .01.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ class GFN:
     radius : float, default 0.99
         > 0, R of the ball around 1 that contains the probes (the paper's); each stays >= 0.01.
     iterations : int or None, default None
-        Number of steps; None takes the theorem's M (978,532 for the paper's settings, m = 78).
+        Number of steps; None uses the theorem's M (978,532 for the paper's settings, m = 78).
     random_state : int, numpy.random.Generator or None, default None
         Seed of the directions.
     """
@@ -233,7 +233,7 @@ class GFN:
         Raises
         ------
         ValueError
-            Probes are so long that they leave the ball from any weights.
+            Probes are longer than the ball permits.
         """
         m = problem.n_weights
         reach, error = self.reach(m), self.error(m)
@@ -279,9 +279,9 @@ class GBP:
     iterations : int, default 1000
         Maximum number of steps.
     batch_size : int or None, default None
-        Queries per step, drawn without replacement from those with pairs until all were used, then
-        again. ``tolerance`` is then ignored, because a step's loss is that of its own batch before
-        the step. None uses all queries in every step (the paper's).
+        Queries per step, drawn without replacement from the queries with pairs; after a pass over
+        all of them, drawing restarts. ``tolerance`` is then ignored, because a step's loss is the
+        loss of its own batch before the step. None uses all queries in every step (the paper's).
     random_state : int, numpy.random.Generator or None, default None
         Seed of the batches.
     """

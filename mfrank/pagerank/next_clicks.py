@@ -34,7 +34,7 @@ class Draw(NamedTuple):
 def recencies(data: Interactions, recent: int) -> sp.csr_array:
     """Recency of each user's last ``recent`` items: 1 for the last, then 1/2, 1/3, ...
 
-    Of items with equal timestamps, the higher row counts as later, as in :class:`Sessions`.
+    For equal timestamps, the higher row is later, as in :class:`Sessions`.
 
     Returns
     -------
@@ -51,14 +51,16 @@ def recencies(data: Interactions, recent: int) -> sp.csr_array:
 
 
 def item_graph(data: Interactions, item_features: ArrayLike | None, gap: float | None) -> Graphs:
-    """The graph of the items that users have, with edges both ways between consecutive items.
+    """The graph of the users' items, with edges both ways between consecutive items.
 
-    Features of an item: log(1 + its users), log(1 + sessions that begin with it), and
-    ``item_features``, each divided by its largest value; then its recency, which depends on the
-    user and is 0 here. Features of an edge: how often it and its reverse were taken, 1, and the
-    features of its target except recency, each divided by its sum over the edges from the same
-    source. So each edge feature defines a walk, and the weights mix these walks. Every item is a
-    seed.
+    - Features of an item: log(1 + its users), log(1 + sessions that begin with it), and
+      ``item_features``, each divided by its largest value; then its recency, which depends on the
+      user and is 0 here.
+    - Features of an edge: the counts of the edge and of its reverse, 1, and the features of its
+      target except recency, each divided by its sum over the edges from the same source. Each edge
+      feature thus defines a walk, and the weights mix these walks.
+
+    Every item is a seed.
     """
     if item_features is not None:
         item_features = check.features_of("item_features", item_features, data.item_ids)
@@ -117,12 +119,12 @@ def next_click_queries(
     draw: Draw,
     walker: Walker,
 ) -> Graphs:
-    """One query for each user that is drawn: which item follows the user's last items.
+    """One query for each drawn user: which item follows the user's last items.
 
-    The graph of a query consists of the user's recent items (its seeds), the relevant items, and
-    the candidates that are most likely in the untuned walk from the seeds, with the item graph's
-    edges between them. Relevant items have their labels, other items that the user has are not
-    judged (NaN), and the rest are labeled 0.
+    The graph of a query has the user's recent items (the seeds), the relevant items, and the most
+    likely candidates of the untuned walk from the seeds, with the edges of the item graph between
+    them. Relevant items have their labels, other items of the user are unjudged (NaN), and the rest
+    are labeled 0.
 
     Parameters
     ----------

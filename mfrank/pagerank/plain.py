@@ -1,4 +1,4 @@
-"""PageRank and personalized PageRank of one weighted graph, such as that of similar items."""
+"""PageRank and personalized PageRank of one weighted graph, such as a graph of similar items."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ def settled_on_workers(
     n_threads: int,
     cluster: Cluster,
 ) -> Floats:
-    """Stationary distributions of walks on one graph, as :func:`settled` computes them.
+    """Stationary distributions of walks on one graph, as from :func:`settled`.
 
     Parameters
     ----------
     moves, restarts, tolerance, alpha, backend, n_threads
-        As of :func:`settled` and a :class:`Walker`. ``n_threads`` is that of a task; 0 divides each
+        As in :func:`settled` and :class:`Walker`. ``n_threads`` is per task; 0 divides each
         machine's cores among its workers.
     cluster : Cluster
         Checked.
@@ -83,7 +83,7 @@ def settled_on_workers(
     Raises
     ------
     ConnectionError, ValueError
-        Nothing answers there, or the workers do not all have the arithmetic of this process.
+        The cluster does not answer, or its workers' arithmetic differs from this process's.
     """
     values = np.empty((restarts.n_rows, restarts.n_columns))
     with connected(cluster) as engine:
@@ -188,31 +188,27 @@ class RandomWalk:
         Parameters
         ----------
         restarts : shape (n,) or (n, k), optional
-            >= 0, proportional to the probabilities that the walk restarts at a node; it also
-            restarts from nodes without edges. One column for each of k walks. Default: all nodes
-            are equally likely (PageRank).
+            >= 0, proportional to the restart probabilities of nodes; one column per walk. Walks
+            also restart from nodes without edges. Default: all nodes are equally likely (PageRank).
         alpha : float, default 0.15
             Probability of a restart, in (0, 1); 1 - alpha is the damping of Page et al. 1999.
         tolerance : float, default 1e-6
-            > 0, certified bound on the sum of absolute errors of each column.
+            > 0. Certified bound on the sum of absolute errors of each column.
         backend : str, default "auto"
         n_threads : int, default 0
             0 takes every core this process may use.
         cluster : int, dask.distributed.Client, str, Engine or None, default None
             Where the k walks run, as in :meth:`mfrank.ALS.fit`, with the same bits as without a
-            cluster. The graph is sent to each worker once, and every task has some of the walks.
-            ``n_threads`` is then the number of threads of a task; 0 divides each machine's cores
-            among its workers.
+            cluster. The graph is sent to each worker once; each task computes some of the walks.
 
         Raises
         ------
         ValueError, TypeError
-            ``restarts`` has the wrong shape, is negative, or has a column of zeros; or an option is
+            ``restarts`` has the wrong shape, is negative, or has a column of zeros; an option is
             invalid; or ``cluster`` is not a cluster, or its workers have other instruction sets or
-            versions of mfrank.
+            another version of mfrank.
         ConnectionError, ModuleNotFoundError
-            No scheduler answers at the address ``cluster``, or there is no Ray cluster; or Dask or
-            Ray is not installed.
+            As in :meth:`mfrank.ALS.fit`.
         """
         share("alpha", alpha)
         check_above_zero(tolerance=tolerance)
@@ -256,8 +252,8 @@ class RandomWalk:
 def pagerank(links: Any, restarts: ArrayLike | None = None, **options: Any) -> Floats:
     """PageRank of the nodes of a graph; personalized by ``restarts``.
 
-    ``links`` is that of :meth:`RandomWalk.of`, the other arguments are those of
-    :meth:`RandomWalk.rank`. For several walks on the same graph, keep a :class:`RandomWalk`.
+    For ``links`` see :meth:`RandomWalk.of`, for all other arguments :meth:`RandomWalk.rank`. For
+    several walks on the same graph, use a :class:`RandomWalk`.
     """
     return RandomWalk.of(links).rank(restarts, **options)
 
@@ -273,7 +269,7 @@ def similar_items(
     backend: str = "auto",
     n_threads: int = 0,
 ) -> Graphs:
-    """One graph of all items, with edges from each to the most similar; every item is a seed.
+    """One graph of all items, with edges to the most similar items; every item is a seed.
 
     Features of an item: log(1 + its users), the norm of its factors, and ``item_features``.
     Features of an edge: the cosine of both items' factors, and the features of its target. Only

@@ -51,8 +51,8 @@ class SquareLoss:
     Parameters
     ----------
     margin : float or mapping, default 0.0
-        b >= 0, or b_{j1 j2} by pair of labels, ``{(worse, better): b}``, 0 for all other pairs. A
-        page's probability is of the order 1 / n_nodes; the paper gives no values.
+        b >= 0, or b_{j1 j2} by pair of labels, ``{(worse, better): b}``, with 0 for all other
+        pairs. Probabilities of pages are of the order 1 / n_nodes; the paper has no values.
     sign : {"margin", "tolerance"}, default "margin"
         Sign of b, as above.
     """
@@ -212,7 +212,7 @@ def adjoint(transitions: Transitions, gradients: Floats, until: Until, walker: W
 def adjoint_within(
     transitions: Transitions, gradients: Floats, tolerance: Floats, walker: Walker
 ) -> Adjoint:
-    """Iterate until the spread of each query's error is at most ``tolerance``, by certificate."""
+    """Iterate until the spread of each query's error is certified to be at most ``tolerance``."""
     spreads = _spreads(gradients, transitions.graphs.nodes)
     part = np.divide(
         walker.alpha * tolerance, spreads, out=np.ones_like(spreads), where=spreads > 0
@@ -225,8 +225,8 @@ def adjoint_within(
 def gradient(transitions: Transitions, values: Floats, lam: Floats, alpha: float) -> Floats:
     """Gradient of the mean loss over queries, lam' Pi0 / |Q|, shape (m1 + m2,).
 
-    A walk restarts from nodes without edges, so their rows of P depend on phi1 too: their
-    probability pi_D adds to that of the restarts ((2.4) and (A.11) of the paper omit it).
+    A walk restarts from nodes without edges, so their rows of P also depend on phi1: their
+    probability pi_D adds to the probability of restarts ((2.4) and (A.11) of the paper omit it).
     """
     graphs, keep = transitions.graphs, 1 - alpha
     seeds, query = graphs.seeds, graphs.query_of[graphs.seeds]
@@ -370,8 +370,9 @@ class Problem:
         Pairs of nodes that the loss compares.
     walker : Walker
     accuracy : {"certificate", "theory"}
-        When iterations end: "certificate" as soon as bounds computed along the way guarantee the
-        accuracy; "theory" after the steps of Lemmas 1 and 2, by Nesterov and Nemirovski's method.
+        Stopping rule of iterations. "certificate": as soon as bounds computed along the way
+        guarantee the accuracy. "theory": after the steps of Lemmas 1 and 2, by Nesterov and
+        Nemirovski's method.
     """
 
     graphs: Graphs

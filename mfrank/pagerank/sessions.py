@@ -1,4 +1,4 @@
-"""Sessions of a log, and the browsing graphs of the queries that they start from."""
+"""Sessions of a log, and the browsing graphs of their queries."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _Counted(NamedTuple):
 class Sessions:
     """Page visits, grouped by session; each session starts from a query.
 
-    A session ends when its visitor types another query, or pauses for longer than a gap (Supervised
+    A session ends when its visitor types another query or pauses for longer than a gap (Supervised
     PageRank, section 7.1).
 
     Attributes
@@ -60,7 +60,7 @@ class Sessions:
     begins : int64, shape (n_sessions + 1,)
         Session s has the visits ``begins[s]:begins[s + 1]``.
     queries : int64, shape (n_sessions,)
-        Row of the query that the session started from.
+        Row of the session's query.
     page_ids, query_ids : Ids
         Ids of the rows.
     """
@@ -89,13 +89,11 @@ class Sessions:
         ----------
         visitors, pages : ids, shape (n,)
         timestamps : numbers or dates, shape (n,)
-            As in :meth:`mfrank.Interactions.from_arrays`. A visitor's rows with equal timestamps
-            keep their order.
+            As in :meth:`mfrank.Interactions.from_arrays`. Ties of a visitor stay in input order.
         queries : ids, shape (n,), optional
-            Query of each visit: the last one that its visitor typed. Default: all sessions start
-            from the same query.
+            Query of each visit: the last query of its visitor. Default: one query for all sessions.
         gap : float or None, default 1800
-            > 0, longest pause within a session, in the unit of the timestamps (seconds for dates;
+            > 0. Maximum pause within a session, in the unit of the timestamps (seconds for dates;
             the default is the paper's 30 minutes). None sets no limit.
         page_ids : Ids, optional
             Ids of the pages, if they already have rows.
@@ -148,8 +146,8 @@ class Sessions:
         data : Interactions
             With timestamps.
         queries : ids, shape (n_items,), optional
-            Query of each item, such as its category; a session is then a run of items with the
-            same query. Default: all sessions start from the same query.
+            Query of each item, such as its category; a session is then a run of items with the same
+            query. Default: one query for all sessions.
         gap : float or None, default None
             As in :meth:`from_log`; None makes a user's sequence one session.
 
@@ -190,12 +188,12 @@ class Sessions:
         least_moves: int = 1,
         least_starts: int = 1,
     ) -> Graphs:
-        """The browsing graph of each query that sessions start from.
+        """The browsing graph of each query of the sessions.
 
-        Nodes are the pages of its sessions, edges lead from a page to the next one, seeds are first
-        pages. Features of a node: log(1 + visits), log(1 + sessions that begin there), and those of
-        its page. Features of an edge: log(1 + times it was taken), and those of both its nodes (as
-        in the paper).
+        Nodes are the pages of the query's sessions, edges lead from a page to the next one, and
+        seeds are first pages. Features of a node: log(1 + visits), log(1 + sessions that begin
+        there), and the features of its page. Features of an edge: log(1 + count), and the features
+        of both its nodes (as in the paper).
 
         Parameters
         ----------
@@ -205,7 +203,7 @@ class Sessions:
             Whether consecutive visits of the same page make an edge.
         least_visits, least_moves, least_starts : int, default 1
             Minimum visits of a node, uses of an edge, and sessions that begin at a seed. Queries
-            that keep no seed are left out.
+            without remaining seeds are left out.
 
         Raises
         ------

@@ -218,9 +218,9 @@ def power_steps(transitions: Transitions, steps: int, walker: Walker) -> Station
 def settled(moves: Moves, restarts: CSR, tolerance: float, walker: Walker) -> Floats:
     """Stationary distributions of walks on one graph, shape (k, n), one per row of ``restarts``.
 
-    The sweeps of :meth:`mfrank.backends.Backend.stationary` mostly converge in about half the steps
-    of power iteration, but only the latter has a bound that holds on any graph. So rows that do not
-    converge in as many sweeps, for example because the tolerance is below the rounding error, are
+    The sweeps of :meth:`mfrank.backends.Backend.stationary` usually converge in half the steps of
+    power iteration, but only power iteration has a bound for any graph. Rows that do not converge
+    within that bound, for example because the tolerance is below the rounding error, are therefore
     computed by power iteration.
     """
     most = steps_within(tolerance, walker.alpha)
@@ -257,6 +257,6 @@ def _iterated(transitions: Transitions, x: Floats, until: Until, walker: Walker)
 
 
 def steps_within(tolerance: float, alpha: float) -> int:
-    """Least N >= 1 with 2 (1 - alpha)^(N + 1) <= tolerance: enough steps on any graph."""
+    """Smallest N >= 1 with 2 (1 - alpha)^(N + 1) <= tolerance: enough steps on any graph."""
     steps = math.ceil(math.log(min(tolerance, 2.0) / 2) / math.log1p(-alpha)) - 1
     return min(max(steps, 1), 2**30)  # at alpha = 1e-8, longer than anyone would wait
