@@ -119,12 +119,17 @@ _LARGE, _BYTES_OF_ROW = 1 << 27, 16
 
 
 def check_shape(shape: tuple[int, int]) -> None:
-    """Raise if rows or columns are too many for int32 numbers, or for the memory."""
+    """Raise if rows or columns are too many for int32 numbers; entries may be more."""
     if not (isinstance(shape, tuple | list) and len(shape) == 2 and all(map(is_count, shape))):
         raise TypeError(f"shape must be (n_users, n_items), got {shown(shape)}")
     for name, n in zip(("users", "items"), shape, strict=True):
         if not 0 <= n < 2**31:
             raise ValueError(f"the number of {name} must lie in 0..2^31 - 1, got {shown(n)}")
+
+
+def check_room(shape: tuple[int, int]) -> None:
+    """Raise, like :func:`check_shape`, or MemoryError if there is no room for so many rows."""
+    check_shape(shape)
     if sum(shape) > _LARGE:
         what = f"interactions of the shape ({shape[0]:,}, {shape[1]:,})"
         remedy = "lower these numbers; raw ids need no shape, and are numbered"

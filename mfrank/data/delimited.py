@@ -118,7 +118,7 @@ def _check_thousands(layout: Layout, values: Extent, tell: Tell) -> None:
         tell(logging.WARNING, f"{what}; they are taken as decimals")
         return
     raise ValueError(
-        f"{what}, as the others are whole numbers below 1,000; write thousands without a point, or "
+        f"{what}: all others are whole numbers below 1,000; write thousands without a point, or "
         "separate the fields by tabs if these are decimals"
     )
 

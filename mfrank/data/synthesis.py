@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import Seed, check_count, check_length, generator
-from mfrank.data.cells import check_shape
+from mfrank.data.cells import check_room
 from mfrank.data.interactions import Interactions
 
 # Tastes of synthetic users, and the items they choose.
@@ -200,7 +200,7 @@ def synthetic(
             f"{n_users * n_items}, got {interactions}"
         )
     rng = generator(random_state)
-    check_shape((n_users, n_items))
+    check_room((n_users, n_items))
     line = ItemLine.drawn(n_items, rng)
     counts = _activity(n_users, n_items, interactions, rng)
     users = np.repeat(np.arange(n_users), counts)

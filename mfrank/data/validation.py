@@ -241,7 +241,7 @@ def from_arrays(
         known_items, item_rows = _look_up("items", items, item_ids)
         shape = len(known_users), len(known_items)
     else:
-        cells.check_shape(shape)
+        cells.check_room(shape)
         known_users = _of_rows("user", user_ids, shape[0])
         known_items = _of_rows("item", item_ids, shape[1])
         user_rows = _row_numbers("users", users, shape[0])
