@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote, urlencode
 
 from starlette.datastructures import QueryParams
@@ -14,6 +14,7 @@ from mfrank.data import Ids, UnknownIdError
 from mfrank.pages.world import World
 from mfrank.serving.answers import from_url, one_from_url
 
+T = TypeVar("T")
 _LAST_PAGE = 200
 
 
@@ -99,15 +100,19 @@ class Asked:
             kept.extend((name, str(each)) for each in values if each is not None)
         return self.path + ("?" + urlencode(kept) if kept else "")
 
-    def pages(self, total: int, n: int, name: str = "page") -> dict[str, Any]:
-        """Where a list of ``total`` stands, ``n`` to a page, and the URLs beside it."""
-        page, last = self.page(name), min(max(1, -(-total // n)), _LAST_PAGE)
+    def paged(
+        self, every: Sequence[T], n: int, name: str = "page"
+    ) -> tuple[dict[str, Any], int, Sequence[T]]:
+        """Where a list stands, ``n`` to a page; the first rank of this page, and what is on it."""
+        page, last = self.page(name), min(max(1, -(-len(every) // n)), _LAST_PAGE)
         if page > last:
             raise ValueError(f"{name} must be a whole number from 1 to {last}, got {page}")
-        return {
+        about = {
             "page": page,
             "of": last,
-            "total": total,
+            "total": len(every),
             "before": self.url(**{name: page - 1}) if page > 1 else None,
             "after": self.url(**{name: page + 1}) if page < last else None,
         }
+        begin = (page - 1) * n
+        return about, begin + 1, every[begin : begin + n]

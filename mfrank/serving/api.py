@@ -1,4 +1,4 @@
-"""The questions that are asked of a model: each is checked, then waits for a thread.
+"""The questions that are asked of a model: which one a request is, and what answers it.
 
 FastAPI describes them, and answers what is no question: other paths, wrong methods, /docs. Its own
 way to a function takes longer than the list of a user, so questions go past it.
@@ -6,20 +6,15 @@ way to a function takes longer than the list of a user, so questions go past it.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache, partial
 from typing import Annotated, Any, NamedTuple, get_type_hints
 from urllib.parse import unquote
-from weakref import WeakKeyDictionary
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
-from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mfrank.arrays import OutOfTimeError
 from mfrank.retrieval import Recommender
 from mfrank.serving.answers import (
     batch,
@@ -33,8 +28,7 @@ from mfrank.serving.answers import (
     similar,
     steered,
 )
-from mfrank.serving.limits import Limits, Measures, in_thread
-from mfrank.serving.live_model import LiveModel
+from mfrank.serving.limits import Limits, Measures
 from mfrank.serving.questions import (
     About,
     Batch,
@@ -53,8 +47,8 @@ from mfrank.serving.questions import (
     read_batch,
     read_query,
 )
-from mfrank.serving.refusals import refused, too_late
-from mfrank.serving.together import Together, lists
+from mfrank.serving.refusals import refused
+from mfrank.serving.together import Desk, lists
 
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     400: {"model": Refusal, "description": "The service does not answer for this host."},
@@ -70,94 +64,6 @@ _NO_JSON: dict[int | str, dict[str, Any]] = {
 }
 _BATCH = {"$ref": "#/components/schemas/Batch"}
 _BODY = {"requestBody": {"required": True, "content": {"application/json": {"schema": _BATCH}}}}
-
-
-class Desk:
-    """Where questions wait for a thread that asks the model.
-
-    Questions that may take long, such as batches, have threads of their own, as many as the others:
-    all share the cores, but the short ones never wait for a thread that a long one has.
-    """
-
-    def __init__(self, live: LiveModel, limits: Limits, n_threads: int) -> None:
-        self.live, self.limits, self._n_threads = live, limits, n_threads
-        self.waiting, self.waiting_long = 0, 0
-        self._pool = ThreadPoolExecutor(n_threads, "mfrank-answer")
-        self._long_pool = ThreadPoolExecutor(n_threads, "mfrank-long-answer")
-        # Some clients in tests have an event loop for each request.
-        self._queues: WeakKeyDictionary[asyncio.AbstractEventLoop, Together] = WeakKeyDictionary()
-
-    async def list_of(self, user: str, asked: ListQuery) -> bytes:
-        """The list of a user, made together with those of others who ask alike."""
-        loop = asyncio.get_running_loop()
-        together = self._queues.get(loop)
-        if together is None:
-            together = self._queues[loop] = Together(
-                self.live, self._pool, self._n_threads, self.limits.max_seconds
-            )
-        self._take_place()
-        answer = together.ask(user, asked)
-        try:
-            return await answer
-        finally:
-            self._leave_place()
-            del answer  # an error in it has this frame, which would keep it, and its model
-
-    async def ask(
-        self, request: Request, question: Callable[[Recommender], Any], *, is_long: bool = False
-    ) -> bytes:
-        """The answer of the model that is current when a thread takes the question, as JSON.
-
-        The question returns JSON as bytes, or what becomes JSON. When nobody waits for the answer
-        anymore, because it is too late or the client has gone, the thread gives up at its next
-        :func:`mfrank.arrays.work.check_time`.
-        """
-
-        def work() -> bytes:
-            answer = question(self.live.current)
-            return answer if isinstance(answer, bytes) else dump(answer)
-
-        pool, seconds = self._long_pool if is_long else self._pool, self.limits.max_seconds
-        self._take_place(is_long)
-        try:
-            answer = in_thread(pool, work, seconds)
-            return await (_unless_gone(answer, request) if is_long else answer)
-        except OutOfTimeError:
-            raise too_late(seconds) from None
-        finally:
-            self._leave_place(is_long)
-
-    def _take_place(self, is_long: bool = False) -> None:
-        """Take a place among the requests that wait, if there is one; long ones have half."""
-        most = self.limits.max_waiting
-        if self.waiting >= most or (is_long and 2 * self.waiting_long >= most):
-            raise HTTPException(503, "too many requests are waiting; try again later")
-        self.waiting += 1
-        self.waiting_long += is_long
-
-    def _leave_place(self, is_long: bool = False) -> None:
-        self.waiting -= 1
-        self.waiting_long -= is_long
-
-
-async def _unless_gone(asked: Coroutine[Any, Any, bytes], request: Request) -> bytes:
-    """The answer, unless the client goes away before."""
-    answer, leaving = asyncio.ensure_future(asked), asyncio.ensure_future(_left(request))
-    leaving.add_done_callback(lambda _: answer.cancel())
-    try:
-        return await answer
-    except asyncio.CancelledError:
-        if not leaving.done():  # it is this request that is cancelled
-            raise
-        raise HTTPException(503, "the client has gone") from None
-    finally:
-        leaving.cancel()
-
-
-async def _left(request: Request) -> None:
-    """Wait until the client has gone."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 _MOST_REMEMBERED, _LONGEST_REMEMBERED = 256, 100
@@ -191,8 +97,9 @@ class Questions:
         limits: Limits,
         begin: Callable[[], None],
     ) -> None:
-        self.app, self.questions, self.limits = app, questions, limits
-        self._remembered = lru_cache(_MOST_REMEMBERED)(read_query)
+        self.app, self.questions = app, questions
+        self._read = partial(read_query, limits=limits)
+        self._remembered = lru_cache(_MOST_REMEMBERED)(self._read)
         self._begin: Callable[[], None] | None = begin
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -208,8 +115,8 @@ class Questions:
         scope["route"] = question  # for its measures
         try:
             query = scope["query_string"]
-            read = self._remembered if len(query) <= _LONGEST_REMEMBERED else read_query
-            asked = read(query, question.form, self.limits)
+            read = self._remembered if len(query) <= _LONGEST_REMEMBERED else self._read
+            asked = read(query, question.form)
             request = Request(scope, receive)
             content = await question.answer(request, *map(unquote, ids), asked=asked)
         except Exception as error:

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 from mfrank._version import __version__
 from mfrank.arrays import check_above_zero, single_threaded, usable_cores
 from mfrank.retrieval import Recommender
-from mfrank.serving.api import Desk, Questions, routes
+from mfrank.serving.api import Questions, routes
 from mfrank.serving.connections import LimitedConnection
 from mfrank.serving.description import STYLE, Described, page
 from mfrank.serving.guards import AllowedHosts, Door, Hosts
@@ -25,6 +25,7 @@ from mfrank.serving.limits import Limits, Measures
 from mfrank.serving.live_model import LiveModel
 from mfrank.serving.refusals import add_refusals
 from mfrank.serving.signals import handled
+from mfrank.serving.together import Desk
 
 
 def build(

@@ -1,4 +1,4 @@
-"""Users who wait for lists at the same time, answered by one call.
+"""Where questions wait for the model; users who wait for lists are answered together, by one call.
 
 A call for sixteen users takes little longer than a call for one. While a thread makes lists, the
 requests that arrive wait, and those that ask alike are then answered together. If a call takes
@@ -10,16 +10,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from fastapi import Request
+from starlette.exceptions import HTTPException
 
 from mfrank.arrays import OutOfTimeError
 from mfrank.data import UnknownIdError
 from mfrank.retrieval import Recommender
-from mfrank.serving.answers import from_url, listed, steered, user_lists
-from mfrank.serving.limits import in_time
+from mfrank.serving.answers import dump, from_url, listed, steered, user_lists
+from mfrank.serving.limits import Limits, in_thread, in_time
 from mfrank.serving.live_model import LiveModel
 from mfrank.serving.questions import ListQuery
 from mfrank.serving.refusals import too_late
@@ -194,3 +199,91 @@ def lists(model: Recommender, users: Sequence[str], asked: ListQuery) -> list[by
         steer=steered(diversity=asked.diversity, popularity_penalty=asked.popularity_penalty),
     )
     return user_lists(rows, found)
+
+
+class Desk:
+    """Where questions wait for a thread that asks the model.
+
+    Questions that may take long, such as batches, have threads of their own, as many as the others:
+    all share the cores, but the short ones never wait for a thread that a long one has.
+    """
+
+    def __init__(self, live: LiveModel, limits: Limits, n_threads: int) -> None:
+        self.live, self.limits, self._n_threads = live, limits, n_threads
+        self.waiting, self.waiting_long = 0, 0
+        self._pool = ThreadPoolExecutor(n_threads, "mfrank-answer")
+        self._long_pool = ThreadPoolExecutor(n_threads, "mfrank-long-answer")
+        # Some clients in tests have an event loop for each request.
+        self._queues: WeakKeyDictionary[asyncio.AbstractEventLoop, Together] = WeakKeyDictionary()
+
+    async def list_of(self, user: str, asked: ListQuery) -> bytes:
+        """The list of a user, made together with those of others who ask alike."""
+        loop = asyncio.get_running_loop()
+        together = self._queues.get(loop)
+        if together is None:
+            together = self._queues[loop] = Together(
+                self.live, self._pool, self._n_threads, self.limits.max_seconds
+            )
+        self._take_place()
+        answer = together.ask(user, asked)
+        try:
+            return await answer
+        finally:
+            self._leave_place()
+            del answer  # an error in it has this frame, which would keep it, and its model
+
+    async def ask(
+        self, request: Request, question: Callable[[Recommender], Any], *, is_long: bool = False
+    ) -> bytes:
+        """The answer of the model that is current when a thread takes the question, as JSON.
+
+        The question returns JSON as bytes, or what becomes JSON. When nobody waits for the answer
+        anymore, because it is too late or the client has gone, the thread gives up at its next
+        :func:`mfrank.arrays.work.check_time`.
+        """
+
+        def work() -> bytes:
+            answer = question(self.live.current)
+            return answer if isinstance(answer, bytes) else dump(answer)
+
+        pool, seconds = self._long_pool if is_long else self._pool, self.limits.max_seconds
+        self._take_place(is_long)
+        try:
+            answer = in_thread(pool, work, seconds)
+            return await (_unless_gone(answer, request) if is_long else answer)
+        except OutOfTimeError:
+            raise too_late(seconds) from None
+        finally:
+            self._leave_place(is_long)
+
+    def _take_place(self, is_long: bool = False) -> None:
+        """Take a place among the requests that wait, if there is one; long ones have half."""
+        most = self.limits.max_waiting
+        if self.waiting >= most or (is_long and 2 * self.waiting_long >= most):
+            raise HTTPException(503, "too many requests are waiting; try again later")
+        self.waiting += 1
+        self.waiting_long += is_long
+
+    def _leave_place(self, is_long: bool = False) -> None:
+        self.waiting -= 1
+        self.waiting_long -= is_long
+
+
+async def _unless_gone(asked: Coroutine[Any, Any, bytes], request: Request) -> bytes:
+    """The answer, unless the client goes away before."""
+    answer, leaving = asyncio.ensure_future(asked), asyncio.ensure_future(_left(request))
+    leaving.add_done_callback(lambda _: answer.cancel())
+    try:
+        return await answer
+    except asyncio.CancelledError:
+        if not leaving.done():  # it is this request that is cancelled
+            raise
+        raise HTTPException(503, "the client has gone") from None
+    finally:
+        leaving.cancel()
+
+
+async def _left(request: Request) -> None:
+    """Wait until the client has gone."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

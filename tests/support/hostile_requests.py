@@ -38,7 +38,7 @@ _VALUES: tuple[Any, ...] = (
 )
 _FIELDS = (
     *("users", "from_items", "weights", "n", "filter_items", "items", "include_seen", "item"),
-    *("on_unknown", "boosts", "diversity"),
+    *("on_unknown", "boosts", "diversity", "fallback", "popularity_penalty"),
 )
 _LIMITS = serving.Limits(max_n=50, max_batch=20, max_body=2000, max_waiting=4)
 

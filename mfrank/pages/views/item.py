@@ -17,8 +17,7 @@ def item(world: World, asked: Asked) -> dict[str, Any]:
     model = world.models[index]
     label = asked.id("item", model.item_ids)
     near = similar(model, label, _MOST)
-    pages = asked.pages(len(near), n)
-    begin = (pages["page"] - 1) * n
+    pages, first, shown = asked.paged(near, n)
     greatest = max(world.catalog.popularity.max(initial=0), 1)
     users = world.catalog.users_of(label)
     return {
@@ -31,12 +30,12 @@ def item(world: World, asked: Asked) -> dict[str, Any]:
         "neighbors": [
             world.item(
                 each["id"],
-                rank=begin + place,
+                rank=rank,
                 score=each["score"],
                 width=100 * max(each["score"], 0) / (max(near[0]["score"], 1e-12)),
                 popularity=100 * world.catalog.users_of(each["id"]) / greatest,
             )
-            for place, each in enumerate(near[begin : begin + n], 1)
+            for rank, each in enumerate(shown, first)
         ],
         "pages": pages,
     }

@@ -30,13 +30,12 @@ def search(world: World, asked: Asked) -> dict[str, Any]:
     text, catalog = asked.text("q"), world.catalog
     items = catalog.items_like(text)
     users = catalog.users_like(text) if text else []
-    pages = asked.pages(len(items), _PER_PAGE)
-    begin = (pages["page"] - 1) * _PER_PAGE
+    pages, _, shown = asked.paged(items, _PER_PAGE)
     return {
         "q": text,
         "users": [_user(user) for user in users[:_PER_PAGE]],
         "n_users": len(users),
-        "items": world.items(items[begin : begin + _PER_PAGE]),
+        "items": world.items(shown),
         "pages": pages,
     }
 

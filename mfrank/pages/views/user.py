@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from mfrank.pages.asked import Asked
@@ -23,9 +24,8 @@ def user(world: World, asked: Asked) -> dict[str, Any]:
     plain = listed = world.best(index, who, longest)
     if levers.options:
         listed = world.best(index, who, n if levers.whole else longest, **levers.options)
-    pages, held_out = asked.pages(len(listed), n), dict(has.held_out)
-    begin = (pages["page"] - 1) * n
-    shown = listed[begin : begin + n]
+    pages, first, shown = asked.paged(listed, n)
+    held_out = dict(has.held_out)
     reasons = because(
         model,
         who,
@@ -42,15 +42,15 @@ def user(world: World, asked: Asked) -> dict[str, Any]:
         "items": [
             world.item(
                 each["id"],
-                rank=begin + place,
+                rank=rank,
                 before=before.get(each["id"]),
                 score=each["score"],
                 width=_width(each["score"], shown),
                 held_out=each["id"] in held_out,
-                because=world.items(reasons[place - 1]),
+                because=world.items(reasons[rank - first]),
                 why=path_of("user", who, "why", each["id"]) + (f"?model={index}" if index else ""),
             )
-            for place, each in enumerate(shown, 1)
+            for rank, each in enumerate(shown, first)
         ],
         "pages": pages,
         "levers": levers.form,
@@ -120,12 +120,10 @@ def ranks_of(world: World, index: int, who: Any) -> dict[Any, int]:
 def _history(
     world: World, asked: Asked, seen: list[tuple[Any, float | None]], n: int = 20
 ) -> dict[str, Any]:
-    pages = asked.pages(len(seen), n, "history_page")
-    begin = (pages["page"] - 1) * n
+    pages, _, shown = asked.paged(seen, n, "history_page")
     return {
         "history": [
-            world.item(item, value=value if world.has_values else None)
-            for item, value in seen[begin : begin + n]
+            world.item(item, value=value if world.has_values else None) for item, value in shown
         ],
         "history_pages": pages,
     }
@@ -135,7 +133,7 @@ def _hits(ranks: dict[Any, int], held_out: dict[Any, Any], n: int) -> int:
     return sum(rank <= n for item, rank in ranks.items() if item in held_out)
 
 
-def _width(score: float, shown: Items) -> float:
+def _width(score: float, shown: Sequence[dict[str, Any]]) -> float:
     """Length of a bar in percent: scores from 0, or from the least of the page if it is below."""
     scores = [each["score"] for each in shown]  # diverse lists are not in their order
     least, greatest = min(0.0, *scores), max(scores)
