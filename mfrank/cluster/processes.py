@@ -116,7 +116,7 @@ def serve(descriptor: int, beats: int) -> None:
 
 
 def _beat(beats: int) -> None:
-    """Give signs of life, until nobody reads them; a kernel lets this thread run beside it."""
+    """Send heartbeats until the other end closes; kernels release the GIL for this thread."""
     while True:
         try:
             os.write(beats, b".")

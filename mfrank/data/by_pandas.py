@@ -80,7 +80,7 @@ class _Readable:
 def read(lines: _Lines, layout: Layout, ids: IdsAs, tell: Tell) -> dict[str, Any] | None:
     """Role -> values, or None if the standard library must read the file.
 
-    Timestamps are :class:`Moments`, whose unit is not settled.
+    Timestamps are :class:`Moments`, whose unit is not yet determined.
     """
     import pandas
 
@@ -110,13 +110,13 @@ def portions(
 ) -> Iterator[tuple[dict[str, NDArray[Any]], Moments | None]]:
     """Yield the columns of ``n_rows`` rows at a time, and their timestamps.
 
-    What is read from a column depends on its portion alone, except for ``times``, the kind of all
-    timestamps; with None each portion reads them as what its own are.
+    The result for a column depends only on its portion and on ``times``, the kind of all
+    timestamps; with None, each portion uses its own kind.
 
     Raises
     ------
     OddError
-        The standard library must read the portion that would have been next.
+        The standard library must read the next portion.
     """
     import pandas
 

@@ -1,6 +1,6 @@
 """Observed cells as a canonical CSR (sorted, duplicates merged), and their counts.
 
-A cell of value 0 is a contact that says nothing good: it is seen, and nothing is learned from it.
+A cell of value 0 is only seen: models do not learn from it.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ is said about values depends on it."""
 
 
 class SummedCells(NamedTuple):
-    """Cells whose value is the sum of several entries, and not their number.
+    """Cells whose value is the sum (not the count) of several entries.
 
     Attributes
     ----------
     places : int64, ascending
-        Places of these cells among all.
+        Positions of these cells among all cells.
     largest : floating-point, of the same length
-        The largest entry of each.
+        Largest entry of each of these cells.
     """
 
     places: NDArray[np.int64]
     largest: NDArray[np.floating]
 
     def take(self, kept: NDArray[np.int64]) -> SummedCells:
-        """Those among the cells at the places ``kept`` (ascending), by their new places."""
+        """The summed cells at the positions ``kept`` (ascending), with new positions."""
         new = np.searchsorted(kept, self.places)
         there = new < len(kept)
         there[there] = kept[new[there]] == self.places[there]
@@ -47,7 +47,7 @@ class SummedCells(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """Observed cells, and what became of others when entries were merged.
+    """Observed cells, and the cells that became 0 when entries were merged.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Cells(NamedTuple):
     values_from: ValuesFrom = "given"
 
     def take(self, kept: NDArray[np.int64]) -> Cells:
-        """The cells at the places ``kept`` (ascending)."""
+        """The cells at the positions ``kept`` (ascending)."""
         times = None if self.timestamps is None else self.timestamps[kept]
         summed = None if self.summed is None else self.summed.take(kept)
         return Cells(select(self.rows, kept), times, self.seen_only, summed, self.values_from)
@@ -81,13 +81,13 @@ _log = logging.getLogger("mfrank")
 
 @dataclass
 class CellTally:
-    """How many entries were merged, and how many cells are 0: told once, of all portions.
+    """Numbers of merged entries and of cells with value 0, logged once for all portions.
 
     Attributes
     ----------
     duplicates : {"sum", "max", "last"}
     n_merged, n_cells, n_zeros : int
-        Entries that were merged into others, cells that are left, and those of value 0.
+        Merged entries, remaining cells, and cells of value 0.
     """
 
     duplicates: Duplicates
@@ -96,10 +96,10 @@ class CellTally:
     n_zeros: int = 0
 
     def tell(self, values: NDArray[Any]) -> None:
-        """Log what was done, if anything; ``values`` are those of the cells that are left.
+        """Log the numbers, if there is anything to log; ``values`` are of the remaining cells.
 
-        Zeros are a warning unless all other values are equal, as in a matrix of marks: in a scale,
-        a 0 may mean that a user dislikes an item, or that nobody has rated it.
+        Zeros are a warning unless all other values are equal, as in binary data: on a rating scale,
+        0 may mean a dislike, or "not rated".
         """
         if self.n_merged:
             _log.info("%s merged (%s)", counted(self.n_merged, "repeated entry"), self.duplicates)
@@ -151,8 +151,8 @@ def from_triples(
     """Build cells from row numbers (in range), finite values and, if given, timestamps.
 
     Values are merged in float64, then rounded to ``dtype``; a merged cell gets its latest
-    timestamp. Where a value is itself a sum, ``largest`` has the largest of its entries. How many
-    were merged, and how many are 0, is logged, or added to ``tally``.
+    timestamp. If values are themselves sums, ``largest`` has the largest entry of each. The numbers
+    of merged entries and zeros are logged, or added to ``tally``.
     """
     order = _order(items, shape[1])
     order = order[_order(users[order], shape[0])]
@@ -237,7 +237,7 @@ def ones(rows: sp.csr_array) -> sp.csr_array:
 
 
 def moved(found: Cells, users: NDArray[Any], items: NDArray[Any], shape: tuple[int, int]) -> Cells:
-    """The cells in other rows and columns, whose numbers are given; those at -1 are left out."""
+    """The cells in other rows and columns; cells moved to -1 are left out."""
     rows, columns = users[entry_rows(found.rows)], items[found.rows.indices]
     known = (rows >= 0) & (columns >= 0)
     placed = from_triples(
@@ -253,7 +253,7 @@ def moved(found: Cells, users: NDArray[Any], items: NDArray[Any], shape: tuple[i
 
 
 def joined(several: Sequence[Cells]) -> Cells:
-    """The cells that one of several matrices of one shape has, each with its latest timestamp.
+    """The union of the cells of several matrices of one shape, with the latest timestamps.
 
     Values are 1. Timestamps are left out if one of the matrices has none.
     """
@@ -287,18 +287,18 @@ def with_zeros(rows: sp.csr_array, others: sp.csr_array) -> sp.csr_array:
 
 
 def without_zeros(rows: sp.csr_array) -> sp.csr_array:
-    """``rows`` without stored zeros, as they were before :func:`with_zeros`; they stay."""
+    """``rows`` without stored zeros, as before :func:`with_zeros`; ``rows`` is unchanged."""
     return select(rows, np.flatnonzero(rows.data)) if has_zeros(rows) else rows
 
 
 def has_zeros(rows: sp.csr_array) -> bool:
-    """Whether zeros are stored; no array is made that is as long as the values."""
+    """Whether zeros are stored; does not allocate an array as long as the values."""
     parts = range(0, rows.nnz, _AT_ONCE)
     return not all(rows.data[begin : begin + _AT_ONCE].all() for begin in parts)
 
 
 def positive_range(values: NDArray[Any]) -> tuple[float, float]:
-    """The least and the largest value above 0, read by parts; infinite and 0 if there is none."""
+    """The smallest and largest value above 0, read in parts; infinity and 0 if there is none."""
     least, most = np.inf, 0.0
     for begin in range(0, len(values), _AT_ONCE):
         part = values[begin : begin + _AT_ONCE]
@@ -309,7 +309,7 @@ def positive_range(values: NDArray[Any]) -> tuple[float, float]:
 
 
 def not_in(rows: sp.csr_array, others: sp.csr_array) -> NDArray[np.int64]:
-    """Places of the entries of ``rows`` in whose cells ``others`` store nothing."""
+    """Positions of the entries of ``rows`` whose cells are not stored in ``others``."""
     own, theirs = (
         entry_rows(each).astype(np.int64) * each.shape[1] + each.indices for each in (rows, others)
     )
@@ -319,7 +319,7 @@ def not_in(rows: sp.csr_array, others: sp.csr_array) -> NDArray[np.int64]:
 def narrow(
     rows: sp.csr_array, kept_rows: NDArray[np.int64], kept_columns: NDArray[np.int64]
 ) -> sp.csr_array:
-    """Keep only the given rows and columns (ascending), renumbered; others must be empty."""
+    """Select rows and columns (ascending) and renumber them; all others must be empty."""
     number = np.zeros(rows.shape[1], dtype=rows.indices.dtype)
     number[kept_columns] = np.arange(len(kept_columns))
     indptr = np.append(rows.indptr[kept_rows], rows.indptr[-1])

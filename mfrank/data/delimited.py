@@ -71,11 +71,11 @@ def portions(
     n_rows: int,
     times: TimeKind | None,
 ) -> Iterator[tuple[dict[str, NDArray[Any]], Moments | None]]:
-    """Yield what :func:`read` returns, of ``n_rows`` rows at a time; the errors are the same.
+    """Yield the result of :func:`read` in portions of ``n_rows`` rows; errors are the same.
 
-    The second value are the portion's timestamps, whose unit is not settled. ``times`` is the kind
-    of all of them in the file; with None, they are of the portion's own kind, and dates may be left
-    out.
+    The second value has the portion's timestamps, whose unit is not yet determined. ``times`` is
+    the kind of all timestamps in the file; with None, each portion uses its own kind, and dates may
+    be left out.
     """
     with lines() as text:
         layout = layout_of(text, dialect, usual, chosen, tell)

@@ -39,7 +39,7 @@ class Interactions(Sourced):
       same holds for entries that :meth:`at_least` drops, that :meth:`weighted` makes 0, that cancel
       (+1 and -1), or that are too small for the dtype. The number of zeros is logged ("mfrank"), as
       a warning if the other values vary: on a rating scale, 0 may mean "not rated".
-    - Negative values are kept; the objective decides what they mean.
+    - Negative values stay; the objective defines their meaning.
     - NaN, infinite values and sums beyond the range of float32 are refused.
     - Values become float32; only a float64 sparse matrix stays float64. Integers above 2^24 are
       rounded.

@@ -1,16 +1,16 @@
-r"""Ids of data that probably mean something else: empty ones are refused, others are told.
+r"""Ids that probably mean something else: empty ids are errors, others cause warnings.
 
 The rules are the same for arrays, matrices, tables and files of every kind:
 
-- An id that is missing (None, NaN, NA), empty or of blanks alone is an error, with the number of
-  rows. A missing value that is spelled out (NULL, nan, ``\N``) may be somebody's id, so it stays.
+- A missing id (None, NaN, NA), an empty id or an id of blanks is an error, with the number of rows.
+  A spelled-out missing value (NULL, nan, ``\N``) may be a real id, so it stays.
 - Blanks are part of an id, except those after a separator in a text file, and lines end only at
   line feeds and carriage returns.
-- Lists are no ids: those of Python are refused, and text that looks like lists of ids is told.
-- Nothing is made equal: ids that differ in blanks, in the form of Unicode, in ``.0`` or in their
-  type, in capital letters or in how a number is written are different users.
+- Lists are not ids: Python lists are errors, and text that looks like lists of ids is a warning.
+- Ids are not normalized: ids that differ in blanks, Unicode form, ``.0``, type, case or spelling of
+  a number are different.
 
-What stays and may be read in another way than its owner means is a warning, in one line.
+Each ambiguity that stays is a warning of one line.
 """
 
 from __future__ import annotations
@@ -85,15 +85,15 @@ Count = Callable[[str], int]
 
 
 def check_ids(side: str, ids: Ids, rows_of: RowsOf) -> None:
-    """Refuse or tell what is odd about the ids of data.
+    """Refuse or warn about odd ids of data.
 
     Parameters
     ----------
     side : {"user", "item"}
     ids : Ids
-        Those that the data brought, each once.
+        Distinct ids of the data.
     rows_of : function
-        How many rows of the data have an id, by its place in ``ids``; only asked about odd ones.
+        Number of rows with an id, by its position in ``ids``; called only for odd ids.
 
     Raises
     ------
@@ -373,7 +373,7 @@ def _tell_twin(side: str, one: str, other: str, difference: str) -> None:
 
 
 def tell_converted(side: str, raw: Any) -> None:
-    """Say of ids as they are given that they become text, or numbers."""
+    """Log that ids become text, or numbers."""
     try:
         first: Any = next(iter(raw), None) if len(raw) else None
     except TypeError:  # an iterator, which is read once
@@ -389,7 +389,7 @@ def tell_converted(side: str, raw: Any) -> None:
 
 
 def tell_empty_rows(side: str, n_rows: int, rows: NDArray[np.integer]) -> None:
-    """Warn if hardly any rows of a large matrix are among ``rows``, those of its entries."""
+    """Warn if only a small share of the rows of a large matrix has entries (``rows``)."""
     if n_rows < _LARGE or len(rows) > 2 * n_rows:  # else hardly ever, and not worth the time
         return
     used = np.zeros(n_rows, dtype=bool)

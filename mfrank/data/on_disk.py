@@ -1,4 +1,4 @@
-"""Records, columns and rows on the disk that grow by parts and are checked when read."""
+"""Records, columns and rows on disk that grow part by part and are checked when read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _remove(path: Path) -> None:
 
 
 class Spill:
-    """Records on the disk, by blocks of rows; the records that a file already has are kept."""
+    """Records on disk, by blocks of rows; existing records of a file stay."""
 
     def __init__(
         self, files: CheckedFiles, name: str, bounds: NDArray[np.int64], dtype: np.dtype[Any]
@@ -40,7 +40,7 @@ class Spill:
     ) -> Iterator[tuple[int, int, NDArray[Any]]]:
         """Bounds and records of each block from the ``first`` on.
 
-        ``done`` is called with its file, if it has any, when the next one is asked for.
+        ``done`` is called with the block's file, if there is one, when the next block is requested.
 
         Raises
         ------
@@ -59,7 +59,7 @@ class Spill:
 
 
 class GrowingArray:
-    """An array on the disk to which parts are appended, after what its file has."""
+    """An array on disk to which parts are appended; existing contents of its file stay."""
 
     def __init__(
         self, files: CheckedFiles, name: str, dtype: np.dtype[Any] | type[np.generic]
@@ -79,7 +79,7 @@ class GrowingArray:
 
 
 class RowsOnDisk:
-    """The arrays of a CSR on the disk to which blocks of rows are appended, in their order."""
+    """The arrays of a CSR on disk to which blocks of rows are appended, in order."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class RowsOnDisk:
     def add(
         self, begin: int, counts: NDArray[Any], columns: NDArray[Any], values: NDArray[Any]
     ) -> None:
-        """Append the rows from ``begin`` on, with so many entries each."""
+        """Append the rows from ``begin`` on, with these numbers of entries."""
         self._counts.add(np.zeros(begin - len(self._counts)))
         self._counts.add(counts)
         self._columns.add(columns)

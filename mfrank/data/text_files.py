@@ -1,8 +1,8 @@
-"""Text files: opened as UTF-8, faults named by file and line, quotes found, told or refused.
+"""Text files: read as UTF-8, with errors by file and line, and checks of quotes.
 
-A file may be damaged (a download that ended early), in another encoding, compressed under the name
-of text, or one line of gigabytes. Each is a ValueError as soon as it is met, so that no reader
-needs to know the errors of gzip, zlib and codecs, and none takes more memory than a long line.
+A file may be damaged (a truncated download), in another encoding, compressed with a suffix of text,
+or one line of gigabytes. Each is a ValueError as soon as it is read, so readers need not handle
+errors of gzip, zlib and codecs, and memory is bounded by a long line.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class Text(io.TextIOWrapper):
     ----------
     raw : binary file
     name : str
-        Of the file, for the remedies.
+        Name of the file, for remedies.
 
     Raises
     ------
     ValueError
-        While it is read; the message names the line, and not the file.
+        During reading; the message names the line, but not the file.
     """
 
     def __init__(self, raw: IO[bytes], name: str) -> None:
@@ -173,7 +173,7 @@ def local_file(path: str | os.PathLike[str]) -> Path:
 
 
 def refuse_elsewhere(path: str | os.PathLike[str]) -> None:
-    """Raise ValueError for a URL or a folder where a file is needed, and say what to pass."""
+    """Raise ValueError, with a remedy, for a URL or a folder instead of a file."""
     file = path_of(path)
     if file.is_dir():
         raise ValueError(f"{file} is a folder; {_in_place_of(file)}")
@@ -229,16 +229,16 @@ def check_quote(quote: str | None, sep: str | None) -> None:
 
 
 class Quotes:
-    """The quotes of one text, row by row; or of all of it, in parts.
+    """The quotes of a text, checked row by row or part by part.
 
     Parameters
     ----------
     separator : str
     quote : "auto", str or None
-        With "auto" the quote is ``"``, and a row that has swallowed others is an error. With None
+        With "auto", the quote is ``"``, and a row that has swallowed others is an error. With None,
         there are no quotes.
     width : int, optional
-        Fields of a row; by default, any number that all lines of a row share.
+        Number of fields in a row; by default, any number that all lines of a row share.
     remedy : str, optional
         What to do if quotes are part of the text.
     """
@@ -261,9 +261,9 @@ class Quotes:
             self._row = _row_pattern(separator, self.mark, loose=True)
 
     def row(self, begin: int, lines: Sequence[str], *, is_loose: bool | None = None) -> None:
-        """Note a row that begins in this line, and raise ValueError if it is several rows.
+        """Record a row that begins in this line; raise ValueError if it is several rows.
 
-        ``is_loose`` is whether text follows a closing quote in it, if that is known.
+        ``is_loose`` says whether text follows a closing quote in the row, if known.
         """
         end = begin + len(lines) - 1
         if end > begin:
@@ -283,7 +283,7 @@ class Quotes:
                 self._first_loose = begin
 
     def scan(self, part: str) -> None:
-        """Note the rows of the next part of a text whose lines end in line feeds; "" is its end.
+        """Record the rows of the next part of a text with line feeds; "" is the end of the text.
 
         Raises
         ------
@@ -317,7 +317,7 @@ class Quotes:
         self._rest = text[whole:]
 
     def told(self, tell: Tell) -> None:
-        """Tell what was noted, once the text has been read."""
+        """Log the findings, after the whole text has been read."""
         level = logging.INFO if self._is_sure else logging.WARNING
         if self._joined:
             begin, end = self._first_joined

@@ -45,16 +45,16 @@ _log = logging.getLogger("mfrank")
 
 
 def as_numbers(values: ArrayLike) -> NDArray[Any]:
-    """Convert values to float32 or float64; those that have one of these dtypes are unchanged.
+    """Convert values to float32 or float64; values with one of these dtypes are unchanged.
 
     Raises
     ------
     BadRow
-        If one of them is not a number, such as a date.
+        If a value is not a number, such as a date.
     TypeError
-        If they are complex.
+        If values are complex.
     ValueError
-        If they are not in one dimension.
+        If values are not one-dimensional.
     """
     numbers = np.asarray(values)
     if numbers.ndim != 1:
@@ -84,23 +84,23 @@ def _is_number(value: Any) -> bool:
 
 @dataclass
 class Extent:
-    """From where to where values go: enough to tell which may be times or no values.
+    """Range of values, from which times and codes of missing values are recognized.
 
     Attributes
     ----------
     lowest, highest : float
-        Of all; the lowest is above the highest if there are none.
+        Range of all values; lowest > highest if there are none.
     codes : dict of str to int
-        Numbers of values such as -1 and 99, where they were the lowest or highest of their portion.
+        Counts of values such as -1 and 99 that were the lowest or highest of their portion.
     least, most : float
-        The lowest and highest of the others.
+        Range of the other values.
     wholes, thousandths, ends : int
-        Numbers of whole values below 1,000, of others from 1 on with three decimals, and of those
-        of them that do not end in 0.
+        Counts of whole values below 1,000; of other values >= 1 with three decimals; and of the
+        latter that do not end in 0.
     others : int
-        1 if there is any other value; then these are not counted.
+        1 if there is any other value, which stops the counting.
     example : float
-        The first with three decimals.
+        The first value with three decimals.
     """
 
     lowest: float = np.inf
@@ -122,7 +122,7 @@ class Extent:
         return made
 
     def add(self, values: NDArray[Any]) -> None:
-        """Take in a column, or a portion of one."""
+        """Add a column, or a portion of one."""
         if not len(values):
             return
         self._count_thousands(values)
@@ -140,7 +140,7 @@ class Extent:
         self.least, self.most = min(self.least, low), max(self.most, high)
 
     def tell(self) -> None:
-        """Log warnings of values that look like times, or like no values."""
+        """Warn about values that look like times, or like codes of missing values."""
         if look_like_times(self.lowest, self.highest):
             _log.warning(
                 "values from %.0f to %.0f look like times, and are taken as ratings or counts; "
@@ -178,7 +178,7 @@ class Extent:
 
     @property
     def may_have_thousands(self) -> bool:
-        """Whether all values are such as of a file that writes 1.234 for 1234, and 999."""
+        """Whether all values could be from a file that writes 1234 as 1.234."""
         return not self.others and 0 < self.thousandths <= 2 * self.ends
 
     @property
@@ -188,11 +188,11 @@ class Extent:
         return self.may_have_thousands and self.wholes * _MANY >= total
 
     def missing(self) -> dict[str, int]:
-        """Values that may stand for a missing one, and how many there are of each."""
+        """Values that may be codes of missing values, with counts."""
         return {code: n for code, n in self.codes.items() if self._is_code(float(code), n)}
 
     def to_dict(self) -> Mapping[str, Any]:
-        """As types that JSON has, which has no infinite numbers."""
+        """As JSON types, without infinite numbers."""
         facts = vars(self).items()
         return {name: own for name, own in facts if isinstance(own, dict) or np.isfinite(own)}
 
@@ -210,7 +210,7 @@ IdsLike = Ids | RawIds
 
 
 class Parts(NamedTuple):
-    """What interactions are made of."""
+    """The parts of interactions."""
 
     cells: Cells
     user_ids: Ids
@@ -294,7 +294,7 @@ def from_sparse(
 
 
 def known(name: str, ids: IdsLike | None) -> Ids | None:
-    """Convert given ids to :class:`Ids`; None stays None. Errors begin with the name."""
+    """Convert ids to :class:`Ids`; None stays None. Errors begin with ``name``."""
     if ids is None or isinstance(ids, Ids):
         return ids
     refuse_labels(name, ids, "bring it into the order of the rows with sort_index()")
@@ -330,7 +330,7 @@ def _look_up(name: str, raw: RawIds, ids: IdsLike | None) -> tuple[Ids, NDArray[
 
 
 def _check(side: str, given: IdsLike | None, ids: Ids, rows_of: Callable[[int], int]) -> None:
-    """Refuse or tell what is odd about ids, unless they were :class:`Ids` before."""
+    """Refuse or warn about odd ids, unless they were :class:`Ids` before."""
     if given is not None and not isinstance(given, Ids):
         tell_converted(side, given)
         check_ids(side, ids, rows_of)

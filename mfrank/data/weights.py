@@ -28,12 +28,11 @@ _LEAST_IDF = 1e-6
 def bm25_weight(interactions: Any, K1: float = 100.0, B: float = 0.8) -> Interactions:
     """Weight interactions by BM25, as ``implicit.nearest_neighbours.bm25_weight`` does.
 
-    The value v of user x and item y becomes ``v (K1 + 1) / (K1 l_y + v) idf_x``, where
-    ``l_y = 1 - B + B s_y / mean(s)`` with the sum s_y of the item's values, and
-    ``idf_x = log(n_items / (1 + n_x))`` with the number n_x of the user's items (Robertson &
-    Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond"; the idf is that of
-    Lucene's first similarity). The idf is at least 1e-6, unlike in implicit: users of all items
-    keep positive weights.
+    The value v of user x and item y becomes ``v (K1 + 1) / (K1 l_y + v) idf_x``, where ``l_y = 1 -
+    B + B s_y / mean(s)`` with the sum s_y of the item's values, and ``idf_x = log(n_items / (1 +
+    n_x))`` with the number n_x of the user's items (Robertson & Zaragoza 2009, "The Probabilistic
+    Relevance Framework: BM25 and Beyond"; the idf is from Lucene's first similarity). The idf is at
+    least 1e-6, unlike in implicit: users of all items keep positive weights.
 
     Parameters
     ----------

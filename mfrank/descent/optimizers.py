@@ -216,7 +216,7 @@ class Constant(Schedule):
 
 @dataclass(frozen=True)
 class StepDecay(Schedule):
-    """Multiply the learning rate by ``factor`` at given points of the fit.
+    """Multiply the learning rate by ``factor`` at some points of the fit.
 
     Parameters
     ----------

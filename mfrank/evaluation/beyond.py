@@ -85,7 +85,7 @@ class _Serendipity(KnownMetric):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Miscalibration(KnownMetric):
-    """Kullback-Leibler divergence of the groups of L from those of the user's training items.
+    """Kullback-Leibler divergence of the groups of L from the groups of the user's training items.
 
     Sum over groups g of p_g log(p_g / ((1 - a) q_g + a p_g)), with p_g and q_g the fractions of
     group g among the user's training items and in L, and a = 0.01 (Steck 2018). It is 0 if all

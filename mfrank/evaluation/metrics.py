@@ -220,7 +220,7 @@ class _MAP(ListMetric):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _NDCG(ListMetric):
-    """Sum over ranks i <= k of gain_i / log2(i + 1), divided by that of the ideal list.
+    """Sum over ranks i <= k of gain_i / log2(i + 1), divided by the sum of the ideal list.
 
     ``gain`` of an item of relevance r: "binary" is 1 if r > 0; "linear" is r (trec_eval's
     ndcg_cut); "exponential" is 2^r - 1 (Burges et al. 2005).

@@ -75,7 +75,7 @@ from mfrank.store import FactorStore, Record, columns_name
 def features_of_fit(
     data: Interactions, given: Mapping[str, Any], start: FactorStore | None, regularization: float
 ) -> Features:
-    """Return the features of users and items, in this order in ``given``; None for no features."""
+    """Return the features of ``given``: of users, then of items; None for no features."""
     rows, columns = list[sp.csr_array | None](), dict[str, NDArray[np.uint8]]()
     for (name, each), ids in zip(given.items(), (data.user_ids, data.item_ids), strict=True):
         if is_table(each):

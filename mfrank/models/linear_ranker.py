@@ -146,7 +146,7 @@ class LinearRanker(Parameters):
     ----------
     loss : Loss, default ListNet()
         Any loss of ``mfrank.losses`` except SML, or your own. If it has a cutoff k, the ideal gain
-        is that of the first k positions.
+        covers the first k positions.
     optimizer : Optimizer, default Adam(0.01)
         An optimizer of ``mfrank.descent.optimizers``, or ``Langevin``.
     iterations : int, default 50

@@ -1,9 +1,8 @@
 """Pictures of fits, searches and evaluations, by matplotlib (extra ``plot``).
 
-Each function takes what mfrank returned and draws it into ``ax``, a ``matplotlib.axes.Axes``, or
-into a new figure, and returns the Axes: ``mfrank.plots.leaderboard(found.leaderboard)``. A new
-figure belongs to no window: :func:`save` writes it to a file, and ``ax.figure`` shows it in a
-notebook.
+Each function draws a result of mfrank into ``ax``, a ``matplotlib.axes.Axes``, or into a new
+figure, and returns the Axes: ``mfrank.plots.leaderboard(found.leaderboard)``. A new figure has no
+window: :func:`save` writes it to a file, and ``ax.figure`` shows it in a notebook.
 """
 
 from mfrank.plots.axes import COLORS, check_matplotlib, save

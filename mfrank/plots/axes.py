@@ -1,4 +1,4 @@
-"""Axes to draw into, and the rows that pictures are made of."""
+"""Axes to draw into, and the data of pictures."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check_matplotlib() -> None:
 
 
 def axes_of(ax: Any, width: float = 5.5, height: float = 3.6) -> Axes:
-    """The given Axes, or those of a new figure of this size in inches."""
+    """The caller's Axes, or the Axes of a new figure of this size in inches."""
     check_matplotlib()
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -48,14 +48,14 @@ def axes_of(ax: Any, width: float = 5.5, height: float = 3.6) -> Axes:
 
 
 def save(ax: Axes, path: str | os.PathLike[str]) -> Path:
-    """Write the figure of these Axes to a file, whole or not at all.
+    """Write the figure of these Axes to a file, atomically.
 
     Parameters
     ----------
     ax : matplotlib.axes.Axes
-        As the functions of :mod:`mfrank.plots` return.
+        Axes from the functions of :mod:`mfrank.plots`.
     path : path
-        Its ending is the format, such as .png, .svg or .pdf.
+        The suffix is the format, such as .png, .svg or .pdf.
 
     Returns
     -------
@@ -64,7 +64,7 @@ def save(ax: Axes, path: str | os.PathLike[str]) -> Path:
     Raises
     ------
     ValueError
-        matplotlib knows no such format.
+        matplotlib does not know the format.
     OSError
         The file cannot be written.
     """

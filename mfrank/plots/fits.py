@@ -34,13 +34,13 @@ def convergence(
         Fitted or loaded models, by the names to show; a history is a sequence of dicts, such as
         ``model.store.history``.
     by : {"seconds", "epochs"}, default "seconds"
-        What the epochs are drawn against: the time of all epochs so far, or their number.
+        The horizontal axis: cumulative seconds, or the number of epochs.
     value : {"valid", "objective"}, optional
-        "valid" is the metric of a fit with ``stopping=EarlyStopping(...)``, "objective" what a fit
-        with ``track_objective=True`` minimizes. Default: the first of these that all fits have.
-        Different objectives have no common scale: if the models minimize different ones, the plot
-        shows how far each epoch is above the least value of its fit, as a multiple of that of the
-        first epoch, on a logarithmic axis.
+        "valid" is the metric of a fit with ``stopping=EarlyStopping(...)``; "objective" is the
+        objective of a fit with ``track_objective=True``. Default: the first of these that all fits
+        have. Different objectives have no common scale: the plot then shows the excess of each
+        epoch over the minimum of its fit, relative to the excess of the first epoch, on a
+        logarithmic axis.
     ax : matplotlib.axes.Axes, optional
         Where to draw; default a new figure.
 
@@ -52,7 +52,7 @@ def convergence(
     Raises
     ------
     ValueError
-        A fit recorded neither value, or not the one asked for.
+        A fit recorded neither value, or not ``value``.
     ModuleNotFoundError
         matplotlib is not installed.
     """
@@ -149,13 +149,13 @@ def cost(
 ) -> Axes:
     """Draw the metric of each trial of a search against its factors or its seconds.
 
-    For each family, a line shows the best value with at most that many factors, or seconds: where
-    it is level, more of them bring nothing.
+    For each family, a line shows the best value up to each number of factors, or seconds. Where the
+    line is level, more of them do not help.
 
     Parameters
     ----------
     results : Leaderboard
-        Of :func:`mfrank.tune`: ``found.leaderboard``.
+        From :func:`mfrank.tune`: ``found.leaderboard``.
     by : {"factors", "seconds"}, default "factors"
         Width of the factors, or the time of the trial.
     ax : matplotlib.axes.Axes, optional
@@ -222,17 +222,17 @@ def leaderboard(
 ) -> Axes:
     """Draw the value of each model with its 95 % interval, the best at the top.
 
-    An interval is of one model's mean over users. To see whether two models differ, use
-    :func:`mfrank.paired_differences`, not whether intervals overlap: users who are easy for one
+    An interval is for one model's mean over users. To compare two models, use
+    :func:`mfrank.paired_differences`, not the overlap of intervals: users who are easy for one
     model are easy for the other.
 
     Parameters
     ----------
     results : Leaderboard, Comparison, or mapping of str to Evaluation
-        Of :func:`mfrank.tune` (``found.leaderboard``), of :func:`mfrank.compare`, or evaluations by
-        the names of the models.
+        From :func:`mfrank.tune` (``found.leaderboard``) or :func:`mfrank.compare`, or evaluations
+        by name of the model.
     metric : Metric or str, optional
-        Default: that of the search, or the first that was evaluated.
+        Default: the metric of the search, or the first evaluated metric.
     n : int, default 15
         Maximum number of models to show.
     ax : matplotlib.axes.Axes, optional
@@ -241,7 +241,7 @@ def leaderboard(
     Returns
     -------
     matplotlib.axes.Axes
-        A point and a bar for each model; those that ``tune`` blended are filled.
+        A point and a bar for each model; points of blended models are filled.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Pictures of lists: whom a model serves, and how often items are recommended."""
+"""Pictures of lists: quality by activity of users, and exposure of items."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def activity(
         The training data, whose users are divided into four groups by :func:`mfrank.by_activity`;
         or groups of users.
     metric : Metric or str, optional
-        Default the first that was evaluated.
+        Default: the first evaluated metric.
     ax : matplotlib.axes.Axes, optional
         Where to draw; default a new figure.
 
@@ -80,16 +80,16 @@ def activity(
 
 
 def exposure(results: Any, train: Any, *, ax: Axes | None = None) -> Axes:
-    """Draw the share of all recommendations that goes to the items up to each popularity.
+    """Draw the cumulative share of recommendations by popularity of the items.
 
-    Items are ordered from the least popular. The dashed line shows their share of the training
-    interactions: a model below it recommends popular items more than users took them. On the
-    diagonal all items would have equal exposure.
+    Items are ordered from the least popular. The dashed line is the cumulative share of training
+    interactions: a model below it recommends popular items more often than users chose them. The
+    diagonal is equal exposure of all items.
 
     Parameters
     ----------
     results : Evaluation, Comparison, or mapping of str to Evaluation
-        With metrics of the top ranks.
+        Results with metrics of the top ranks.
     train : Interactions, scipy sparse (users x items) or DataFrame
         The training data; Interactions are matched by id, a matrix has the rows of the evaluation.
     ax : matplotlib.axes.Axes, optional

@@ -420,7 +420,7 @@ class Recommender(Fitted):
     def _levers(
         self, steer: Steering | None, store: FactorStore, items: Side, on_unknown: OnUnknown
     ) -> Levers | None:
-        """The levers of a call, None if lists are those of the highest scores."""
+        """The levers of a call; None if lists are by score alone."""
         return None if steer is None else set_levers(steer, store, items, on_unknown)
 
     def _ranked(self, call: ListCall, candidates: Candidates) -> tuple[Lists, NDArray[np.bool_]]:

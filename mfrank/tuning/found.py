@@ -25,7 +25,7 @@ from mfrank.tuning.trials import Runner, TrialJudge
 _PLANNED = 0.97
 """Share of the time that is planned; the rest is for what cannot be predicted."""
 _FIT_SHARE = 0.25
-"""Most of the memory that one fit may take: the best of each kind are kept beside it."""
+"""Maximum share of memory of one fit: the best models of each family stay in memory, too."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -34,7 +34,7 @@ Weights = dict[int, float]
 
 MOST_PARTS = 4
 _STEPS = 12
-"""Number of steps, each of which adds one to the weight of a part."""
+"""Number of steps; each adds one to the weight of a part."""
 _LEAST_GAIN = 1.001
 """A part that raises the value by less is not worth its fit."""
 
@@ -343,7 +343,7 @@ _OF_A_FAMILY = 3
 _GOOD = 0.95
 """A family's second and third take part if they have this share of the best value."""
 _TIMES_A_FIT = 2
-"""Memory that they may take together, as a multiple of that of the largest fit."""
+"""Memory that they may take together, as a multiple of the largest fit's memory."""
 
 
 def finalists(

@@ -22,7 +22,7 @@ from mfrank.tuning.outcomes import Outcome, Trial
 
 
 _PROMOTED = 3
-"""One of this many trials of a rung goes on to the next."""
+"""One of this many trials of a rung continues on the next."""
 
 
 def best(outcomes: Sequence[Outcome]) -> Outcome | None:
@@ -203,7 +203,7 @@ _BASELINES_SHARE = 0.05
 _ITEMS_SHARE = 0.1
 """A family without rungs is left out above this share, if it is not searched alone."""
 _LENIENCE = 4
-"""A fit and its refit are given up after this many times the share that they may take."""
+"""A fit and its refit are stopped after this multiple of their share of the time."""
 _MOST_TRIALS = 100
 """Of a ladder: among more, chance would choose, because the same users judge all of them."""
 _MOST_QUICK_TRIALS = 8
@@ -213,18 +213,18 @@ _QUICK_SELDOM = 3
 _QUICK_SHARE = 0.06
 """Of the time, also the most that such a ladder has after two trials."""
 _WITH_REFIT = 1.5
-"""Seconds of a trial and of the refit of its best epoch, as a multiple of those of the trial."""
+"""Seconds of a trial and of the refit of its best epoch, as a multiple of the trial's seconds."""
 _ENOUGH_TRIALS = 24
 """If a ladder has time for this many trials on a rung, narrower rungs are left out: they would only
 mislead."""
 _HOPELESS = 3
-"""A ladder whose first trials, this many, all fail is given up."""
+"""A ladder is abandoned if this many first trials all fail."""
 _TOO_SLOW = 0.15
-"""No time is kept for a part of a blend that would take more than this share of all."""
+"""No time is reserved for a part of a blend that would take more than this share of the total."""
 _MIXING_SHARE = 0.06
-"""Of the time, kept for weighing the candidates of a blend."""
+"""Share of the time reserved for weighing the candidates of a blend."""
 _WEIGHINGS = 7
-"""Judgments that time is kept for: a blend lists, scores and weighs each part, and is judged."""
+"""Number of evaluations to reserve time for: a blend lists, scores and weighs each part."""
 
 
 class Search:
@@ -385,13 +385,13 @@ class Search:
         return len(own) >= _MOST_QUICK_TRIALS or had_time
 
     def _highest_that_fits(self, ladder: Ladder) -> int:
-        """The highest rung of which a fit takes no more memory than it may; at least 0."""
+        """The highest rung whose fit stays within the memory limit; at least 0."""
         family = ladder.families[0]
         fitting = (rung for rung in range(ladder.top + 1) if family.fits(rung, self._setting))
         return max(fitting, default=0)
 
     def _seconds_of(self, trial: Trial, own: Sequence[Outcome]) -> float:
-        """About the seconds of a trial, by those of its family or else of its ladder."""
+        """Predicted seconds of a trial, from trials of its family or else of its ladder."""
         of_family = [o for o in own if o.trial.family == trial.family and not o.is_pending]
         return predicted_seconds(
             self._work(trial.family, trial.rung), self._measured(of_family or own)

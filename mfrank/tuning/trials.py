@@ -24,7 +24,7 @@ from mfrank.tuning.successive_halving import CAUTION, Budget
 
 _HELD_OUT = 0.1
 _USERS = 5_000
-"""Most users that are judged: enough to tell models apart that differ by a few percent."""
+"""Maximum number of evaluated users: enough to separate models that differ by a few percent."""
 _CLEAR_DROP = 0.005
 """An ALS, whose epochs have no noise, ends with an epoch that ranks lower by this share."""
 _ENOUGH = 1_000

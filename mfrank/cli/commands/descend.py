@@ -1,6 +1,6 @@
 """Fit a ranking loss to a file of interactions by stochastic gradient descent and save the model.
 
-Starts from spectral factors (--init) or, better, from those of a saved model (--start). After
+Starts from spectral factors (--init) or, better, from the factors of a saved model (--start). After
 Ctrl-C, or if a checkpoint cannot be written, the last complete epoch is saved; with --checkpoint,
 the same command then resumes after that epoch.
 """
