@@ -1,7 +1,7 @@
-"""A local site to explore a model: a set of pages, each of which is also there as JSON.
+"""A local site to explore a model, with pages that are also available as JSON.
 
-``mfrank.pages.app(model)`` is an ASGI application; :func:`mfrank.serving.run` runs it, as
-``mfrank explore`` does. It needs the extra ``pages``.
+``mfrank.pages.app(model)`` is an ASGI application; :func:`mfrank.serving.run` runs it like ``mfrank
+explore``. It needs the extra ``pages``.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ def app(
     Parameters
     ----------
     models : mapping of str to Recommender
-        One or two fitted models, by the names that pages show.
+        One or two fitted models, by their names on the pages.
     data : Interactions, optional
-        What users have, with the ids of the models. Entries that a model has not seen are held out:
-        pages show them as hits and misses. Values, such as ratings, are shown, and are used to
-        explain scores of WRMF.
+        Interactions with the ids of the models. Entries that a model has not seen are held out, and
+        shown as hits and misses. Values, such as ratings, are shown, and used to explain scores of
+        WRMF.
     items : path, optional
-        A .csv or .tsv file with a header: ids of items (the column ``item``, ``item_id`` or
-        ``id``, else the first), their names (``title`` or ``name``, else the second), and whatever
-        else is known of them. Default: names are ids.
+        A .csv or .tsv file with a header: ids of items (the column ``item``, ``item_id`` or ``id``,
+        else the first), names (``title`` or ``name``, else the second), and any further columns. By
+        default, names are ids.
     allow_hosts : iterable of str, optional
         As in :func:`mfrank.serving.app`.
 

@@ -47,7 +47,7 @@ from mfrank.store import FactorStore, check_ranks_by_factors
 class Recommender(Fitted):
     """A model over a :class:`mfrank.FactorStore`.
 
-    **Ids** are the ids of the training data: of a DataFrame, or row numbers after a fit to a
+    **Ids** are as in the training data: the ids of a DataFrame, or row numbers after a fit to a
     matrix. :mod:`mfrank.data.labels` says which values are the same id. Filters may also be sets.
     With ``by_row=True``, ids in arguments and results are row numbers: integers of Python or numpy.
 
@@ -59,9 +59,9 @@ class Recommender(Fitted):
     **Lists** are exact: the N best candidates by score, ties by lower row number, without seen and
     filtered items. If there are fewer than N candidates, the padding is score NaN and id -1 (None
     if ids are not numbers, see :meth:`mfrank.data.ids.Ids.raw`). Memory does not grow with users
-    times items. From the second query without filters for all queries on, the CPU backend searches
-    items in descending order of length, or a sketch of the factors with one byte per factor; the
-    order and the sketch are cached with the factors.
+    times items. The CPU backend searches items in descending order of length, or a sketch of the
+    factors with one byte per factor. It caches both with the factors at the second query that has
+    no filter common to all queries.
 
     **Cold items and users**: ties at score 0 do not make a list.
 

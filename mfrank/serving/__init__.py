@@ -1,8 +1,7 @@
 """A model as a service: lists, scores and explanations as JSON over HTTP.
 
-``mfrank.serving.app(model)`` is an ASGI application: any ASGI server can run it, and tests can call
-it in their own process; ``mfrank.serving.run`` runs it as ``mfrank serve`` does. Both need the
-extra ``serve``.
+``mfrank.serving.app(model)`` is an ASGI application for any ASGI server, or for tests in the same
+process. ``mfrank.serving.run`` runs it like ``mfrank serve``. Both need the extra ``serve``.
 """
 
 from __future__ import annotations
@@ -30,26 +29,25 @@ def app(
     classes: Iterable[type] = (),
     trust: bool = False,
 ) -> FastAPI:
-    """Return the application that answers from a model.
+    """Return the ASGI application that serves a model.
 
     Parameters
     ----------
     model : Recommender or path
-        A fitted model, or the folder of a saved one. A folder is checked again and again: when a
-        newer model is saved there, it is loaded and answers all later requests. A load that fails
-        is tried again, and ``/health`` shows why it failed. Checks begin when the service starts,
-        or with the first request where the application is mounted in another one.
+        A fitted model, or the folder of a saved one. A folder is checked periodically: a newer
+        model that is saved there is loaded and answers all later requests. A failed load is
+        retried, and ``/health`` shows the reason. Checks begin when the service starts or, if the
+        application is mounted in another one, with the first request.
     limits : Limits, optional
-        The most that a request may ask for; default ``Limits()``. Those on connections and headers
-        hold under :func:`run`; other servers have their own.
+        Limits of requests; default ``Limits()``. The limits of connections and headers apply under
+        :func:`run`; other servers have their own.
     reload_seconds : float, default 1
         Seconds between two checks of the folder, > 0.
     allow_hosts : iterable of str, optional
-        The host names by which the service is asked, such as "api.example.com" or
-        "*.example.com"; requests for another are refused. By default all are answered, but see
-        :func:`run`.
+        Host names to answer for, such as "api.example.com" or "*.example.com"; requests for other
+        hosts are refused. By default, all are answered, but see :func:`run`.
     classes, trust
-        As in :func:`mfrank.load`, for the models of the folder, newer ones too.
+        As in :func:`mfrank.load`, for all models of the folder.
 
     Raises
     ------
@@ -57,7 +55,7 @@ def app(
         FastAPI is not installed.
     ValueError, TypeError, FileNotFoundError
         ``model`` is neither a fitted model nor a folder with one, ``reload_seconds`` is not above
-        0, or ``allow_hosts`` are no host names.
+        0, or ``allow_hosts`` are not host names.
     """
     with needs("serve"):
         from mfrank.serving.application import build
@@ -65,22 +63,23 @@ def app(
 
 
 def run(application: FastAPI, *, host: str = "127.0.0.1", port: int = 8000) -> None:
-    """Serve an application until Ctrl-C or SIGTERM; requests that have begun are still answered.
+    """Serve an application until Ctrl-C or SIGTERM; open requests are still answered.
 
-    They have 10 seconds for that, and 5 more until the process of ``mfrank serve`` is ended
-    whatever it does. If the service listens on this computer only, requests for a host name that is
-    neither this computer's nor in ``allow_hosts`` of the application are refused, so that no web
-    page can read from it. SIGHUP makes it load the model of its folder at once. A program that has
-    handlers of its own for SIGTERM or SIGHUP keeps them; in a thread none are set.
+    - Shutdown: open requests have 10 seconds; 5 seconds later, the process of ``mfrank serve`` ends
+      in any case.
+    - Hosts: if the service listens only on this computer, requests are refused unless the host name
+      is this computer's or in ``allow_hosts``, so that web pages cannot read from it.
+    - Signals: SIGHUP loads the model of the folder at once. Existing handlers of SIGTERM or SIGHUP
+      stay in place; no handlers are set in a thread.
 
     Parameters
     ----------
     application : FastAPI
-        Such as :func:`app` returns.
+        An application, as from :func:`app`.
     host : str, default "127.0.0.1"
         Address to listen on; "0.0.0.0" is every address of this computer.
     port : int, default 8000
-        0 takes a free one.
+        0 chooses a free port.
 
     Raises
     ------

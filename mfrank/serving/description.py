@@ -1,6 +1,6 @@
-"""What the service says of itself: /openapi.json, with its limits, and the same as a page, /docs.
+"""The description of the service: /openapi.json, with its limits, and /docs, a page.
 
-FastAPI's own page loads its program from another host; this one is plain HTML.
+FastAPI's own page loads scripts from another host; this one is plain HTML.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What stands before an application: the hosts that it answers for, and its door.
 
-These are plain ASGI, and few, because every request pays for their time.
+These are few and plain ASGI, because every request pays for their time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MOST_REMEMBERED = 1000
 
 
 class AllowedHosts:
-    """The names by which a service may be asked; any name while there are none.
+    """The host names that a service answers for; all if there are none.
 
     Parameters
     ----------
@@ -103,9 +103,9 @@ class AllowedHosts:
 
 
 class Hosts:
-    """Requests for other host names are refused, so that no web page of theirs can read answers.
+    """Refuses requests for other host names, whose web pages could read answers.
 
-    A page whose name was made to lead to this computer ("DNS rebinding") still names its own host.
+    After DNS rebinding to this computer, such a page still sends its own host name.
     """
 
     def __init__(self, app: ASGIApp, allowed: AllowedHosts) -> None:

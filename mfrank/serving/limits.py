@@ -1,4 +1,4 @@
-"""Limits on requests, work that ends when nobody waits for it, and what is measured of them."""
+"""Limits of requests, work that ends when no request waits for it, and measurements."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Limits:
-    """The most that a request, or a connection, may ask; more is refused before any work.
+    """Limits of requests and connections; requests beyond them are refused before any work.
 
     Parameters
     ----------
@@ -35,16 +35,17 @@ class Limits:
     max_seconds : float, default 10
         Seconds until a request is answered, including its waiting time.
     max_waiting : int, default 256
-        Requests that wait or are worked on at a time; further ones are told to try again later.
+        Concurrent requests, waiting or in progress; further requests get a "try again later".
     max_steered : int, default 10000000
-        Users x n x n of a request with diversity, whose lists are chosen place by place: a core
-        chooses about this many in two seconds.
+        Users x n x n of a request with diversity, whose lists are filled position by position; one
+        core handles about this many in two seconds.
     max_connections : int, default 512
         Open connections.
     max_headers : int, default 65536
         Bytes of a request's first line and headers.
     max_header_seconds : float, default 10
-        Seconds until these have arrived, from the opening of a connection or their first byte.
+        Seconds until the headers have arrived, from the opening of a connection or their first
+        byte.
 
     Raises
     ------
@@ -72,15 +73,15 @@ class Limits:
 
     @property
     def usual_n(self) -> int:
-        """Length of a list where a request does not say it."""
+        """Default length of a list."""
         return min(10, self.max_n)
 
 
 def in_time(work: Callable[[], T], seconds: float, nobody_waits: Callable[[], bool]) -> T:
-    """What ``work`` returns, in a thread that others wait for, with a time limit.
+    """The result of ``work``, in a thread of a shared pool, with a time limit.
 
-    The work gives up at its next :func:`mfrank.arrays.work.check_time` when the time is over,
-    or when nobody waits anymore, because it is too late already or the client has gone.
+    The work stops at its next :func:`mfrank.arrays.work.check_time` when the time is over or no
+    request waits for it any more, because of a timeout or a closed connection.
 
     Raises
     ------
@@ -96,7 +97,7 @@ def in_time(work: Callable[[], T], seconds: float, nobody_waits: Callable[[], bo
 
 
 async def in_thread(pool: Executor, work: Callable[[], T], seconds: float) -> T:
-    """What ``work`` returns, in a thread of a pool; given up when this call is cancelled.
+    """The result of ``work``, in a thread of a pool; stopped when this call is cancelled.
 
     Raises
     ------
@@ -116,7 +117,7 @@ _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0
 
 
 class Measures:
-    """What was asked and how long it took, by route; touched by one thread, the event loop's."""
+    """Counts and durations of requests by route; used only by the thread of the event loop."""
 
     def __init__(self) -> None:
         self.in_progress = 0

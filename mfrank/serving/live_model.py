@@ -1,4 +1,4 @@
-"""The model that answers now: replaced as a whole when a newer one is saved to its folder."""
+"""The current model of a service, replaced when a newer one is saved to its folder."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _Order = Literal["load", "end"]
 class LiveModel:
     """A model, and the folder in which a newer one may appear.
 
-    A request takes :attr:`current` once and answers from that. A newer model is loaded and asked
-    once, in a thread, before it takes the place of the old: no request waits for it or fails
-    because of it. Whatever a load raises, the old model stays, and the load is tried again.
+    A request reads :attr:`current` once. A newer model is loaded, and called once, in a thread
+    before it replaces the old one, so no request waits or fails because of it. If a load raises an
+    error, the old model stays, and the load is retried.
 
     Attributes
     ----------
@@ -41,9 +41,9 @@ class LiveModel:
     since : float
         Unix time at which the current model was loaded.
     loads, failures : int
-        How many newer models were loaded, and how many loads failed.
+        Numbers of loaded newer models and of failed loads.
     error : str or None
-        Why the last load failed; None if it did not.
+        Reason of the last load's failure; None if it succeeded.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class LiveModel:
     def refresh(self, *, forced: bool = False) -> None:
         """Load the folder's model if it is not the current one, or ``forced``.
 
-        A model that could not be loaded is tried again after a pause, or at once if it changes.
+        A failed load is retried after a pause, or at once if the folder changes.
         """
         if self.folder is None:
             return
