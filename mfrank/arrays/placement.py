@@ -19,12 +19,16 @@ from numpy.typing import DTypeLike, NDArray
 
 def on_host(array: Any) -> NDArray[Any]:
     """The array in numpy: itself, or a copy of a CuPy array."""
+    if type(array) is np.ndarray:
+        return array
     found: NDArray[Any] = array.get() if hasattr(array, "get") else np.asanyarray(array)
     return found
 
 
 def beside(array: Any, other: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
     """The array on the side (host or GPU) of ``other``, copied if it lies on the other one."""
+    if dtype is None and type(array) is np.ndarray and isinstance(other, np.ndarray):
+        return array  # as nearly always; the dispatch by ``like`` takes longer than a short copy
     here = on_host(array) if isinstance(other, np.ndarray) else array
     return np.asarray(here, dtype=dtype, like=other)
 

@@ -73,12 +73,13 @@ class KnownQueries(NamedTuple):
         rows, n_rows = side.rows_there(raw, f"{side.name}id", missing=missing), len(side.ids)
         if missing is None:
             return cls(side, raw, Queries(rows, len(rows), n_rows))
-        unknown = rows < 0
-        side = replace(side, by_row=True)
-        if len(rows) and not len(known := rows[~unknown]):
-            return cls(side, rows, Queries.new(len(rows)), unknown)
-        stand_ins = np.where(unknown, known[:1], rows) if len(rows) else rows
-        return cls(side, stand_ins, Queries(stand_ins, len(rows), n_rows), unknown)
+        unknown, side = rows < 0, replace(side, by_row=True)
+        known = rows[~unknown]
+        if len(known) < len(rows):
+            if not len(known):
+                return cls(side, rows, Queries.new(len(rows)), unknown)
+            rows = np.where(unknown, known[:1], rows)
+        return cls(side, rows, Queries(rows, len(rows), n_rows), unknown)
 
     @classmethod
     def to_solve(cls, side: Side, raw: Raw) -> KnownQueries:
@@ -111,7 +112,7 @@ class KnownQueries(NamedTuple):
 class OwnRows:
     """Items of the queries of a call: from the call's matrix or Interactions, else from the fit.
 
-    Each property is computed once, on first access.
+    Fold-in, filters and steering share the rows of the matrix, which are picked and checked once.
 
     Attributes
     ----------

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from mfrank.arrays import beside, counted, on_host
 from mfrank.backends import Factors
 from mfrank.data import Interactions
-from mfrank.retrieval.answers import ListCall, QueryFactors
+from mfrank.retrieval.answers import ListCall, QueryFactors, best
 from mfrank.retrieval.filters import Candidates, some_lists
 from mfrank.retrieval.fitted import Held
 from mfrank.retrieval.queries import Matrix
@@ -110,8 +111,6 @@ def settled(
     """
     known, popularity = call.own.known, call.popularity
     unknown = known.unknown
-    if popularity is None and unknown is None and not nobody.any():
-        return lists  # as nearly always
     nobody = beside(nobody, lists[0])
     if unknown is not None:
         nobody &= ~beside(unknown, nobody)
@@ -150,21 +149,16 @@ def _fill(call: ListCall, lists: Lists, rows: NDArray[np.int64], candidates: Can
     """Write the most popular items into the lists of some queries, after what they have."""
     counts, history = call.popularity, call.history
     assert counts is not None
-    found = best_steered(
-        QueryFactors(np.ones((len(rows), 1)), None),
-        replace(
-            call.own.answering,
-            factors=counts,
-            biases=None,
-            unmet=lambda: empty_rows(counts, None),
-        ),
-        call.options,
-        candidates.of_queries(rows),
-        levers=call.levers,
-        store=FactorStore(np.ones((1, 1)), counts),
-        history=None if history is None else some_lists(history, rows),
-        directions=call.held.store,
+    items = replace(
+        call.own.answering, factors=counts, biases=None, unmet=lambda: empty_rows(counts, None)
     )
+    rank = best
+    if call.levers is not None:
+        store = FactorStore(np.ones((1, 1)), counts)
+        had = None if history is None else some_lists(history, rows)
+        rank = partial(best_steered, call.levers, store, had, directions=call.held.store)
+    queries = QueryFactors(np.ones((len(rows), 1)), None)
+    found = rank(queries, items, call.options, candidates.of_queries(rows))
     for whole, part in zip(lists, _followed(lists, rows, found), strict=True):
         whole[rows] = beside(part, whole, whole.dtype)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -26,7 +26,7 @@ from mfrank.arrays import (
 )
 from mfrank.data import OnUnknown
 from mfrank.retrieval.queries import Queries, check_columns
-from mfrank.retrieval.side import Rows, Side, check_rows_there, given_ids, is_single
+from mfrank.retrieval.side import Rows, Side, check_rows, check_rows_there, given_ids, is_single
 
 
 @runtime_checkable
@@ -97,8 +97,8 @@ class Candidates:
             item rows.
         """
         filters = cls._joined(
-            _listed(take(filter_items, "filter_items"), queries, n_items, "filter_items"),
-            _listed(take(items, "items"), queries, n_items, "items"),
+            _listed_rows(filter_items, queries, n_items, "filter_items"),
+            _listed_rows(items, queries, n_items, "items"),
             n_items,
         )
         return filters.without_lists(_seen(user_items, queries, n_items))
@@ -262,58 +262,51 @@ def _seen(user_items: Any, queries: Queries, n_items: int) -> Listed | None:
     return _of_matrix(seen, queries, n_items, "user_items")
 
 
-def _listed_ids(
-    values: Any, queries: Queries, side: Side, argument: str, on_unknown: OnUnknown
-) -> _Converted:
-    """A filter in ids. Row numbers on a GPU stay there, except a 2-D array with unknown ones."""
-    values = given_filter(values, argument)
-    if values is None:
-        return None
-    if not side.speaks_rows:
-        values = to_host(values, argument)  # where labels are looked up
-    if is_nested(values):
-        if len(values) != queries.n_queries:
-            raise ValueError(
-                f"{argument} must have a list for each of the {queries.n_queries} queries, or be "
-                f"one list for all; got {len(values)} lists"
-            )
-        if is_on_gpu(values) and (on_unknown == "skip" or values.dtype.kind not in "iu"):
-            values = on_host(values)
-
-    def find(raw: Any, _: str) -> Rows:
-        return side.rows_of_known(raw, argument, on_unknown)
-
-    return _listed(values, queries, len(side.ids), argument, find)
-
-
-def _listed(
-    values: Any,
-    queries: Queries,
-    n_items: int,
-    name: str,
-    find: Callable[[Any, str], Rows] | None = None,
-) -> _Converted:
-    """A filter as :class:`Candidates` has it.
-
-    ``find`` gives the row numbers of a list, and is called with the list's name; without it, lists
-    are row numbers.
-    """
+def _listed_rows(values: Any, queries: Queries, n_items: int, name: str) -> _Converted:
+    """A filter in row numbers."""
+    values = take(values, name)
     if values is None or isinstance(values, CSR | Picked):
         return values
     if sp.issparse(values) or is_sparse_on_gpu(values):
         return _of_matrix(values, queries, n_items, name)
-
-    def rows_of(one: Any, its_name: str) -> Rows:
-        return find(one, its_name) if find else check_rows_there(one, n_items, its_name)
-
     if not is_nested(values):
-        return distinct(rows_of(values, name)).astype(np.int32)
+        return distinct(check_rows_there(values, n_items, name)).astype(np.int32)
     if is_on_gpu(values):
         return queries.pick_lists(of_table(values, n_items, name), name)
-    rows = [on_host(rows_of(one, f"{name}[{place}]")) for place, one in enumerate(values)]
-    ends = np.cumsum([0, *map(len, rows)])
-    columns = np.concatenate(rows or [np.empty(0)]).astype(np.int32)
-    return queries.pick_lists(_ascending(CSR(ends, columns, None, n_items)), name)
+    rows = [check_rows(row, n_items, f"{name}[{place}]") for place, row in enumerate(values)]
+    return queries.pick_lists(_of_lists(rows, n_items), name)
+
+
+def _listed_ids(
+    values: Any, queries: Queries, side: Side, argument: str, on_unknown: OnUnknown
+) -> _Converted:
+    """A filter in ids. Row numbers on a GPU stay there, except a 2-D array with unknown ones."""
+    values, n_items = given_filter(values, argument), len(side.ids)
+    if values is None:
+        return None
+    if sp.issparse(values) or is_sparse_on_gpu(values):
+        return _of_matrix(values, queries, n_items, argument)
+    if not side.speaks_rows:
+        values = to_host(values, argument)  # where labels are looked up
+    if not is_nested(values):
+        return distinct(side.rows_of_known(values, argument, on_unknown)).astype(np.int32)
+    if len(values) != queries.n_queries:
+        raise ValueError(
+            f"{argument} must have a list for each of the {queries.n_queries} queries, or be "
+            f"one list for all; got {len(values)} lists"
+        )
+    if is_on_gpu(values):
+        if on_unknown == "error" and values.dtype.kind in "iu":
+            return of_table(values, n_items, argument)
+        values = on_host(values)
+    rows = [on_host(side.rows_of_known(row, argument, on_unknown)) for row in values]
+    return _of_lists(rows, n_items)
+
+
+def _of_lists(lists: Sequence[Rows], n_items: int) -> CSR:
+    ends = np.cumsum([0, *map(len, lists)])
+    columns = np.concatenate(lists or [np.empty(0, dtype=np.int64)]).astype(np.int32)
+    return _ascending(CSR(ends, columns, None, n_items))
 
 
 def _of_matrix(matrix: Any, queries: Queries, n_items: int, name: str) -> Listed:

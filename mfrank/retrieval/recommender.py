@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ from mfrank.retrieval.fallback import (
 from mfrank.retrieval.filters import Candidates
 from mfrank.retrieval.fitted import Fitted, Held
 from mfrank.retrieval.queries import Matrix
-from mfrank.retrieval.side import Raw, Side, given_ids, sides
+from mfrank.retrieval.side import Raw, Rows, Side, given_ids, sides
 from mfrank.retrieval.steered import best_steered, calibrates, set_levers
 from mfrank.retrieval.top_k import Lists, emptied, score
 from mfrank.steering import Levers, Steering
@@ -190,7 +191,8 @@ class Recommender(Fitted):
         filters = options.candidates(known.queries, item_side)
         candidates = filters.without_lists(seen)
         lists, nobody = self._ranked(call, candidates)
-        lists = settled(call, lists, nobody, filters, candidates)
+        if popularity is not None or known.unknown is not None or nobody.any():  # rarely
+            lists = settled(call, lists, nobody, filters, candidates)
         return answer(lists, item_side, userid)
 
     def recommend_all(
@@ -379,19 +381,12 @@ class Recommender(Fitted):
         check_on_unknown(on_unknown)
         check_same_ids(userid=userid, itemid=itemid)
         users, items = sides(self.placed, by_row=by_row)
-        pairs = given_ids(userid, "userid"), given_ids(itemid, "itemid")
         missing = None if on_unknown == "error" else -1
-        found = (
-            users.rows_there(pairs[0], "userid", missing=missing),
-            items.rows_there(pairs[1], "itemid", missing=missing),
+        user_rows, item_rows = (
+            side.rows_there(given_ids(raw, name), name, missing=missing)
+            for side, raw, name in ((users, userid, "userid"), (items, itemid, "itemid"))
         )
-        rows = [np.maximum(each, 0) for each in found]  # a stand-in for what is unknown
-        scores = score(users.factors, items.factors, *rows, item_bias=items.biases)
-        if users.biases is not None:
-            scores += beside(users.biases[beside(rows[0], users.biases)], scores)
-        for each in found if missing is not None else ():
-            scores[beside(each < 0, scores)] = np.nan
-        return scores
+        return self._scored(users, items, user_rows, item_rows)
 
     def recalculate_user(self, userid: Raw, user_items: Matrix, *, by_row: bool = False) -> Factors:
         """Raise TypeError: only models with a quadratic objective can fold users in."""
@@ -435,17 +430,22 @@ class Recommender(Fitted):
         self, query_factors: QueryFactors, call: ListCall, candidates: Candidates
     ) -> tuple[Lists, NDArray[np.bool_]]:
         """The same, from the factors of the queries."""
-        store = call.held.store
-        lists = best_steered(
-            query_factors,
-            call.own.answering,
-            call.options,
-            candidates,
-            levers=call.levers,
-            store=store,
-            history=call.history,
-        )
+        store, rank = call.held.store, best
+        if call.levers is not None:
+            rank = partial(best_steered, call.levers, store, call.history)
+        lists = rank(query_factors, call.own.answering, call.options, candidates)
         return lists, query_factors.nobody(store)
+
+    def _scored(self, users: Side, items: Side, user_rows: Rows, item_rows: Rows) -> NDArray[Any]:
+        """Scores of pairs, NaN where a row is -1: unknown."""
+        found = user_rows, item_rows
+        rows = [np.maximum(each, 0) for each in found]  # a stand-in for what is unknown
+        scores = score(users.factors, items.factors, *rows, item_bias=items.biases)
+        if users.biases is not None:
+            scores += beside(users.biases[beside(rows[0], users.biases)], scores)
+        for each in found:
+            scores[beside(each < 0, scores)] = np.nan
+        return scores
 
     def _folded_users(self, held: Held, own: OwnRows) -> QueryFactors:
         """Factors and biases of users, solved from their rows."""

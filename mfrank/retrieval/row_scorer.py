@@ -9,16 +9,16 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from mfrank.arrays import MadeOfFields, check_same_ids, counted, lazy, on_host
-from mfrank.data import OnUnknown, check_on_unknown
+from mfrank.arrays import MadeOfFields, counted, lazy, on_host
+from mfrank.data import OnUnknown
 from mfrank.retrieval.answers import Answer, KnownQueries, ListCall, ListOptions, OwnRows, answer
 from mfrank.retrieval.filters import Candidates
 from mfrank.retrieval.queries import Matrix
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.scored_lists import best_lists, blocks
-from mfrank.retrieval.side import Raw, Rows, Side, given_ids, sides
+from mfrank.retrieval.side import Raw, Rows, Side
 from mfrank.retrieval.steered import scored_steered
 from mfrank.retrieval.top_k import Lists
 from mfrank.steering import Levers, Steering
@@ -61,40 +61,7 @@ class RowScorer(Recommender):
 
     recommend = of_one_state(Recommender.recommend)
     similar_items = of_one_state(Recommender.similar_items)
-
-    @of_one_state
-    def score(
-        self,
-        userid: ArrayLike,
-        itemid: ArrayLike,
-        *,
-        by_row: bool = False,
-        on_unknown: OnUnknown = "error",
-    ) -> NDArray[Any]:
-        """Scores of user ``userid[j]`` for item ``itemid[j]``, float64, shape (pairs,).
-
-        With ``on_unknown="skip"``, the score is NaN if the user or the item is unknown.
-        """
-        check_on_unknown(on_unknown)
-        check_same_ids(userid=userid, itemid=itemid)
-        users, items = sides(self.store, by_row=by_row)
-        missing = None if on_unknown == "error" else -1
-        user_rows = users.rows(given_ids(userid, "userid"), "userid", missing=missing)
-        item_rows = items.rows(given_ids(itemid, "itemid"), "itemid", missing=missing)
-        if len(user_rows) != len(item_rows):
-            raise ValueError(
-                f"{counted(len(user_rows), 'user')} for {counted(len(item_rows), 'item')}; "
-                "pass one item a user"
-            )
-        known = np.flatnonzero((user_rows >= 0) & (item_rows >= 0))
-        distinct_users, place = np.unique(user_rows[known], return_inverse=True)
-        scores = np.full(len(user_rows), np.nan)
-        for block in blocks(len(distinct_users), len(items.ids)):
-            of_block = (place >= block.start) & (place < block.stop)
-            values = self._scores_of(self._rows_of(distinct_users[block]), self.n_threads)
-            pairs = known[of_block]
-            scores[pairs] = values[place[of_block] - block.start, item_rows[pairs]]
-        return scores
+    score = of_one_state(Recommender.score)
 
     def recommend_users(self, *args: Any, **options: Any) -> Answer:
         """Raise TypeError: the scores of different users cannot be compared."""
@@ -191,6 +158,23 @@ class RowScorer(Recommender):
             call.history,
         )
         return lists, nobody
+
+    def _scored(self, users: Side, items: Side, user_rows: Rows, item_rows: Rows) -> NDArray[Any]:
+        user_rows, item_rows = on_host(user_rows), on_host(item_rows)
+        if len(user_rows) != len(item_rows):
+            raise ValueError(
+                f"{counted(len(user_rows), 'user')} for {counted(len(item_rows), 'item')}; "
+                "pass one item a user"
+            )
+        known = np.flatnonzero((user_rows >= 0) & (item_rows >= 0))
+        distinct_users, place = np.unique(user_rows[known], return_inverse=True)
+        scores = np.full(len(user_rows), np.nan)
+        for block in blocks(len(distinct_users), len(items.ids)):
+            of_block = (place >= block.start) & (place < block.stop)
+            values = self._scores_of(self._rows_of(distinct_users[block]), self.n_threads)
+            pairs = known[of_block]
+            scores[pairs] = values[place[of_block] - block.start, item_rows[pairs]]
+        return scores
 
     def _similar(
         self, side: Side, raw: Raw, options: ListOptions, recalculate: bool, matrix: Matrix | None

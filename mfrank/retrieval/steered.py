@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mfrank.arrays import Listed, beside, check_instance, listed_on_host, on_host
 from mfrank.backends import Factors
 from mfrank.data import OnUnknown
-from mfrank.retrieval.answers import ListOptions, QueryFactors, best
+from mfrank.retrieval.answers import ListOptions, QueryFactors
 from mfrank.retrieval.filters import Candidates
 from mfrank.retrieval.scored_lists import best_lists
 from mfrank.retrieval.side import Rows, Side
@@ -59,32 +59,30 @@ def calibrates(levers: Levers, given: object, seen: object) -> bool:
 
 
 def best_steered(
+    levers: Levers,
+    store: FactorStore,
+    history: Listed | None,
     query_factors: QueryFactors,
     items: Side,
     options: ListOptions,
     candidates: Candidates,
     *,
-    levers: Levers | None,
-    store: FactorStore,
-    history: Listed | None,
     directions: FactorStore | None = None,
 ) -> Lists:
-    """Rows of the items with the highest scores, or of the items that levers choose.
+    """Rows of the items as levers choose them.
 
     Parameters
     ----------
-    query_factors, items, options, candidates
-        As in :func:`mfrank.retrieval.answers.best`.
-    levers : Levers, or None
+    levers : Levers
     store : FactorStore
         Store of the items.
     history : a row for each query, or None
         Items of the queries, for calibration.
+    query_factors, items, options, candidates
+        As in :func:`mfrank.retrieval.answers.best`.
     directions : FactorStore, optional
         Store whose factors define the similarity of items; default ``store``.
     """
-    if levers is None:
-        return best(query_factors, items, options, candidates)
     queries, matrix, bias, spread = query_factors.factors, items.factors, items.biases, None
     if levers.bonus is not None:
         queries, spread = _scaled(queries, store)

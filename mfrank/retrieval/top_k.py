@@ -218,15 +218,9 @@ def similar(
         directions = directions_of(backend.place(factors))
     itself = look_up(own, directions, backend)
     _check_finite(itself, "factors of rows")
-    ids, scores = recommend(
-        itself,
-        directions,
-        n=n,
-        candidates=candidates.without(own, len(factors)),
-        unmet=unmet,
-        backend=backend,
-        n_threads=n_threads,
-    )
+    candidates.check(len(own), len(factors))
+    others = candidates.without(own, len(factors))
+    ids, scores = best_rows(itself, directions, n, others, None, unmet, backend, n_threads)
     if unmet is not None:
         emptied((ids, scores), beside(unmet, own)[own])
     kept = np.flatnonzero(beside(candidates.allow(own), ids))
