@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from inspect import signature
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from mfrank.arrays import CSR, all_finite, checked_rows, sparse_to_host
 from mfrank.data import Groups, HeldOut, Ids, Interactions, aligned, groups_by_popularity, has_zeros
 from mfrank.evaluation.judgements import find, keys
-from mfrank.retrieval import Fitted, HasUserItems, RowScorer, Seen, without_relevant
+from mfrank.retrieval import Fitted, RowScorer, Seen, without_relevant
 from mfrank.store import FactorStore
 
 Ints = NDArray[np.int64]
@@ -146,6 +146,15 @@ class KnownLists:
 
 
 # The interactions that an evaluation is given, as matrices in the rows of the model.
+
+
+@runtime_checkable
+class HasUserItems(Protocol):
+    """Any object with a user-item matrix, such as Interactions."""
+
+    @property
+    def user_items(self) -> sp.csr_array:
+        """Interactions, shape (n_users, n_items)."""
 
 
 UserItems: TypeAlias = HasUserItems | sp.sparray | sp.spmatrix

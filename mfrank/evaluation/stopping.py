@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from mfrank.arrays import check_count, checked_rows, shown, sparse_to_host
 from mfrank.data import Interactions
 from mfrank.evaluation.full_ranking import evaluate
-from mfrank.evaluation.inputs import UserItems, ids_of, in_rows_of, matrix_of
+from mfrank.evaluation.inputs import HasUserItems, UserItems, ids_of, in_rows_of, matrix_of
 from mfrank.evaluation.metrics import NDCG, CatalogMetric, KnownMetric, Metric
 from mfrank.evaluation.names import metric as read_metric
 from mfrank.models import tell_below, values_told
-from mfrank.retrieval import HasUserItems, of_filter
+from mfrank.retrieval import of_filter
 
 
 @dataclass(frozen=True)

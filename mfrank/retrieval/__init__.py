@@ -10,7 +10,7 @@ from mfrank.retrieval.answers import (
     QueryFactors,
 )
 from mfrank.retrieval.fallback import popularity_of, settled, unannounced
-from mfrank.retrieval.filters import Candidates, HasUserItems, is_nested
+from mfrank.retrieval.filters import Candidates, is_nested
 from mfrank.retrieval.fingerprint import of_filter
 from mfrank.retrieval.fitted import Fitted, Held, NotFittedError, Promised
 from mfrank.retrieval.queries import Matrix, Queries, given_rows, given_seen
@@ -45,7 +45,6 @@ __all__ = [
     "Candidates",
     "Fallback",
     "Fitted",
-    "HasUserItems",
     "Held",
     "ItemBlend",
     "KnownQueries",

@@ -265,7 +265,7 @@ class ListOptions:
         if (places := queries.n_queries * int(self.n)) > _MANY_PLACES:
             lists = counted(queries.n_queries, "list")
             check_memory(_BYTES_OF_PLACE * places, f"{lists} of N={self.n:,} items", "lower N")
-        return Candidates.of_ids(queries, answering, self.blocked, self.only, self.on_unknown)
+        return Candidates.of(queries, answering, self.blocked, self.only, self.on_unknown)
 
 
 class ListCall(NamedTuple):

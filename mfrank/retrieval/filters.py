@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from mfrank.arrays import (
     CSR,
@@ -21,25 +21,11 @@ from mfrank.arrays import (
     is_sparse_on_gpu,
     on_host,
     shown,
-    take,
     to_host,
 )
 from mfrank.data import OnUnknown
 from mfrank.retrieval.queries import Queries, check_columns
-from mfrank.retrieval.side import Rows, Side, check_rows, check_rows_there, given_ids, is_single
-
-
-@runtime_checkable
-class HasUserItems(Protocol):
-    """Any object with a user-item matrix, such as Interactions."""
-
-    @property
-    def user_items(self) -> sp.csr_array:
-        """Interactions, shape (n_users, n_items)."""
-
-
-ItemFilter: TypeAlias = ArrayLike | Sequence[Sequence[int]] | sp.sparray | sp.spmatrix | None
-"""Item rows: one list for all queries, or one per query (sparse matrix, 2-D array, nested list)."""
+from mfrank.retrieval.side import Rows, Side, check_rows_there, given_ids, is_single
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,66 +50,40 @@ class Candidates:
 
     @classmethod
     def of(
-        cls,
-        queries: Queries,
-        n_items: int,
-        *,
-        user_items: HasUserItems | sp.sparray | sp.spmatrix | Listed | None = None,
-        filter_items: ItemFilter | Listed = None,
-        items: ItemFilter | Listed = None,
+        cls, queries: Queries, answering: Side, blocked: Any, only: Any, on_unknown: OnUnknown
     ) -> Candidates:
-        """Check the filters of a call and convert them to one form.
+        """Check the filters of a call and convert them to row numbers.
 
         Parameters
         ----------
         queries : Queries
-            The queries.
-        n_items : int
-            Number of items of the model.
-        user_items : Interactions, scipy or CuPy sparse matrix, or Listed, optional
-            Seen items, which are excluded. Every stored entry counts, including explicit zeros.
-            Interactions must have all rows of the model; a sparse matrix has a row per query or is
-            the whole matrix (:meth:`Queries.pick`); a Listed has a row per query.
-        filter_items : optional
-            Items to exclude: one list for all queries, or one per query as a sparse matrix, list of
-            lists or 2-D array (:meth:`Queries.pick`).
-        items : optional
-            The only items to return, in the same forms. An empty list allows none.
+        answering : Side
+            The side whose rows are listed.
+        blocked, only : optional
+            Ids to leave out, and the only ids to list; an empty list of the latter allows none.
+            Either is one list for all queries, or one per query: lists of ids, a 2-D array, or a
+            sparse matrix (:meth:`Queries.pick`), whose stored entries count, zeros included.
+        on_unknown : {"error", "skip"}
+            Whether unknown ids are an error or left out.
 
         Raises
         ------
+        UnknownIdError
+            An id is unknown, and ``on_unknown`` is "error".
         TypeError, ValueError
-            An argument, named in the message, has the wrong shape or contains values that are not
-            item rows.
+            An argument, named in the message, has the wrong shape or is damaged.
         """
-        filters = cls._joined(
-            _listed_rows(filter_items, queries, n_items, "filter_items"),
-            _listed_rows(items, queries, n_items, "items"),
-            n_items,
-        )
-        return filters.without_lists(_seen(user_items, queries, n_items))
-
-    @classmethod
-    def of_ids(
-        cls, queries: Queries, answering: Side, blocked: Any, only: Any, on_unknown: OnUnknown
-    ) -> Candidates:
-        """The same for filters with ids of the side ``answering``."""
         if blocked is None and only is None:
             return cls()
-        noun = f"{answering.name}s"
-        return cls._joined(
-            _listed_ids(blocked, queries, answering, f"filter_{noun}", on_unknown),
-            _listed_ids(only, queries, answering, noun, on_unknown),
-            len(answering.ids),
-        )
-
-    @classmethod
-    def _joined(cls, blocked: _Converted, only: _Converted, n_items: int) -> Candidates:
-        if only is not None and not isinstance(only, CSR | Picked):
-            only = CSR(beside(np.array([0, len(only)]), only), only, None, n_items)
-        if isinstance(blocked, CSR | Picked):
-            return cls((blocked,), None, only)
-        return cls((), blocked, only)
+        noun, n_items = f"{answering.name}s", len(answering.ids)
+        excluded = _listed(blocked, queries, answering, f"filter_{noun}", on_unknown)
+        allowed = _listed(only, queries, answering, noun, on_unknown)
+        if allowed is not None and not isinstance(allowed, CSR | Picked):
+            ends = beside(np.array([0, len(allowed)]), allowed)
+            allowed = CSR(ends, allowed, None, n_items)
+        if isinstance(excluded, CSR | Picked):
+            return cls((excluded,), None, allowed)
+        return cls((), excluded, allowed)
 
     def check(self, n_queries: int, n_items: int) -> None:
         """Raise ValueError unless the filters are for ``n_queries`` and ``n_items``."""
@@ -247,37 +207,7 @@ def columns_of(rows: sp.csr_array) -> CSR:
     return CSR.from_scipy(rows, dtype=None)
 
 
-def _seen(user_items: Any, queries: Queries, n_items: int) -> Listed | None:
-    if user_items is None or isinstance(user_items, CSR | Picked):
-        return user_items
-    seen = user_items
-    if isinstance(user_items, HasUserItems):
-        # Interactions also have what is only seen.
-        own = getattr(user_items, "seen", user_items.user_items)
-        seen = queries.own(own, "user_items")
-    if not (sp.issparse(seen) or is_sparse_on_gpu(seen)):
-        raise TypeError(
-            f"user_items must be Interactions or a scipy sparse matrix, got {type(seen).__name__}"
-        )
-    return _of_matrix(seen, queries, n_items, "user_items")
-
-
-def _listed_rows(values: Any, queries: Queries, n_items: int, name: str) -> _Converted:
-    """A filter in row numbers."""
-    values = take(values, name)
-    if values is None or isinstance(values, CSR | Picked):
-        return values
-    if sp.issparse(values) or is_sparse_on_gpu(values):
-        return _of_matrix(values, queries, n_items, name)
-    if not is_nested(values):
-        return distinct(check_rows_there(values, n_items, name)).astype(np.int32)
-    if is_on_gpu(values):
-        return queries.pick_lists(of_table(values, n_items, name), name)
-    rows = [check_rows(row, n_items, f"{name}[{place}]") for place, row in enumerate(values)]
-    return queries.pick_lists(_of_lists(rows, n_items), name)
-
-
-def _listed_ids(
+def _listed(
     values: Any, queries: Queries, side: Side, argument: str, on_unknown: OnUnknown
 ) -> _Converted:
     """A filter in ids. Row numbers on a GPU stay there, except a 2-D array with unknown ones."""

@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
 
 from mfrank.arrays import CSR, Listed, Picked, checked_rows, distinct, on_host, sparse_to_host
 from mfrank.data import Interactions, check_numbering, is_frame, select
@@ -35,12 +34,6 @@ class Queries:
     rows: Rows | None
     n_queries: int
     n_rows: int
-
-    @classmethod
-    def known(cls, rows: ArrayLike, n_rows: int, name: str = "users") -> Queries:
-        """Queries that are rows of the model; errors as in :func:`check_rows`."""
-        checked = check_rows_there(rows, n_rows, name)
-        return cls(checked, len(checked), n_rows)
 
     @classmethod
     def new(cls, n_queries: int) -> Queries:
@@ -79,15 +72,6 @@ class Queries:
         """
         rows = on_host(self.rows) if self._takes_whole(matrix.shape[0], name) else None
         return checked_rows(matrix, name, rows)
-
-    def own(self, matrix: Any, name: str) -> sp.csr_array:
-        """Each query's row of a matrix with all rows of the model."""
-        if self.rows is None or matrix.shape[0] != self.n_rows:
-            raise ValueError(
-                f"{name} must have one row for each of the model's {self.n_rows} rows, got "
-                f"{matrix.shape[0]}"
-            )
-        return checked_rows(matrix, name, on_host(self.rows))
 
     def pick_lists(self, rows: CSR, name: str) -> Listed:
         """Like :meth:`pick` for a CSR without values, which is not copied."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,11 @@ import scipy.sparse as sp
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import mfrank
 from mfrank.arrays import CSR, union
 from mfrank.retrieval import Candidates, Queries, check_rows
 from mfrank.retrieval import filters as gpu_filters
+from tests.support import filters
 
 N_USERS, N_ITEMS = 12, 30
 ROWS = np.array([7, 2, 2, 11])
@@ -35,7 +36,7 @@ FORMS_OF_SEEN = {
     "csr_array, whole": lambda m: m,
     "csr_matrix, whole": sp.csr_matrix,
     "coo_array, whole": sp.coo_array,
-    "Interactions": lambda m: SimpleNamespace(user_items=m),
+    "Interactions": mfrank.Interactions.from_sparse,
     "one row per query": lambda m: m[ROWS],
     "one row per query, csc": lambda m: sp.csc_matrix(m[ROWS]),
 }
@@ -43,8 +44,8 @@ FORMS_OF_SEEN = {
 
 @pytest.mark.parametrize("form", FORMS_OF_SEEN)
 def test_seen_items_in_every_form(form: str, seen: sp.csr_array) -> None:
-    asked = Queries.known(ROWS, N_USERS)
-    candidates = Candidates.of(asked, N_ITEMS, user_items=FORMS_OF_SEEN[form](seen))
+    asked = filters.asked(ROWS, N_USERS)
+    candidates = filters.candidates(asked, N_ITEMS, user_items=FORMS_OF_SEEN[form](seen))
     had = [set(seen[[u]].indices.tolist()) for u in ROWS]
     assert allowed(candidates, 4) == [set(range(N_ITEMS)) - row for row in had]
 
@@ -52,20 +53,22 @@ def test_seen_items_in_every_form(form: str, seen: sp.csr_array) -> None:
 @pytest.mark.parametrize("form", ["Interactions", "one row per query"])
 def test_all_users_in_another_order_get_their_own_rows(form: str, seen: sp.csr_array) -> None:
     backwards = np.arange(N_USERS)[::-1]
-    asked = Queries.known(backwards, N_USERS)
-    given = seen[backwards] if form == "one row per query" else SimpleNamespace(user_items=seen)
-    exclude = union(Candidates.of(asked, N_ITEMS, user_items=given).exclude)
+    asked = filters.asked(backwards, N_USERS)
+    given = (
+        seen[backwards] if form == "one row per query" else mfrank.Interactions.from_sparse(seen)
+    )
+    exclude = union(filters.candidates(asked, N_ITEMS, user_items=given).exclude)
     assert exclude is not None
     for place, user in enumerate(backwards):
         assert exclude.row(place)[0].tolist() == seen[[user]].indices.tolist()
 
 
 def test_new_users_bring_a_row_each(seen: sp.csr_array) -> None:
-    exclude = union(Candidates.of(Queries.new(3), N_ITEMS, user_items=seen[:3]).exclude)
+    exclude = union(filters.candidates(Queries.new(3), N_ITEMS, user_items=seen[:3]).exclude)
     assert exclude is not None
     assert exclude.indices.tolist() == seen[:3].indices.tolist()
     with pytest.raises(ValueError, match=r"user_items must have as many rows .* 3, .* got 12"):
-        Candidates.of(Queries.new(3), N_ITEMS, user_items=seen)
+        filters.candidates(Queries.new(3), N_ITEMS, user_items=seen)
 
 
 def test_explicit_zeros_are_seen_and_the_matrix_is_left_alone() -> None:
@@ -73,7 +76,7 @@ def test_explicit_zeros_are_seen_and_the_matrix_is_left_alone() -> None:
         (np.array([0.0, 1.0, 2.0]), np.array([4, 1, 4]), np.array([0, 3])), shape=(1, 6)
     )
     before = matrix.indices.copy()
-    exclude = union(Candidates.of(Queries.new(1), 6, user_items=matrix).exclude)
+    exclude = union(filters.candidates(Queries.new(1), 6, user_items=matrix).exclude)
     assert exclude is not None
     assert exclude.indices.tolist() == [1, 4]
     assert np.array_equal(matrix.indices, before)
@@ -100,35 +103,35 @@ FORMS_OF_ONE_LIST = {
 
 @pytest.mark.parametrize("form", FORMS_OF_LISTS)
 def test_lists_per_query(form: str, seen: sp.csr_array) -> None:
-    asked, lists = Queries.known(ROWS, N_USERS), FORMS_OF_LISTS[form]
-    without = Candidates.of(asked, N_ITEMS, user_items=seen, filter_items=lists)
+    asked, lists = filters.asked(ROWS, N_USERS), FORMS_OF_LISTS[form]
+    without = filters.candidates(asked, N_ITEMS, user_items=seen, filter_items=lists)
     had = [set(seen[[u]].indices.tolist()) for u in ROWS]
     assert allowed(without, 4) == [
         set(range(N_ITEMS)) - row - set(more) for row, more in zip(had, PER_USER, strict=True)
     ]
-    only = Candidates.of(asked, N_ITEMS, items=lists)
+    only = filters.candidates(asked, N_ITEMS, items=lists)
     assert allowed(only, 4) == [set(row) for row in PER_USER]
 
 
 @pytest.mark.parametrize("form", FORMS_OF_ONE_LIST)
 def test_one_list_for_all(form: str) -> None:
-    asked, lists = Queries.known(range(N_USERS), N_USERS), FORMS_OF_ONE_LIST[form]
-    without = Candidates.of(asked, N_ITEMS, filter_items=lists)
+    asked, lists = filters.asked(range(N_USERS), N_USERS), FORMS_OF_ONE_LIST[form]
+    without = filters.candidates(asked, N_ITEMS, filter_items=lists)
     assert allowed(without, N_USERS) == [set(range(N_ITEMS)) - {2, 4}] * N_USERS
-    only = Candidates.of(asked, N_ITEMS, items=lists, filter_items=[2])
+    only = filters.candidates(asked, N_ITEMS, items=lists, filter_items=[2])
     assert allowed(only, N_USERS) == [{4}] * N_USERS
 
 
 def test_an_empty_list_is_a_list() -> None:
-    asked = Queries.known([0, 1], N_USERS)
-    assert allowed(Candidates.of(asked, N_ITEMS, items=[]), 2) == [set(), set()]
+    asked = filters.asked([0, 1], N_USERS)
+    assert allowed(filters.candidates(asked, N_ITEMS, items=[]), 2) == [set(), set()]
     everything = set(range(N_ITEMS))
-    assert allowed(Candidates.of(asked, N_ITEMS, filter_items=[]), 2) == [everything] * 2
-    assert allowed(Candidates.of(asked, N_ITEMS, filter_items=[[], []]), 2) == [everything] * 2
+    assert allowed(filters.candidates(asked, N_ITEMS, filter_items=[]), 2) == [everything] * 2
+    assert allowed(filters.candidates(asked, N_ITEMS, filter_items=[[], []]), 2) == [everything] * 2
 
 
 @pytest.mark.parametrize(
-    ("filters", "error", "message"),
+    ("given", "error", "message"),
     [
         (
             {"user_items": sp.csr_array((5, N_ITEMS))},
@@ -141,21 +144,21 @@ def test_an_empty_list_is_a_list() -> None:
             "user_items must have a column for each",
         ),
         ({"user_items": [[1], [2], [3], [4]]}, TypeError, "user_items must be Interactions or"),
-        ({"filter_items": [[1], [2]]}, ValueError, "filter_items must .* query ids, 4, .* got 2"),
+        ({"filter_items": [[1], [2]]}, ValueError, "filter_items must .* 4 queries, .* got 2"),
         ({"filter_items": [1, N_ITEMS]}, ValueError, "filter_items must lie in 0..29, got 30"),
         ({"filter_items": [-1]}, ValueError, "filter_items must lie in 0..29, got -1"),
-        ({"filter_items": 3}, ValueError, "filter_items must be one-dimensional"),
-        ({"items": [[1], [], [-2], [3]]}, ValueError, r"items\[2\] must lie in"),
+        ({"filter_items": np.ones((4, 1, 1), int)}, ValueError, "filter_items must be one-dim"),
+        ({"items": [[1], [], [-2], [3]]}, ValueError, "items must lie in"),
         ({"items": [0.5]}, TypeError, "items must be integer row numbers"),
         ({"items": ["a"]}, TypeError, "items must be integer row numbers"),
         ({"items": np.ones(N_ITEMS, bool)}, TypeError, "flatnonzero"),
     ],
 )
 def test_filters_of_another_shape_or_content(
-    filters: dict[str, Any], error: type[Exception], message: str
+    given: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        Candidates.of(Queries.known(ROWS, N_USERS), N_ITEMS, **filters)
+        filters.candidates(filters.asked(ROWS, N_USERS), N_ITEMS, **given)
 
 
 @pytest.mark.parametrize(
@@ -172,14 +175,14 @@ def test_filters_of_another_shape_or_content(
 )
 def test_rows_are_checked_by_name(rows: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="users must"):
-        Queries.known(rows, N_USERS)
+        check_rows(rows, N_USERS, "users")
 
 
 @pytest.mark.parametrize("rows", [[], (), range(0), np.empty(0), np.empty(0, np.int32)])
 def test_no_rows_are_fine(rows: Any) -> None:
-    asked = Queries.known(rows, N_USERS)
+    asked = filters.asked(check_rows(rows, N_USERS, "users"), N_USERS)
     nothing = sp.csr_array((N_USERS, N_ITEMS))
-    exclude = union(Candidates.of(asked, N_ITEMS, user_items=nothing).exclude)
+    exclude = union(filters.candidates(asked, N_ITEMS, user_items=nothing).exclude)
     assert exclude is not None
     assert (asked.n_queries, exclude.n_rows) == (0, 0)
 
@@ -191,7 +194,10 @@ def test_rows_survive_every_integer_type() -> None:
 
 def test_one_more_exclusion_each(seen: sp.csr_array) -> None:
     own = np.array([0, 5, 5, 29])
-    for before in (Candidates(), Candidates.of(Queries.new(4), N_ITEMS, user_items=seen[ROWS])):
+    for before in (
+        Candidates(),
+        filters.candidates(Queries.new(4), N_ITEMS, user_items=seen[ROWS]),
+    ):
         after = allowed(before.without(own, N_ITEMS), 4)
         assert after == [a - {i} for a, i in zip(allowed(before, 4), own, strict=True)]
 
@@ -210,11 +216,3 @@ def test_lists_of_any_order_become_ascending_rows(lists: list[list[int]]) -> Non
     assert rows == [sorted(set(own)) for own in lists]
     assert found.n_columns == 5
     assert (found.indptr.dtype, found.indices.dtype) == (np.int64, np.int32)
-
-
-def test_a_matrix_of_all_rows_has_all_rows(seen: sp.csr_array) -> None:
-    asked = Queries.known(ROWS, N_USERS)
-    np.testing.assert_array_equal(asked.own(seen, "seen").toarray(), seen.toarray()[ROWS])
-    for queries, matrix in ((asked, seen[:-1]), (asked, seen[ROWS]), (Queries.new(N_USERS), seen)):
-        with pytest.raises(ValueError, match="seen must have one row for each"):
-            queries.own(matrix, "seen")

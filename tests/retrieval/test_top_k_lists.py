@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from mfrank.arrays import CSR
 from mfrank.backends import choose
 from mfrank.retrieval import Candidates, Lists, Queries, nearest, recommend, score, similar
+from tests.support import filters
 
 N_USERS, N_ITEMS, K = 12, 30, 5
 ROWS = np.array([7, 2, 2, 11])
@@ -54,8 +55,8 @@ def expected(scores: NDArray[Any], allowed: list[set[int]], n: int) -> list[list
 def test_lists_hold_the_best_of_what_they_may(
     users: NDArray[Any], items: NDArray[Any], seen: sp.csr_array
 ) -> None:
-    asked, unwanted = Queries.known(ROWS, N_USERS), [[3, 1], [], [29, 29, 0], [5]]
-    candidates = Candidates.of(asked, N_ITEMS, user_items=seen, filter_items=unwanted)
+    asked, unwanted = filters.asked(ROWS, N_USERS), [[3, 1], [], [29, 29, 0], [5]]
+    candidates = filters.candidates(asked, N_ITEMS, user_items=seen, filter_items=unwanted)
     allowed = [
         set(range(N_ITEMS)) - set(seen[[u]].indices.tolist()) - set(row)
         for u, row in zip(ROWS, unwanted, strict=True)
@@ -67,12 +68,12 @@ def test_lists_hold_the_best_of_what_they_may(
 
 def test_lists_from_allowed_items_only(users: NDArray[Any], items: NDArray[Any]) -> None:
     only = [[7, 3, 1], [], [0], [5, 6]]
-    candidates = Candidates.of(Queries.new(4), N_ITEMS, items=only, filter_items=[6])
+    candidates = filters.candidates(Queries.new(4), N_ITEMS, items=only, filter_items=[6])
     allowed = [set(row) - {6} for row in only]
     ids, scores = recommend(users[:4], items, n=2, candidates=candidates)
     assert listed((ids, scores)) == expected(users[:4] @ items.T, allowed, 2)
     assert np.array_equal(np.isnan(scores), ids == -1)
-    candidates = Candidates.of(Queries.new(4), N_ITEMS, items=[2, 4], filter_items=[2])
+    candidates = filters.candidates(Queries.new(4), N_ITEMS, items=[2, 4], filter_items=[2])
     assert listed(recommend(users[:4], items, n=3, candidates=candidates)) == [[4]] * 4
 
 
@@ -88,8 +89,8 @@ def test_bias_and_length(users: NDArray[Any], items: NDArray[Any], rng: Any) -> 
 def test_users_for_an_item_are_the_same_with_sides_swapped(
     users: NDArray[Any], items: NDArray[Any], seen: sp.csr_array
 ) -> None:
-    candidates = Candidates.of(
-        Queries.known([3], N_ITEMS, "items"), N_USERS, user_items=sp.csr_array(seen.T)
+    candidates = filters.candidates(
+        filters.asked([3], N_ITEMS), N_USERS, user_items=sp.csr_array(seen.T)
     )
     had = set(seen.tocsc()[:, [3]].indices.tolist())
     scores = items[[3]] @ users.T
@@ -116,7 +117,9 @@ def test_shapes_are_checked(users: NDArray[Any], items: NDArray[Any]) -> None:
         recommend(users[0], items)
     with pytest.raises(ValueError, match="item_bias must have 30"):
         recommend(users, items, item_bias=np.zeros(29))
-    made_for_four = Candidates.of(Queries.new(4), N_ITEMS, user_items=sp.csr_array((4, N_ITEMS)))
+    made_for_four = filters.candidates(
+        Queries.new(4), N_ITEMS, user_items=sp.csr_array((4, N_ITEMS))
+    )
     with pytest.raises(ValueError, match="candidates must be for 12 queries and 30 items, got 4"):
         recommend(users, items, candidates=made_for_four)
     with pytest.raises(ValueError, match="vectors must be finite"):
@@ -157,13 +160,13 @@ def test_a_row_leads_its_list_though_others_equal_it(items: NDArray[Any]) -> Non
 def test_filtered_rows_do_not_lead(items: NDArray[Any]) -> None:
     rows = [3, 8, 9]
     asked = Queries.new(3)
-    for filters in (
+    for given in (
         {"filter_items": [3]},
         {"filter_items": [[3], [], [1]]},
         {"items": [[1, 2], [8, 2], [9, 1, 2]]},
         {"items": [1, 2, 8, 9]},
     ):
-        candidates = Candidates.of(asked, N_ITEMS, **filters)  # type: ignore[arg-type]
+        candidates = filters.candidates(asked, N_ITEMS, **given)  # type: ignore[arg-type]
         ids = listed(similar(rows, items, n=N_ITEMS, candidates=candidates))
         assert 3 not in ids[0]
         assert [ids[1][0], ids[2][0]] == [8, 9]
@@ -245,7 +248,7 @@ def test_lists_are_made_where_and_by_as_many_threads_as_asked(
         CALLS[name](users, items, n=0)
     with pytest.raises(ValueError):  # noqa: PT011 (whose wording is the candidates')
         CALLS[name](
-            users, items, candidates=Candidates.of(Queries.new(2), N_ITEMS, items=[[1], [2]])
+            users, items, candidates=filters.candidates(Queries.new(2), N_ITEMS, items=[[1], [2]])
         )
 
 
