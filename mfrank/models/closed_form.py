@@ -250,7 +250,7 @@ class ClosedForm(Recommender):
         )
         filters = options.candidates(somebody.known.queries, side)
         candidates = filters.without_lists(own.items)
-        lists, nobody = self._ranked_by(query_factors, call, candidates)
+        lists, nobody = self._ranked(query_factors, call, candidates)
         ids, scores = settled(call, lists, nobody, filters, candidates)
         return Answer(side.answer(ids[0]), scores[0])
 

@@ -55,8 +55,9 @@ class NeighborRecommender(RowScorer):
         return extra_rows.pick(self._fitted().values, users, "values")
 
     def _rows_given(self, own: OwnRows) -> sp.csr_array:
+        rows = own.rows
         try:
-            given = sp.csr_array(own.rows.astype(np.float64))
+            given = sp.csr_array(rows.astype(np.float64))
             given.eliminate_zeros()  # what is only seen
             return Interactions.from_sparse(given).user_items
         except (TypeError, ValueError) as error:

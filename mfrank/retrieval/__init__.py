@@ -28,7 +28,6 @@ from mfrank.retrieval.side import (
     is_single,
     sides,
 )
-from mfrank.retrieval.steered import best_steered, set_levers
 from mfrank.retrieval.top_k import (
     Lists,
     emptied,
@@ -66,7 +65,6 @@ __all__ = [
     "Table",
     "_first",
     "best_lists",
-    "best_steered",
     "check_rows",
     "emptied",
     "given_id",
@@ -83,7 +81,6 @@ __all__ = [
     "popularity_of",
     "recommend",
     "score",
-    "set_levers",
     "settled",
     "sides",
     "similar",

@@ -185,12 +185,13 @@ class Recommender(Fitted):
         if known.nobody:
             lists = lists_of_unknown(call, filter_seen=filter_already_liked_items)
             return answer(lists, item_side, userid)
+        queries = self._queries_of(call)
         seen = own.seen() if filter_already_liked_items else None
         if levers is not None and calibrates(levers, user_items, held.seen):
             call = call._replace(history=own.liked())
         filters = options.candidates(known.queries, item_side)
         candidates = filters.without_lists(seen)
-        lists, nobody = self._ranked(call, candidates)
+        lists, nobody = self._ranked(queries, call, candidates)
         if popularity is not None or known.unknown is not None or nobody.any():  # rarely
             lists = settled(call, lists, nobody, filters, candidates)
         return answer(lists, item_side, userid)
@@ -418,23 +419,21 @@ class Recommender(Fitted):
         """The levers of a call; None if lists are by score alone."""
         return None if steer is None else set_levers(steer, store, items, on_unknown)
 
-    def _ranked(self, call: ListCall, candidates: Candidates) -> tuple[Lists, NDArray[np.bool_]]:
-        """Lists of a call's queries, and which of these have nothing to go by."""
+    def _queries_of(self, call: ListCall) -> Any:
+        """What the scores of a call's queries are made from."""
         if call.recalculate:
-            query_factors = self._folded_users(call.held, call.own)
-        else:
-            query_factors = QueryFactors.known(call.own.known, call.options.backend)
-        return self._ranked_by(query_factors, call, candidates)
+            return self._folded_users(call.held, call.own)
+        return QueryFactors.known(call.own.known, call.options.backend)
 
-    def _ranked_by(
-        self, query_factors: QueryFactors, call: ListCall, candidates: Candidates
+    def _ranked(
+        self, queries: QueryFactors, call: ListCall, candidates: Candidates
     ) -> tuple[Lists, NDArray[np.bool_]]:
-        """The same, from the factors of the queries."""
+        """Lists of the queries, and which of these have nothing to go by."""
         store, rank = call.held.store, best
         if call.levers is not None:
             rank = partial(best_steered, call.levers, store, call.history)
-        lists = rank(query_factors, call.own.answering, call.options, candidates)
-        return lists, query_factors.nobody(store)
+        lists = rank(queries, call.own.answering, call.options, candidates)
+        return lists, queries.nobody(store)
 
     def _scored(self, users: Side, items: Side, user_rows: Rows, item_rows: Rows) -> NDArray[Any]:
         """Scores of pairs, NaN where a row is -1: unknown."""

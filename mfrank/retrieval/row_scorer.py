@@ -138,10 +138,16 @@ class RowScorer(Recommender):
             )
         return levers
 
-    def _ranked(self, call: ListCall, candidates: Candidates) -> tuple[Lists, NDArray[np.bool_]]:
-        own, options, solves = call.own, call.options, call.recalculate
-        rows = self._rows_given(own) if solves else self._rows_of(on_host(own.known.rows))
-        items, nobody = own.answering, np.zeros(rows.shape[0], dtype=bool)
+    def _queries_of(self, call: ListCall) -> Any:
+        if call.recalculate:
+            return self._rows_given(call.own)
+        return self._rows_of(on_host(call.own.known.rows))
+
+    def _ranked(
+        self, rows: Any, call: ListCall, candidates: Candidates
+    ) -> tuple[Lists, NDArray[np.bool_]]:
+        options, items = call.options, call.own.answering
+        nobody = np.zeros(rows.shape[0], dtype=bool)
 
         def scores_of(some: Rows) -> NDArray[Any]:
             scores = self._scores_of(rows[some], options.n_threads)

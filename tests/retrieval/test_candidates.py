@@ -11,13 +11,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import mfrank
-from mfrank.arrays import CSR, union
-from mfrank.retrieval import Candidates, Queries, check_rows
+from mfrank.arrays import CSR, checked_rows, union
+from mfrank.retrieval import Candidates, Queries, check_rows, queries
 from mfrank.retrieval import filters as gpu_filters
 from tests.support import filters
 
 N_USERS, N_ITEMS = 12, 30
 ROWS = np.array([7, 2, 2, 11])
+CALIBRATED = mfrank.Steering(categories={i: i % 2 for i in range(N_ITEMS)}, calibration=0.5)
 
 
 @pytest.fixture
@@ -216,3 +217,29 @@ def test_lists_of_any_order_become_ascending_rows(lists: list[list[int]]) -> Non
     assert rows == [sorted(set(own)) for own in lists]
     assert found.n_columns == 5
     assert (found.indptr.dtype, found.indices.dtype) == (np.int64, np.int32)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"recalculate_user": True},
+        {"fallback": "popularity", "on_unknown": "skip"},
+        {"recalculate_user": True, "fallback": "popularity", "steer": CALIBRATED},
+    ],
+)
+def test_a_call_picks_and_checks_each_matrix_once(
+    call: dict[str, Any], seen: sp.csr_array, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fold-in, filters, calibration and the lists of unknown users share the rows."""
+    picked: list[str] = []
+
+    def spy(matrix: Any, name: str, rows: Any) -> sp.csr_array:
+        picked.append(name)
+        return checked_rows(matrix, name, rows)
+
+    model = mfrank.ALS(factors=2, iterations=1, random_state=0).fit(seen)
+    monkeypatch.setattr(queries, "checked_rows", spy)
+    users = [7, 2, N_USERS] if "on_unknown" in call else [7, 2, 11]
+    rows = dict.fromkeys(("user_items", "filter_items", "items"), seen[:3])
+    model.recommend(users, N=4, **rows, **call)
+    assert sorted(picked) == ["filter_items", "items", "user_items"]
