@@ -137,3 +137,9 @@ def test_a_rule_without_a_metric_is_shown_all_the_same(
     assert "held-out value 0.2500 (best 0.2500)" in told, bar
     assert "fit" in told
     assert "epoch" in told
+
+
+def test_of_epochs_that_rank_alike_the_first_is_kept() -> None:
+    kept = als(iterations=3).fit(toy(), stopping=Rule())
+    assert same_factors(kept, als(iterations=1).fit(toy()))
+    assert [record["valid"] for record in kept.store.history] == [0.25] * 3
