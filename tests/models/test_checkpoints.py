@@ -286,3 +286,11 @@ def test_what_changes_lists_is_known_of_a_folder_of_lists() -> None:
         "steer": mfrank.Steering(diversity=0.1),
     }
     assert named <= set(AllLists(model, 3, "csv", options)._origin())
+
+
+def test_a_fit_that_saves_its_state_leaves_out_what_was_seen_as_any_other(tmp_path: Path) -> None:
+    users = DATA.user_ids.labels
+    expected = als().fit(DATA).recommend(users, N=9)
+    for _ in range(2):  # the second one finds all of it done
+        kept = als().fit(DATA, checkpoint=tmp_path / "state").recommend(users, N=9)
+        np.testing.assert_array_equal(kept.ids, expected.ids)

@@ -347,6 +347,16 @@ def test_ones_are_below_a_threshold_above_one_only(
     assert ("new has values that are all 1" in caplog.text) == may_be_below
 
 
+def test_weights_are_not_compared_with_a_threshold_of_ratings(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rated = mfrank.Interactions.from_arrays([0, 0, 1, 2], [0, 1, 1, 2], [1.0, 4.0, 4.0, 5.0])
+    new = mfrank.Interactions.from_arrays([1, 2], [2, 0], [3.0, 2.0])
+    model = mfrank.ALS(factors=2, iterations=1, random_state=0).fit(rated.at_least(4))
+    assert not said(caplog, lambda: model.partial_fit(mfrank.log_weight(new)))
+    assert said(caplog, lambda: model.partial_fit(new))
+
+
 def in_file(name: str) -> Callable[[Any, Path], mfrank.Interactions]:
     def read(frame: Any, at: Path) -> mfrank.Interactions:
         pytest.importorskip("pyarrow", reason="the package pyarrow is optional")
