@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
@@ -55,7 +56,7 @@ class AllowedHosts:
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._names: set[str] = set()
-        self._remembered: dict[bytes, bool] = {}
+        self.has = lru_cache(_MOST_REMEMBERED)(self._has)
         self.add(names)
 
     def add(self, names: Iterable[str]) -> None:
@@ -69,7 +70,7 @@ class AllowedHosts:
                     f"*.example.com, got {shown(name)}"
                 )
             self._names.add(name.lower().rstrip("."))
-        self._remembered.clear()
+        self.has.cache_clear()
 
     def __bool__(self) -> bool:
         return bool(self._names)
@@ -87,16 +88,8 @@ class AllowedHosts:
         )
         return refusal(400, sentence, headers=HEADERS)
 
-    def has(self, host: bytes) -> bool:
+    def _has(self, host: bytes) -> bool:
         """Whether a request with this header Host is answered, where names are given."""
-        found = self._remembered.get(host)
-        if found is None:
-            if len(self._remembered) >= _MOST_REMEMBERED:
-                self._remembered.clear()
-            found = self._remembered[host] = self._looked_up(host)
-        return found
-
-    def _looked_up(self, host: bytes) -> bool:
         name = _PORT.sub("", host.decode("latin-1").lower()).rstrip(".")
         ends = (f"*.{name[place + 1 :]}" for place, each in enumerate(name) if each == ".")
         return bool(name) and not self._names.isdisjoint({name, "*", *ends})
