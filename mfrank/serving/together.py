@@ -135,8 +135,9 @@ class Together:
         outcomes: Sequence[Outcome],
     ) -> None:
         """Hand out answers, and learn from the time they took how many to ask for at once."""
-        if model is self._model and some[0].asked.is_light:
-            self._seconds += _OF_LAST * (seconds - self._seconds)
+        if model is self._model:
+            if some[0].asked.is_light:
+                self._seconds += _OF_LAST * (seconds - self._seconds)
             if seconds > _LONG:
                 self._most = max(1, len(some) // 2)
             elif len(some) == self._most:

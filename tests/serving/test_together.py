@@ -195,14 +195,16 @@ def test_who_comes_at_one_time_is_answered_by_one_call(monkeypatch: Any) -> None
     run(ask)
 
 
-def test_a_model_that_takes_long_is_asked_for_few_at_a_time(monkeypatch: Any) -> None:
+@pytest.mark.parametrize("more", [{}, {"popularity_penalty": 1.0}])
+def test_what_takes_long_is_asked_for_few_at_a_time(monkeypatch: Any, more: Any) -> None:
     monkeypatch.setattr(together, "_LONG", 0.0)
     watched = Watched(model())
 
     async def ask() -> None:
         with queue(watched) as asked:
             watched.calls.clear()
-            await asyncio.gather(*(asked.ask(user, of_length(5)) for user in USERS[:6]))
+            asked_for = ListQuery(n=5, **more)
+            await asyncio.gather(*(asked.ask(user, asked_for) for user in USERS[:6]))
         assert [len(call) for call in watched.calls] == [1] * 6
 
     run(ask)
