@@ -119,7 +119,9 @@ class Parameters:
     """
 
     def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, of_python(value))
+        # Options alone: of the state of a fit, fields may be computed when they are first read.
+        is_option = name in type(self).__dataclass_fields__  # type: ignore[attr-defined]
+        super().__setattr__(name, of_python(value) if is_option else value)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the options by name; ``deep=True`` adds nested options as ``outer__inner``."""
