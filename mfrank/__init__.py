@@ -1,7 +1,7 @@
 """mfrank: matrix factorization for implicit feedback, with closed-form ranking losses.
 
-Public names are imported on first access (``__init__.pyi`` says from where): ``import mfrank`` is
-fast, and a program that fits an ``ALS`` does not import the PageRank modules.
+Public names are imported on first access, from the modules in ``__init__.pyi``. So ``import
+mfrank`` is fast, and a program that fits an ``ALS`` does not import the PageRank modules.
 """
 
 from mfrank._lazy import lazy

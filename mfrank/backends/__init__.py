@@ -5,10 +5,9 @@ tested against it, to the tolerance that the backend declares. ``cpu`` is the C+
 ``cuda`` a GPU through CuPy. Factors are numpy arrays or, for a backend with its own device, arrays
 on that device; results computed from device arrays stay on the device.
 
-The interface has four parts, rows, lists, walks and top-K lists, of which a backend may have one
-alone (:mod:`~mfrank.backends.surface`). What it is given has types of
-:mod:`~mfrank.backends.arguments`, :mod:`~mfrank.backends.row_problem` and
-:mod:`~mfrank.backends.walks`.
+The interface has four parts: rows, lists, walks and top-K lists. A backend may implement any of
+them (:mod:`~mfrank.backends.surface`). Types of arguments are in :mod:`~mfrank.backends.arguments`,
+:mod:`~mfrank.backends.row_problem` and :mod:`~mfrank.backends.walks`.
 """
 
 from mfrank.backends import reference

@@ -1,4 +1,4 @@
-"""Types of what a backend is given."""
+"""Types of a backend's arguments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GatherDtype = Literal["float16"]
 
 @dataclass(frozen=True, slots=True)
 class SolveOptions:
-    """How the rows of a half-step are solved.
+    """Options of the solution of a half-step's rows.
 
     Attributes
     ----------
@@ -31,8 +31,8 @@ class SolveOptions:
         ``auto`` uses ``cg`` for rows whose exact solution would cost more, else ``cholesky``; rows
         of 4 million entries or more are solved exactly, if their dtype is precise enough for it.
     cg_steps : int, default 3
-        Steps of conjugate gradients per row if there is no tolerance. A row stops earlier only if
-        its residual is at the level of rounding (:meth:`residual`).
+        Conjugate gradient steps per row without a tolerance. A row stops earlier only if its
+        residual is at the level of rounding (:meth:`residual`).
     cg_tolerance : float, optional
         Iterate until the solution x of a row's system A x = b satisfies
         |x - A^-1 b|_A <= |A x - b|_D^-1 <= cg_tolerance |b|_D^-1, where D = weight_r M + ridge_r I
@@ -41,10 +41,9 @@ class SolveOptions:
     n_threads : int, default 0
         Number of CPU threads; 0 uses every core this process may use.
     gather_dtype : {"float16"}, optional
-        Round the fixed factors f_e to this dtype (:mod:`mfrank.backends.dense`), so that there
-        are fewer bytes to read. M and v are still those of the unrounded factors: they add no cost
-        per row, and the basis is the eigenbasis of that M. Only for backends that have this dtype
-        in ``GATHERS``.
+        Round the fixed factors f_e to this dtype (:mod:`mfrank.backends.dense`), to read fewer
+        bytes. M and v use the unrounded factors: they add no cost per row, and the basis is the
+        eigenbasis of this M. Only for backends with this dtype in ``GATHERS``.
     """
 
     solver: Solver = "auto"

@@ -1,4 +1,4 @@
-"""Numpy's operations on tables of factors that several backends share."""
+"""Numpy operations on tables of factors, common to several backends."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def half_of(dtype: DTypeLike) -> np.dtype[Any]:
 
 
 def none_of(table: Any) -> Array:
-    """Displacements of 0, on the side of the table that they belong to."""
+    """Displacements of 0, on the device of their table."""
     half = half_of(table.dtype)
     if not isinstance(table, np.ndarray):
         return np.zeros(table.shape, dtype=half, like=table)
@@ -88,7 +88,7 @@ def halved(values: Array) -> Array:
 
 
 def widened(half: Array) -> Array:
-    """The numbers that :func:`halved` stands for, exactly, in float32 or float64."""
+    """The exact values of :func:`halved`, in float32 or float64."""
     if half.dtype != np.uint16:
         return half.astype(np.float64)
     return (half.astype(np.uint32) << 16).view(np.float32)
@@ -122,7 +122,7 @@ def withdraw(
     turn: NDArray[np.float64],
     n_threads: int,
 ) -> None:
-    """Take back ``displacements @ turn``, in place, where the moved rows were turned since."""
+    """Subtract ``displacements @ turn`` in place, after the moved rows were rotated."""
     for begin in range(0, len(moved), _ROWS_AT_ONCE):
         rows = slice(begin, begin + _ROWS_AT_ONCE)
         by = empty_beside(moved, moved[rows].shape)

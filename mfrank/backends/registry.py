@@ -24,8 +24,8 @@ _registered: dict[str, Backend] = {}
 def choose(name: str = "auto") -> Backend:
     """Return the backend with that name; ``"auto"`` picks the fastest CPU backend that can run.
 
-    ``"auto"`` never picks a GPU: its results agree to rounding, not bit by bit, and detecting one
-    would import CuPy. Nor does it pick a third-party backend.
+    ``"auto"`` never picks a GPU, because GPU results agree only to rounding and detecting a GPU
+    would import CuPy. It never picks a third-party backend, either.
 
     Raises
     ------
@@ -80,15 +80,16 @@ def register(name: str, backend: Any) -> None:
     name : str
         A Python identifier.
     backend : module or object
-        Has one or more parts of :class:`mfrank.backends.Backend`, whole or some of their functions;
-        using a missing one raises NotImplementedError. Without ``place`` it gets factors unchanged,
-        without ``why_unavailable`` it can always run; ``eigh``, ``sparse_product`` and the
-        constants have defaults. :func:`mfrank.testing.check` tries what it has.
+        Implements one or more parts of :class:`mfrank.backends.Backend`, or some of their
+        functions; a call of a missing function raises NotImplementedError. Without ``place``,
+        factors are passed unchanged; without ``why_unavailable``, the backend can always run;
+        ``eigh``, ``sparse_product`` and the constants have defaults. :func:`mfrank.testing.check`
+        tests the backend.
 
     Raises
     ------
     ValueError
-        If ``name`` is a backend of mfrank's or not an identifier, or ``backend`` has none of the
+        If ``name`` is a backend of mfrank or not an identifier, or ``backend`` has none of the
         functions.
     """
     if not isinstance(name, str) or not name.isidentifier():

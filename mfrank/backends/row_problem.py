@@ -193,7 +193,7 @@ class Shared:
     Attributes
     ----------
     values : shape (K,)
-        Eigenvalues of M, ascending, >= 0; those at the level of rounding are exactly 0.
+        Eigenvalues of M, ascending, >= 0; eigenvalues at the level of rounding are exactly 0.
     vector : shape (K,)
         v.
     """
@@ -208,10 +208,10 @@ class Shared:
 def alike(
     problem: RowProblem, rows: NDArray[np.int64], fixed: NDArray[Any], shared: Shared
 ) -> list[NDArray[np.int64]]:
-    """Divide the rows into those that have factors where the shared matrix is 0, and the others.
+    """Divide the rows by whether they have factors where the shared matrix is 0.
 
-    How rows are solved together depends on whether any of them has such factors. Divided in this
-    way, the bits of a row do not depend on the rows beside it.
+    The joint solution of rows depends on whether any of them has such factors. After the division,
+    the bits of a row do not depend on other rows.
     """
     n_null = int(np.count_nonzero(shared.values == 0))
     if not len(rows) or not n_null:

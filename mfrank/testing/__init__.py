@@ -1,4 +1,4 @@
-"""What a backend must hold, as checks that anybody can run, with pytest or without.
+"""The contract of a backend as checks, to run with or without pytest.
 
     import mfrank.testing
 
@@ -11,9 +11,9 @@
         mfrank.testing.CHECKS["top_k"][name](MyBackend())
 
 Each check compares functions of the backend with :mod:`mfrank.backends.reference` or with sums
-written out in numpy, to the backend's own ``TOLERANCE``. Inputs are drawn by fixed seeds, and
-include empty ones, ties, rows of every length and numbers at the ends of a dtype's range. mfrank's
-own backends pass the same checks.
+written out in numpy, to the backend's own ``TOLERANCE``. Inputs are drawn with fixed seeds. They
+include empty inputs, ties, rows of every length and numbers at the ends of a dtype's range.
+mfrank's own backends pass the same checks.
 """
 
 from mfrank.testing.suite import CHECKS, Check, check

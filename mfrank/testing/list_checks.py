@@ -12,7 +12,7 @@ _SHAPES = (0, 3, 1), (1, 0, 5), (7, 5, 40), (40, 30, 5000)
 
 
 def check_scores_and_sums_of_lists(backend: Backend) -> None:
-    """Dot products and distances, and both sums of gradients, for one or more queries a list."""
+    """Dot products and distances, and both sums of gradients, with several queries per list."""
     for dtype in ("float32", "float64"):
         tolerance = 200 * backend.TOLERANCE[dtype]
         for seed, (n_lists, n_places, n_items) in enumerate(_SHAPES):
@@ -45,7 +45,7 @@ def check_scores_and_sums_of_lists(backend: Backend) -> None:
 
 
 def check_adam_steps_are_those_of_the_reference(backend: Backend) -> None:
-    """Of some rows at a time, which have had few updates or many."""
+    """Steps of some rows at a time, with few or many earlier updates."""
     rates = AdamRates(0.1, 0.8, 0.9, 1e-8)
     for dtype in ("float32", "float64"):
         start, results = np.random.default_rng(0).standard_normal((9, 37)).astype(dtype), []
@@ -64,7 +64,7 @@ def check_adam_steps_are_those_of_the_reference(backend: Backend) -> None:
 
 
 def check_draws_are_those_of_the_reference(backend: Backend) -> None:
-    """To the bit: the same key draws the same items on every backend."""
+    """Draws agree to the bit: the same key draws the same items on every backend."""
     for seed, (n_users, n_items, count) in enumerate([(0, 4, 3), (12, 40, 5), (9, 3, 20)]):
         rng = np.random.default_rng(seed)
         liked = rng.random((n_users, n_items)) < rng.choice([0, 0.1, 0.5, 1], (n_users, 1))
@@ -83,7 +83,7 @@ def check_draws_are_those_of_the_reference(backend: Backend) -> None:
 
 
 def check_rows_of_a_ball_and_a_sphere(backend: Backend) -> None:
-    """Gradients along the sphere and of distances; rows drawn back to it."""
+    """Gradients along the sphere and of distances; rows projected back onto it."""
     for dtype in ("float32", "float64"):
         rng = np.random.default_rng(2)
         table, sums = rng.standard_normal((2, 20, 13)).astype(dtype)

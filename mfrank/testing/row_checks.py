@@ -29,7 +29,7 @@ _N_COLUMNS = 200
 
 
 def check_solutions_are_those_of_the_reference(backend: Backend) -> None:
-    """Rows of every length; with curvature, of both signs, and without; with a vector or none."""
+    """Rows of every length, with curvature of both signs and without, with and without a vector."""
     for dtype in DTYPES:
         for width in WIDTHS:
             for problem, shared in _problems(dtype, width):
@@ -37,7 +37,7 @@ def check_solutions_are_those_of_the_reference(backend: Backend) -> None:
 
 
 def check_conjugate_gradients_converge(backend: Backend) -> None:
-    """To the exact solution, where they may take as many steps as they need."""
+    """With enough steps, conjugate gradients reach the exact solution."""
     for dtype in DTYPES:
         options = SolveOptions("cg", cg_steps=300, cg_tolerance=0.01 * backend.TOLERANCE[dtype])
         for width in (3, 16, 33):
@@ -46,7 +46,7 @@ def check_conjugate_gradients_converge(backend: Backend) -> None:
 
 
 def check_rows_are_pulled_to_their_prior(backend: Backend) -> None:
-    """By the ridge, in every way of solving; for backends with ``PRIORS``."""
+    """The ridge pulls rows to their prior with every solver; for backends with ``PRIORS``."""
     for dtype in DTYPES if backend.PRIORS else ():
         for width in (3, 16, 33, 100):
             prior = _normal(width, (len(_LENGTHS), width), dtype)
@@ -57,7 +57,7 @@ def check_rows_are_pulled_to_their_prior(backend: Backend) -> None:
 
 
 def check_rows_that_the_dtype_cannot_solve(backend: Backend) -> None:
-    """Systems of a condition beyond float32; singular ones have the solution of least norm."""
+    """Systems with a condition beyond float32; singular systems have the minimum-norm solution."""
     values = np.concatenate([[0.0, 0.0], np.logspace(-12, 6, 14)])
     for problem, shared in _problems("float32", 16, least=0.0):
         at = replace(shared, values=values)
@@ -67,7 +67,7 @@ def check_rows_that_the_dtype_cannot_solve(backend: Backend) -> None:
 
 
 def check_nothing_at_all_gives_zero(backend: Backend) -> None:
-    """No weight, no ridge, and fixed factors of 0."""
+    """Without weight and ridge, and with fixed factors of 0, solutions are 0."""
     for dtype in DTYPES:
         problem, _ = next(iter(_problems(dtype, 3)))
         nothing = replace(problem, weight=0 * problem.weight, ridge=0 * problem.ridge)
@@ -78,7 +78,7 @@ def check_nothing_at_all_gives_zero(backend: Backend) -> None:
 
 
 def check_iterations_leave_nothing_where_a_row_has_no_say(backend: Backend) -> None:
-    """Of the start, in a direction without curvature: the solution has least norm."""
+    """In a direction without curvature, nothing remains of the start: minimum norm."""
     problem, _ = next(iter(_problems("float64", 3)))
     bare = replace(problem, weight=np.ones(len(_LENGTHS)), ridge=np.zeros(len(_LENGTHS)))
     fixed = _fixed("float64", 3) * [0, 1, 1]
@@ -88,7 +88,7 @@ def check_iterations_leave_nothing_where_a_row_has_no_say(backend: Backend) -> N
 
 
 def check_gram(backend: Backend) -> None:
-    """Of no row and of many."""
+    """Gram matrices of no rows and of many."""
     for dtype in DTYPES:
         for seed, (n, width) in enumerate([(0, 3), (1, 17), (300, 64), (3000, 100)]):
             factors = _normal(seed, (n, width), dtype)
@@ -110,7 +110,7 @@ def check_eigh(backend: Backend) -> None:
 
 
 def check_rotate(backend: Backend) -> None:
-    """Into another table, in place, and some rows alone."""
+    """Rotations into another table, in place, and of some rows."""
     for dtype in DTYPES:
         for seed, (n, width) in enumerate([(0, 7), (1, 1), (300, 16), (257, 130)]):
             factors, basis = _normal(seed, (n, width), dtype), _basis(seed, width)
@@ -126,7 +126,7 @@ def check_rotate(backend: Backend) -> None:
 
 
 def check_rotate_leaves_no_noise_in_null_directions(backend: Backend) -> None:
-    """What is at the level of a row's rounding becomes 0; what is more stays, in short rows too."""
+    """Values at the level of a row's rounding become 0; larger values stay, in short rows, too."""
     for dtype in DTYPES:
         basis = _basis(3, 9)
         factors = (_normal(3, (50, 7), "float64") @ basis[:, 2:].T).astype(dtype)
@@ -141,7 +141,7 @@ def check_rotate_leaves_no_noise_in_null_directions(backend: Backend) -> None:
 
 
 def check_extrapolate(backend: Backend) -> None:
-    """What is added is what is noted, so that it can be taken away again."""
+    """The stored displacement is exactly what was added, so it can be subtracted again."""
     for dtype in DTYPES:
         for seed, (n, width) in enumerate([(0, 3), (1, 1), (300, 17), (40, 130)]):
             solved, before, moved = _normal(seed, (3, n, width), dtype)
@@ -157,7 +157,7 @@ def check_extrapolate(backend: Backend) -> None:
 
 
 def check_observed_value(backend: Backend) -> None:
-    """The part of the objective that observed cells have."""
+    """The observed cells' part of the objective."""
     for dtype in DTYPES:
         for width in (1, 17, 64):
             fixed, own = _fixed(dtype, width), _normal(9, (len(_LENGTHS), width), dtype)
@@ -169,7 +169,7 @@ def check_observed_value(backend: Backend) -> None:
 
 
 def check_sparse_product(backend: Backend) -> None:
-    """Empty rows, and rows of many entries."""
+    """Sparse products with empty rows, and rows of many entries."""
     rng, lengths = np.random.default_rng(0), np.array([0, 3, 700, 0, 257, 1])
     columns = [np.sort(rng.choice(800, n, replace=False)) for n in lengths]
     indptr, indices = np.concatenate([[0], np.cumsum(lengths)]), np.concatenate(columns)

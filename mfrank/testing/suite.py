@@ -1,4 +1,4 @@
-"""All checks by part and name, and a call that runs them."""
+"""All checks by part and name, and a function that runs them."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ def check(backend: Any, parts: Iterable[str] | None = None) -> None:
     Parameters
     ----------
     backend : module or object
-        As :func:`mfrank.backends.register` takes it, or one of mfrank's.
+        As in :func:`mfrank.backends.register`, or a backend of mfrank.
     parts : sequence of {"rows", "lists", "walks", "top_k"}, optional
-        By default those of which it has a function.
+        By default, the parts of which the backend has a function.
 
     Raises
     ------
     AssertionError
-        Names the first check that fails, and what differs.
+        Names the first failed check and the difference.
     NotImplementedError
         The backend lacks a function of a part.
     ValueError
-        There is no such part, or the backend has a function of none.
+        A part is unknown, or the backend has no function of any part.
     """
     own = [part for part, of in PARTS.items() if any(hasattr(backend, n) for n in members(of))]
     chosen = own if parts is None else list(parts)

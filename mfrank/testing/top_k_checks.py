@@ -32,7 +32,7 @@ class Query(NamedTuple):
         return scores if bias is None else scores + bias.astype(np.float64)
 
     def allowed(self, row: int) -> list[int]:
-        """Items that no filter takes from the row."""
+        """Items of the row that pass all filters."""
         allowed = set(range(len(self.items)))
         if (only := self.filters.get("candidates")) is not None:
             allowed &= _listed(only, row)
@@ -73,7 +73,7 @@ def check_equals_a_full_sort_ties_included(backend: Backend) -> None:
 
 
 def check_random_factors_are_ranked_exactly(backend: Backend) -> None:
-    """But for items whose scores differ by rounding; with and without biases."""
+    """Ranks are exact up to items whose scores differ by rounding, with and without biases."""
     for dtype, tolerance in ((np.float32, 1e-4), (np.float64, 1e-11)):
         rng = np.random.default_rng(5)
         queries, items = (
@@ -93,7 +93,7 @@ def check_random_factors_are_ranked_exactly(backend: Backend) -> None:
 
 
 def check_candidates_score_as_in_the_whole_catalog(backend: Backend) -> None:
-    """To the bit."""
+    """Scores agree to the bit."""
     rng = np.random.default_rng(8)
     queries, items = (
         uneven_factors(rng, (40, 37), np.float32),
@@ -111,7 +111,7 @@ def check_candidates_score_as_in_the_whole_catalog(backend: Backend) -> None:
 
 
 def check_equal_items_tie_exactly(backend: Backend) -> None:
-    """Then the lower id comes first; -0 is 0."""
+    """Among equal items, the lower id comes first; -0 is 0."""
     for dtype in (np.float32, np.float64):
         rng = np.random.default_rng(9)
         originals = uneven_factors(rng, (60, 45), dtype)
@@ -125,7 +125,7 @@ def check_equal_items_tie_exactly(backend: Backend) -> None:
 
 
 def check_a_short_list_is_the_head_of_a_long_one(backend: Backend) -> None:
-    """Of items in the queries' direction, whose lengths differ by rounding."""
+    """For items in the direction of the queries, whose lengths differ by rounding."""
     for dtype in (np.float32, np.float64):
         rng = np.random.default_rng(14)
         direction, noise = rng.standard_normal(50), rng.standard_normal((400, 50))
@@ -158,7 +158,7 @@ def check_the_company_and_the_threads_change_no_bit(backend: Backend) -> None:
 
 
 def check_nothing_left_to_recommend(backend: Backend) -> None:
-    """Places without an item have the id -1 and the score NaN."""
+    """Padding has the id -1 and the score NaN."""
     rng = np.random.default_rng(10)
     queries, items = (
         uneven_factors(rng, (3, 4), np.float32),
@@ -189,7 +189,7 @@ def check_squares_that_under_or_overflow(backend: Backend) -> None:
 
 
 def check_infinite_scores_are_ranked(backend: Backend) -> None:
-    """Ids decide between them: the longer an item here, the higher its id."""
+    """Ties of infinite scores are broken by id; here, longer items have higher ids."""
     for dtype in (np.float32, np.float64):
         big = np.sqrt(np.finfo(dtype).max) * 2
         infinite = np.linspace(big, 2 * big, 100, dtype=dtype)
@@ -204,20 +204,20 @@ def check_infinite_scores_are_ranked(backend: Backend) -> None:
 
 
 def uneven_factors(rng: np.random.Generator, shape: tuple[int, int], dtype: type) -> NDArray[Any]:
-    """Rows whose lengths differ as much as those of popular and rare items."""
+    """Rows whose lengths differ like the factors of popular and rare items."""
     rows = rng.standard_normal(shape) * rng.lognormal(0, 1, (shape[0], 1))
     return rows.astype(dtype)
 
 
 def random_lists(rng: np.random.Generator, n_rows: int, n_items: int, share: float) -> CSR:
-    """About that share of the items for each row."""
+    """A random share of the items for each row."""
     chosen = rng.random((n_rows, n_items)) < share
     indptr = np.concatenate([[0], np.cumsum(chosen.sum(axis=1))])
     return CSR(indptr, np.nonzero(chosen)[1].astype(np.int32), None, n_items)
 
 
 def random_filters(rng: np.random.Generator, n_queries: int, n_items: int) -> dict[str, Any]:
-    """Any or none of each kind, a row for each query or picked from more."""
+    """Filters of any kinds, with a row per query or as whole matrices."""
 
     def lists(share: float) -> Listed:
         if rng.random() < 0.5:

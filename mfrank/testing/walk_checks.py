@@ -14,7 +14,7 @@ _SIZES = [1], [6, 4], [20, 1, 3, 17]
 
 
 def check_steps_are_those_of_the_dense_matrix(backend: Backend) -> None:
-    """Blocks of every size, with and without the part of rank one; changes by either norm."""
+    """Blocks of every size, with and without a rank-one part; changes by either norm."""
     for dtype in ("float32", "float64"):
         tolerance = backend.TOLERANCE[dtype]
         for sizes in _SIZES:
@@ -39,7 +39,7 @@ def check_steps_are_those_of_the_dense_matrix(backend: Backend) -> None:
 
 
 def check_columns_may_have_a_left_each(backend: Backend) -> None:
-    """A column of the part of rank one for each column of values."""
+    """One column of the rank-one part per column of values."""
     steps, _ = chain([6, 4], 0.3, "float64")
     base, lefts = np.random.default_rng(1).random((2, 10, 9))
     got = backend.walk(replace(steps, left=lefts), base, base, 0.5, Until(5))
@@ -50,7 +50,7 @@ def check_columns_may_have_a_left_each(backend: Backend) -> None:
 
 
 def check_a_block_ends_where_it_changes_no_more_than_its_tolerance(backend: Backend) -> None:
-    """Each block by itself; its values stay from then on."""
+    """Each block stops by itself; its values do not change afterwards."""
     steps, dense = chain([8, 5, 3], 0.5, "float64")
     base, tolerance = np.ones((16, 1)), np.array([1e-2, 1e-9, np.inf])
     got = backend.walk(steps, base, 0 * base, 0.8, Until(500, tolerance))
@@ -65,7 +65,7 @@ def check_a_block_ends_where_it_changes_no_more_than_its_tolerance(backend: Back
 
 
 def check_no_step_leaves_the_start(backend: Backend) -> None:
-    """At most 0 steps."""
+    """With a maximum of 0 steps, the result is the start."""
     steps, _ = chain([4, 3], 0.5, "float64")
     start = np.arange(7.0)[:, None]
     got = backend.walk(steps, start, start, 0.5, Until(0))
@@ -77,7 +77,7 @@ def check_no_step_leaves_the_start(backend: Backend) -> None:
 def chain(
     sizes: list[int], density: float, dtype: str, *, rank_one: bool = True
 ) -> tuple[Chain, NDArray[np.float64]]:
-    """A chain with rows that sum to at most 1, and the dense matrix it stands for."""
+    """A chain with row sums of at most 1, and its dense matrix."""
     rng, blocks = np.random.default_rng(sum(sizes)), np.concatenate([[0], np.cumsum(sizes)])
     n, block = int(blocks[-1]), np.repeat(np.arange(len(sizes)), sizes)
     together = block[:, None] == block

@@ -1,12 +1,12 @@
 """A backend whose half-steps run in blocks of rows, as tasks of an engine.
 
-It wraps another backend, and changes only :meth:`~mfrank.backends.Backend.solve_rows`: what is
-small (Gram matrices, rotations, the algebra of K x K matrices) stays in this process, which has the
-factors of both sides. For a half-step, the task of each block is sent the fixed factors that the
+It wraps another backend, and changes only :meth:`~mfrank.backends.Backend.solve_rows`. Small work
+(Gram matrices, rotations, the algebra of K x K matrices) stays in this process, which has the
+factors of both sides. In a half-step, the task of a block receives the fixed factors that the
 block's entries refer to, and returns the block's solutions.
 
-The blocks depend on the data alone, and every row is solved by the same kernel from the same
-numbers. So the bits are those of one process, whatever runs a task, when, and how often.
+Blocks depend only on the data, and every row is solved by the same kernel from the same numbers.
+The bits are therefore the same as in one process, wherever and however often a task runs.
 """
 
 from mfrank.backends.sharded.backend import Sharded, check_one_place, solving

@@ -1,4 +1,4 @@
-"""The backend of a fit on a cluster: its half-steps are tasks, and all else is done here."""
+"""The backend of a fit on a cluster: half-steps are tasks, all else runs in this process."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Shipped(NamedTuple):
 
 
 class Sharded:
-    """The backend; all but ``solve_rows`` is that of ``backend``.
+    """The wrapped ``backend``, with another ``solve_rows``.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Sharded:
     Raises
     ------
     ValueError
-        The engine has no workers, they do not all have the arithmetic of this process, or one
+        The engine has no workers, a worker's arithmetic differs from this process's, or a worker
         cannot run the backend.
     """
 
@@ -136,7 +136,7 @@ class Sharded:
     def shipped(
         self, rows: CSR, width: int, dtype: np.dtype[Any], options: SolveOptions
     ) -> Shipped:
-        """What a half-step of these rows will take, computed from their entries, which are read."""
+        """Cost of a half-step of these rows; reads their entries."""
         sent_row = width * (2 if options.gather_dtype == "float16" else dtype.itemsize)
         warm, row = options.solver != "cholesky", width * dtype.itemsize
         sums = SumPlan.of(self._backend.SUMS, width, dtype, options, rows.n_columns, curved=True)
@@ -213,7 +213,7 @@ def solving(name: str, cluster: Cluster | None) -> Iterator[Backend]:
     Raises
     ------
     ConnectionError, ValueError
-        Nothing answers there, or the workers do not all have the arithmetic of this process.
+        The cluster does not answer, or its workers' arithmetic differs from this process's.
     """
     if cluster is None:
         yield choose(name)

@@ -27,10 +27,10 @@ def long_rows(rows: CSR, longest: int | None) -> NDArray[np.int64]:
 
 
 def bounds(rows: CSR, left_out: NDArray[np.int64] = _NONE) -> NDArray[np.int64]:
-    """Where the rows are cut into blocks with about as many entries each, from 0 to the end.
+    """Bounds of blocks of rows with about equally many entries, from 0 to the end.
 
-    They depend on nothing but the rows. A row counts as an entry, too, for its own factors.
-    Entries of rows that are left out are not counted.
+    They depend only on the rows. A row counts as one more entry, for its own factors. Entries of
+    left-out rows are not counted.
     """
     counts = rows.counts + 1
     counts[left_out] = 1
@@ -45,7 +45,7 @@ _Pieces = Sequence[NDArray[Any] | FilePart]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowBlock:
-    """Some rows of a matrix; columns and values lie in a file that workers read, or travel.
+    """Some rows of a matrix; columns and values are in a file that workers read, or are sent.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The tasks of one half-step: what workers run, as they are sent and come back."""
+"""The tasks of one half-step: functions of workers, their inputs and their results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mfrank.cluster import Engine, Task, array_of, kind_of, parts_of, wrong
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HalfStepOfTasks:
-    """What all blocks of a half-step have in common.
+    """Common data of all blocks of a half-step.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class HalfStepOfTasks:
     has_values, users_are_rows, curved : bool
         Of the row problem.
     beyond : int32, shape (0,) or (1,)
-        A fixed row that every block needs beside those that it touches.
+        A fixed row that every block needs in addition to the rows that it touches.
     everywhere : bool
         Whether workers have all fixed factors, in pieces.
     """
@@ -134,7 +134,7 @@ def solve(
     start : Sent, shape (R, K), or None
         Initial values of iterations.
     prior : Sent, shape (R, K), or None
-        Where the ridges pull to.
+        Target of the ridges.
     *fixed : Sent
         Factors of the touched columns, and perhaps of one more, shape (T, K) or (T + 1, K); or, if
         they are everywhere, the pieces of all.
@@ -174,7 +174,7 @@ def sum_rows(
 ) -> NDArray[Any]:
     """Sums over the entries of a block, for each of its rows (``Backend.SUMS``).
 
-    Parameters and errors are those of :func:`solve`.
+    Parameters and errors are as in :func:`solve`.
     """
     known = step.known(block, fixed)
     problem = step.problem(block, coefficients, len(known))
@@ -203,7 +203,7 @@ class ShardedHalfStep:
     ----------
     engine : Engine
     most : int
-        Tasks that are under way at a time.
+        Maximum number of concurrent tasks.
     problem : RowProblem
     step : Step
     fixed : shape (S, K)
@@ -212,7 +212,7 @@ class ShardedHalfStep:
     table : list of Task
         All fixed factors on workers, if they are sent everywhere.
     long_from : int
-        Entries from which on a row is not solved in a block, but from sums; 0 if none is.
+        Minimum number of entries of a row that is solved from sums, not in a block; 0 for none.
     """
 
     engine: Engine

@@ -17,7 +17,7 @@ from mfrank.cluster import Engine, Task, array_of, wrong
 
 
 class RoutedPart(NamedTuple):
-    """Some rows, the task that keeps their entries, and the columns that these touch."""
+    """Some rows, the task that holds their entries, and the columns of these."""
 
     rows: slice | NDArray[np.int64]
     routed: Task
@@ -32,7 +32,7 @@ class SummedRows(NamedTuple):
 
 
 class Route(NamedTuple):
-    """All parts of a matrix, which is kept here because its memory identifies it."""
+    """All parts of a matrix; the reference to the matrix identifies the route."""
 
     whole: CSR
     sums: SumPlan
@@ -52,13 +52,13 @@ class Route(NamedTuple):
 
 
 class Routes:
-    """The routes of matrices, each found the first time that it is asked for.
+    """The routes of matrices, each computed on first use.
 
     Parameters
     ----------
     engine : Engine
     at_once : int
-        Blocks that are on their way at a time.
+        Maximum number of blocks in transit.
     """
 
     def __init__(self, engine: Engine, at_once: int) -> None:
