@@ -216,7 +216,7 @@ Tell = Callable[[int, str], None]
 """Logs one line at a level."""
 
 _OF_CALLER = "pass quote=None if quotes are part of the text, quote='\"' if they enclose fields"
-_NEW_LINE = ord("\n")
+_NEW_LINE, _BLANK = ord("\n"), ord(" ")
 
 
 def check_quote(quote: str | None, sep: str | None) -> None:
@@ -370,7 +370,12 @@ def _odd_lines(text: str, separator: str, mark: str) -> list[int]:
     opens = (np.arange(len(quotes)) - first) % 2 == 0
     before, behind = codes[quotes - 1], codes[np.minimum(quotes + 1, len(codes) - 1)]
     before[quotes == 0] = _NEW_LINE
-    enters = _is_one_of(before, f"\n {separator[-1]}")
+    blank = before == _BLANK
+    if separator != " " and blank.any():  # blanks are part of what is before them
+        solid = np.where(codes == _BLANK, -1, np.arange(len(codes)))
+        place = np.maximum.accumulate(solid)[quotes[blank] - 1]
+        before[blank] = np.where(place < 0, _NEW_LINE, codes[place])
+    enters = _is_one_of(before, f"\n{separator[-1]}")
     begins = enters | (before == ord(mark))
     closes = _is_one_of(behind, f"\r\n{separator[0]}{mark}")
     odd = np.where(opens, ~begins, ~closes)

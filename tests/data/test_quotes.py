@@ -27,6 +27,7 @@ HEAD = "user\titem\trating\n"
         '2\t"Al\t5\n2\tfoo"\t3\n',
         '2\t"Al\t5\n2\tfoo\t3\n2\t"\t1\n',
         '"2\tx\t5\n2\ty"\t3\n',
+        '2\tx "\t"\n2\tfoo"\t3\n',
         '2\t"Al\t5\n' + "3\tx\t1\n" * 5 + '2\tfoo" x\t3\n',
     ],
 )

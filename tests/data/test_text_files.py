@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from test_text_faults import FAULTS
 
 from mfrank.data import AS_USUAL, LONGEST_LINE, Quotes, lines_of, text_files
@@ -211,6 +213,18 @@ def test_rows_that_quotes_swallow_are_refused(text: str, how: dict[str, Any], me
     if "width" in how:
         assert outcome([text], width=3)  # no rows of three
         assert outcome([text], quote='"', width=2)  # a caller who says that quotes enclose
+
+
+@settings(max_examples=1000, deadline=None)
+@given(st.text('"", a\n', max_size=14))
+def test_lines_whose_quotes_do_not_simply_enclose_fields_are_found(text: str) -> None:
+    text += "\n"
+    lines = text.splitlines(keepends=True)
+    odd, simple = set[int](), Quotes(",", AS_USUAL)._strict
+    for at, line in enumerate(lines):
+        if not simple.fullmatch(line):
+            odd.add(sum(map(len, lines[:at])))
+    assert odd <= set(text_files._odd_lines(text, ",", '"'))
 
 
 def test_a_quote_without_an_end_is_not_looked_for_forever() -> None:
