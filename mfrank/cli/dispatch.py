@@ -1,4 +1,4 @@
-"""Runs a command: parses its line, prints the library's messages and errors on stderr."""
+"""Run a command: parse its line, and print the library's messages and errors on stderr."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _EXPLAINED = (OSError, MemoryError, FloatingPointError, ModuleNotFoundError)
 
 
 def run(arguments: list[str]) -> int:
-    """Run the command of these arguments, report its error if it fails, return the exit code.
+    """Run the command of these arguments, report an error, and return the exit code.
 
     Ctrl-C and a closed pipe are left to the caller.
     """
@@ -160,7 +160,7 @@ def _report(error: Exception, say: Say, *, debug: bool) -> int:
 
 
 def _message(error: Exception) -> str:
-    """Its message; that of the system without its number."""
+    """Message of an error; for a system error, without its number."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error) or type(error).__name__

@@ -49,8 +49,8 @@ class Parameter:
 def parameters(documented: Any) -> dict[str, Parameter]:
     """Documented parameters of a function or a class, by name.
 
-    A class also has the parameters documented by its bases, unless it documents them itself with
-    more than a reference ("As in ...").
+    A class inherits the documentation of its bases, unless its own is more than a reference ("As in
+    ...").
     """
     merged: dict[str, Parameter] = {}
     for owner in (
@@ -202,18 +202,18 @@ def add_objective_flags(parser: argparse.ArgumentParser, default: QuadraticObjec
 
 
 def given(args: argparse.Namespace, options: _Options) -> dict[str, Any]:
-    """Values of the dataclass's fields whose flags were given, by name."""
+    """Values of the dataclass's fields whose flags were used, by name."""
     names = {field.name for field in option_fields(options)}
     return {name: value for name, value in vars(args).items() if name in names}
 
 
 def objective_of(args: argparse.Namespace) -> QuadraticObjective:
-    """Build the chosen objective with the options that were given.
+    """Build the chosen objective with the options on the command line.
 
     Raises
     ------
     ValueError
-        An option was given that this objective does not have.
+        The objective does not have one of the options.
     """
     chosen: Any = args.objective
     known = {field.name for field in option_fields(type(chosen))}

@@ -123,8 +123,8 @@ def add_table_flags(parser: argparse.ArgumentParser, *, at_least: bool = True) -
 def read_table(args: argparse.Namespace, path: str, threshold: float | None = None) -> Interactions:
     """Read the interactions of a file according to the flags.
 
-    Without ``--at-least``, values below the ``threshold`` of the data that these stand beside, such
-    as those of a model's fit, are only seen, which is printed on stderr.
+    Without ``--at-least``, the ``threshold`` of related data, such as a model's fit, applies:
+    values below it are only seen, which is printed on stderr.
     """
     if (path_of(path) / MANIFEST).is_file():
         if not holds_interactions(path_of(path)):
@@ -164,23 +164,23 @@ def read_table(args: argparse.Namespace, path: str, threshold: float | None = No
 
 
 def columns_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Which columns are chosen or ignored, as arguments of ``Interactions.from_file``."""
+    """Chosen and ignored columns, as arguments of ``Interactions.from_file``."""
     return {
         role: False if getattr(args, f"no_{role}", False) else getattr(args, role) for role in ROLES
     }
 
 
 def dialect_of(args: argparse.Namespace) -> Dialect:
-    """What the flags say of how text is written."""
+    """The format of text, by the flags."""
     return Dialect(args.sep, args.quote, args.header, args.columns)
 
 
 def read_like(
     args: argparse.Namespace, path: str, fitted: Recommender | Interactions
 ) -> tuple[Interactions, int]:
-    """Read interactions in the rows of a model or of its data, and cut like these.
+    """Read interactions in the rows of a model or of its data, with the same threshold.
 
-    Also return how many had unknown ids.
+    Also return the number of interactions with unknown ids.
 
     Raises
     ------
@@ -204,7 +204,7 @@ def read_like(
 
 
 def read_spelled_like(args: argparse.Namespace, path: str, model: Recommender) -> Interactions:
-    """Read interactions, cut like a model's; ids, also new ones, get the types of the model's."""
+    """Read interactions with a model's threshold; ids, also new ones, get the model's types."""
     data = read_table(args, path, model.threshold)
     theirs = data.user_ids.labels, data.item_ids.labels
     spelled = list(map(spelled_like, theirs, (model.user_ids, model.item_ids)))
@@ -217,7 +217,7 @@ def read_spelled_like(args: argparse.Namespace, path: str, model: Recommender) -
 def ids_in(path: str) -> list[str]:
     """Ids of the text file of ``--users``, one per line; empty lines are skipped.
 
-    As in all data, blanks are part of an id, and only line feeds and carriage returns end a line.
+    As in all data, blanks are part of an id; only line feeds and carriage returns end a line.
 
     Raises
     ------
@@ -239,14 +239,14 @@ def ids_in(path: str) -> list[str]:
 
 
 def as_ids(texts: Sequence[str], known: Ids) -> NDArray[Any]:
-    """Ids that were typed, as integers where the known ids are."""
+    """Typed ids, as integers if the known ids are integers."""
     return spelled_like(objects(texts), known)
 
 
 def ids_of(texts: Sequence[str], known: Ids, noun: str, *, skip_unknown: bool) -> NDArray[Any]:
-    """Known ids, as they were typed or read from a file.
+    """Known ids among ids that were typed or read from a file.
 
-    Unknown ones are left out with ``skip_unknown``, which prints on stderr how many.
+    With ``skip_unknown``, unknown ids are left out and their number is printed on stderr.
 
     Raises
     ------
@@ -289,7 +289,7 @@ def read_model(folder: str) -> Recommender:
     Raises
     ------
     ValueError
-        There is none in this folder, or it is damaged.
+        The folder has no model, or a damaged one.
     """
     check_holds_model(folder)
     return load(folder)
@@ -297,9 +297,9 @@ def read_model(folder: str) -> Recommender:
 
 @contextmanager
 def model_to_change(folder: str, output: str) -> Iterator[Recommender]:
-    """Load a saved model that is to be changed and saved to ``output``, with :func:`read_model`.
+    """Load a saved model, by :func:`read_model`, to change it and save it to ``output``.
 
-    If that is its own folder, other saves to it wait until the block is over, so that none is lost.
+    If ``output`` is its own folder, other saves wait until the block ends, so that none is lost.
     """
     check_holds_model(folder)
     check_takes_model(output)
@@ -311,7 +311,7 @@ def model_to_change(folder: str, output: str) -> Iterator[Recommender]:
 
 
 def check_holds_model(folder: str) -> None:
-    """Raise ValueError, with the command that makes one, if no model was saved in this folder."""
+    """Raise ValueError if the folder has no model; the message names the command that makes one."""
     path = path_of(folder)
     if (path / MANIFEST).exists():
         if holds_interactions(path):
@@ -333,7 +333,7 @@ def check_holds_model(folder: str) -> None:
 
 
 def check_takes_model(folder: str) -> None:
-    """Raise ValueError if a model could not be saved to this folder: then no fit should begin."""
+    """Raise ValueError, before a fit, if a model cannot be saved to this folder."""
     path = path_of(folder)
     metadata_of(path, FORMAT)
     there = next(place for place in (path, *path.absolute().parents) if place.exists())
@@ -343,7 +343,7 @@ def check_takes_model(folder: str) -> None:
 
 
 def check_writable(*files: str | None) -> None:
-    """Raise ValueError if one of the files could not be written, before any work."""
+    """Raise ValueError, before any work, if one of the files cannot be written."""
     for file in filter(None, files):
         folder = path_of(file).absolute().parent
         if path_of(file).is_dir():

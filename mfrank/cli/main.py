@@ -3,7 +3,7 @@
 Exit codes: 0 success, 1 failure, 2 wrong usage or input, 130 stopped by Ctrl-C, 141 output pipe
 closed by its reader. Errors are printed as one line on stderr.
 
-:func:`main` imports everything that takes time, so that Ctrl-C is handled during imports, too.
+:func:`main` does all slow imports, so that Ctrl-C is also handled during imports.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from collections.abc import Sequence
 
 
 def is_ctrl_c(error: BaseException | None) -> bool:
-    """Whether it is a KeyboardInterrupt, or what an import made of one.
+    """Whether an error is a KeyboardInterrupt, possibly converted by an import.
 
-    Modules in C turn an interrupted import into an ImportError.
+    Modules in C convert an interrupted import to an ImportError.
     """
     while isinstance(error, ImportError):
         error = error.__cause__ or error.__context__
@@ -26,7 +26,7 @@ def is_ctrl_c(error: BaseException | None) -> bool:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command with ``argv``, by default that of the process, and return the exit code."""
+    """Run a command with ``argv`` (default: of the process) and return the exit code."""
     try:
         return _run(sys.argv[1:] if argv is None else list(argv))
     except BrokenPipeError:

@@ -1,4 +1,4 @@
-"""What commands print: lists, tables, JSON, and how a fit goes."""
+"""Output of commands: lists, tables, JSON, and the progress of a fit."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def add_json_flag(parser: argparse._ActionsContainer, what: str, text: str = "th
 
 
 def check_json(path: str | None) -> None:
-    """Raise ValueError if the file could not be written, before any work."""
+    """Raise ValueError, before any work, if the file cannot be written."""
     if path != _STDOUT:
         check_writable(path)
 
 
 def tell(text: object, content: Any, path: str | None) -> None:
-    """Print a result as text and write it as JSON too, or only as JSON where that is for stdout."""
+    """Print a result as text and write it as JSON; only as JSON if that goes to stdout."""
     if path != _STDOUT:
         print(text)
     if path is not None:
@@ -96,7 +96,7 @@ def add_fallback_flag(parser: argparse.ArgumentParser) -> None:
 
 
 def check_output(args: argparse.Namespace) -> None:
-    """Raise if the lists could not be written to this file, before they are made."""
+    """Raise, before any work, if the lists cannot be written to this file."""
     check_json(args.json)
     if args.output is not None:
         check_table_file(args.output)
@@ -106,7 +106,7 @@ def check_output(args: argparse.Namespace) -> None:
 def write_lists(
     asked: tuple[str, NDArray[Any]], listed: str, answer: Answer, args: argparse.Namespace
 ) -> None:
-    """Write the list of each id that was asked: columns asked, rank (from 1), listed and score.
+    """Write the list of each id: columns asked, rank (from 1), listed and score.
 
     As JSON it is ``[{asked: id, "items": [{"id": ..., "score": ...}, ...]}, ...]``.
     """
@@ -139,7 +139,7 @@ def somebody_watches() -> bool:
 
 
 def announce(fitted: object, data: Interactions) -> None:
-    """Tell somebody who watches that the fit began: its first epoch may take long."""
+    """On a terminal, print that the fit began: its first epoch may take long."""
     if somebody_watches():
         print(f"mfrank: fitting {fitted} to {data}", file=sys.stderr)
 
@@ -165,7 +165,7 @@ def told(model: FactorModel, fitted: object, data: Interactions, folder: str) ->
 
 @contextmanager
 def saved_if_it_ends(model: FactorModel | SupervisedPageRank, folder: str) -> Iterator[None]:
-    """Save what there is of a fit that is ended by Ctrl-C, or by a full disk at its checkpoint."""
+    """Save the last epoch of a fit that ends by Ctrl-C, or by a full disk at its checkpoint."""
     try:
         yield
     except (KeyboardInterrupt, OSError):
@@ -194,8 +194,8 @@ def _save_what_there_is(model: FactorModel | SupervisedPageRank, folder: str) ->
 def command_line(*words: object) -> str:
     """A command of this program as the user can paste it into the same shell.
 
-    ``mfrank`` alone where the shell finds it; otherwise the path by which it was called now, such
-    as ``.venv/bin/mfrank``, or ``python -m mfrank``.
+    ``mfrank`` if it is on the path; otherwise the path of this call, such as ``.venv/bin/mfrank``,
+    or ``python -m mfrank``.
     """
     return shlex.join([*_program(), *map(str, words)])
 

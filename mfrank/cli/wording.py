@@ -1,9 +1,9 @@
-"""Says in a command's own flags what the library's messages say in Python.
+"""Rewrite the library's messages, which speak Python, in the flags of a command.
 
 The library names its arguments: ``lower factors``, ``set_params(factors=64)``, ``batches="users"``.
-A command's flags have the arguments' names, so that such a message can be rewritten word by word:
-``lower --factors``, ``--factors 64``, ``--batches users``. What is no argument of the command, such
-as a method that Python would call, stands in a table.
+A command's flags have the arguments' names, so a message can be rewritten word by word: ``lower
+--factors``, ``--factors 64``, ``--batches users``. Other words, such as methods of Python, are in a
+table.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Wording:
         return self._actions[name].option_strings[0] if name in self._actions else name
 
     def _given(self, found: re.Match[str]) -> str:
-        """``name=value`` as it is given on the command line."""
+        """``name=value`` as on the command line."""
         name, value = found.groups()
         if value == "False" and f"no_{name}" in self._actions:
             return self._flag(f"no_{name}")

@@ -1,23 +1,22 @@
-"""A folder of named arrays and JSON metadata that is replaced as a whole or not at all.
+"""A folder of named arrays and JSON metadata that is replaced atomically.
 
     <folder>/manifest.json                 format, shapes, dtypes, checksums, metadata
     <folder>/data-<16 hex digits>/<name>.npy   one generation of the arrays
     <folder>/data-<16 hex digits>/.files       its mark: names of its own files
 
-Array files are never overwritten. A save writes a new generation, flushes it to the disk, and then
-renames one file, the new manifest, into place: that rename replaces the old contents by the new.
-A save that stops earlier (a crash, a full disk) leaves the old contents and some garbage, which
-the next save removes. A lock on ``<folder>/.lock`` serializes saves, so the last one wins; readers
-need no lock. Memory maps of a superseded generation stay valid on POSIX, where an open file
-outlives its name.
+Array files are never overwritten. A save writes a new generation, flushes it to disk, and then
+renames the new manifest into place, which replaces the old contents. An interrupted save (a crash,
+a full disk) leaves the old contents and some garbage, which the next save removes. A lock on
+``<folder>/.lock`` serializes saves, so the last one wins; readers need no lock. Memory maps of a
+superseded generation stay valid on POSIX, where an open file outlives its name.
 
 Only files that a save is known to have written are removed (:mod:`mfrank.files.folder`). All other
 files stay, and a folder that contains other files and no manifest is not saved to. Only regular
 files, or links to them, are read; nothing is written, locked or removed through a link.
 
-What was loaded, changed and saved would undo what others saved in between. So an object knows its
-origin: which generation of which folders it was loaded from or saved as, and so contains. A save
-over another generation is refused.
+A model that is loaded, changed and saved could undo another save in between. So an object knows its
+origin: the generations of folders that it was loaded from or saved as. A save over any other
+generation is refused.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ _PLACES = {
 
 
 class ChangedFolderError(ValueError):
-    """A folder has changed since what is to be saved there was loaded from it."""
+    """The folder has changed since the object to save was loaded from it."""
 
 
 def write(
@@ -77,8 +76,8 @@ def write(
     format : Format
         Format of the contents; a folder of another format is not overwritten.
     origin : dict, optional
-        That of what is saved. It gets the generation that is written, before this is in place: so
-        a Ctrl-C at any moment leaves no save that its own writer takes for that of others.
+        Origin of the object. The new generation is added to it before the rename, so that after a
+        Ctrl-C at any moment, the writer recognizes its own save.
     overwrite : bool, default False
         Whether to replace a generation that ``origin`` does not know, of a folder that it knows.
 
@@ -155,8 +154,8 @@ def read(
 def metadata_of(folder: Path, format: Format) -> Mapping[str, Any] | None:
     """Metadata of a folder's contents; None if a save to it would be the first.
 
-    That is so if the folder is missing, empty, or contains only the remains of an interrupted
-    first save.
+    The latter holds if the folder is missing, empty, or has only remains of an interrupted first
+    save.
 
     Raises
     ------
@@ -184,12 +183,12 @@ def metadata_of(folder: Path, format: Format) -> Mapping[str, Any] | None:
 
 
 def generation_of(folder: Path, format: Format) -> str:
-    """Name of the generation of a folder's contents, which no other save has.
+    """Unique name of the generation of a folder's contents.
 
     Raises
     ------
     FileNotFoundError, ValueError
-        If the folder does not hold the format.
+        If the folder does not have the format.
     """
     return _manifest(folder, format).data
 
@@ -197,7 +196,7 @@ def generation_of(folder: Path, format: Format) -> str:
 def refuse_other(folder: Path, format: Format) -> None:
     """Raise ValueError if something of another format was saved to a folder, and name its reader.
 
-    What cannot be read is left to whoever reads it.
+    Unreadable contents are left to the reader.
     """
     for place, format_there in _PLACES.items():
         try:
@@ -210,7 +209,7 @@ def refuse_other(folder: Path, format: Format) -> None:
 
 
 def joined_origins(*each: Mapping[str, tuple[str, ...]]) -> Origin:
-    """The origin of what contains all that has one of these origins."""
+    """The origin of an object that contains all objects with these origins."""
     joined: Origin = {}
     for origin in each:
         for path, names in origin.items():
@@ -219,7 +218,7 @@ def joined_origins(*each: Mapping[str, tuple[str, ...]]) -> Origin:
 
 
 def paths_of(folder: Path) -> set[str]:
-    """Absolute paths of a folder: as it is named, which may be a link, and where it lies."""
+    """Absolute paths of a folder: its name, which may be a link, and the resolved path."""
     return {os.path.abspath(folder), os.path.realpath(folder)}
 
 

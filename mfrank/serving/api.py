@@ -1,7 +1,7 @@
-"""The questions that are asked of a model: which one a request is, and what answers it.
+"""The requests to a model: their routes and the functions that answer them.
 
-FastAPI describes them, and answers what is no question: other paths, wrong methods, /docs. Its own
-way to a function takes longer than the list of a user, so questions go past it.
+FastAPI describes them, and answers all other requests: other paths, wrong methods, /docs. Its own
+routing takes longer than a user's list, so requests to the model bypass it.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def routes(desk: Desk, measures: Measures) -> tuple[APIRouter, dict[_Shape, Ques
 
     @question("GET", "/recommend/{user}", UserList)
     async def recommend(request: Request, user: Of, asked: Annotated[ListQuery, Query()]) -> bytes:
-        """Best items of a user, without what they have."""
+        """Best items of a user, without seen items."""
         if not asked.diversity:
             return await desk.list_of(user, asked)
 
@@ -172,7 +172,7 @@ def routes(desk: Desk, measures: Measures) -> tuple[APIRouter, dict[_Shape, Ques
 
     @question("POST", "/recommend", UserLists, responses=_NO_JSON, openapi_extra=_BODY)
     async def recommend_batch(request: Request, asked: Annotated[NoQuery, Query()]) -> bytes:
-        """Best items of many users, or of somebody new who likes ``from_items``."""
+        """Best items of many users, or of a new user who likes ``from_items``."""
         body = await request.body()
         check_json_type(request.headers)
 
@@ -195,7 +195,7 @@ def routes(desk: Desk, measures: Measures) -> tuple[APIRouter, dict[_Shape, Ques
 
     @question("GET", "/score/{user}", UserList)
     async def score(request: Request, user: Of, asked: Annotated[ScoreQuery, Query()]) -> bytes:
-        """A user's scores of some items, in their order."""
+        """A user's scores of some items, in the order of the items."""
 
         def scored(model: Recommender) -> Any:
             of = one_from_url(user, model.user_ids)
@@ -209,7 +209,7 @@ def routes(desk: Desk, measures: Measures) -> tuple[APIRouter, dict[_Shape, Ques
     async def explain(
         request: Request, user: Of, item: Of, asked: Annotated[LengthQuery, Query()]
     ) -> bytes:
-        """Why a user's score of an item is what it is."""
+        """Explanation of a user's score of an item."""
 
         def explained(model: Recommender) -> Any:
             who = one_from_url(user, model.user_ids)

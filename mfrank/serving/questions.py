@@ -95,7 +95,7 @@ _LISTS = "filter_items", "items", "item"
 
 
 class Batch(BaseModel):
-    """Lists of many users, or the list of somebody new."""
+    """Lists of many users, or the list of a new user."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -129,14 +129,14 @@ class Batch(BaseModel):
 
 
 class ScoredPlace(BaseModel):
-    """A place of a list."""
+    """An item of a list."""
 
     id: Id
     score: float | None
 
 
 class UserList(BaseModel):
-    """The list of a user, best first; shorter than n if fewer items are left."""
+    """The list of a user, best first; shorter than n if there are fewer candidates."""
 
     user: Id
     items: list[ScoredPlace]
@@ -150,13 +150,13 @@ class ItemList(BaseModel):
 
 
 class UserLists(BaseModel):
-    """The lists of the users in the order asked for, or of somebody new, whose user is null."""
+    """The lists of the users in the order of the request, or of a new user, whose id is null."""
 
     lists: list[dict[str, Any]]
 
 
 class Contribution(BaseModel):
-    """An item of the user, and what it adds to the score."""
+    """An item of the user, and its contribution to the score."""
 
     id: Id
     contribution: float
@@ -170,7 +170,7 @@ class WalkPath(BaseModel):
 
 
 class Explained(BaseModel):
-    """score = contributions + others + baseline, or = the masses of paths + others."""
+    """score = contributions + others + baseline, or score = masses of paths + others."""
 
     user: Id
     item: Id
@@ -182,7 +182,7 @@ class Explained(BaseModel):
 
 
 class About(BaseModel):
-    """The model that answers now."""
+    """The current model."""
 
     status: str
     model: str
@@ -196,7 +196,7 @@ class About(BaseModel):
 
 
 class Refusal(BaseModel):
-    """Why there is no answer."""
+    """The reason of a refusal."""
 
     error: str
 

@@ -37,7 +37,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Read, merge and write, or tell what it would take."""
+    """Read, merge and write, or print the cost."""
     if args.dry_run:
         reading = {"ids": args.ids, "dialect": dialect_of(args)}
         print(IngestPlan.of(args.files, path_of(args.folder), columns_of(args), **reading).told())

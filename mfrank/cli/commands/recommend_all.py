@@ -62,7 +62,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Recommend and write, or tell what it would take."""
+    """Recommend and write, or print the cost."""
     check_holds_model(args.model)
     check_cluster(args.cluster)
     # Mapped: the factors and the seen items of a block of users are read when it is their turn.
