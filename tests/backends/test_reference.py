@@ -46,6 +46,11 @@ def test_gradients_are_summed_over_items_and_over_queries() -> None:
     assert found.dtype == sums.dtype == totals.dtype == np.float32
 
 
+def test_one_list_may_be_that_of_all_queries() -> None:
+    found = reference.score(QUERIES, ITEMS, IDS[:1])
+    np.testing.assert_allclose(found, QUERIES @ ITEMS[IDS[0]].T, rtol=1e-5, atol=1e-6)
+
+
 def test_no_lists_are_no_scores() -> None:
     none = np.empty((0, 3), np.int64)
     assert reference.score(QUERIES[:0], ITEMS, none).shape == (0, 3)
