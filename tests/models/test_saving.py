@@ -218,7 +218,8 @@ def test_pickles_leave_out_what_is_made_again() -> None:
         (model.seen, again.seen),
         (data, data_again),
     ):
-        names = {field.name for field in dataclasses.fields(asked)}
+        fields = {field.name for field in dataclasses.fields(asked)}
+        names = fields & vars(asked).keys()  # others have the default of their class
         assert vars(asked).keys() > names
         assert vars(copied).keys() == names
     assert data._views
