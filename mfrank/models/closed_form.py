@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from mfrank.als import Explanation, FoldIn, QuadraticObjective, UserWeights, refuse_dislikes
 from mfrank.arrays import CSR, check_count, check_same_rows, in_turn, shown, to_host
-from mfrank.backends import Factors
+from mfrank.backends import Factors, choose
 from mfrank.data import Interactions, OnUnknown
 from mfrank.models.options import OPTION_KINDS, option_classes, tell_below, tell_unread_values
 from mfrank.models.parameters import is_of, restore
@@ -21,6 +21,7 @@ from mfrank.retrieval import (
     Held,
     KnownQueries,
     ListCall,
+    ListOptions,
     Matrix,
     OwnRows,
     Queries,
@@ -229,7 +230,9 @@ class ClosedForm(Recommender):
             There is not one number in ``values`` per item.
         """
         check_same_rows(itemids=itemids, values=values)
-        options = self._options(N, filter_items, items, n_threads, on_unknown, fallback)
+        options = ListOptions(
+            N, filter_items, items, n_threads, choose(self.backend), on_unknown, fallback
+        )
         held = self._now()
         store = held.store.on_host()
         (users, side), folding = sides(store, by_row=by_row), self._folding_of(store)

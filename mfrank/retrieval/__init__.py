@@ -6,6 +6,7 @@ from mfrank.retrieval.answers import (
     Fallback,
     KnownQueries,
     ListCall,
+    ListOptions,
     OwnRows,
     QueryFactors,
 )
@@ -49,6 +50,7 @@ __all__ = [
     "KnownQueries",
     "ListCall",
     "ListFormat",
+    "ListOptions",
     "Lists",
     "Matrix",
     "NotFittedError",

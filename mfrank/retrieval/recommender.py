@@ -167,7 +167,9 @@ class Recommender(Fitted):
             ``user_items`` (Interactions) has interactions to count.
         """
         userid = given_ids(userid, "userid")
-        options = self._options(N, filter_items, items, n_threads, on_unknown, fallback)
+        options = ListOptions(
+            N, filter_items, items, n_threads, choose(self.backend), on_unknown, fallback
+        )
         held = self._now()
         users, item_side = sides(held.store, by_row=by_row)
         levers = self._levers(steer, held.store, item_side, on_unknown)
@@ -302,7 +304,7 @@ class Recommender(Fitted):
         users are in no list.
         """
         itemid = given_ids(itemid, "itemid")
-        options = self._options(N, filter_users, users, n_threads, on_unknown)
+        options = ListOptions(N, filter_users, users, n_threads, choose(self.backend), on_unknown)
         held = self._now()
         user_side, items = sides(held.store, by_row=by_row)
         known = KnownQueries.of(items, itemid, on_unknown)
@@ -346,7 +348,7 @@ class Recommender(Fitted):
         new ones, like any other.
         """
         side, itemid = sides(self.placed, by_row=by_row)[1], given_ids(itemid, "itemid")
-        options = self._options(N, filter_items, items, n_threads, on_unknown)
+        options = ListOptions(N, filter_items, items, n_threads, choose(self.backend), on_unknown)
         return self._similar(side, itemid, options, recalculate_item, item_users)
 
     def similar_users(
@@ -364,7 +366,7 @@ class Recommender(Fitted):
     ) -> Answer:
         """Users with the highest cosine to one or many users, like :meth:`similar_items`."""
         side, userid = sides(self.placed, by_row=by_row)[0], given_ids(userid, "userid")
-        options = self._options(N, filter_users, users, n_threads, on_unknown)
+        options = ListOptions(N, filter_users, users, n_threads, choose(self.backend), on_unknown)
         return self._similar(side, userid, options, recalculate_user, user_items)
 
     def score(
@@ -464,15 +466,3 @@ class Recommender(Fitted):
             raise ValueError(f"recalculate_{name}=True needs the {name}s' rows in {name}_{other}s")
         solve = self.recalculate_item if name == "item" else self.recalculate_user
         return around(side, raw, np.atleast_2d(solve(raw, matrix, by_row=side.by_row)), options)
-
-    def _options(
-        self,
-        n: int,
-        blocked: Any,
-        only: Any,
-        n_threads: int,
-        on_unknown: OnUnknown,
-        fallback: Fallback = "none",
-    ) -> ListOptions:
-        backend = choose(self.backend)
-        return ListOptions(n, blocked, only, n_threads, backend, on_unknown, fallback)
