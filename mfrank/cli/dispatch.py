@@ -116,7 +116,7 @@ def _parser() -> _Parser:
 
 
 def _complete(parser: argparse.ArgumentParser) -> None:
-    """Answer a shell that asks how a line goes on, if argcomplete (extra cli) is there; exit."""
+    """Answer a shell's request for completions, if argcomplete (extra cli) is installed; exit."""
     if "_ARGCOMPLETE" in os.environ and find_spec("argcomplete") is not None:
         import argcomplete
 

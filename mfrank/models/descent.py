@@ -273,8 +273,8 @@ class Descent(FactorModel):
         callback : function, optional
             As in :meth:`ALS.fit`, with the mean loss as the objective.
         checkpoint : path, optional
-            As in :meth:`ALS.fit`; not together with ``stopping``. ``cluster`` may differ only
-            between numbers of workers.
+            As in :meth:`ALS.fit`; not together with ``stopping``. ``cluster`` may differ if the
+            number D of blocks is the same.
         show_progress : bool, default False
             Show epochs and the remaining time on stderr.
         cluster : int, dask.distributed.Client, str, Engine or None, default None
