@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from fastapi import Request
 from starlette.exceptions import HTTPException
@@ -34,7 +33,9 @@ _QUICK = 0.002
 _LONG = 0.02
 """Seconds above which calls take fewer users, so that nobody waits long for the others."""
 _MOST = 256
+"""Users of a call."""
 _OF_LAST = 0.2
+"""Weight of the last call in the mean of their seconds."""
 
 Outcome = bytes | Exception
 
@@ -47,7 +48,9 @@ class _Waiting:
 
 
 class Together:
-    """The queue of users, touched by the event loop only; threads get a part and return answers.
+    """The queue of users of the running event loop, which alone touches it.
+
+    Threads get a part of it and return answers.
 
     Parameters
     ----------
@@ -62,6 +65,7 @@ class Together:
     def __init__(
         self, live: LiveModel, pool: ThreadPoolExecutor, n_threads: int, max_seconds: float
     ) -> None:
+        self.loop = asyncio.get_running_loop()
         self._live, self._pool, self._n_threads = live, pool, n_threads
         self._max_seconds = max_seconds
         self._queue: list[_Waiting] = []
@@ -78,12 +82,11 @@ class Together:
             The id as a text.
         asked : ListQuery
         """
-        loop = asyncio.get_running_loop()
-        waiting = _Waiting(user, asked, loop.create_future())
+        waiting = _Waiting(user, asked, self.loop.create_future())
         self._queue.append(waiting)
         if not self._planned and self._calls < self._n_threads:
             self._planned = True
-            loop.call_soon(self._call)  # after the other requests that have arrived by now
+            self.loop.call_soon(self._call)  # after the other requests that have arrived by now
         return waiting.answer
 
     def _call(self) -> None:
@@ -101,7 +104,7 @@ class Together:
                 continue
             self._calls += 1
             limited = partial(_limited, work, some, self._max_seconds)
-            answers = asyncio.get_running_loop().run_in_executor(self._pool, _timed, limited)
+            answers = self.loop.run_in_executor(self._pool, _timed, limited)
             answers.add_done_callback(partial(self._returned, model, some))
 
     def _next(self) -> list[_Waiting]:
@@ -214,15 +217,13 @@ class Desk:
         self.waiting, self.waiting_long = 0, 0
         self._pool = ThreadPoolExecutor(n_threads, "mfrank-answer")
         self._long_pool = ThreadPoolExecutor(n_threads, "mfrank-long-answer")
-        # Some clients in tests have an event loop for each request.
-        self._queues: WeakKeyDictionary[asyncio.AbstractEventLoop, Together] = WeakKeyDictionary()
+        self._together: Together | None = None
 
     async def list_of(self, user: str, asked: ListQuery) -> bytes:
         """The list of a user, made together with those of others who ask alike."""
-        loop = asyncio.get_running_loop()
-        together = self._queues.get(loop)
-        if together is None:
-            together = self._queues[loop] = Together(
+        loop, together = asyncio.get_running_loop(), self._together
+        if together is None or together.loop is not loop:  # some clients have one for each request
+            together = self._together = Together(
                 self.live, self._pool, self._n_threads, self.limits.max_seconds
             )
         self._take_place()
