@@ -99,6 +99,7 @@ class KnownQueries(NamedTuple):
 
     def padding(self, n: int) -> Lists:
         """Empty lists of length ``n`` for all ids."""
+        _check_room(self.queries.n_queries, n)
         shape = self.queries.n_queries, n
         scores = np.full(shape, np.nan, dtype=self.side.factors.dtype)
         return np.full(shape, -1, dtype=np.int32), scores
@@ -262,10 +263,15 @@ class ListOptions:
 
     def candidates(self, queries: Queries, answering: Side) -> Candidates:
         """The filters as rows of ``answering``; MemoryError if the lists would have no room."""
-        if (places := queries.n_queries * int(self.n)) > _MANY_PLACES:
-            lists = counted(queries.n_queries, "list")
-            check_memory(_BYTES_OF_PLACE * places, f"{lists} of N={self.n:,} items", "lower N")
+        _check_room(queries.n_queries, self.n)
         return Candidates.of(queries, answering, self.blocked, self.only, self.on_unknown)
+
+
+def _check_room(n_lists: int, n: int) -> None:
+    """Raise MemoryError if lists of this length would have no room."""
+    if (places := n_lists * int(n)) > _MANY_PLACES:
+        lists = f"{counted(n_lists, 'list')} of N={n:,} items"
+        check_memory(_BYTES_OF_PLACE * places, lists, "lower N")
 
 
 class ListCall(NamedTuple):

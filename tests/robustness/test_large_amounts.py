@@ -81,6 +81,14 @@ ROOM: dict[str, tuple[Callable[[int], object], str]] = {
     "shape of items": (lambda n: mfrank.Interactions.from_arrays([0], [0], shape=(5, n)), "shape"),
     "synthetic": (lambda n: mfrank.synthetic(10, n, 50), "shape"),
     "recommend": (lambda n: MODEL.recommend(range(60), N=n), "lower N"),
+    "recommend to nobody known": (
+        lambda n: MODEL.recommend([999], N=n, on_unknown="skip"),
+        "lower N",
+    ),
+    "similar to nothing known": (
+        lambda n: MODEL.similar_items([999], N=n, on_unknown="skip"),
+        "lower N",
+    ),
     "recommend_users": (lambda n: MODEL.recommend_users(range(50), N=n), "lower N"),
     "similar_items": (lambda n: MODEL.similar_items(range(50), N=n), "lower N"),
     "recommend_from_items": (lambda n: MODEL.recommend_from_items([1], N=n), "lower N"),
