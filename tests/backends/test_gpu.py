@@ -1,6 +1,6 @@
 """On a GPU, where there is one: whole fits, lists, numbers and filters, against the processor's.
 
-The contract of a backend's arithmetic runs there too (``test_contract``, ``test_backends``,
+The contract of a backend's arithmetic runs there too (``test_backend_contract``, ``test_backends``,
 ``test_walks``); all else that the emulated GPU is tested with shows what does not depend on one.
 """
 

@@ -24,7 +24,7 @@ class Watched:
 
     def __getattr__(self, name: str) -> Any:
         function = getattr(reference, name)
-        if not callable(function) or name not in vars(Backend):
+        if not callable(function) or name not in backends.members(Backend):
             return function
         stated = inspect.signature(function)
 

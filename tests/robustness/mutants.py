@@ -37,7 +37,7 @@ TESTS = {
     ),
     "rows": ("backends", "als"),
     "topk": (
-        "backends/test_contract.py",
+        "backends/test_backend_contract.py",
         "backends/test_top_k.py",
         "backends/test_sketches.py",
         "retrieval",

@@ -63,7 +63,12 @@ KERNELS = (
         "backends/test_sketches.py",
         "backends/test_stationary.py",
     ),
-    *("backends/test_contract.py", "backends/test_top_k.py", "backends/test_walks.py", "losses"),
+    *(
+        "backends/test_backend_contract.py",
+        "backends/test_top_k.py",
+        "backends/test_walks.py",
+        "losses",
+    ),
 )
 # The first has sixteen GiB of untouched memory, for which the sanitizers keep books; the second is
 # measured; the third is what is done here.
