@@ -137,6 +137,7 @@ _DEFAULTS: dict[str, Any] = {
     "TOLERANCE": {"float32": 1e-4, "float64": 1e-9},
     "GATHERS": (),
     "PRIORS": False,
+    "SUMS": None,
     "place": lambda factors: factors,
     "eigh": eigh,
     "sparse_product": sparse_product,

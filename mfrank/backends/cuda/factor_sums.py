@@ -93,30 +93,20 @@ def extrapolate(
         device.launch(module, "displace", grid, args)
 
 
-_PART = 256  # entries that a warp adds: long rows are divided, so that none is the last to end
-
-
 def sparse_product(device: Device, resident: Resident, rows: CSR, table: Array) -> Array:
     """Sparse ``rows`` (R, S) times ``table`` (S, K), in its dtype."""
-    xp, dtype, k, kept = device.xp, table.dtype, table.shape[1], resident.rows(rows)
+    dtype, k, kept, parts = table.dtype, table.shape[1], resident.rows(rows), resident.parts(rows)
     columns = device.asarray(rows.indices if kept.indices is None else kept.indices)
     values = device.asarray(rows.data if kept.data is None else kept.data, dtype)
-    n_parts = np.maximum(1, -(-rows.counts // _PART))
-    first = np.concatenate([[0], np.cumsum(n_parts)])
-    begins = np.repeat(rows.indptr[:-1] - _PART * first[:-1], n_parts) + _PART * np.arange(
-        first[-1]
-    )
-    ends = np.minimum(begins + _PART, np.repeat(rows.indptr[1:], n_parts))
-    sums, module = xp.empty((len(begins), k), dtype), Module.of("sums", dtype)
-    cuts = device.asarray(begins), device.asarray(ends), len(begins)
-    device.launch(module, "sum_parts", warps(len(begins)), (*cuts, columns, values, table, k, sums))
-    if len(sums) == rows.n_rows:
+    n_parts, module = len(parts.begins), Module.of("sums", dtype)
+    sums = device.xp.empty((n_parts, k), dtype)
+    args = parts.begins, parts.ends, n_parts, columns, values, table, k, sums
+    device.launch(module, "sum_parts", warps(n_parts), args)
+    if n_parts == rows.n_rows:
         return sums
-    out = xp.empty((rows.n_rows, k), dtype)
+    out = device.xp.empty((rows.n_rows, k), dtype)
     every = Grid(-(-out.size // 128), 128)
-    device.launch(
-        module, "add_row_parts", every, (device.asarray(first), sums, rows.n_rows, k, out)
-    )
+    device.launch(module, "add_row_parts", every, (parts.first, sums, rows.n_rows, k, out))
     return out
 
 

@@ -194,7 +194,8 @@ def _solve_share(first: Device, device: Device, task: RowsTask, rows: slice, out
         step = BlockSolver(system, task.options, start, turn, rows.start)
         in_place = device is first and first.holds(out)
         k = system.k
-        width = 4 * k  # starts, starts in the new basis, solutions and a prior
+        # Starts, starts in the new basis, solutions and, if there is one, a prior.
+        width = (3 + (prior is not None)) * k
         for block in blocks(
             device, resident, task.problem, rows, width, system.dtype, system.fixed.scale
         ):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import weakref
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
@@ -54,6 +55,18 @@ class DeviceRows(NamedTuple):
     data: Array | None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class RowParts:
+    """Where parts of rows begin and end, int64; row r has those from ``first[r]`` on."""
+
+    SIZE: ClassVar[int] = 256
+    """Entries that a warp adds: long rows are divided, so that none is the last to end."""
+
+    begins: Array
+    ends: Array
+    first: Array
+
+
 class PerRow(NamedTuple):
     """A problem's numbers per row (weight, ridge) and per user (offsets), float64."""
 
@@ -77,6 +90,7 @@ class Resident:
         self._blocks = WeakKeyDictionary[RowProblem, dict[Any, Any]]()
         self._arrays: dict[tuple[int, Any], tuple[weakref.ref[Any], Array]] = {}
         self._tables = WeakValueDictionary[int, Array]()
+        self._parts = WeakKeyDictionary[CSR, RowParts]()
 
     def rows(self, rows: CSR) -> DeviceRows:
         """The arrays of ``rows`` on the device."""
@@ -101,6 +115,18 @@ class Resident:
         if indices is None or (data is None and rows.data is not None):
             return None
         return DeviceRows(*by_columns(self._device, indptr, indices, data, rows.n_rows))
+
+    def parts(self, rows: CSR) -> RowParts:
+        """The rows in parts of at most ``RowParts.SIZE`` entries."""
+        kept = self._parts.get(rows)
+        if kept is None:
+            n_parts = np.maximum(1, -(-rows.counts // RowParts.SIZE))
+            first = np.concatenate([[0], np.cumsum(n_parts)])
+            before = RowParts.SIZE * (np.arange(first[-1]) - np.repeat(first[:-1], n_parts))
+            begins = np.repeat(rows.indptr[:-1], n_parts) + before
+            ends = np.minimum(begins + RowParts.SIZE, np.repeat(rows.indptr[1:], n_parts))
+            kept = self._parts[rows] = RowParts(*map(self._device.asarray, (begins, ends, first)))
+        return kept
 
     def per_row(self, problem: RowProblem) -> PerRow:
         """The problem's numbers on the device."""
@@ -165,7 +191,8 @@ class Resident:
         if original.dtype == array.dtype and self._device.holds(original):
             return self._device.asarray(original)
         # A fit makes every table of factors anew while somebody may still hold the last one.
-        room = self._device.free_bytes() - sum(table.nbytes for table in self._tables.values())
+        tables = [ref() for ref in self._tables.valuerefs()]  # other threads may add some meanwhile
+        room = self._device.free_bytes() - sum(t.nbytes for t in tables if t is not None)
         if array.nbytes > _MOST_OF_FREE * room:
             return None
         return self._device.asarray(original, array.dtype)
