@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 from collections.abc import Callable, Iterator
@@ -28,9 +29,20 @@ def stated(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
                     yield argument, eval(of_each.get(argument, values[0]), names)
 
 
-@pytest.mark.parametrize("name", mfrank.__all__)
-def test_it_is_the_one_of_the_signature(name: str) -> None:
-    one = getattr(mfrank, name)
+FACES = ("als", "comparison", "data", "descent", "evaluation", "models", "pagerank", "retrieval")
+
+
+def public() -> dict[str, Any]:
+    """Every name of mfrank, and those of the folders that have more."""
+    found = {name: getattr(mfrank, name) for name in mfrank.__all__}
+    for face in FACES:
+        folder = importlib.import_module(f"mfrank.{face}")
+        found |= {f"{face}.{name}": getattr(folder, name) for name in sorted(dir(folder))}
+    return {name: one for name, one in found.items() if callable(one)}
+
+
+@pytest.mark.parametrize("one", public().values(), ids=public())
+def test_it_is_the_one_of_the_signature(one: Any) -> None:
     own = [key for key in vars(one) if key[0] != "_"] if inspect.isclass(one) else []
     for function in filter(callable, (one, *(getattr(one, key) for key in own))):
         with suppress(ValueError):  # a class that C made has no signature

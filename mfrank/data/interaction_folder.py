@@ -250,7 +250,7 @@ class FolderWriter:
         Dtype of the values.
     timestamps : bool
         Whether every block has timestamps.
-    at_once : int, default 2^23
+    at_once : int, default 2**23
         Entries that are sorted at a time.
     """
 

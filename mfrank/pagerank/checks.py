@@ -27,8 +27,8 @@ def numbers(name: str, values: Any, size: int) -> Ints:
     return got
 
 
-def rows(name: str, values: Any, size: int | None) -> Ints:
-    """Return whole numbers >= 0, int64, shape (size,) unless ``size`` is None."""
+def whole(name: str, values: Any) -> Ints:
+    """Return whole numbers, int64, shape (n,)."""
     refuse_labels(name, values, _REMEDY)
     got = np.asarray(values)
     if got.size == 0:
@@ -38,11 +38,17 @@ def rows(name: str, values: Any, size: int | None) -> Ints:
             f"{name} must be whole numbers of shape (n,), got {got.dtype} of {got.shape}; "
             "number other ids with mfrank.data.ids.Ids.factorize"
         )
+    return np.ascontiguousarray(got, dtype=np.int64)
+
+
+def rows(name: str, values: Any, size: int | None) -> Ints:
+    """Return whole numbers >= 0, int64, shape (size,) unless ``size`` is None."""
+    got = whole(name, values)
     if size is not None and len(got) != size:
         raise ValueError(f"{name} must have {size} elements, got {len(got)}")
     if len(got) and got.min() < 0:
         raise ValueError(f"{name} must not be negative, got {got.min()} at index {got.argmin()}")
-    return np.ascontiguousarray(got, dtype=np.int64)
+    return got
 
 
 def n_nodes(given: int | None, sizes: Sequence[int], sources: Any, targets: Any) -> int:

@@ -197,12 +197,27 @@ class Graphs:
         return Backlinks(CSR.from_scipy(back.T, None), back.data)
 
     def find(self, queries: ArrayLike, pages: ArrayLike) -> Ints:
-        """Node of each pair (query row, page row), int64; -1 if there is none."""
+        """Node of each pair (query row, page row), int64, shape (n,); -1 if there is none.
+
+        ``queries`` and ``pages`` are whole numbers of shape (n,). A row of -1, which
+        :meth:`mfrank.data.Ids.rows` gives for unknown ids, is in no graph.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Lengths differ, or the numbers are not whole.
+        """
         check_same_rows(queries=queries, pages=pages)
-        width = 1 + max(int(self.pages.max()), int(np.max(pages, initial=0)))
+        query = check.whole("queries", np.asarray(queries))
+        page = check.whole("pages", np.asarray(pages))
+        if len(query) != len(page):
+            raise ValueError(
+                f"queries and pages must have one length, got {len(query)} and {len(page)}"
+            )
+        width = 1 + int(self.pages.max())
         order = np.argsort(self.queries[self.query_of], kind="stable")
         known = self.queries[self.query_of[order]] * width + self.pages[order]
-        wanted = np.asarray(queries, np.int64) * width + np.asarray(pages, np.int64)
+        wanted = np.where((page < 0) | (page >= width), -1, query * width + page)
         at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
         return np.where(known[at] == wanted, order[at], -1)
 
@@ -236,8 +251,6 @@ class Graphs:
         counts = self.links.counts[kept]
         edges = _ranges(self.links.indptr[kept], counts)
         nodes = np.concatenate([[0], np.cumsum(sizes)])
-        number = np.full(self.n_nodes, -1, dtype=np.int32)
-        number[kept] = np.arange(len(kept), dtype=np.int32)
         shift = np.repeat(nodes[:-1] - self.nodes[chosen], sizes)
         targets = self.links.indices[edges] + np.repeat(shift, counts)
         is_seed = np.zeros(self.n_nodes, dtype=bool)
@@ -268,6 +281,6 @@ def _offsets(rows: Ints, n_rows: int) -> Ints:
 
 
 def _ranges(begins: Ints, sizes: Ints) -> Ints:
-    """The numbers begin, begin + 1, ... of each range, concatenated."""
+    """The numbers begin, begin + 1, ... of each range, concatenated; at least one range."""
     ends = np.cumsum(sizes)
-    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(begins - ends + sizes, sizes)
+    return np.arange(ends[-1]) + np.repeat(begins - ends + sizes, sizes)

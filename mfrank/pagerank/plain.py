@@ -164,7 +164,9 @@ class RandomWalk:
             out.eliminate_zeros()
         if not np.isfinite(out.data).all() or out.data.min(initial=0.0) < 0:
             raise ValueError("weights of links must be finite and >= 0")
-        if not np.isfinite(out.sum(axis=1)).all():
+        with np.errstate(over="ignore"):
+            totals = out.sum(axis=1)
+        if not np.isfinite(totals).all():
             raise ValueError("weights of links overflow in their sum; scale them down")
         return cls(Moves.of(out))
 

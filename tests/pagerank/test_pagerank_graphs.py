@@ -53,9 +53,10 @@ def test_edges_are_sorted_with_their_features() -> None:
 def test_backlinks_are_the_edges_by_target() -> None:
     rng = np.random.default_rng(0)
     keys = rng.choice(30 * 30, 200, replace=False)
-    graphs = Graphs.from_edges(keys // 30, keys % 30, seeds="all", n_nodes=30)
+    graphs = Graphs.from_edges(keys // 30, keys % 30, seeds="all", n_nodes=32)
     rows, numbers = graphs.backlinks
-    for node in range(30):
+    assert (rows.n_rows, rows.n_columns) == (32, 32)
+    for node in range(32):
         sources, _ = rows.row(node)
         of_node = numbers[rows.indptr[node] : rows.indptr[node + 1]]
         np.testing.assert_array_equal(sources, np.sort(keys[keys % 30 == node] // 30))
@@ -105,6 +106,7 @@ def test_constant_feature_and_labels() -> None:
     graphs = two_queries(node_features=np.zeros((5, 2))).with_constant()
     np.testing.assert_array_equal(graphs.node_features[:, 2], 1)
     np.testing.assert_array_equal(graphs.edge_features[:, 1], 1)
+    assert graphs.n_features == (3, 2)
     labeled = graphs.with_labels([np.nan, 1, 0, 2, np.nan])
     assert np.isnan(graphs.labels).all()
     assert "3 labels" in repr(labeled)
@@ -139,12 +141,40 @@ def test_some_queries_are_what_they_were_among_all() -> None:
         np.testing.assert_array_equal(
             part.edge_features[new_edges], graphs.edge_features[old_edges]
         )
-    np.testing.assert_array_equal(
-        part.find([4, 1, 2, 4], [0, 1, 0, 99]), [0, part.nodes[1] + 1, -1, -1]
-    )
     for bad in ([], [6]):
         with pytest.raises(ValueError, match="queries must"):
             graphs.take(bad)
+
+
+def test_a_node_is_found_by_its_query_and_page() -> None:
+    graphs = replace(two_queries(), queries=np.array([7, 2]), pages=np.array([1, 4, 5, 0, 5]))
+    where = {pair: node for node, pair in enumerate([(7, 1), (7, 4), (7, 5), (2, 0), (2, 5)])}
+    asked = [(query, page) for query in range(-1, 10) for page in range(-3, 9)]
+    expected = [where.get(pair, -1) for pair in asked]
+    found = graphs.find(*zip(*asked, strict=True))
+    np.testing.assert_array_equal(found, expected)
+    assert found.dtype == np.int64
+    assert graphs.find([], []).tolist() == []
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    queries, pages = (pandas.Series(each, index=[8, 9]) for each in ([7, 2], [4, 5]))
+    assert graphs.find(queries, pages).tolist() == [1, 4]
+    with pytest.raises(ValueError, match=r"queries has an index .* and pages has another"):
+        graphs.find(queries, pages[::-1])
+
+
+@pytest.mark.parametrize(
+    ("queries", "pages", "error", "message"),
+    [
+        ([7], [4.5], TypeError, "pages must be whole numbers"),
+        ([7.0], [4], TypeError, "queries must be whole numbers"),
+        ([7], [4, 5], ValueError, "queries and pages must have one length, got 1 and 2"),
+    ],
+)
+def test_what_names_no_node_is_refused(
+    queries: Any, pages: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        two_queries().find(queries, pages)
 
 
 LOG = [  # visitor, query, minute, page
@@ -173,6 +203,26 @@ def test_sessions_end_with_the_query_and_with_a_rest() -> None:
     assert sessions(gap=None).n_sessions == 3
     assert sessions(gap=29 * MINUTE).n_sessions == 5
     assert "4 sessions of 2 queries, 10 visits of 4 pages" in repr(sessions())
+
+
+def test_a_session_ends_with_a_rest_of_more_than_half_an_hour_unless_a_gap_is_given() -> None:
+    seconds = 1_700_000_000 + np.array([0, 1800, 3601])
+    log = Sessions.from_log(["ann"] * 3, [1, 2, 3], seconds)
+    assert log.begins.tolist() == [0, 2, 3]
+    assert len(log.query_ids) == 1
+    milliseconds = Sessions.from_log(["ann"] * 3, [1, 2, 3], 1000 * seconds, timestamp_unit="ms")
+    np.testing.assert_array_equal(milliseconds.begins, log.begins)
+    with pytest.raises(ValueError, match="timestamp_unit must be one of"):
+        Sessions.from_log(["ann"], [1], [0], timestamp_unit="h")  # type: ignore[arg-type]
+
+
+def test_a_gap_that_was_meant_in_another_unit_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    days = 1_700_000_000 + 86_400 * np.arange(30)
+    Sessions.from_log(["ann"] * 30, range(30), days)
+    assert not caplog.records
+    Sessions.from_log(["ann"] * 30, range(30), days, gap=30)
+    (record,) = caplog.records
+    assert record.getMessage().startswith("gap is 30, while timestamps are seconds")
 
 
 def test_browsing_graphs_are_those_of_the_paper() -> None:
@@ -212,6 +262,22 @@ def test_users_sequences_are_sessions() -> None:
     by_kind = Sessions.from_interactions(data, ["x", "y", "y"])
     assert edges(by_kind.graphs()) == {(1, 1, 2)}
     assert by_kind.page_ids is data.item_ids
+
+
+def test_a_users_sequence_is_one_session_however_long_unless_a_gap_is_given() -> None:
+    """In the unit that the interactions have, and with items that nobody has."""
+    data = Interactions.from_arrays(
+        [0] * 3,
+        [4, 1, 2],
+        timestamps=1_700_000_000_000 + np.array([9999, 1000, 2001]),
+        timestamp_unit="s",  # such as numbers of events
+        item_ids=range(6),
+    )
+    whole = Sessions.from_interactions(data)
+    assert whole.begins.tolist() == [0, 3]
+    assert whole.pages.tolist() == [1, 2, 4]
+    assert Sessions.from_interactions(data, gap=7998).begins.tolist() == [0, 3]
+    assert Sessions.from_interactions(data, gap=7997).begins.tolist() == [0, 2, 3]
 
 
 @pytest.mark.parametrize(

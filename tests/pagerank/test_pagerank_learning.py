@@ -103,6 +103,8 @@ def test_projection_is_the_nearest_point_of_the_ball_cut_off(radius: float) -> N
         nearest = ball.project(given)
         assert np.linalg.norm(nearest - 1) <= radius + 1e-12
         assert nearest.min() >= 0.01
+        if np.linalg.norm(np.maximum(given, 0.01) - 1) > radius:
+            np.testing.assert_allclose(np.linalg.norm(nearest - 1), radius, rtol=1e-12)
         np.testing.assert_allclose(ball.project(nearest), nearest, atol=1e-12)
         others = 1 + rng.standard_normal((200, 6)) * rng.choice([0.3, 1, 3], (200, 1))
         others = np.maximum(np.where(rng.random((200, 6)) < 0.2, 0.01, others), 0.01)

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mfrank.pagerank import RandomWalk, pagerank
+from mfrank.arrays import CSR
+from mfrank.backends import Moves, choose
+from mfrank.pagerank import RandomWalk, Walker, pagerank, settled
 
 
 def links(n: int = 60, seed: int = 0) -> sp.csr_array:
@@ -67,6 +69,54 @@ def test_duplicates_add_up_and_zeros_are_no_edges() -> None:
         atol=1e-11,
     )
     assert twice.nnz == 4  # what is given is not touched
+    corrected = sp.coo_array(([3.0, -1.0, 2.0], ([0, 0, 0], [1, 1, 2])), shape=(3, 3))
+    of_each = pagerank(corrected, tolerance=1e-12)
+    np.testing.assert_allclose(of_each[1], of_each[2], atol=1e-12)
+
+
+def test_a_page_alone_and_pages_without_links() -> None:
+    alone = sp.csr_array((1, 1))
+    for restarts in (None, [2.0], [[2.0, 1.0]]):
+        assert (pagerank(alone, restarts) == 1).all()
+    np.testing.assert_allclose(pagerank(sp.csr_array((3, 3))), np.full(3, 1 / 3), rtol=1e-12)
+    np.testing.assert_allclose(
+        pagerank(1.5e308 * sp.eye_array(2, format="csr")), np.full(2, 1 / 2), rtol=1e-6
+    )
+
+
+def test_restarts_of_any_dtype_and_layout_are_read_as_float64() -> None:
+    matrix, rng = links(), np.random.default_rng(0)
+    narrow = rng.random((60, 3), dtype=np.float32)
+    wide = pagerank(matrix, narrow.astype(np.float64), tolerance=1e-12)
+    for given in (narrow, np.asfortranarray(narrow)):
+        np.testing.assert_array_equal(pagerank(matrix, given, tolerance=1e-12), wide)
+    ones = pagerank(matrix, np.ones(60))
+    np.testing.assert_array_equal(pagerank(matrix, np.ones(60, dtype=bool)), ones)
+
+
+def test_walks_that_sweeps_do_not_settle_are_iterated() -> None:
+    """For example where the tolerance is below rounding: here a backend says so of two rows."""
+    matrix, tolerance = links(30), 1e-9
+    restarts = np.random.default_rng(3).random((4, 30))
+    restarts /= restarts.sum(axis=1, keepdims=True)
+    settling = choose()
+
+    class Unsettled:
+        walk = staticmethod(settling.walk)
+
+        @staticmethod
+        def stationary(*given: Any) -> Any:
+            values, errors, steps = settling.stationary(*given)
+            values[[1, 3]], errors[[1, 3]] = 0.0, (1.0, np.nan)
+            return values, errors, steps
+
+    moves, rows = Moves.of(matrix), CSR.from_scipy(sp.csr_array(restarts), np.float64)
+    backend: Any = Unsettled()
+    found = settled(moves, rows, tolerance, Walker(0.2, backend))
+    swept = settled(moves, rows, tolerance, Walker(0.2, settling))
+    np.testing.assert_array_equal(found[[0, 2]], swept[[0, 2]])
+    for row, begin in zip(found, restarts, strict=True):
+        assert np.abs(row - solved(matrix, begin, 0.2)).sum() <= tolerance
 
 
 @pytest.mark.parametrize(
@@ -82,6 +132,13 @@ def test_duplicates_add_up_and_zeros_are_no_edges() -> None:
             "with a positive value in each column",
         ),
         (lambda: pagerank(links(), -np.ones(60)), ValueError, "restarts must be finite and >= 0"),
+        (lambda: pagerank(sp.csr_array((0, 0))), ValueError, "links must be square"),
+        (
+            lambda: pagerank(sp.csr_array(np.full((2, 2), 1.5e308))),
+            ValueError,
+            "weights of links overflow",
+        ),
+        (lambda: pagerank(links(), n_threads=-1), ValueError, "n_threads must be"),
         (lambda: pagerank(links(), alpha=0.0), ValueError, "alpha must be a fraction"),
         (lambda: pagerank(links(), tolerance=0.0), ValueError, "tolerance must be a finite"),
     ],

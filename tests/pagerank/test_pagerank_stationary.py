@@ -101,6 +101,29 @@ def test_certificates_are_of_the_last_change(seed: int, steps: int) -> None:
     np.testing.assert_allclose(after.errors, bound, rtol=1e-9)
 
 
+@pytest.mark.parametrize("steps", [5, 20, 60])
+def test_from_elsewhere_a_cycle_needs_one_step_more_for_the_same_bound(steps: int) -> None:
+    elsewhere = np.eye(400)[200]
+    got = power(cycle(400), 2.001 * (1 - ALPHA) ** steps, WALKER, elsewhere)
+    assert got.steps[0] == steps
+    np.testing.assert_allclose(got.errors, 2 * (1 - ALPHA) ** steps, rtol=1e-9)
+    near = power(cycle(400), 1e-14, WALKER).values
+    assert np.abs(got.values - near).sum() <= got.errors[0] + 1e-13
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 0.15, 0.6, 1 - 1e-9])
+@pytest.mark.parametrize("tolerance", [9.0, 2.0, 1.9, 1.0, 0.1, 1e-6, 1e-13])
+def test_steps_are_the_fewest_that_suffice_on_any_graph(alpha: float, tolerance: float) -> None:
+    steps = steps_within(tolerance, alpha)
+    assert steps >= 1
+    assert 2 * (1 - alpha) ** (steps + 1) <= tolerance * (1 + 1e-9)
+    assert steps == 1 or 2 * (1 - alpha) ** steps > tolerance
+
+
+def test_steps_end_where_nobody_would_wait() -> None:
+    assert steps_within(1e-6, 1e-12) == 2**30
+
+
 def test_power_may_start_elsewhere_and_ends_query_by_query() -> None:
     graphs = random_graphs()
     walk = Transitions.of(graphs)
