@@ -62,7 +62,7 @@ class Asked:
         """A number in the query; an empty text is the default."""
         text = self.query.get(name, "").strip() or str(default)
         try:
-            number = float(text) if len(text) < 20 else math.nan
+            number = float(text)
         except ValueError:
             number = math.nan
         if not low <= number <= high:

@@ -162,14 +162,14 @@ class SiteCatalog:
             match = _match(sought, self._folded[row], str(self.labels[row]).casefold())
             if match is not None:
                 found.append((match, place, self.labels[row]))
-        return [label for _, _, label in sorted(found, key=lambda each: each[:2])]
+        return [label for _, _, label in sorted(found)]  # no two places are the same
 
     def users_like(self, text: str) -> list[Any]:
         """Ids of users that begin with the text, shortest first."""
         sought = folded(text)
         rows = (row for row, user in enumerate(self._user_texts) if user.startswith(sought))
         ordered = sorted(rows, key=lambda row: len(self._user_texts[row]))
-        return [self.user_ids.labels[row : row + 1].tolist()[0] for row in ordered]
+        return list(self.user_ids.labels[ordered].tolist())
 
 
 def folded(text: str) -> str:
@@ -192,10 +192,10 @@ def _match(sought: str, name: str, label: str) -> int | None:
 def _read(path: Path, known: Ids) -> tuple[dict[Any, Entry], dict[str, SortingColumn]]:
     if path.suffix not in (".csv", ".tsv"):
         raise ValueError(f"items must be a .csv or .tsv file, got {path}")
-    table = [row for _, row in text_rows(path, "\t" if path.suffix == ".tsv" else ",")]
+    table = list(text_rows(path, "\t" if path.suffix == ".tsv" else ","))
     if not table:
         raise ValueError(f"{path} is empty: it has no header and no rows")
-    header, *rows = table
+    (_, header), *lines = table
     lowered = [name.strip().casefold() for name in header]
     if len(header) < 2:
         raise ValueError(f"{path} must have a column of ids and one of names, got {header}")
@@ -203,7 +203,7 @@ def _read(path: Path, known: Ids) -> tuple[dict[Any, Entry], dict[str, SortingCo
     told = [at for at in range(len(header)) if at != id_column and not is_unnamed(header[at])]
     name_column = _column(lowered, _NAMES, told[0] if told else id_column)
     others = [at for at in told if at != name_column]
-    rows = _whole(path, rows, len(header))
+    rows = _whole(path, lines, len(header))
     kinds = _kind_column(rows, others)
     ids = spelled_like(objects(row[id_column] for row in rows), known).tolist()
     if repeated := len(ids) - len(set(ids)):
@@ -228,16 +228,15 @@ def _read(path: Path, known: Ids) -> tuple[dict[Any, Entry], dict[str, SortingCo
     return entries, columns_of([header[at].strip() for at in others], ids, fields)
 
 
-def _whole(path: Path, rows: list[list[str]], width: int) -> list[list[str]]:
-    """The rows with a field for each column; tells of others, if they are not just empty."""
-    whole = [row for row in rows if len(row) == width]
-    lines = [line for line, row in enumerate(rows, 2) if row and len(row) != width]
-    if lines:
+def _whole(path: Path, lines: list[tuple[int, list[str]]], width: int) -> list[list[str]]:
+    """The rows with a field for each column; tells of others."""
+    others = [line for line, row in lines if len(row) != width]
+    if others:
         _log.warning(
-            "%s: %s not read, without a field for each of the %d columns; the first is in row %d",
-            *(path, counted(len(lines), "row"), width, lines[0]),
+            "%s: %s not read, without a field for each of the %d columns; the first is in line %d",
+            *(path, counted(len(others), "row"), width, others[0]),
         )
-    return whole
+    return [row for _, row in lines if len(row) == width]
 
 
 def _column(header: list[str], names: tuple[str, ...], default: int) -> int:

@@ -14,7 +14,7 @@ from mfrank.pages.asked import Asked
 from mfrank.pages.catalog import SortingColumn
 from mfrank.pages.world import World
 from mfrank.retrieval import Recommender, RowScorer
-from mfrank.serving.answers import steered
+from mfrank.serving.answers import explains_alone, steered
 
 _NAMES = ("popularity_penalty", "diversity", "at_most", "of", "only", "without", "boost", "by")
 _STRONGEST = 3.0
@@ -133,7 +133,7 @@ def switched(world: World, asked: Asked) -> list[str]:
 
 
 def _column(world: World, asked: Asked) -> SortingColumn | None:
-    columns, name = world.catalog.columns, asked.text("of")
+    columns, name = world.catalog.columns, asked.text("of", _LONGEST_TEXT)
     if not name:
         return next(iter(columns.values()), None)
     if name not in columns:
@@ -195,10 +195,8 @@ def because(
     """
     if not seen or not items or isinstance(model, Popularity):
         return [[] for _ in items]
-    if isinstance(model, ALS) and not is_new:
-        needs_values = model.objective.uses_values
-        if row is not None or (model.seen is not None and not needs_values):
-            return _contributions(model, user, items, row, most)
+    if isinstance(model, ALS) and not is_new and (row is not None or explains_alone(model)):
+        return _contributions(model, user, items, row, most)
     if isinstance(model, SupervisedPageRank) and not is_new:
         paths = (model.explain(user, item, None, most).paths for item in items)
         return [list(dict.fromkeys(path.items[0] for path in each)) for each in paths]

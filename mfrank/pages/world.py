@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import check_instance
 from mfrank.data import Counts, Interactions, UnknownIdError
+from mfrank.models import ALS
 from mfrank.pages.catalog import SiteCatalog
 from mfrank.retrieval import Recommender, RowScorer
-from mfrank.serving.answers import Items, recommendations
+from mfrank.serving.answers import Items, explains_alone, recommendations
 from mfrank.store import FactorStore, blend
 
 
@@ -119,10 +120,6 @@ class World:
         able = [] if model.store.counts is None else ["popularity_penalty"]
         return able if isinstance(model, RowScorer) else [*able, "diversity"]
 
-    def knows(self, index: int, user: Any) -> bool:
-        """Whether a model knows a user."""
-        return user in self.models[index].user_ids
-
     def has(self, index: int, user: Any) -> Has:
         """What a user has, for a model.
 
@@ -146,17 +143,22 @@ class World:
         return Has(has, self._sorted(later), known)
 
     def row(self, index: int, user: Any) -> sp.csr_array | None:
-        """What the model has seen of a user, with values, shape (1, n_items); None without data."""
-        if self.data is None:
+        """A user's items with their values in the data, where the model lacks these to explain.
+
+        The shape is (1, n_items). None if it has all that it needs, or if the data lack a value.
+        """
+        model = self.models[index]
+        if not isinstance(model, ALS) or explains_alone(model):
             return None
-        model, seen = self.models[index], dict(self.has(index, user).seen)
-        kept = {item: value for item, value in seen.items() if value is not None}
-        columns = model.item_ids.rows(list(kept), missing=-1) if kept else np.empty(0, np.int64)
-        values = np.array(list(kept.values()), dtype=np.float64)[columns >= 0]
-        columns = columns[columns >= 0]
-        place = np.zeros(len(columns), dtype=np.int64)
+        seen = self.has(index, user).seen
+        values = [value for _, value in seen if value is not None]
+        if not values or len(values) < len(seen):
+            return None
+        columns = model.item_ids.rows([item for item, _ in seen], missing=-1)
+        known = columns >= 0
+        place = np.zeros(known.sum(), dtype=np.int64), columns[known]
         shape = (1, len(model.item_ids))
-        return sp.csr_array(sp.coo_array((values, (place, columns)), shape)) if len(kept) else None
+        return sp.csr_array(sp.coo_array((np.array(values)[known], place), shape))
 
     def _values_of(self, user: Any) -> dict[Any, float | None]:
         if self.data is None:
@@ -236,6 +238,4 @@ def _of_user(store: FactorStore, user: Any) -> FactorStore:
         user_ids=store.user_ids.take(row),
         user_biases=None if biases is None else biases[row],
         counts=None if counts is None else Counts(counts.users[row], counts.items),
-        history=(),
-        extras={},
     )

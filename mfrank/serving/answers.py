@@ -248,7 +248,7 @@ def explanation(
             f"{type(model).__name__} does not explain its scores; models of mfrank fit and mfrank "
             "pagerank do"
         )
-    if row is None and model.objective.uses_values and _lacks_values(model):
+    if row is None and model.objective.uses_values and not explains_alone(model):
         raise CannotAnswer(
             f"an explanation of {type(model.objective).__name__} needs the values of the user's "
             "items, which are not saved with a model"
@@ -264,8 +264,10 @@ def explanation(
     }
 
 
-def _lacks_values(model: ALS) -> bool:
-    return model.seen is None or model.seen.matrix.dtype == bool
+def explains_alone(model: ALS) -> bool:
+    """Whether a model has the users' items, with their values if it reads them."""
+    seen = model.seen
+    return seen is not None and not (model.objective.uses_values and seen.matrix.dtype == bool)
 
 
 def _portable(answer: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 from small_site import client, data, models, pair
 
 import mfrank
+from mfrank.pages.world import World, blended
 
 USER = data().user_ids.labels.tolist()[3]
 
@@ -78,3 +81,70 @@ def test_what_cannot_be_blended_is_said(tmp_path: Any, site: Any) -> None:
     als = mfrank.ALS(factors=2, iterations=1, random_state=0).fit(fewer)
     other = client(tmp_path, models={"als": models()["als"], "small": als})
     assert "different users or items" in other.get(path + "0.5").json()["error"]
+
+
+def of_parts(**options: Any) -> list[Any]:
+    """Two models, each of a part of the data; the last item has no users in the first."""
+    part = np.random.default_rng(0).random((2, data().nnz)) < 0.6
+    part[0] &= data().user_items.indices < data().n_items - 1
+    made = []
+    for seed, own in enumerate(part):
+        matrix = data().user_items.copy()
+        matrix.data = own.astype(np.float64)
+        matrix.eliminate_zeros()
+        given = mfrank.Interactions(matrix, data().user_ids, data().item_ids)
+        biases = options.get("biases", False)
+        model = mfrank.ALS(factors=3, iterations=2, random_state=seed, biases=biases)
+        kinds = np.eye(3)[np.arange(data().n_items) % 3]
+        features = {"item_features": kinds} if options.get("features") else {}
+        made.append(model.fit(given, **({} if seed else features)))
+    return made
+
+
+def bare(tmp_path: Path) -> list[Any]:
+    """The same without the users' items."""
+    for place, model in enumerate(of_parts()):
+        model.save(tmp_path / str(place), with_seen=False)
+    return [mfrank.load(tmp_path / str(place)) for place in range(2)]
+
+
+def without_counts() -> list[Any]:
+    stores = [replace(model.store, counts=None, extras={}) for model in of_parts()]
+    return [mfrank.Recommender.of(store) for store in stores]
+
+
+PAIRS = {
+    "plain": lambda _: of_parts(),
+    "biases": lambda _: of_parts(biases=True),
+    "features": lambda _: of_parts(features=True),
+    "bare": bare,
+    "without counts": lambda _: without_counts(),
+}
+
+
+@pytest.mark.parametrize("of", [data(), None], ids=["data", "no data"])
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_blend_of_one_user_is_that_of_all(
+    name: str, of: mfrank.Interactions | None, tmp_path: Path
+) -> None:
+    one, other = PAIRS[name](tmp_path)
+    world, n = World({"one": one, "other": other}, of, None), data().n_items
+    both = mfrank.Recommender.of(mfrank.blend(one.store, other.store, 0.7))
+    for user in data().user_ids.labels[:5].tolist():
+        had = {item for each in (0, 1) for item, _ in world.has(each, user).seen}
+        expected = both.recommend(
+            user, N=n, filter_already_liked_items=False, filter_items=sorted(had) or None
+        ).to_dicts()
+        listed = blended(world, user, 0.7, n)
+        assert [each["id"] for each in listed] == [each["id"] for each in expected]
+        scores = [each["score"] for each in expected]
+        assert [each["score"] for each in listed] == pytest.approx(scores, rel=1e-5, abs=1e-6)
+
+
+def test_what_was_only_seen_is_in_no_blend() -> None:
+    rated = data().at_least(3)
+    fitted = [mfrank.ALS(factors=3, iterations=1, random_state=n).fit(rated) for n in (0, 1)]
+    world = World(dict(zip("ab", fitted, strict=True)), None, None)
+    had = set(data().item_ids.raw(data().user_items[data().user_ids.rows([USER])].indices))
+    listed = {each["id"] for each in blended(world, USER, 0.5, 60)}
+    assert listed == {*data().item_ids.labels.tolist()} - had

@@ -15,7 +15,6 @@ from markupsafe import escape
 from small_site import KINDS, MARKUP, client, data, models
 
 import mfrank
-from mfrank.pages.catalog import columns_of
 
 ITEMS = data().item_ids.labels.tolist()
 USER = data().user_ids.labels.tolist()[3]
@@ -151,6 +150,18 @@ def test_values_of_columns_are_text_wherever_they_stand(tmp_path: Path) -> None:
         assert f'value="{escape(text)}" selected' in html
 
 
+def test_columns_may_have_names_as_long_as_questions(tmp_path: Path) -> None:
+    file, question = tmp_path / "kinds.csv", "Would you recommend this item to a friend? " * 4
+    with file.open("w", newline="", encoding="utf-8") as out:
+        rows = csv.writer(out)
+        rows.writerow(["item", "title", question])
+        rows.writerows([item, item, ("yes", "no")[n % 2]] for n, item in enumerate(ITEMS))
+    site = client(tmp_path, items=file)
+    asked = {"at_most": 3, "of": question, "only": f"{question.strip()}:yes"}
+    form = shown(site, f"/user/{USER}", **asked)["levers"]
+    assert {name: form[name] for name in asked} == {**asked, "of": question.strip()}
+
+
 @settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -184,13 +195,3 @@ def test_whatever_is_asked_is_shown_or_refused(site: Any, path: str, asked: Any)
     query = urlencode(asked, errors="replace")
     answer = site.get(f"{start}?{given_first}&{query}")
     assert answer.status_code in (200, 422), (path, asked, answer.text)
-
-
-def test_columns_sort_items_if_many_share_few_values() -> None:
-    rows = [(str(1950 + n), "ab"[n % 2], "same", "" if n % 3 else "x|y| x") for n in range(12)]
-    found = columns_of(["year", "half", "one", "some"], list(range(12)), rows)
-    assert list(found) == ["half", "some"]
-    assert found["half"].sizes == {"a": 6, "b": 6}
-    assert found["some"].items("y") == [0, 3, 6, 9]
-    assert found["some"].covered([0, 1]) == 2
-    assert found["some"].covered([]) == 0

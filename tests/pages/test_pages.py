@@ -420,13 +420,3 @@ def test_the_command_reads_files_and_serves_the_site(
     assert page["names"] == ["als", "knn"]
     assert page["n_held_out"] > 0
     assert main(["explore", str(tmp_path / "none")]) == 2
-
-
-def test_a_world_is_made_anew_once_a_model_has_changed() -> None:
-    model = mfrank.ALS(factors=3, iterations=1, random_state=0).fit(data())
-    world = World({"als": model}, data(), None)
-    assert world.now() is world
-    model.fit(data())
-    changed = world.now()
-    assert changed is not world
-    assert changed.now() is changed
