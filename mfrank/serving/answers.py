@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import check_time, on_host
 from mfrank.data import Ids, objects, spelled_like
-from mfrank.models import ALS, Popularity, SupervisedPageRank, n_below, values_told
+from mfrank.models import ALS, Popularity, SupervisedPageRank, values_told
 from mfrank.retrieval import Answer, Fallback, Recommender, RowScorer, is_nested, unannounced
 from mfrank.steering import Steering
 
@@ -74,7 +74,7 @@ def dump(answer: Any) -> bytes:
     JSON has no NaN and no infinity: they become null. Clients whose numbers are floats, such as
     JavaScript, change whole numbers beyond 2^53: they become texts.
     """
-    return json.dumps(_portable(answer), allow_nan=False, separators=(",", ":")).encode()
+    return json.dumps(_portable(answer), separators=(",", ":")).encode()
 
 
 def steered(**levers: Any) -> Steering | None:
@@ -87,7 +87,7 @@ def listed(
     users: Any,
     n: int,
     *,
-    include_seen: bool = False,
+    include_seen: bool,
     fallback: Fallback = "none",
     **options: Any,
 ) -> Answer:
@@ -160,11 +160,12 @@ def from_items(
     """
     _check_fallback(model, fallback)
     n = min(n, len(model.item_ids))
-    if weights is not None and len(weights) == len(liked) and n_below(weights, model.threshold):
+    are_low = _below(weights or (), model.threshold)
+    if weights is not None and len(weights) == len(liked) and any(are_low):
         if on_unknown == "error":
             model.item_ids.rows(liked)  # raises
-        likes = [weight >= float(model.threshold or 0) for weight in weights]
-        low = [item for item, likes_it in zip(liked, likes, strict=True) if not likes_it]
+        low = list(compress(liked, are_low))
+        likes = [not is_low for is_low in are_low]
         liked, weights = list(compress(liked, likes)), list(compress(weights, likes))
         nested = filter_items is not None and is_nested(filter_items)
         lists = filter_items if nested else [filter_items or []]
@@ -196,6 +197,13 @@ def from_items(
     with unannounced():
         lists = model.recommend(anybody, row, n, recalculate_user=True, **more).to_dicts()
     return lists[0]  # type: ignore[no-any-return]
+
+
+def _below(weights: Sequence[float], threshold: float | None) -> list[bool]:
+    """Which weights a model's threshold leaves out: none if all are 1, which only mark items."""
+    if threshold is None or set(weights) <= {1}:
+        return []
+    return [weight < threshold for weight in weights]
 
 
 def _check_fallback(model: Recommender, fallback: Fallback) -> None:

@@ -129,9 +129,9 @@ class Questions:
         """The question of a request, and the ids in its path, quoted."""
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         before, *parts = path.split("/")
-        if before or not all(parts):
+        if before or not (parts and all(parts)):
             return None
-        name, *ids = parts or [""]
+        name, *ids = parts
         question = self.questions.get((scope["method"], name, len(ids)))
         return None if question is None else (question, ids)
 

@@ -199,6 +199,7 @@ class Refusal(BaseModel):
     """The reason of a refusal."""
 
     error: str
+    ids: list[Any] | None = Field(None, description="the users or items that are unknown")
 
 
 def read_query(query: bytes, form: type[Query], limits: Limits) -> Query:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from html.parser import HTMLParser
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from clients import model, named
+from clients import client, model, named
 
 import mfrank
 from mfrank.data import UnknownIdError
@@ -71,7 +72,7 @@ def test_without_histories_nothing_is_known_to_be_popular() -> None:
 def lists_of_each(served: Any, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Any:
     """In portions of one user."""
     monkeypatch.setattr(answers, "_PORTION", 1)
-    options = {"filter_items": None, "items": None, **options}
+    options = {"filter_items": None, "items": None, "include_seen": False, **options}
     return answers.listed_in_portions(served, options.pop("users", [USER] * 3), 4, **options)
 
 
@@ -119,16 +120,20 @@ def test_without_histories_nobody_new_gets_what_is_popular() -> None:
         answers.from_items(bare, ITEMS[:2], 3, fallback="popularity")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("blocked", [None, ITEMS[7:9], [ITEMS[7:9]]])
-def test_what_weighs_less_than_the_threshold_is_only_left_out(blocked: Any) -> None:
+def cut(threshold: float) -> mfrank.ALS:
+    """A model of data with values from -1 to 5 that were cut by a threshold."""
     rated = mfrank.Interactions.from_arrays(
         named().user_ids.raw(named().entry_users),
         named().item_ids.raw(named().user_items.indices),
-        np.arange(named().nnz) % 5 + 1,
+        np.arange(named().nnz) % 7 - 1,
     )
-    served = mfrank.ALS(mfrank.IALS(), factors=3, iterations=2, random_state=0).fit(
-        rated.at_least(4)
-    )
+    als = mfrank.ALS(mfrank.IALS(), factors=3, iterations=2, random_state=0)
+    return als.fit(rated.at_least(threshold))
+
+
+@pytest.mark.parametrize("blocked", [None, ITEMS[7:9], [ITEMS[7:9]]])
+def test_what_weighs_less_than_the_threshold_is_only_left_out(blocked: Any) -> None:
+    served = cut(4)
     liked, weights = [ITEMS[3], ITEMS[5], ITEMS[6]], [4.0, 3.9, 5.0]
     found = answers.from_items(served, liked, 9, weights=weights, filter_items=blocked)
     left_out = [ITEMS[5], *(() if blocked is None else ITEMS[7:9])]
@@ -140,6 +145,17 @@ def test_what_weighs_less_than_the_threshold_is_only_left_out(blocked: Any) -> N
         answers.from_items(served, unknown[0], 9, weights=unknown[1])
     options = {"weights": unknown[1], "filter_items": blocked, "on_unknown": "skip"}
     assert answers.from_items(served, unknown[0], 9, **options) == expected
+
+
+@pytest.mark.parametrize(("threshold", "low"), [(4, [3.9]), (4, [0.0, -1.0]), (0, [-1.0])])
+def test_every_weight_below_the_threshold_is_left_out(threshold: float, low: list[float]) -> None:
+    """Also one that the model's loss could not read: it was not in the data either."""
+    served, liked, others = cut(threshold), [ITEMS[3], ITEMS[6]], ITEMS[9 : 9 + len(low)]
+    found = answers.from_items(served, [*liked, *others], 9, weights=[4.0, 5.0, *low])
+    kept = {"values": [4.0, 5.0], "filter_items": others}
+    assert found == served.recommend_from_items(liked, 9, **kept).to_dicts()
+    marks = answers.from_items(served, liked, 9, weights=[1.0, 1.0])
+    assert marks == answers.from_items(served, liked, 9)
 
 
 def test_weights_of_somebody_new_are_values_of_a_model_that_has_them() -> None:
@@ -177,6 +193,53 @@ def test_an_explanation_by_values_needs_them(tmp_path: Any) -> None:
         again = answers.explanation(loaded, USER, ITEMS[0], 3, row)
         assert again["score"] == pytest.approx(told["score"])
     assert answers.explanation(model(), USER, ITEMS[0], 3)["score"]
+
+
+def calls_of(monkeypatch: pytest.MonkeyPatch, served: Any) -> list[tuple[str, int, str]]:
+    """The name, n_threads and thread of every call of a model."""
+    calls: list[tuple[str, int, str]] = []
+
+    def noting(name: str) -> Any:
+        own = getattr(type(served), name)
+
+        def call(*args: Any, n_threads: int, **options: Any) -> Any:
+            thread = threading.current_thread().name.rpartition("_")[0]
+            calls.append((name, n_threads, thread))
+            return own(*args, n_threads=n_threads, **options)
+
+        return call
+
+    for name in ("recommend", "recommend_from_items", "similar_items"):
+        if hasattr(served, name):
+            monkeypatch.setattr(type(served), name, noting(name))
+    return calls
+
+
+@pytest.mark.parametrize("kind", ["ALS", "ItemKNN"])
+def test_every_call_takes_one_of_the_threads_that_share_the_cores(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what may take long takes none of those that the short questions wait for."""
+    served = model(kind)
+    calls = calls_of(monkeypatch, served)
+    user = str(USERS[1])
+    with client(served) as asked:
+        assert [each[:2] for each in calls] == [("recommend", 1), ("similar_items", 1)] * 2
+        new = "recommend_from_items" if kind == "ALS" else "recommend"
+        for body, name in (({"users": [user]}, "recommend"), ({"from_items": ITEMS[:2]}, new)):
+            calls.clear()
+            assert asked.post("/recommend", json=body).status_code == 200
+            assert calls[0] == (name, 1, "mfrank-long-answer")
+        gets = [
+            (f"/similar/{ITEMS[0]}", "similar_items", "mfrank-answer"),
+            (f"/recommend/{user}?fallback=popularity", "recommend", "mfrank-answer"),
+        ]
+        if kind == "ALS":  # which has directions
+            gets.append((f"/recommend/{user}?diversity=0.1", "recommend", "mfrank-long-answer"))
+        for path, *call in gets:
+            calls.clear()
+            assert asked.get(path).status_code == 200
+            assert calls == [(call[0], 1, call[1])]
 
 
 # The page that describes the routes.
@@ -243,6 +306,7 @@ def test_the_page_of_routes_has_every_parameter_and_its_kind() -> None:
     assert read.texts["h1"] == ["a & b 1"]
     assert read.texts["b"] + read.texts["h2"] == ["POST", "GET", " /recommend", " /health"]
     assert "Lists & more." in read.texts["p"]
+    assert "tr" not in read.texts  # all of a row is in its cells
     assert read.rows == [
         ["n", "integer, default 10", "how many"],
         ["free", "any", ""],

@@ -27,6 +27,14 @@ def api() -> Any:
     return client(model())
 
 
+def first_user() -> str:
+    return str(named().user_ids.labels[-1])
+
+
+def items() -> list[str]:
+    return list(named().item_ids.labels.tolist())
+
+
 def ids(answer: Any) -> list[Any]:
     return [each["id"] for each in answer["items"]]
 
@@ -88,14 +96,6 @@ def test_what_is_wrong_is_told_in_a_sentence(api: Any, path: str, status: int, w
     assert words in answer.json()["error"]
 
 
-def first_user() -> str:
-    return str(named().user_ids.labels[-1])
-
-
-def items() -> list[str]:
-    return list(named().item_ids.labels.tolist())
-
-
 def test_filters_of_a_list(api: Any) -> None:
     path = f"/recommend/{first_user()}?n=20"
     every, seen = ids(api.get(path).json()), ids(api.get(path + "&include_seen=true").json())
@@ -106,19 +106,38 @@ def test_filters_of_a_list(api: Any) -> None:
     assert ids(some) == every[1:3]
 
 
-def test_lists_are_steered(api: Any) -> None:
-    served, user, last = model(), first_user(), items()[0]
-    levers: dict[str, Any] = {"diversity": 0.4, "popularity_penalty": 0.5}
-    expected = served.recommend(user, steer=mfrank.Steering(**levers)).ids.tolist()
-    got = api.get(f"/recommend/{user}?diversity=0.4&popularity_penalty=0.5").json()
-    assert ids(got) == expected
-    levers["boosts"] = {last: 900.0}
-    expected = served.recommend([user], steer=mfrank.Steering(**levers)).ids[0].tolist()
+@pytest.mark.parametrize(
+    "levers",
+    [
+        {"diversity": 0.9},
+        {"popularity_penalty": 3.0},
+        {"diversity": 0.4, "popularity_penalty": 0.5},
+        {"boosts": {items()[0]: 900.0}},
+    ],
+    ids=str,
+)
+def test_lists_are_steered(api: Any, levers: dict[str, Any]) -> None:
+    served, user, liked = model(), first_user(), items()[1:3]
+    steer = mfrank.Steering(**levers)
+    of_user = served.recommend(user, steer=steer).ids.tolist()
+    of_items = served.recommend_from_items(liked, steer=steer).ids.tolist()
+    assert (of_user, of_items) != (
+        served.recommend(user).ids.tolist(),
+        served.recommend_from_items(liked).ids.tolist(),
+    )
     got = api.post("/recommend", json={"users": [user], **levers}).json()
-    assert ids(got["lists"][0]) == expected
-    got = api.post("/recommend", json={"from_items": items()[1:3], **levers}).json()
-    assert ids(got["lists"][0])[0] == last
-    assert api.get(f"/recommend/{user}?diversity=2").status_code == 422
+    assert ids(got["lists"][0]) == of_user
+    got = api.post("/recommend", json={"from_items": liked, **levers}).json()
+    assert ids(got["lists"][0]) == of_items
+    if "boosts" not in levers:
+        assert ids(api.get(f"/recommend/{user}", params=levers).json()) == of_user
+
+
+def test_levers_have_bounds(api: Any) -> None:
+    for wrong in ({"diversity": 1.1}, {"diversity": -0.1}, {"popularity_penalty": -1}):
+        assert api.get(f"/recommend/{first_user()}", params=wrong).status_code == 422
+        body = {"users": [first_user()], **wrong}
+        assert api.post("/recommend", json=body).status_code == 422
 
 
 def test_similar_items_leave_the_item_out(api: Any) -> None:
@@ -260,11 +279,12 @@ def test_somebody_new_is_not_recommended_what_they_like(kind: str) -> None:
     assert set(ids(listed)) == set(items()) - set(liked)
 
 
-def test_weights_of_somebody_new_are_the_values_of_the_fold_in(api: Any) -> None:
+def test_weights_of_somebody_new_are_the_values_of_the_fold_in() -> None:
+    served = model("WRMF")
     asked = {"from_items": items()[:2], "weights": [1, 9], "n": 5}
-    listed = api.post("/recommend", json=asked).json()["lists"][0]
-    expected = model().recommend_from_items(items()[:2], 5, values=[1, 9]).to_dicts()
-    assert ids(listed) == [each["id"] for each in expected]
+    answer = client(served).post("/recommend", json=asked)
+    expected = served.recommend_from_items(items()[:2], 5, values=[1, 9]).to_dicts()
+    assert answer.json() == {"lists": [{"user": None, "items": expected}]}
 
 
 def test_descent_cannot_rank_for_somebody_new() -> None:

@@ -18,6 +18,7 @@ from starlette.testclient import TestClient
 
 import mfrank
 from mfrank import pages, serving
+from mfrank.serving import questions
 from mfrank.serving.guards import AllowedHosts
 
 USER = str(named().user_ids.labels[-1])
@@ -262,12 +263,15 @@ def test_the_description_has_the_limits_that_hold() -> None:
     described = asked.get("/openapi.json").json()
     listing = described["paths"]["/recommend/{user}"]["get"]
     given = {each["name"]: each["schema"] for each in listing["parameters"]}
-    assert (given["n"]["minimum"], given["n"]["maximum"]) == (1, 7)
+    assert (given["n"]["minimum"], given["n"]["default"], given["n"]["maximum"]) == (1, 7, 7)
     assert given["items"]["anyOf"][0]["maxItems"] == 3
     batch = described["components"]["schemas"]["Batch"]["properties"]
     assert batch["users"]["anyOf"][0]["maxItems"] == 3
+    one, each, _ = batch["filter_items"]["anyOf"]  # one list for all, one for each, or none
+    assert one["maxItems"] == each["maxItems"] == each["items"]["maxItems"] == 3
     assert batch["boosts"]["maxProperties"] == 3
-    assert (batch["n"]["minimum"], batch["n"]["maximum"]) == (1, 7)
+    assert not {"maxItems", "maxProperties"} & {*batch["n"], *batch["diversity"]}
+    assert (batch["n"]["minimum"], batch["n"]["default"], batch["n"]["maximum"]) == (1, 7, 7)
     for path, status in (("?n=7", 200), ("?n=8", 422), ("?n=0", 422)):
         assert asked.get(f"/recommend/{USER}{path}").status_code == status
         n = int(path[3:])
@@ -302,6 +306,48 @@ def test_every_status_that_occurs_is_described() -> None:
     assert {200, 400, 404, 413, 415, 422, 501} <= statuses
     for path, method, answer in seen:
         assert str(answer.status_code) in described[path][method]["responses"], (path, answer)
+
+
+def test_every_answer_has_the_form_that_is_described() -> None:
+    asked = client(model())
+    described = asked.get("/openapi.json").json()
+    answers = {
+        "/recommend/{user}": asked.get(f"/recommend/{USER}?n=2"),
+        "/recommend": asked.post("/recommend", json={"users": [USER]}),
+        "/similar/{item}": asked.get(f"/similar/{ITEM}"),
+        "/score/{user}": asked.get(f"/score/{USER}?item={ITEM}"),
+        "/explain/{user}/{item}": asked.get(f"/explain/{USER}/{ITEM}"),
+        "/health": asked.get("/health"),
+    }
+    assert set(described["paths"]) == {*answers, "/metrics"}
+    nobody = asked.get("/recommend/nobody")
+    for path, answer in answers.items():
+        ((method, route),) = described["paths"][path].items()
+        assert answer.headers["content-type"] == "application/json"
+        fits(described, route["responses"]["200"], answer)
+        for status, refusal in route["responses"].items():
+            assert refusal["description"]
+            if status != "200":
+                fits(described, refusal, nobody)
+        assert ("415" in route["responses"]) is (method == "post")
+        assert ("requestBody" in route) is (method == "post")
+    body = described["paths"]["/recommend"]["post"]["requestBody"]
+    assert body["required"] is True
+    assert form_of(described, body)["properties"]["users"]
+    plain = asked.get("/metrics").headers["content-type"]
+    assert plain == "text/plain; version=0.0.4; charset=utf-8"
+
+
+def form_of(described: Any, content: Any) -> Any:
+    reference = content["content"]["application/json"]["schema"]["$ref"]
+    return described["components"]["schemas"][reference.removeprefix("#/components/schemas/")]
+
+
+def fits(described: Any, content: Any, answer: Any) -> None:
+    """An answer has the fields that the description names for it, and their types."""
+    form, given = form_of(described, content), answer.json()
+    assert set(form["required"]) <= set(given) <= set(form["properties"])
+    getattr(questions, form["title"]).model_validate_json(answer.content)
 
 
 @pytest.mark.parametrize("prefix", ["/api", "/a/b", "/\xe9"])

@@ -155,6 +155,14 @@ def test_letters_that_a_client_did_not_quote_are_read() -> None:
         assert json.loads(answer.body)["ids"] == ["\xe9"]
 
 
+def test_a_list_has_ten_places_by_default_or_as_many_as_are_served() -> None:
+    for max_n, n in ((1000, 10), (4, 4)):
+        asked = client(model(), limits=serving.Limits(max_n=max_n))
+        batch = asked.post("/recommend", json={"users": [USER]}).json()["lists"][0]
+        for listed in (asked.get(f"/recommend/{USER}"), asked.get(f"/similar/{ITEMS[0]}")):
+            assert len(listed.json()["items"]) == len(batch["items"]) == n
+
+
 def test_lists_of_a_query_are_limited() -> None:
     asked = client(model(), limits=serving.Limits(max_batch=3))
     for n, status in ((3, 200), (4, 422)):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from clients import ask, client, model
-from fastapi import FastAPI
+from fastapi import FastAPI, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
@@ -144,6 +144,19 @@ def test_all_errors_of_an_application_are_refusals() -> None:
     statuses = {name: ask(application, f"/{name}".encode()).status for name in errors}
     assert statuses == {"value": 422, "cannot": 501, "type": 422, "http": 418, "method": 405}
     assert dict(ask(application, b"/method").headers)[b"allow"] == b"OPTIONS, POST"
+
+
+def test_an_application_may_answer_errors_in_its_own_way() -> None:
+    application, asked = FastAPI(), list[Any]()
+
+    def answer(*given: Any) -> Response:
+        asked.extend(given)
+        return Response("sorry", 418)
+
+    add_refusals(application, answer)
+    assert ask(application, b"/nowhere").body == b"sorry"
+    request, error = asked
+    assert (request.url.path, error.status_code) == ("/nowhere", 404)
 
 
 def test_what_has_one_value_is_given_once() -> None:
