@@ -21,6 +21,7 @@ from mfrank.pagerank.problem import (
     sensitivity,
     steps_for_gradient,
     steps_for_loss,
+    tolerances_for_gradient,
     tolerances_for_loss,
 )
 from mfrank.pagerank.sessions import Sessions
@@ -73,6 +74,7 @@ __all__ = [
     "steps_for_gradient",
     "steps_for_loss",
     "steps_within",
+    "tolerances_for_gradient",
     "tolerances_for_loss",
     "with_prior",
 ]

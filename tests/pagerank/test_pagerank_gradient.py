@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -62,6 +63,12 @@ def test_pairs_are_all_differently_labeled_pages_of_a_query() -> None:
     touched = [sum(n in pair for pair in wanted) for n in range(graphs.n_nodes)]
     ends = graphs.nodes
     np.testing.assert_array_equal(pairs.degrees, [max(touched[a:b]) for a, b in pairwise(ends)])
+    values = np.random.default_rng(4).random(graphs.n_nodes)
+    lags = {(i, j): max(values[i] - values[j], 0.0) for i, j in wanted}
+    loads = [sum(lag for pair, lag in lags.items() if n in pair) for n in range(graphs.n_nodes)]
+    np.testing.assert_allclose(
+        pairs.loads(values), [max(loads[a:b]) for a, b in pairwise(ends)], rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -168,6 +175,46 @@ def test_error_of_the_adjoint_is_within_its_bounds(seed: int, steps: int) -> Non
     parts = np.split(np.abs(first_term(walk, truth.values, ALPHA)), graphs.nodes[1:-1])
     columns = np.array([part.sum(axis=0) for part in parts])
     assert (np.abs(off) <= lam.errors @ columns / graphs.n_queries + 1e-14).all()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("steps", [0, 1, 3, 12])
+def test_certificates_of_the_adjoint_are_of_the_last_change(seed: int, steps: int) -> None:
+    """Before the first change, of what is left of the series."""
+    graphs = random_graphs(seed)
+    gradients = LOSS.pairs(graphs).gradients(dense(graphs, np.ones(10)).values)
+    walk, series = Transitions.of(graphs), (1 - ALPHA) / ALPHA
+    now = adjoint(walk, gradients, Until(steps), WALKER)
+    before = adjoint(walk, gradients, Until(steps - 1), WALKER).values if steps else 0.0
+    changes = np.split(now.values - before, graphs.nodes[1:-1])
+    bounds = [series * np.ptp(change) / 2 for change in changes]
+    np.testing.assert_allclose(now.errors, bounds, rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-4, 1e-7])
+def test_the_adjoint_ends_as_soon_as_its_error_is_certified(seed: int, tolerance: float) -> None:
+    graphs = random_graphs(seed)
+    gradients = LOSS.pairs(graphs).gradients(dense(graphs, np.ones(10)).values)
+    walk = Transitions.of(graphs)
+    lam = adjoint_within(walk, gradients, np.full(3, tolerance), WALKER)
+    assert (lam.errors <= tolerance).all()
+    for query, steps in enumerate(lam.steps):
+        if steps > 1:
+            earlier = adjoint(walk, gradients, Until(int(steps) - 1), WALKER)
+            assert earlier.errors[query] > tolerance
+
+
+@pytest.mark.parametrize("tolerance", [0.05, 1e-5, 1e-40])
+def test_the_adjoint_needs_most_steps_on_pages_that_lead_to_themselves(tolerance: float) -> None:
+    """What differs between them shrinks by 1 - alpha, and never sooner than the series does."""
+    walk = Transitions.of(Graphs.from_edges(np.arange(2), np.arange(2), seeds=[0]))
+    lam = adjoint_within(walk, np.array([0.0, 2.0]), np.array([tolerance]), WALKER)
+    most = math.ceil(math.log(tolerance * ALPHA) / math.log(1 - ALPHA)) - 1
+    assert lam.steps[0] <= most
+    if tolerance > 1e-16:  # a change is not yet lost in rounding
+        assert lam.steps[0] == most
+        assert lam.errors[0] <= tolerance
 
 
 @pytest.mark.parametrize("seed", SEEDS)

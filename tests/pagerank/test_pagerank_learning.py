@@ -1,4 +1,4 @@
-"""Learning: accuracies of both kinds, what each method promises, and that they agree."""
+"""Learning: what each method promises, and that they agree."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from query_graphs import ALPHA, dense, random_graphs, random_weights
+from query_graphs import ACCURACIES, LOSS, exact, problem, random_graphs
 
 from mfrank.pagerank import (
     GBN,
@@ -19,70 +19,15 @@ from mfrank.pagerank import (
     Ball,
     Graphs,
     Problem,
-    SquareLoss,
-    Transitions,
     Tuned,
-    loss_error,
-    power,
     probe_gradient,
-    steps_for_gradient,
-    steps_for_loss,
 )
 
 SEEDS = range(3)
-ACCURACIES = ["certificate", "theory"]
-LOSS = SquareLoss(0.05)
-
-
-def problem(seed: int = 0, accuracy: Any = "certificate", **options: Any) -> Problem:
-    return Problem.of(random_graphs(seed), LOSS, accuracy=accuracy, **options)
-
-
-def exact(at: Problem, weights: np.ndarray) -> float:
-    return float(at.pairs.losses(dense(at.graphs, weights).values).mean())
 
 
 def answer(steps: list[Tuned]) -> Tuned:
     return [step for step in steps if step.is_best][-1]
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("accuracy", ACCURACIES)
-@pytest.mark.parametrize("error", [1e-1, 1e-3, 1e-6])
-def test_loss_is_as_accurate_as_asked(seed: int, accuracy: str, error: float) -> None:
-    at = problem(seed, accuracy)
-    weights = random_weights(at.graphs, seed)
-    assert abs(at.loss(weights, error) - exact(at, weights)) <= error
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("accuracy", ACCURACIES)
-@pytest.mark.parametrize("error", [1e-1, 1e-3, 1e-6])
-def test_gradient_is_as_accurate_as_asked(seed: int, accuracy: str, error: float) -> None:
-    at = problem(seed, accuracy)
-    weights = random_weights(at.graphs, seed)
-    truth = at.value_and_gradient(weights, 1e-13, 1e-11).gradient
-    got = at.value_and_gradient(weights, 1.0, error)
-    assert np.abs(got.gradient - truth).max() <= error
-    assert abs(got.loss - exact(at, weights)) <= 1.0
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("tolerance", [1e-1, 1e-3, 1e-6])
-def test_certificate_of_the_loss(seed: int, tolerance: float) -> None:
-    at = problem(seed)
-    weights = random_weights(at.graphs, seed)
-    pi = power(Transitions.of(at.graphs, weights), tolerance, at.walker)
-    off = abs(at.pairs.losses(pi.values).mean() - exact(at, weights))
-    assert off <= loss_error(at.pairs, pi) + 1e-15
-
-
-def test_step_counts_of_the_lemmas() -> None:
-    assert steps_for_loss(10, 1e-3, 0.15) == math.ceil(math.log(8e4) / 0.15) - 1
-    n1, n2 = steps_for_gradient(10, 200.0, 1e-3, 0.15)
-    assert n1 == math.ceil(math.log(24 * 200 * 10 / (0.15 * 1e-3)) / 0.15) - 1
-    assert n2 == math.ceil(math.log(8 * 200 * 10 / (0.15 * 1e-3)) / 0.15) - 1
-    assert steps_for_loss(1, 100.0, 0.15) == 0
 
 
 def test_ball() -> None:
@@ -176,6 +121,50 @@ def test_gbn_takes_the_first_curvature_whose_model_bounds_the_loss(doublings: in
     np.testing.assert_allclose(step.stationarity, 0.5 * length, rtol=1e-9)
 
 
+def test_gbn_halves_its_guess_after_every_step() -> None:
+    """From four times the curvature: a quarter, half and all of the way to the center."""
+    bowl: Any = Bowl(0.5, np.array([1.2, 0.9, 1.0]))
+    away = [
+        float(np.linalg.norm(step.weights - bowl.center))
+        for step in GBN(smoothness=2.0).learn(bowl)
+    ]
+    length = float(np.linalg.norm(bowl.center - 1))
+    np.testing.assert_allclose(away, length * np.array([0.75, 0.375, 0.0, 0.0]), atol=1e-12)
+
+
+def test_gbn_ends_at_a_mapping_of_the_root_of_epsilon() -> None:
+    bowl: Any = Bowl(0.5, np.array([1.0 + 2.0**-10]))
+    (step,) = GBN(smoothness=0.5, epsilon=2.0**-22).learn(bowl)
+    assert step.stationarity == 2.0**-11
+    assert len(list(GBN(smoothness=0.5, epsilon=2.0**-23).learn(bowl))) == 2
+
+
+def test_errors_of_the_oracle_are_three_quarters_of_what_a_step_of_gbn_allows() -> None:
+    """Of two losses, and of a gradient along the longest step that the ball permits."""
+    asked: list[tuple[float, ...]] = []
+
+    class Asked(Bowl):
+        def loss(self, weights: np.ndarray, error: float) -> float:
+            asked.append((error,))
+            return super().loss(weights, error)
+
+        def value_and_gradient(self, weights: np.ndarray, *errors: float) -> Any:
+            asked.append(errors)
+            return Bowl.loss(self, weights, 0.0), self.curvature * (weights - self.center)
+
+    bowl: Any = Asked(0.5, np.array([1.2, 0.9, 1.0]))
+    method = GBN(smoothness=0.125, radius=0.7, epsilon=1e-3)
+    next(method.learn(bowl))
+    for tried, (errors, (of_moved,)) in zip(
+        (0.125, 0.25, 0.5), zip(asked[::2], asked[1::2], strict=True), strict=True
+    ):
+        of_loss, of_gradient = errors
+        along = of_gradient * math.sqrt(3) * 2 * method.radius
+        allowed = method.epsilon / (8 * tried)
+        assert of_loss == of_moved == pytest.approx(allowed / 4)
+        assert along == pytest.approx(allowed / 4)
+
+
 def test_gbn_accepts_a_model_short_of_the_loss_by_the_stated_part_of_epsilon() -> None:
     """With M < L the model is short by (L - M) / 2 |step|^2, of which eps / 8M is allowed."""
     center, tried = np.array([1.0 + 2.0**-10]), 0.25
@@ -260,6 +249,34 @@ def test_gfn_goes_down_with_its_probes_in_the_ball(accuracy: str) -> None:
     assert exact(at, best.weights) < exact(at, np.ones(10))
     again = answer(list(method.learn(watched)))
     np.testing.assert_array_equal(best.weights, again.weights)
+
+
+def test_gfn_steps_along_its_probe_by_the_stated_length() -> None:
+    """On a linear loss, the step along xi is -(g . xi) / 8L, with g the slope."""
+    slope = np.array([0.03, -0.02, 0.01])
+
+    class Plane(Bowl):
+        def loss(self, weights: np.ndarray, error: float) -> float:
+            return float(slope @ weights)
+
+    plane: Any = Plane(0.0, np.ones(3))
+    method = GFN(epsilon=1e-4, smoothness=0.2, random_state=0, iterations=1)
+    (step,) = method.learn(plane)
+    moved = step.weights - 1
+    assert np.linalg.norm(moved) > 1e-3
+    np.testing.assert_allclose(-slope @ moved, 8 * 0.2 * moved @ moved, rtol=1e-6)
+
+
+@pytest.mark.parametrize("radius", [0.5, 3.0])
+def test_probes_of_gfn_are_shorter_than_the_way_to_the_least_weight(radius: float) -> None:
+    longest, at = min(radius, 0.99), problem()
+
+    def probing(reach: float) -> GFN:
+        return GFN(epsilon=reach**2 * 18 * 1e-3 / 2, smoothness=1e-3, radius=radius, iterations=1)
+
+    assert len(list(probing(longest - 1e-6).learn(at))) == 1
+    with pytest.raises(ValueError, match=rf"they must be shorter than {longest}"):
+        next(probing(longest + 1e-6).learn(at))
 
 
 def test_gfn_at_the_papers_constants() -> None:
@@ -360,20 +377,63 @@ def test_start_and_record() -> None:
     [step] = GBP(step_size=1e-12, iterations=1, tolerance=0.0).learn(at, begin)
     np.testing.assert_allclose(step.weights, begin, atol=1e-9)
     assert step.record() == {"epoch": 1, "seconds": step.seconds, "objective": step.loss}
-    with pytest.raises(ValueError, match="start must be 10 finite weights"):
-        next(GBN().learn(at, np.ones(3)))
+    for start in (np.ones(3), np.full(10, np.nan)):
+        with pytest.raises(ValueError, match="start must be 10 finite weights"):
+            next(GBN().learn(at, start))
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    labeled = pandas.Series(begin, index=[f"feature {n}" for n in range(10)])
+    with pytest.raises(ValueError, match=r"start is a Series .* the order of the features"):
+        next(GBN().learn(at, labeled))
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.float32])
+def test_a_start_of_any_dtype_is_one_of_float64(dtype: Any) -> None:
+    begin = Ball(0.99).start(np.ones(10, dtype), 10)
+    assert begin.dtype == np.float64
+    np.testing.assert_array_equal(begin, 1)
+
+
+@pytest.mark.parametrize("iterations", [1, 3])
+@pytest.mark.parametrize(
+    "method",
+    [
+        GBN(epsilon=1e-300),
+        GBP(tolerance=0.0),
+        GBP(batch_size=1, random_state=0),
+        GFN(epsilon=1e-4, smoothness=2e-3, random_state=0),
+    ],
+    ids=repr,
+)
+def test_iterations_are_the_number_of_steps(method: Any, iterations: int) -> None:
+    steps = list(replace(method, iterations=iterations).learn(problem()))
+    assert [step.step for step in steps] == list(range(1, iterations + 1))
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: GBN(epsilon=0), "epsilon must be a finite number > 0"),
-        (lambda: GFN(radius=0.0), "radius must be a finite number > 0"),
+        *(
+            (lambda method=method, name=name: method(**{name: 0}), f"{name} must be a finite nu")
+            for method, names in (
+                (GBN, ("epsilon", "smoothness", "radius")),
+                (GFN, ("epsilon", "smoothness", "radius")),
+                (GBP, ("step_size", "radius")),
+            )
+            for name in names
+        ),
+        *(
+            (lambda method=method: method(iterations=0), "iterations must be at least 1")
+            for method in (GBN, GFN, GBP)
+        ),
+        (lambda: GBP(tolerance=-1e-9), "tolerance must be a finite number >= 0"),
         (lambda: GBP(walk_steps=0), "walk_steps must be at least 1"),
         (lambda: GBP(batch_size=0), "batch_size must be at least 1"),
+        (lambda: GBP(random_state=-1), "random_state must"),
+        (lambda: GFN(random_state=-1), "random_state must"),
         (lambda: problem(accuracy="best"), "accuracy must be one of certificate, theory"),
         (lambda: problem(alpha=1.0), r"alpha must be a fraction in \(0, 1\)"),
         (lambda: problem(backend="gpu"), "backend must be one of"),
+        (lambda: problem(n_threads=-1), "n_threads must be"),
         (
             lambda: Problem.of(
                 replace(random_graphs(), edge_features=0 * random_graphs().edge_features)
@@ -389,11 +449,3 @@ def test_start_and_record() -> None:
 def test_what_cannot_be_learned_is_refused(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
-
-
-def test_alpha_is_the_probability_of_a_restart() -> None:
-    at = problem(alpha=0.4)
-    weights = random_weights(at.graphs)
-    wanted = at.pairs.losses(dense(at.graphs, weights, 0.4).values).mean()
-    assert abs(at.loss(weights, 1e-12) - wanted) <= 1e-12
-    assert at.walker.alpha == 0.4 != ALPHA

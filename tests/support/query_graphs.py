@@ -1,15 +1,17 @@
-"""Random graphs of queries, and what is true of their walks by dense arithmetic."""
+"""Random graphs of queries, and what is true of their walks and losses by dense arithmetic."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mfrank.backends import choose
-from mfrank.pagerank import Graphs, Transitions, Walker
+from mfrank.pagerank import Graphs, Problem, SquareLoss, Transitions, Walker
 
+ACCURACIES = ["certificate", "theory"]
 ALPHA = 0.15
+LOSS = SquareLoss(0.05)
 WALKER = Walker(ALPHA, choose())
 
 
@@ -72,6 +74,15 @@ def dense(graphs: Graphs, weights: np.ndarray, alpha: float = ALPHA) -> Dense:
                 matrix[node, own] = restarts[own]
     values = np.linalg.solve(np.eye(n) - (1 - alpha) * matrix.T, alpha * restarts)
     return Dense(matrix, restarts, values)
+
+
+def problem(seed: int = 0, accuracy: Any = "certificate", **options: Any) -> Problem:
+    return Problem.of(random_graphs(seed), LOSS, accuracy=accuracy, **options)
+
+
+def exact(at: Problem, weights: np.ndarray) -> float:
+    """The loss by dense arithmetic."""
+    return float(at.pairs.losses(dense(at.graphs, weights).values).mean())
 
 
 def per_query(graphs: Graphs, values: np.ndarray) -> np.ndarray:
