@@ -217,3 +217,60 @@ def test_canonical_spellings_are_as_long_as_those_of_python(
 ) -> None:
     given = np.array(numbers), np.array(spelled, "S21")
     assert by_pandas._are_canonical(*given) == same
+
+
+class InPieces(text_files.Text):
+    """A text that is read by few characters at a time."""
+
+    size = 1 << 18
+
+    def read(self, size: int | None = -1) -> str:
+        return super().read(self.size)
+
+
+def openings(text: str, size: int = 1 << 18, **how: Any) -> int:
+    """How often a text is opened: for its layout, by pandas, and again for what pandas loses."""
+    found = list[Any]()
+
+    def lines() -> Any:
+        found.append(InPieces(io.BytesIO(text.encode()), "a.csv"))
+        found[-1].size = size
+        return found[-1]
+
+    delimited.read(lines, Dialect(**how), ",", {}, "auto", lambda *_: None)
+    return len(found)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 1 << 18])
+@pytest.mark.parametrize(
+    ("text", "how", "times"),
+    [
+        ("user,item\n10,9\n9,100\n0,101\n", {}, 2),
+        ("user,item,rating\r\n1,2,0.5\r\n3,-4,10\r\n", {}, 2),
+        ("user\titem\n1\t2\n3\t4\n", {}, 2),
+        ("1 2\n3 4\n", {"sep": " "}, 2),
+        ("user,item\nbob,x\nal,y\n", {}, 2),
+        ("user,item\n1,2\n07,4\n", {}, 4),  # as numbers, and as they are spelled
+        ("user,item\n1,2\n-0,4\n", {}, 4),
+        ("user,item\n1,2\n+7,4\n", {}, 4),
+        ('user,item\n1,2\n"7",4\n', {}, 3),
+        ("user,item\n1,2\n'7',4\n", {"quote": "'"}, 3),
+        ("user,item\n1,2\n 3,4\n", {}, 3),
+        ("user,item\n1,2\r3,4\n", {}, 3),  # by the csv module
+    ],
+)
+def test_ordinary_files_are_read_once_and_numbers_again_where_they_may_be_spelled_otherwise(
+    text: str, how: dict[str, Any], times: int, size: int
+) -> None:
+    assert openings(text, size, **how) == times
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 5])
+def test_pandas_gets_no_line_that_is_longer_than_any_may_be(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_pandas, "LONGEST_LINE", 12)
+    for length, times in ((3, 2), (11, 2), (12, 2), (13, 3)):
+        last = "x" * (length - 2)
+        assert openings(f"user,item\n1,2\n3,{last}\n5,6\n", size) == times
+        assert openings(f"user,item\n1,2\n3,{last}", size) == times

@@ -129,8 +129,15 @@ def test_a_missing_value_is_refused_in_every_library(library, role, kind):
 
 
 @of_each_library
+def test_a_value_that_is_no_number_is_named_by_its_row_and_column(library):
+    table = made_by(library, {"user": [1, 2], "item": [1, 2], "rating": ["1.5", "x"]})
+    with pytest.raises(ValueError, match="'x' in row 1 in column 'rating'"):
+        Interactions.of(table)
+
+
+@of_each_library
 def test_columns_that_are_not_recognized_are_listed(library):
-    with pytest.raises(ValueError, match="name it with item=; columns: 'user', 'what'"):
+    with pytest.raises(ValueError, match=r"name it with item=; columns: 'user', 'what'$"):
         Interactions.of(made_by(library, {"user": [1], "what": [2]}))
 
 
@@ -219,6 +226,7 @@ def test_an_index_of_times_or_values_is_told(name, how, is_told, caplog):
     Interactions.from_frame(frame, **how)
     told = [line.getMessage() for line in caplog.records if "reset_index()" in line.getMessage()]
     assert len(told) == is_told
+    assert all(f"the index ({name or 'dates'}) looks like the " in line for line in told)
 
 
 def test_periods_of_pandas_in_an_arrow_table_are_dates():

@@ -159,6 +159,19 @@ def test_columns_of_lists_are_refused_with_the_remedy(door, kind, tmp_path) -> N
         OF_TEXT[door](tmp_path, PYTHON[kind])
 
 
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_columns_of_lists_of_one_length_are_refused_alike(library) -> None:
+    module, lists = pytest.importorskip(library), [["N1", "N2"], ["N3", "N1"]]
+    if library == "polars":
+        items = module.Series(lists, dtype=module.Array(module.String, 2))
+        table = module.DataFrame({"user": [1, 2], "item": items})
+    else:
+        items = module.array(lists, module.list_(module.string(), 2))
+        table = module.table({"user": [1, 2], "item": items})
+    with pytest.raises(TypeError, match=r"a list is no id.*explode"):
+        Interactions.from_frame(table)
+
+
 @pytest.mark.parametrize("door", OF_OBJECTS)
 def test_tuples_are_keys_or_lists(door, tmp_path, caplog) -> None:
     assert told(lambda: OF_TEXT[door](tmp_path, [("a", "b"), ("b",), ("b", "c", "a")]), caplog)

@@ -29,7 +29,10 @@ COMPARED, COMPUTED = (
     {getattr(ast, one): getattr(ast, other) for one, other in map(str.split, pairs.split(", "))}
     for pairs in (_COMPARED, _COMPUTED)
 )
-WORDING = ("warn", "debug", "info", "warning", "error", "exception", "TypeVar", "getLogger")
+WORDING = (
+    *("warn", "debug", "info", "warning", "error", "exception"),
+    *("TypeVar", "ParamSpec", "getLogger"),
+)
 LEFT_AS_IT_IS = ("strict", "help", "description", "epilog", "metavar")  # keyword arguments
 IGNORED = (ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.JoinedStr)
 SYMMETRIC = ("isinstance", "cast", "max", "min", "maximum", "minimum", "logical_and", "logical_or")
@@ -127,6 +130,8 @@ def _only_types(node: ast.AST) -> bool:
         return ast.unparse(node.test).endswith("TYPE_CHECKING")
     if isinstance(node, ast.Expr):
         return isinstance(node.value, ast.Constant)
+    if isinstance(node, ast.AnnAssign):
+        return ast.unparse(node.annotation) == "TypeAlias"
     return isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
 
 

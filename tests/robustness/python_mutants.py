@@ -472,6 +472,7 @@ def main() -> None:
     parser.add_argument("names", nargs="+", help="folders or files of mfrank/")
     parser.add_argument("--number", type=int, help="of changes to draw; all by default")
     parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--imported", action="store_true", help="only what an import runs")
     parser.add_argument("--only", help="FILE:LINE, or the begin of what was printed of a change")
     parser.add_argument("--again", help="a file of what was printed: those that survived there")
     parser.add_argument("--tests", nargs="+", help="files or folders of tests/, in place of TESTS")
@@ -480,6 +481,8 @@ def main() -> None:
     os.chdir(ROOT)
     os.environ |= {"CI": "true", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     drawn = [change for name in asked.names for path in paths_of(name) for change in changes(path)]
+    if asked.imported:
+        drawn = [one for one in drawn if one.where == "module"]
     if asked.only:
         drawn = [one for one in drawn if asked.only in str(one)]
     if asked.again:
