@@ -75,7 +75,7 @@ def save(ax: Axes, path: str | os.PathLike[str]) -> Path:
     if ending not in known:
         raise ValueError(f"{target} must end in one of .{', .'.join(sorted(known))}")
     with replacing(target) as draft:
-        figure.savefig(draft, format=ending)
+        figure.savefig(draft)
     return target
 
 

@@ -74,14 +74,16 @@ def convergence(
                 "stopping=EarlyStopping(valid), or with track_objective=True (from the shell: "
                 "--track-objective)"
             )
-    axes = axes_of(ax)
+        if by == "seconds" and not all("seconds" in epoch for epoch in history):
+            raise ValueError("models must have the seconds of each epoch; otherwise draw by epochs")
+    curves = {name: _curve(history, by, str(chosen)) for name, history in histories.items()}
     relative = chosen == "objective" and _minimize_several(named.values())
-    for place, (name, history) in enumerate(histories.items()):
-        color = COLORS[place % len(COLORS)]
-        x, y = _curve(history, by, str(chosen))
-        marker = MARKERS[place % len(MARKERS)]
-        axes.plot(x, _relative(y) if relative else y, marker=marker, markersize=3.5, color=color,
-                  label=name or "_")  # fmt: skip
+    if relative:
+        curves = {name: (x, _relative(name, y)) for name, (x, y) in curves.items()}
+    axes = axes_of(ax)
+    for place, (name, (x, y)) in enumerate(curves.items()):
+        color, marker = COLORS[place % len(COLORS)], MARKERS[place % len(MARKERS)]
+        axes.plot(x, y, marker=marker, markersize=3.5, color=color, label=name)
         if chosen == "valid":
             best = int(np.argmax(y))
             axes.plot(x[best], y[best], "o", fillstyle="none", markersize=9, color=color)
@@ -114,9 +116,14 @@ def _minimize_several(models: Iterable[Any]) -> bool:
     return any(each != made[0] for each in made)
 
 
-def _relative(values: Sequence[float]) -> list[float]:
+def _relative(name: str, values: Sequence[float]) -> list[float]:
     """Distances from the least value, relative to the first's distance; NaN at the least value."""
     least, first = min(values), values[0]
+    if first == least < max(values):
+        raise ValueError(
+            f"the objective of {name} was least after its first epoch, so it has no common scale "
+            "with others; draw this model alone"
+        )
     return [(value - least) / (first - least) if value > least else math.nan for value in values]
 
 
@@ -130,7 +137,7 @@ def _curve(
     """The epochs, or the seconds so far, and the values; epochs without a value are left out."""
     x, y, seconds = [], [], 0.0
     for place, epoch in enumerate(history):
-        seconds += float(epoch.get("seconds") or 0)
+        seconds += float(epoch["seconds"]) if by == "seconds" else 0.0
         if epoch.get(key) is not None:
             x.append(seconds if by == "seconds" else float(epoch.get("epoch", place + 1)))
             y.append(float(epoch[key]))

@@ -62,13 +62,15 @@ def activity(
             [score.value for score in scores],
             yerr=[1.959964 * np.nan_to_num(score.standard_error) for score in scores],
             fmt=MARKERS[place % len(MARKERS)], markersize=5, capsize=2.5, elinewidth=1.2,
-            color=COLORS[place % len(COLORS)], label=name or "_",
+            color=COLORS[place % len(COLORS)], label=name,
         )  # fmt: skip
     first = next(iter(parts.values()))
     counts = [f"{group}\n{first[group].n_users:,} users" for group in shown if group in first]
     axes.set_xticks(range(len(shown)), counts if len(counts) == len(shown) else shown, fontsize=8)
     axes.set_xlim(-0.5, len(shown) - 0.5)
-    axes.set_xlabel("users by their training interactions")
+    axes.set_xlabel(
+        "groups of users" if groups is train else "users by their training interactions"
+    )
     axes.set_ylabel(f"{chosen}, 95 % interval")
     axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
     if any(evaluations):
@@ -109,8 +111,10 @@ def exposure(results: Any, train: Any, *, ax: Axes | None = None) -> Axes:
     """
     evaluations = evaluations_of(results)
     data = Interactions.of(train)
-    item_ids = next(iter(evaluations.values())).item_ids
-    popularity, _ = by_ids(data.counts.items, data.item_ids, item_ids, 0)
+    popularity = {
+        name: by_ids(data.counts.items, data.item_ids, one.item_ids, 0)[0]
+        for name, one in evaluations.items()
+    }
     for name, one in evaluations.items():
         of = f" of {name}" if name else ""
         if one.exposure is None or not one.exposure.any():
@@ -118,21 +122,18 @@ def exposure(results: Any, train: Any, *, ax: Axes | None = None) -> Axes:
                 f"the evaluation{of} has no lists: evaluate with a metric such as ndcg@10, and "
                 "without negatives"
             )
-        if len(one.exposure) != len(popularity):
+        if len(one.exposure) != len(popularity[name]):
             raise ValueError(
                 f"train must have the {len(one.exposure):,} items of the evaluation{of}, got "
-                f"{len(popularity):,}"
+                f"{len(popularity[name]):,}"
             )
     axes = axes_of(ax)
-    order = np.argsort(popularity, kind="stable")
-    items = np.arange(len(order) + 1) / len(order)
     for place, (name, one) in enumerate(evaluations.items()):
-        color = COLORS[place % len(COLORS)]
-        shares = _shares(np.asarray(one.exposure)[order])
-        axes.plot(items, shares, color=color, label=name or "recommendations")
+        x, y = _shares(np.asarray(one.exposure), popularity[name])
+        axes.plot(x, y, color=COLORS[place % len(COLORS)], label=name or "recommendations")
+    of_first = next(iter(popularity.values()))
     axes.plot(
-        items,
-        _shares(popularity[order]),
+        *_shares(of_first, of_first),
         color="#444444",
         linestyle="--",
         label="training interactions",
@@ -148,7 +149,9 @@ def exposure(results: Any, train: Any, *, ax: Axes | None = None) -> Axes:
     return axes
 
 
-def _shares(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    total = np.concatenate([[0], np.cumsum(counts)])
-    shares: NDArray[np.float64] = total / max(int(total[-1]), 1)
-    return shares
+def _shares(
+    counts: NDArray[np.int64], popularity: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Shares of the items, from the least popular, and their shares of the counts."""
+    total = np.append(0, np.cumsum(counts[np.argsort(popularity, kind="stable")]))
+    return np.linspace(0, 1, len(total)), total / max(int(total[-1]), 1)

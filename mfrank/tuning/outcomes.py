@@ -50,7 +50,7 @@ class Outcome:
     value : float or None
         The metric on the validation part after the best epoch; None if the trial failed.
     standard_error : float or None
-        Standard error of the mean over the evaluated users.
+        Standard error of the mean over the evaluated users; None with fewer than two.
     epochs : int
         The best epoch, from 1.
     seconds, fit_seconds, judge_seconds : float

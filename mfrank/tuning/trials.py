@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -251,7 +252,7 @@ class Runner:
         return Outcome(
             trial,
             score.value,
-            score.standard_error,
+            score.standard_error if math.isfinite(score.standard_error) else None,
             chosen + 1,
             self.budget.now() - watch.began,
             watch.fit_seconds[chosen],

@@ -10,72 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 from children import run
+from pictures import BOARD, intervals, legend, lines, trial
 
 import mfrank
 from mfrank.cli.main import main
 from mfrank.evaluation import Evaluation
-from mfrank.tuning import Leaderboard
 
 pytest.importorskip("matplotlib", reason="pictures need matplotlib: pip install mfrank[plot]")
 
 from mfrank import plots
-
-
-@pytest.fixture(scope="module")
-def split() -> Any:
-    return mfrank.by_ratio(mfrank.synthetic(200, 80, 3000, random_state=0))
-
-
-@pytest.fixture(scope="module")
-def models(split: Any) -> dict[str, Any]:
-    stopping = mfrank.EarlyStopping(split.valid)
-    als = mfrank.ALS(factors=8, iterations=6, random_state=0, track_objective=True)
-    other = mfrank.ALS(mfrank.WRMF(), factors=4, iterations=4, random_state=0, track_objective=True)
-    return {
-        "RG2": als.fit(split.train, stopping=stopping),
-        "WRMF": other.fit(split.train, stopping=stopping),
-    }
-
-
-@pytest.fixture(scope="module")
-def evaluations(split: Any, models: dict[str, Any]) -> dict[str, Evaluation]:
-    models = models | {"popularity": mfrank.Popularity().fit(split.train)}
-    return {name: mfrank.evaluate(model, split.test) for name, model in models.items()}
-
-
-def trial(rank: int, value: float | None, **more: Any) -> dict[str, Any]:
-    reach = 0.01 * rank
-    return {
-        "rank": rank, "family": "als", "model": f"ALS({rank})", "factors": 2 ** (3 + rank % 4),
-        "epochs": 3, "rung": 0, "metric": "NDCG@10", "value": value, "standard_error": 0.005,
-        "low": None if value is None else value - reach,
-        "high": None if value is None else value + reach,
-        "seconds": float(rank), "weight": None, "error": None,
-    } | more  # fmt: skip
-
-
-BOARD = Leaderboard(
-    (
-        trial(1, 0.30, weight=0.7),
-        trial(2, 0.25, family="softmax", weight=0.3),
-        trial(3, 0.20),
-        trial(4, 0.10, family="softmax"),
-        trial(5, None, error="diverged"),
-    )
-)
-
-
-def lines(axes: Any) -> dict[str, tuple[Any, Any]]:
-    return {
-        line.get_label(): line.get_data()
-        for line in axes.get_lines()
-        if not line.get_label().startswith("_")
-    }
-
-
-def legend(axes: Any) -> list[str]:
-    return [text.get_text() for text in axes.get_legend().get_texts()]
-
 
 # --- convergence
 
@@ -133,8 +76,36 @@ def test_what_was_not_recorded_cannot_be_drawn(split: Any) -> None:
         plots.convergence(plain, value="valid")
     with pytest.raises(TypeError, match="models must be fitted models or histories, got int"):
         plots.convergence({"a": 3})
+    with pytest.raises(ValueError, match="the fit recorded no value by epoch"):
+        plots.convergence(plain)
     with pytest.raises(ValueError, match="by must be one of seconds, epochs"):
         plots.convergence(plain, by="hours")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="value must be one of valid, objective"):
+        plots.convergence(plain, value="loss")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="models must name at least one model"):
+        plots.convergence({})
+
+
+def test_objectives_that_only_rise_have_no_common_scale(split: Any) -> None:
+    """Two losses are two objectives; of one that was least at once nothing is left to share."""
+    fitted = [
+        mfrank.Descent(loss, factors=2, iterations=2, random_state=0).fit(split.train)
+        for loss in (mfrank.BPR(), mfrank.SampledSoftmax())
+    ]
+    assert plots.convergence(fitted[0], value="objective").get_yscale() == "linear"
+    first, second = (
+        SimpleNamespace(
+            store=SimpleNamespace(
+                fitter=model.store.fitter,
+                history=[{"seconds": 1.0, "objective": value} for value in values],
+            )
+        )
+        for model, values in zip(fitted, [(4.0, 2.0, 1.0), (1.0, 3.0, 2.0)], strict=True)
+    )
+    assert plots.convergence({"a": first, "b": fitted[1]}).get_yscale() == "log"
+    with pytest.raises(ValueError, match=r"objective of rising was least .* draw this model alone"):
+        plots.convergence({"falling": first, "rising": second})
+    assert list(lines(plots.convergence({"rising": second}))["rising"][1]) == [1.0, 3.0, 2.0]
 
 
 # --- leaderboard
@@ -152,11 +123,38 @@ def test_a_leaderboard_shows_values_with_their_intervals_best_first() -> None:
     bottom, top = axes.get_ylim()
     assert bottom > top  # the first is above
     for place, (bar, row) in enumerate(zip(axes.containers, BOARD, strict=False)):
-        point, _, (reach,) = bar.lines
+        point, *_ = bar.lines
         assert point.get_xydata().tolist() == [[row["value"], place]]
-        np.testing.assert_allclose(reach.get_segments()[0][:, 0], [row["low"], row["high"]])
-        assert (point.get_fillstyle() == "full") == (row["weight"] is not None)
-    assert axes.get_xlabel().startswith("NDCG@10, 95 % interval")
+        assert point.get_marker() == "o"
+        used = row["weight"] is not None
+        assert (point.get_fillstyle(), point.get_color()) == (
+            ("full", plots.COLORS[0]) if used else ("none", "#8a8a8a")
+        )
+    np.testing.assert_allclose(intervals(axes, 0), [(row["low"], row["high"]) for row in BOARD[:4]])
+    assert axes.get_xlabel() == "NDCG@10, 95 % interval; filled: in the model"
+
+
+def test_a_leaderboard_without_a_final_model_has_no_marks_of_it() -> None:
+    axes = plots.leaderboard([trial(1, 0.3)])
+    assert axes.containers[0].lines[0].get_fillstyle() == "full"
+    assert axes.containers[0].lines[0].get_color() == plots.COLORS[0]
+    assert axes.get_xlabel() == "NDCG@10, 95 % interval"
+
+
+def test_a_leaderboard_is_in_the_order_of_values_and_ends_after_n() -> None:
+    rows = [trial(rank, rank / 40) for rank in range(1, 21)]  # the worst have the longest bars
+    values = [bar.lines[0].get_xdata()[0] for bar in plots.leaderboard(rows).containers]
+    assert values == sorted((row["value"] for row in rows), reverse=True)[:15]
+    assert len(plots.leaderboard(rows, n=1).containers) == 1
+    with pytest.raises(ValueError, match="n must be at least 1"):
+        plots.leaderboard(rows, n=0)
+
+
+def test_a_blend_is_labeled_by_its_parts_as_far_as_there_is_room() -> None:
+    parts = ["1 RG2 + 0.5 ItemFilter", "x" * 41, "x" * 42]
+    rows = [trial(1, 0.3, factors=None, model=model) for model in parts]
+    labels = [text.get_text() for text in plots.leaderboard(rows).get_yticklabels()]
+    assert labels == ["1. " + parts[0], "1. " + "x" * 41, "1. " + "x" * 40 + "…"]
 
 
 def test_of_evaluations_too(evaluations: dict[str, Evaluation]) -> None:
@@ -164,11 +162,32 @@ def test_of_evaluations_too(evaluations: dict[str, Evaluation]) -> None:
     ranked = sorted(evaluations, key=lambda name: -evaluations[name]["recall@10"].value)
     assert [text.get_text() for text in axes.get_yticklabels()] == ranked
     score = evaluations[ranked[0]]["recall@10"]
-    _, _, (reach,) = axes.containers[0].lines
-    low, high = reach.get_segments()[0][:, 0]
+    low, high = intervals(axes, 0)[0]
     assert (low + high) / 2 == pytest.approx(score.value)
     assert high - low == pytest.approx(2 * 1.96 * score.standard_error, rel=1e-3)
+    assert {bar.lines[0].get_fillstyle() for bar in axes.containers} == {"full"}
+    assert axes.get_xlabel() == "Recall@10, 95 % interval"
     assert len(plots.leaderboard(evaluations, n=2).containers) == 2
+
+
+def test_of_a_comparison_too(split: Any) -> None:
+    found = mfrank.compare(
+        split.train,
+        split.test,
+        models={"knn": mfrank.ItemKNN(), "popular": mfrank.Popularity()},
+        repeats=1,
+        peak_memory=False,
+    )
+    axes = plots.leaderboard(found)
+    assert {text.get_text() for text in axes.get_yticklabels()} == {"knn", "popular"}
+    best = max(row.evaluation["recall@20"].value for row in found.rows)
+    assert axes.containers[0].lines[0].get_xdata()[0] == best
+
+
+def test_the_value_of_one_user_has_no_interval(models: dict[str, Any], split: Any) -> None:
+    one = mfrank.evaluate(models["RG2"], split.test, users=[3], metrics="auc")
+    axes = plots.leaderboard({"RG2": one})
+    assert intervals(axes, 0) == [(one["auc"].value, one["auc"].value)]
 
 
 def test_results_without_values_are_refused(evaluations: dict[str, Evaluation]) -> None:
@@ -180,6 +199,9 @@ def test_results_without_values_are_refused(evaluations: dict[str, Evaluation]) 
         plots.leaderboard(BOARD, "recall@5")
     with pytest.raises(KeyError, match="was not evaluated"):
         plots.leaderboard(evaluations, "map@3")
+    for key in ("value", "model"):
+        with pytest.raises(TypeError, match="results must be a Leaderboard"):
+            plots.leaderboard([{key: 1}])
 
 
 # --- cost
@@ -197,6 +219,7 @@ def test_cost_shows_all_trials_and_the_best_so_far(by: Any) -> None:
         wanted_best = [max(row["value"] for row in own if row[by] <= limit) for limit in most]
         assert list(most) == sorted({row[by] for row in own})
         assert list(best) == wanted_best
+    assert {line.get_drawstyle() for line in axes.get_lines()} == {"steps-post"}
     assert (axes.get_xlabel(), axes.get_ylabel()) == (
         "factors" if by == "factors" else "seconds of the trial",
         "NDCG@10",
@@ -210,77 +233,8 @@ def test_models_without_factors_have_no_place_there() -> None:
         plots.cost(rows)
     with pytest.raises(TypeError, match="results must be a Leaderboard of tune, got dict"):
         plots.cost({})
-
-
-# --- exposure
-
-
-def test_exposure_sums_up_the_lists(split: Any, evaluations: dict[str, Evaluation]) -> None:
-    axes = plots.exposure(evaluations, split.train)
-    training, equal = "training interactions", "equal exposure"
-    assert legend(axes) == [*evaluations, training, equal]
-    popularity = split.train.counts.items
-    order = np.argsort(popularity, kind="stable")
-    drawn = lines(axes)
-    np.testing.assert_array_equal(*drawn.pop(equal))
-    for name, (items, shares) in drawn.items():
-        counts = popularity if name == training else evaluations[name].exposure
-        assert (items[0], items[-1], shares[0], shares[-1]) == (0, 1, 0, 1)
-        np.testing.assert_allclose(np.diff(shares), counts[order] / counts.sum(), atol=1e-12)
-    # Popularity lists only the head, so that its curve is the lowest.
-    half = {name: shares[40] for name, (_, shares) in drawn.items()}
-    assert half["popularity"] == 0 < half[training]
-
-
-def test_popularity_of_another_numbering_is_found_by_id() -> None:
-    """A model that was fitted to names in one order, and its data read in another."""
-    data = mfrank.synthetic(30, 20, 300, names=True, random_state=0)
-    users, items = data.user_ids.labels, data.item_ids.labels
-    cells = users[data.entry_users], items[data.user_items.indices]
-    other = mfrank.Interactions.from_arrays(*cells, user_ids=users[::-1], item_ids=items[::-1])
-    found = mfrank.evaluate(mfrank.Popularity().fit(data), data, filter_already_liked_items=False)
-    drawn, again = (lines(plots.exposure(found, each)) for each in (data, other))
-    for name, (_, shares) in drawn.items():
-        np.testing.assert_array_equal(shares, again[name][1])
-    strange = mfrank.Interactions.from_arrays(["x"], ["y"])
-    with pytest.raises(ValueError, match="take those of the training data"):
-        plots.exposure(found, strange)
-
-
-def test_exposure_needs_lists_of_the_same_items(split: Any, models: dict[str, Any]) -> None:
-    auc = mfrank.evaluate(models["RG2"], split.test, metrics="auc")
-    with pytest.raises(ValueError, match="the evaluation has no lists: evaluate with a metric"):
-        plots.exposure(auc, split.train)
-    whole = mfrank.evaluate(models["RG2"], split.test)
-    with pytest.raises(ValueError, match="train must have the 80 items of the evaluation, got 5"):
-        plots.exposure(whole, mfrank.synthetic(9, 5, 20))
-
-
-# --- activity
-
-
-def test_activity_shows_the_mean_of_every_group(
-    split: Any, evaluations: dict[str, Evaluation]
-) -> None:
-    axes = plots.activity(evaluations, split.train, "recall@10")
-    groups = mfrank.by_activity(split.train)
-    assert legend(axes) == list(evaluations)
-    labels = [text.get_text() for text in axes.get_xticklabels()]
-    assert [label.partition("\n")[0] for label in labels] == list(groups.names)
-    for name, bar in zip(evaluations, axes.containers, strict=True):
-        found = evaluations[name].by_group(groups)
-        x, y = bar.lines[0].get_data()
-        np.testing.assert_array_equal(np.round(x), range(len(groups.names)))
-        wanted = [found[group]["recall@10"].value for group in groups.names]
-        np.testing.assert_allclose(np.asarray(y, dtype=float), wanted)
-    own = mfrank.Groups.of(["even", "odd"] * 100)
-    assert len(plots.activity(evaluations["RG2"], own).get_xticks()) == 2
-
-
-def test_metrics_of_the_catalog_have_no_groups(split: Any, models: dict[str, Any]) -> None:
-    found = mfrank.evaluate(models["RG2"], split.test, metrics="gini@5")
-    with pytest.raises(ValueError, match="Gini@5 has one value for all users"):
-        plots.activity(found, split.train)
+    with pytest.raises(ValueError, match="by must be one of factors, seconds"):
+        plots.cost(BOARD, "epochs")  # type: ignore[arg-type]
 
 
 # --- axes, files, the command
@@ -395,40 +349,11 @@ def test_histories_are_models_enough() -> None:
     for given in (history, model):
         x, y = plots.convergence(given).get_lines()[0].get_data()
         assert (list(x), list(y)) == ([0.5, 1.0, 1.5], [1, 1 / 2, 1 / 3])
-
-
-# --- colors
-
-DEUTAN = (
-    (0.367322, 0.860646, -0.227968),
-    (0.280085, 0.672501, 0.047413),
-    (-0.01182, 0.04294, 0.968881),
-)
-PROTAN = (
-    (0.152286, 1.052583, -0.204868),
-    (0.114503, 0.786281, 0.099216),
-    (-0.003882, -0.048116, 1.051998),
-)
-
-
-@pytest.mark.parametrize("seen", [np.eye(3), DEUTAN, PROTAN], ids=["all", "deutan", "protan"])
-def test_colors_are_told_apart_by_the_color_blind(seen: Any) -> None:
-    """By the simulation of Machado et al. (2009), in CIELAB, where 2.3 is just noticeable."""
-    from matplotlib.colors import to_rgb
-
-    from mfrank.plots import COLORS
-
-    values = np.array([to_rgb(color) for color in COLORS])
-    linear = np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
-    to_xyz = [(0.4124, 0.3576, 0.1805), (0.2126, 0.7152, 0.0722), (0.0193, 0.1192, 0.9505)]
-    xyz = np.clip(linear @ np.transpose(seen), 0, 1) @ np.transpose(to_xyz) / (0.9505, 1, 1.089)
-    x, y, z = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116).T
-    lab = np.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)], axis=1)
-    apart = np.linalg.norm(lab[:, None] - lab[None], axis=2)[~np.eye(len(lab), dtype=bool)]
-    assert apart.min() > 15
-
-
-def test_more_models_than_colors_have_marks_of_their_own() -> None:
-    rows = [trial(1, 0.1, family=f"family {number}") for number in range(8)]
-    shapes = {(line.get_color(), line.get_marker()) for line in plots.cost(rows).get_lines()}
-    assert len(shapes) == len(rows)
+    bare = [{"objective": 1 / e} for e in (1, 2, 3)]
+    x, _ = plots.convergence(bare, by="epochs").get_lines()[0].get_data()
+    assert list(x) == [1, 2, 3]
+    later = [{"epoch": 5, "valid": 0.1}, {"epoch": 9, "valid": None}, {"epoch": 10, "valid": 0.2}]
+    x, _ = plots.convergence(later, by="epochs").get_lines()[0].get_data()
+    assert list(x) == [5, 10]
+    with pytest.raises(ValueError, match="seconds of each epoch; otherwise draw by epochs"):
+        plots.convergence(bare)
