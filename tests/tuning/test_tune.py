@@ -133,27 +133,10 @@ def test_a_leaderboard_is_best_first_and_all_of_it_is_json(
     assert "Leaderboard" in board._repr_html_()
 
 
-def test_a_leaderboard_fits_the_terminal(
-    found: TuneResult, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    board, wide = found.leaderboard, str(found.leaderboard)
-    assert max(map(len, wide.splitlines())) > 80
-    monkeypatch.setattr("mfrank.tuning.leaderboard.terminal_width", lambda: 80)
-    shown = str(board)
-    assert max(map(len, shown.splitlines())) <= 80
-    assert shown.split() == wide.split()
-
-
 def test_what_was_found_is_shown_in_notebooks(found: TuneResult) -> None:
     shown = page(found)
     assert shown.texts[:2] == str(found).splitlines()[:2]
     assert [row[0] for row in shown.rows[1:]] == [str(row["rank"]) for row in found.leaderboard]
-
-
-def test_a_leaderboard_as_a_frame(found: TuneResult) -> None:
-    pytest.importorskip("pandas", reason="frames are those of pandas")
-    frame = found.leaderboard.to_frame()
-    assert list(frame["rank"]) == [row["rank"] for row in found.leaderboard]
 
 
 def test_the_value_is_that_of_the_models_on_the_held_out_part(found: TuneResult) -> None:
