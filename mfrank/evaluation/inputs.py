@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from mfrank.arrays import CSR, all_finite, checked_rows, sparse_to_host
 from mfrank.data import Groups, HeldOut, Ids, Interactions, aligned, groups_by_popularity, has_zeros
 from mfrank.evaluation.judgements import find, keys
-from mfrank.retrieval import Fitted, RowScorer, Seen, without_relevant
+from mfrank.retrieval import Recommender, RowScorer, Seen, without_relevant
 from mfrank.store import FactorStore
 
 Ints = NDArray[np.int64]
@@ -194,7 +194,10 @@ def ids_of(fitted: Any) -> tuple[Ids, Ids] | None:
 def threshold_of(model: Any, train: Any) -> float | None:
     """Threshold of the data of a model's fit, if it is known."""
     for each in (model, train):
-        if isinstance(each, Fitted | FactorStore | Interactions) and each.threshold is not None:
+        if (
+            isinstance(each, Recommender | FactorStore | Interactions)
+            and each.threshold is not None
+        ):
             return each.threshold
     return None
 

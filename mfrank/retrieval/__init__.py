@@ -13,7 +13,7 @@ from mfrank.retrieval.answers import (
 from mfrank.retrieval.fallback import popularity_of, settled, unannounced
 from mfrank.retrieval.filters import Candidates, is_nested
 from mfrank.retrieval.fingerprint import of_filter
-from mfrank.retrieval.fitted import Fitted, Held, NotFittedError, Promised
+from mfrank.retrieval.held import Held, NotFittedError, Promised
 from mfrank.retrieval.queries import Matrix, Queries, given_rows, given_seen
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.row_scorer import ItemBlend, RowScorer, of_one_state
@@ -44,7 +44,6 @@ __all__ = [
     "Answer",
     "Candidates",
     "Fallback",
-    "Fitted",
     "Held",
     "ItemBlend",
     "KnownQueries",

@@ -27,11 +27,19 @@ from mfrank.arrays import (
 from mfrank.backends import Backend, Factors
 from mfrank.data import Interactions, OnUnknown, check_on_unknown, without_zeros
 from mfrank.retrieval.filters import Candidates, columns_of, of_sparse
-from mfrank.retrieval.fitted import Held
+from mfrank.retrieval.held import Held
 from mfrank.retrieval.queries import Matrix, Queries, given_rows, given_seen
 from mfrank.retrieval.seen import Seen
 from mfrank.retrieval.side import Raw, Rows, Side, is_single
-from mfrank.retrieval.top_k import Lists, best_rows, emptied, look_up, nearest, similar
+from mfrank.retrieval.top_k import (
+    Lists,
+    best_rows,
+    emptied,
+    look_up,
+    nearest,
+    score,
+    similar,
+)
 from mfrank.steering import Levers
 from mfrank.store import FactorStore
 
@@ -380,6 +388,18 @@ def around(side: Side, raw: Raw, vectors: Factors, options: ListOptions) -> Answ
     # A zero vector has no direction, and so no neighbors.
     nothing: NDArray[np.bool_] = np.logical_not(vectors.any(axis=1))
     return answer(emptied(lists, nothing), side, raw)
+
+
+def pair_scores(users: Side, items: Side, user_rows: Rows, item_rows: Rows) -> NDArray[Any]:
+    """Scores of pairs by factors and biases, NaN where a row is -1: unknown."""
+    found = user_rows, item_rows
+    rows = [np.maximum(each, 0) for each in found]  # a stand-in for what is unknown
+    scores = score(users.factors, items.factors, *rows, item_bias=items.biases)
+    if users.biases is not None:
+        scores += beside(users.biases[beside(rows[0], users.biases)], scores)
+    for each in found:
+        scores[beside(each < 0, scores)] = np.nan
+    return scores
 
 
 def answer(lists: Lists, side: Side, raw: Raw) -> Answer:

@@ -25,7 +25,7 @@ from mfrank.backends import Factors
 from mfrank.data import Interactions
 from mfrank.retrieval.answers import ListCall, QueryFactors, best
 from mfrank.retrieval.filters import Candidates, some_lists
-from mfrank.retrieval.fitted import Held
+from mfrank.retrieval.held import Held
 from mfrank.retrieval.queries import Matrix
 from mfrank.retrieval.side import Side
 from mfrank.retrieval.steered import best_steered

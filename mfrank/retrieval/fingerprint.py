@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,13 +13,15 @@ from numpy.typing import NDArray
 from mfrank.data import Ids, Interactions
 from mfrank.files import dump_json
 from mfrank.retrieval.filters import is_nested
-from mfrank.retrieval.fitted import Fitted
 from mfrank.store import FactorStore
+
+if TYPE_CHECKING:
+    from mfrank.retrieval.recommender import Recommender
 
 Named = Iterable[tuple[str, NDArray[Any]]]
 
 
-def of_model(model: Fitted) -> str:
+def of_model(model: Recommender) -> str:
     """SHA-256 of the result of a fit (factors, ids, ...), except history and seen items.
 
     Raises

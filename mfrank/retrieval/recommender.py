@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
+from copy import copy
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import IO, Any, Self, overload
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import beside, check_instance, check_same_ids
+from mfrank.arrays import (
+    Listed,
+    beside,
+    check_instance,
+    check_same_ids,
+    in_turn,
+    paragraphs,
+    turn_of,
+    without_turns,
+)
 from mfrank.backends import Factors, choose
 from mfrank.cluster import Cluster, check_cluster
-from mfrank.data import OnUnknown, check_on_unknown
-from mfrank.files import path_of
+from mfrank.data import Ids, OnUnknown, check_on_unknown
+from mfrank.files import Place, joined_origins, name_of, path_of
 from mfrank.retrieval.all_lists import AllLists, ListFormat
 from mfrank.retrieval.answers import (
     Answer,
@@ -28,6 +41,7 @@ from mfrank.retrieval.answers import (
     around,
     best,
     closest,
+    pair_scores,
 )
 from mfrank.retrieval.fallback import (
     lists_of_unknown,
@@ -36,16 +50,17 @@ from mfrank.retrieval.fallback import (
     tell_nobody,
 )
 from mfrank.retrieval.filters import Candidates
-from mfrank.retrieval.fitted import Fitted, Held
+from mfrank.retrieval.held import Held, NotFittedError, removed
 from mfrank.retrieval.queries import Matrix
+from mfrank.retrieval.seen import Seen, pack, unpack
 from mfrank.retrieval.side import Raw, Rows, Side, given_ids, sides
 from mfrank.retrieval.steered import best_steered, calibrates, set_levers
-from mfrank.retrieval.top_k import Lists, emptied, score
+from mfrank.retrieval.top_k import Lists, emptied
 from mfrank.steering import Levers, Steering
-from mfrank.store import FactorStore, check_ranks_by_factors
+from mfrank.store import IMPORTED, FactorStore, OwnClasses, check_ranks_by_factors
 
 
-class Recommender(Fitted):
+class Recommender:
     """A model over a :class:`mfrank.FactorStore`.
 
     **Ids** are as in the training data: the ids of a DataFrame, or row numbers after a fit to a
@@ -79,6 +94,27 @@ class Recommender(Fitted):
     the host.
     """
 
+    backend: str = "auto"
+    # The store and the seen items of each user, in one attribute, which an update replaces: a call
+    # that reads it once has both of one state, even if other threads update the model. Calls that
+    # change the model take turns (:mod:`mfrank.arrays.threads`).
+    _held: Held | None = None
+    # See :mod:`mfrank.files.folder`; replaced, never edited.
+    _origin: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What copies get."""
+        return without_turns(vars(self))
+
+    def __repr__(self) -> str:
+        state = "not fitted" if self._held is None else f"of {self._held.store!r}"
+        return f"{type(self).__name__}({state})"
+
+    def _repr_html_(self) -> str:
+        if self._held is None:
+            return paragraphs([repr(self)])
+        return paragraphs([f"{type(self).__name__} of"]) + self._held.store._repr_html_()
+
     @classmethod
     def of(cls, store: FactorStore) -> Recommender:
         """Return a recommender over a store's factors, without fit and fold-in.
@@ -95,6 +131,46 @@ class Recommender(Fitted):
         model = Recommender()
         model._adopt(store)
         return model
+
+    @property
+    def placed(self) -> FactorStore:
+        """The store with the factors on the device of the fit, possibly a GPU."""
+        return self._now().store
+
+    @property
+    def store(self) -> FactorStore:
+        """The fitted factors with their ids and history."""
+        return self.placed
+
+    @property
+    def user_factors(self) -> Factors:
+        """User factors, shape (n_users, factors)."""
+        return self.store.user_factors
+
+    @property
+    def item_factors(self) -> Factors:
+        """Item factors, shape (n_items, factors)."""
+        return self.store.item_factors
+
+    @property
+    def user_ids(self) -> Ids:
+        """Id of each user row."""
+        return self.placed.user_ids
+
+    @property
+    def item_ids(self) -> Ids:
+        """Id of each item row."""
+        return self.placed.item_ids
+
+    @property
+    def seen(self) -> Seen | None:
+        """The training items of each user; None if the model does not have them."""
+        return None if self._held is None else self._held.seen
+
+    @property
+    def threshold(self) -> float | None:
+        """Threshold of the fit's data (:meth:`mfrank.Interactions.at_least`), or None."""
+        return self.placed.threshold
 
     def recommend(
         self,
@@ -191,12 +267,7 @@ class Recommender(Fitted):
         seen = own.seen() if filter_already_liked_items else None
         if levers is not None and calibrates(levers, user_items, held.seen):
             call = call._replace(history=own.liked())
-        filters = options.candidates(known.queries, item_side)
-        candidates = filters.without_lists(seen)
-        lists, nobody = self._ranked(queries, call, candidates)
-        if popularity is not None or known.unknown is not None or nobody.any():  # rarely
-            lists = settled(call, lists, nobody, filters, candidates)
-        return answer(lists, item_side, userid)
+        return self._answered(queries, call, seen, userid)
 
     def recommend_all(
         self,
@@ -406,14 +477,176 @@ class Recommender(Fitted):
             "solution. Use recalculate_item=False"
         )
 
+    @in_turn
+    def remove(
+        self, users: Raw | None = None, items: Raw | None = None, *, by_row: bool = False
+    ) -> Self:
+        """Remove users and items, with everything that the model holds about them.
+
+        - Removed: their factors, ids and biases; their seen entries and counts; and the objectives
+          and metrics in the history, which include them. After :meth:`save` to the model's folder,
+          their data are gone from disk, too.
+        - Unchanged: ids and factors of all other users and items. Later row numbers move up.
+        - Not removed: what the factors of others have learned from them, until these are fitted or
+          solved again; and the caller's own data (interactions, copies of the model, the folder of
+          ``checkpoint=``).
+
+        Concurrent calls in other threads finish with the model before the removal.
+
+        Parameters
+        ----------
+        users, items : id, or 1-D array-like of ids, optional
+            An id may repeat.
+        by_row : bool, default False
+            Ids are row numbers.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        UnknownIdError
+            An id is unknown. The model is unchanged.
+        ValueError
+            Both arguments are None; or the model was saved with ``with_seen=False``, so its counts
+            cannot be lowered.
+        TypeError
+            The model has no factors of its own, such as :class:`mfrank.ItemKNN` and
+            :class:`mfrank.SupervisedPageRank`.
+        """
+        if users is None and items is None:
+            raise ValueError("remove needs users or items: ids, or a list of them")
+        self._hold(*removed(self._now(), users, items, by_row=by_row))
+        return self
+
+    @overload
+    def save(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        with_seen: bool = True,
+        overwrite: bool = False,
+    ) -> Path: ...
+
+    @overload
+    def save(
+        self, folder: IO[bytes], *, with_seen: bool = True, overwrite: bool = False
+    ) -> None: ...
+
+    def save(
+        self, folder: Place, *, with_seen: bool = True, overwrite: bool = False
+    ) -> Path | None:
+        """Save as a folder, atomically, or to a file object; see :meth:`mfrank.FactorStore.save`.
+
+        ``with_seen`` also saves the seen items of each user (not the values), so that a loaded
+        model filters in the same way.
+
+        Raises
+        ------
+        mfrank.files.folder.ChangedFolderError
+            A ValueError: another process has saved to the folder since this model was loaded from
+            it or saved to it, and its changes would be lost. Load the model again and repeat the
+            change, or pass ``overwrite=True``. A newly fitted model replaces the folder.
+        ValueError
+            Before anything is written: :meth:`load` would refuse the model (the class of an option
+            cannot be imported, or arrays of the interactions were modified since the fit), or the
+            folder contains something other than a model.
+        OSError
+            Writing fails; the folder is unchanged.
+        """
+        with turn_of(self, "save"):  # else an older state of the model could be saved last
+            origin = self._origin  # first: a fit that ends now has none, and replaces both
+            held = self._now()
+            origin = joined_origins(origin, held.origin)
+            store = held.on_host()
+            try:
+                self._from_store(store)
+            except ValueError as error:
+                raise ValueError(
+                    f"the model cannot be saved, because it could not be loaded ({error}); "
+                    "store.save saves its factors"
+                ) from error
+            self._tell_set_since(store.fitter)
+            if held.seen is not None and with_seen:
+                store = pack(store, held.seen.matrix)
+            # In place before the save, which edits it: it may be stopped at any moment.
+            self._origin = origin
+            return store._save_over(folder, origin, overwrite=overwrite)
+
+    @classmethod
+    def load(
+        cls,
+        folder: Place,
+        *,
+        mmap: bool = False,
+        verify: bool = False,
+        classes: Iterable[type] = (),
+        trust: bool = False,
+    ) -> Self:
+        """Load a saved model; see :func:`mfrank.load`.
+
+        Raises
+        ------
+        ValueError
+            The folder has no model, or its model is damaged, is of another class (``mfrank.load``
+            loads any model), or uses a class of the caller's that may not be imported.
+        """
+        own = OwnClasses.of(classes, trust, folder)
+        return cls._from_place(folder, FactorStore.load(folder, mmap=mmap, verify=verify), own)
+
+    @classmethod
+    def _from_place(cls, place: Place, store: FactorStore, own: OwnClasses = IMPORTED) -> Self:
+        """Like :meth:`_from_store`, but errors name the folder or file."""
+        try:
+            return cls._from_store(store, own)
+        except ValueError as error:
+            raise ValueError(f"{name_of(place)}: {error}") from error
+
+    @classmethod
+    def _from_store(cls, store: FactorStore, own: OwnClasses = IMPORTED) -> Self:
+        model = cls()
+        model._adopt(store)
+        return model
+
     def _adopt(self, store: FactorStore) -> None:
+        """Set the store, where it is from, and the seen items saved in it."""
         if type(self).recommend is Recommender.recommend:
             check_ranks_by_factors(
                 store,
                 "rank by the model itself: the fitted one, mfrank.load(folder), or "
                 "mfrank.ItemBlend.of(store) for a blend",
             )
-        super()._adopt(store)
+        self._hold(*unpack(store))
+        self._origin = store.origin.copy()
+
+    def _hold(self, store: FactorStore, seen: sp.csr_array | None) -> None:
+        """Replace the store and the seen entries, at once."""
+        if self._held is not None:  # what the old store was saved as is in the new one
+            self._origin = joined_origins(self._origin, self._held.origin)
+        self._held = Held(store, None if seen is None else Seen(seen), self._parts_of(store))
+
+    def _tell_set_since(self, fitter: Mapping[str, Any]) -> None:
+        """Warn of options that were set after a fit; here there are none."""
+
+    def _parts_of(self, store: FactorStore) -> Any:
+        """What the model ranks by beside the factors, from the store's extras; None if nothing."""
+        return None
+
+    def _snapshot(self) -> Self:
+        """The model as it is now: a copy with the same arrays, which no change reaches."""
+        self._now()
+        return copy(self)
+
+    def _is_as(self, snapshot: Recommender) -> bool:
+        """Whether the model has not changed since a snapshot."""
+        return self._held is snapshot._held
+
+    def _now(self) -> Held:
+        """The store and the seen entries, to be read once in a call."""
+        if self._held is None:
+            raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit() first")
+        return self._held
 
     def _levers(
         self, steer: Steering | None, store: FactorStore, items: Side, on_unknown: OnUnknown
@@ -427,6 +660,16 @@ class Recommender(Fitted):
             return self._folded_users(call.held, call.own)
         return QueryFactors.known(call.own.known, call.options.backend)
 
+    def _answered(self, queries: Any, call: ListCall, seen: Listed | None, raw: Raw) -> Answer:
+        """The answer of a call for the ids ``raw``, with the lists of these queries."""
+        items = call.own.answering
+        filters = call.options.candidates(call.own.known.queries, items)
+        candidates = filters.without_lists(seen)
+        lists, nobody = self._ranked(queries, call, candidates)
+        if call.popularity is not None or call.own.known.unknown is not None or nobody.any():
+            lists = settled(call, lists, nobody, filters, candidates)  # rarely
+        return answer(lists, items, raw)
+
     def _ranked(
         self, queries: QueryFactors, call: ListCall, candidates: Candidates
     ) -> tuple[Lists, NDArray[np.bool_]]:
@@ -439,14 +682,7 @@ class Recommender(Fitted):
 
     def _scored(self, users: Side, items: Side, user_rows: Rows, item_rows: Rows) -> NDArray[Any]:
         """Scores of pairs, NaN where a row is -1: unknown."""
-        found = user_rows, item_rows
-        rows = [np.maximum(each, 0) for each in found]  # a stand-in for what is unknown
-        scores = score(users.factors, items.factors, *rows, item_bias=items.biases)
-        if users.biases is not None:
-            scores += beside(users.biases[beside(rows[0], users.biases)], scores)
-        for each in found:
-            scores[beside(each < 0, scores)] = np.nan
-        return scores
+        return pair_scores(users, items, user_rows, item_rows)
 
     def _folded_users(self, held: Held, own: OwnRows) -> QueryFactors:
         """Factors and biases of users, solved from their rows."""

@@ -15,7 +15,7 @@ from children import PATHS
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.retrieval import Fitted
+from mfrank.retrieval import Recommender
 
 DAYS = 3
 
@@ -59,7 +59,7 @@ def test_of_two_changes_one_waits(
     """The second comes when the first has loaded the model, and goes on when it has saved it."""
     handler, codes, threads = Waits(), list[int](), list[threading.Thread]()
     logger = logging.getLogger("mfrank")
-    save = Fitted.save
+    save = Recommender.save
 
     def begin_the_second(self: Any, *args: Any, **options: Any) -> Any:
         if not threads:
@@ -68,7 +68,7 @@ def test_of_two_changes_one_waits(
             assert handler.waits.wait(30)
         return save(self, *args, **options)
 
-    monkeypatch.setattr(Fitted, "save", begin_the_second)
+    monkeypatch.setattr(Recommender, "save", begin_the_second)
     logger.addHandler(handler)
     try:
         assert main(first) == 0

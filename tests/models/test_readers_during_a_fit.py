@@ -25,13 +25,14 @@ from mfrank.models import factor_model
 from mfrank.models import item_models as neighbor_lists
 from mfrank.models.page_rank import estimator
 from mfrank.models.page_rank import recommender as walks
-from mfrank.retrieval import fitted, row_scorer
+from mfrank.retrieval import held as states
+from mfrank.retrieval import recommender, row_scorer
 
 DATA = mfrank.synthetic(60, 40, 700, random_state=0)
 SQUARE = mfrank.synthetic(60, 60, 700, random_state=0)  # all tables have one shape
 SOLVERS = ("cholesky", "cg", "auto")
 OF_THE_FIT = {module.__file__ for module in (engine, recycled, factor_model)}
-OF_A_READER = {module.__file__ for module in (half_steps, recycled, fitted)}
+OF_A_READER = {module.__file__ for module in (half_steps, recycled, recommender, states)}
 
 
 def als(solver: str, epochs: int = 2) -> mfrank.ALS:
@@ -228,7 +229,7 @@ def test_a_call_during_a_refit_is_of_the_model_before_or_after(name: str) -> Non
         assert found in (before, after)
         seen.add(found == after)
 
-    with at_lines({baseline.__file__, estimator.__file__, fitted.__file__}, ask):
+    with at_lines({baseline.__file__, estimator.__file__, recommender.__file__}, ask):
         model.fit(SMALLER)
     assert seen == {False, True}
 

@@ -16,7 +16,7 @@ from children import run
 import mfrank
 from mfrank.als import HalfSteps
 from mfrank.arrays import without_turns
-from mfrank.retrieval import Fitted
+from mfrank.retrieval import Recommender
 
 DATA = mfrank.synthetic(30, 20, 300, names=True, random_state=0)
 USERS, ITEMS = DATA.user_ids.labels.tolist(), DATA.item_ids.labels.tolist()
@@ -58,7 +58,7 @@ def state(model: mfrank.ALS) -> list[Any]:
 
 def meeting(monkeypatch: pytest.MonkeyPatch, other: Callable[[], Any], wait: float) -> list[Any]:
     """Run a function in another thread where a change replaces what a model holds; its errors."""
-    errors, threads, hold = list[Any](), list[threading.Thread](), Fitted._hold
+    errors, threads, hold = list[Any](), list[threading.Thread](), Recommender._hold
 
     def guarded() -> None:
         try:
@@ -74,7 +74,7 @@ def meeting(monkeypatch: pytest.MonkeyPatch, other: Callable[[], Any], wait: flo
             errors.append(threads[0].is_alive())
         hold(self, *args)
 
-    monkeypatch.setattr(Fitted, "_hold", replaced)
+    monkeypatch.setattr(Recommender, "_hold", replaced)
     errors.append(threads)
     return errors
 
@@ -188,16 +188,16 @@ def test_the_newest_state_is_saved_last(
 def test_a_forked_child_may_change_what_its_parent_was_changing() -> None:
     code = """
 import os, sys, threading, mfrank
-from mfrank.retrieval.fitted import Fitted
+from mfrank.retrieval import Recommender
 data = mfrank.synthetic(30, 20, 300, random_state=0)
 model = mfrank.ALS(mfrank.IALS(), 3, 2, random_state=0, n_threads=1).fit(data)
-changing, over, hold = threading.Event(), threading.Event(), Fitted._hold
+changing, over, hold = threading.Event(), threading.Event(), Recommender._hold
 def slow(self, *args):
     if threading.current_thread() is not threading.main_thread():
         changing.set()
         over.wait()
     hold(self, *args)
-Fitted._hold = slow
+Recommender._hold = slow
 thread = threading.Thread(target=model.remove, args=([1],))
 thread.start()
 changing.wait()

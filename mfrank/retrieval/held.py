@@ -1,0 +1,176 @@
+"""The state of a model: a store and the seen items of its users; and removal of rows from both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from mfrank.arrays import MadeOfFields, lazy
+from mfrank.data import Counts, without_zeros
+from mfrank.files import Origin
+from mfrank.retrieval.seen import Seen
+from mfrank.retrieval.side import Raw, given_ids, sides
+from mfrank.store import FactorStore, Record, columns_name, names_of
+
+
+class NotFittedError(ValueError, AttributeError):
+    """The model has no factors yet: call ``fit`` first."""
+
+
+@dataclass(frozen=True, eq=False)
+class Held(MadeOfFields):
+    """A store and the seen entries of the same users and items; neither is ever edited.
+
+    ``parts`` has further parameters of the model, such as weights between items.
+    """
+
+    store: FactorStore
+    seen: Seen | None
+    parts: Any = None
+
+    @property
+    def origin(self) -> Origin:
+        """The origin of the store; empty before the store is computed."""
+        return self.store.origin if "store" in vars(self) else {}
+
+    def on_host(self) -> FactorStore:
+        """The store in numpy; it replaces a store on a GPU, so each is copied once.
+
+        The replacement is made here, not in the model, which may have another store by now.
+        """
+        here = self.store.on_host()
+        if here is not self.store:
+            object.__setattr__(self, "store", here)
+        return here
+
+
+class Promised(Held):
+    """A store that is computed on first access, and the seen entries.
+
+    Parameters
+    ----------
+    make : function
+        Computes the store; may be called again by a second reader before the first call returns.
+    seen : Seen or None
+    """
+
+    _make: Callable[[], FactorStore]
+
+    def __init__(self, make: Callable[[], FactorStore], seen: Seen | None) -> None:
+        object.__setattr__(self, "_make", make)
+        object.__setattr__(self, "seen", seen)
+
+    @lazy
+    def store(self) -> FactorStore:
+        """The store."""
+        made = self._make()
+        object.__setattr__(self, "_make", lambda: made)  # what it was made from can be freed
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle it as a plain ``Held``."""
+        return Held, (self.store, self.seen)
+
+
+# The state without some of the users and items.
+
+
+_OF_NOBODY = {"epoch", "seconds", "batch", "content"}  # of all that a history has
+_PER_ROW = {"user": ("user_factors", "user_biases"), "item": ("item_factors", "item_biases")}
+
+
+def removed(
+    held: Held, users: Raw | None, items: Raw | None, *, by_row: bool
+) -> tuple[FactorStore, sp.csr_array | None]:
+    """The store and the seen entries of a state without the ids of :meth:`Recommender.remove`."""
+    user_side, item_side = sides(held.store, by_row=by_row)
+    some_users, some_items = (
+        side.rows([] if raw is None else given_ids(raw, name, ordered=False), name)
+        for side, raw, name in ((user_side, users, "users"), (item_side, items, "items"))
+    )
+    seen = None if held.seen is None else held.seen.checked
+    return without(held.store, seen, some_users, some_items)
+
+
+def without(
+    store: FactorStore, seen: sp.csr_array | None, users: ArrayLike, items: ArrayLike
+) -> tuple[FactorStore, sp.csr_array | None]:
+    """Remove rows of both sides; the arrays of the result are new and hold no removed data.
+
+    Parameters
+    ----------
+    store : FactorStore
+    seen : csr_array, shape (n_users, n_items), or None
+        Zeros are only seen and do not count.
+    users, items : row numbers; they may repeat
+
+    Raises
+    ------
+    ValueError
+        The store has counts, but ``seen`` is None.
+    TypeError
+        The store has extras, which may contain data of users and items.
+    """
+    means = {name: side for side in _PER_ROW for name in names_of(side)[1:] if name in store.extras}
+    known = {name for side in _PER_ROW for name in (*names_of(side), columns_name(side))}
+    unknown = set(store.extras) - known
+    if unknown:
+        raise TypeError(
+            f"the store has extras of {store.fitter['name']} ({', '.join(sorted(unknown))}), of "
+            "which it is not known what they hold of users and items; fit anew without them"
+        )
+    if store.counts is not None and seen is None:
+        raise ValueError(
+            "the model has no seen entries, by which its counts could be lowered: remove from the "
+            "model that was fitted, or from one saved with with_seen=True"
+        )
+    store = store.on_host()
+    kept = {"user": _others(users, store.n_users), "item": _others(items, store.n_items)}
+    left = None if seen is None else _part(seen, kept["user"], kept["item"])
+    arrays: dict[str, Any] = {
+        name: array[rows]
+        for side, rows in kept.items()
+        for name in _PER_ROW[side]
+        if (array := getattr(store, name)) is not None
+    }
+    if store.item_prior is not None:
+        arrays["item_prior"] = store.item_prior[kept["item"]]
+    fields: dict[str, Any] = {
+        **arrays,
+        "user_ids": store.user_ids.take(kept["user"]),
+        "item_ids": store.item_ids.take(kept["item"]),
+        "counts": None if store.counts is None or left is None else _counts(left),
+        "extras": {
+            name: array[kept[means[name]]] if name in means else array
+            for name, array in store.extras.items()
+        },
+        "history": [_without_sums(record) for record in store.history],
+    }
+    return replace(store, **fields), left
+
+
+def _others(rows: ArrayLike, n_rows: int) -> NDArray[np.int64]:
+    return np.setdiff1d(np.arange(n_rows), np.asarray(rows, np.int64))
+
+
+def _part(seen: sp.csr_array, users: NDArray[Any], items: NDArray[Any]) -> sp.csr_array:
+    """Some rows and columns, in new arrays even if these are all."""
+    part = sp.csr_array(seen[users][:, items])
+    part.sort_indices()
+    return part
+
+
+def _counts(seen: sp.csr_array) -> Counts:
+    learned = without_zeros(seen)
+    by_item = np.bincount(learned.indices, minlength=seen.shape[1])
+    return Counts(np.diff(learned.indptr).astype(np.int64), by_item.astype(np.int64))
+
+
+def _without_sums(record: Any) -> Record:
+    """A record of the history without its objective and metric, which are sums over users."""
+    return {name: record[name] if name in _OF_NOBODY else None for name in record}
