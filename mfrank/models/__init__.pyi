@@ -21,7 +21,6 @@ from mfrank.models.faiss_index import from_faiss as from_faiss
 from mfrank.models.faiss_index import to_faiss as to_faiss
 from mfrank.models.fit_plan import FitPlan as FitPlan
 from mfrank.models.fit_plan import told_of_cluster as told_of_cluster
-from mfrank.models.growing import Growing as Growing
 from mfrank.models.item_models import ItemFilter as ItemFilter
 from mfrank.models.item_models import ItemKNN as ItemKNN
 from mfrank.models.item_models import NeighborRecommender as NeighborRecommender

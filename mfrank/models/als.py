@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self, get_args
+from typing import Any, Self, cast, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,10 +13,13 @@ from numpy.typing import DTypeLike, NDArray
 
 from mfrank.als import (
     RG2,
+    Explanation,
     Features,
+    FoldIn,
     HalfSteps,
     Momentum,
     QuadraticObjective,
+    UserWeights,
     als,
     als_with_biases,
     check_start,
@@ -26,10 +29,12 @@ from mfrank.als import (
     tables_at_once,
 )
 from mfrank.arrays import (
+    CSR,
     Seed,
     check_above_zero,
     check_choice,
     check_count,
+    check_same_rows,
     check_threads,
     copied,
     generator,
@@ -40,10 +45,21 @@ from mfrank.arrays import (
 from mfrank.backends import Factors, SolveOptions, Solver, choose
 from mfrank.backends.sharded import check_one_place, solving
 from mfrank.cluster import Cluster
-from mfrank.data import FeatureTable, Interactions, feature_rows, is_table
+from mfrank.data import FeatureTable, Interactions, OnUnknown, feature_rows, is_table
+from mfrank.models.closed_form import (
+    check_solvable,
+    check_user_weights,
+    clean_rows,
+    explained,
+    feature_means,
+    had_biases,
+    liked_items,
+    objective_of,
+    weigh_items,
+)
 from mfrank.models.cost import check_width, warn_if_long
 from mfrank.models.factor_model import Callback, FactorModel, FitWatch, Stopping, refuse_no_likes
-from mfrank.models.growing import Growing
+from mfrank.models.growing import Update, check_update, solved_anew
 from mfrank.models.options import (
     check_backend,
     check_biased_fit,
@@ -66,8 +82,28 @@ from mfrank.models.resume import (
     resumed,
     saver,
 )
-from mfrank.retrieval import Recommender
-from mfrank.store import FactorStore, Record, columns_name
+from mfrank.retrieval import (
+    Answer,
+    Fallback,
+    Held,
+    KnownQueries,
+    ListCall,
+    ListOptions,
+    Matrix,
+    OwnRows,
+    Queries,
+    QueryFactors,
+    Raw,
+    Recommender,
+    given_id,
+    given_ids,
+    given_rows,
+    is_single,
+    popularity_of,
+    sides,
+)
+from mfrank.steering import Steering
+from mfrank.store import FactorStore, Record, check_features, columns_name
 
 # The features that a fit is given, as the engine takes them.
 
@@ -94,7 +130,7 @@ _MOST_STEPS = 10_000  # rows of usual widths converge in far fewer
 
 
 @dataclass(eq=False, repr=False)
-class ALS(FactorModel, Growing):
+class ALS(FactorModel):
     """Matrix factorization by exact alternating least squares, under any quadratic objective.
 
     Nesterov momentum on the item factors roughly halves the number of epochs to a target objective.
@@ -179,6 +215,7 @@ class ALS(FactorModel, Growing):
     track_objective: bool = False
     feature_regularization: float = 1.0
     biases: bool = False
+    _last_folding = cast("FoldIn | None", None)  # without an annotation, which would be an option
 
     def __post_init__(self) -> None:
         if not isinstance(self.objective, QuadraticObjective):
@@ -410,6 +447,322 @@ class ALS(FactorModel, Growing):
             held = self._now()
             self._hold(in_memory(held.store), None if held.seen is None else held.seen.matrix)
         return self
+
+    def recalculate_user(self, userid: Raw, user_items: Matrix, *, by_row: bool = False) -> Factors:
+        """Solve one or many users exactly from their rows; nothing is stored.
+
+        This is the half-step of the fit against the current item factors. For a fitted user with
+        their training row, it returns the fitted factors up to rounding, and up to the
+        approximation of ``solver="cg"`` or ``gather_dtype="float16"``.
+
+        Parameters
+        ----------
+        userid : id, or 1-D array-like of ids
+            Users may be new to the model.
+        user_items : Interactions or scipy sparse
+            All interactions of the users, one row per user in the same order (see
+            :class:`Recommender`).
+        by_row : bool, default False
+            Ids are row numbers.
+
+        Returns
+        -------
+        array of shape (factors,) for one user, (len(userid), factors) for many
+            In the dtype of the factors.
+
+        Raises
+        ------
+        ValueError, TypeError
+            The matrix has the wrong shape, the Interactions lack an id, or the objective cannot
+            use a value.
+        """
+        userid, held = given_ids(userid, "userid"), self._now()
+        users, items = sides(held.store, by_row=by_row)
+        own = OwnRows(KnownQueries.to_solve(users, userid), user_items, items, None)
+        solved = self._folded_users(held, own).factors
+        return solved[0] if is_single(userid) else solved
+
+    def recalculate_item(self, itemid: Raw, item_users: Matrix, *, by_row: bool = False) -> Factors:
+        """Solve one or many items exactly from their rows; nothing is stored.
+
+        See :meth:`recalculate_user`. ``item_users`` is Interactions, or a sparse matrix with one
+        row per item.
+        """
+        itemid, store = given_ids(itemid, "itemid"), self.store
+        users, items = sides(store, by_row=by_row)
+        given = given_rows(item_users, itemid, items, users, "item_users")
+        rows = clean_rows(given, "item_users", objective_of(store, self.objective))
+        own, means = CSR.from_scipy(rows, store.dtype), feature_means(store, items, itemid)
+        solved = self._folding_of(store).items(own, means)
+        return solved[0] if is_single(itemid) else solved
+
+    def recommend_from_items(
+        self,
+        itemids: Any,
+        N: int = 10,
+        *,
+        values: Any = None,
+        filter_items: Any = None,
+        items: Any = None,
+        by_row: bool = False,
+        on_unknown: OnUnknown = "error",
+        fallback: Fallback = "none",
+        n_threads: int = 0,
+        steer: Steering | None = None,
+    ) -> Answer:
+        """Recommend items to an unknown user, from a list of liked items.
+
+        Parameters
+        ----------
+        itemids : 1-D array-like of ids
+            The user's items, which are left out of the list.
+        N, filter_items, items, by_row, fallback, n_threads, steer
+            As in :meth:`mfrank.Recommender.recommend`; a user without a known item has no usable
+            data.
+        on_unknown : {"error", "skip"}, default "error"
+            With "skip", unknown items are left out of all arguments, with their ``values``.
+        values : shape (len(itemids),), optional
+            Value of each interaction, as in the training data; default 1. Read only by objectives
+            that use values.
+
+        Returns
+        -------
+        ids, scores : arrays of shape (N,)
+
+        Raises
+        ------
+        UnknownIdError
+            An item is unknown, and ``on_unknown`` is "error".
+        ValueError, TypeError
+            There is not one number in ``values`` per item.
+        """
+        check_same_rows(itemids=itemids, values=values)
+        options = ListOptions(
+            N, filter_items, items, n_threads, choose(self.backend), on_unknown, fallback
+        )
+        held = self._now()
+        store = held.store.on_host()
+        (users, side), folding = sides(store, by_row=by_row), self._folding_of(store)
+        levers = self._levers(steer, store, side, on_unknown)
+        own = liked_items(itemids, values, side, on_unknown, folding)
+        queries = QueryFactors(*folding.users_and_biases(own.likes))
+        somebody = OwnRows(KnownQueries(users, [0], Queries.new(1)), None, side, None)
+        popularity = popularity_of(held, None, side) if fallback == "popularity" else None
+        state = Held(store, held.seen)
+        call = ListCall(state, somebody, options, levers, popularity, history=own.items)
+        return self._answered(queries, call, own.items, 0)
+
+    def explain(
+        self,
+        userid: Raw,
+        user_items: Matrix | None,
+        itemid: Raw,
+        N: int = 10,
+        *,
+        user_weights: UserWeights | None = None,
+        by_row: bool = False,
+    ) -> Explanation:
+        """Decompose a user's score of an item into contributions of the user's own items.
+
+        A user's factors are linear in their items (Hu, Koren & Volinsky 2008, section 5), so the
+        score is a sum over these items, plus a baseline from the objective's background term.
+
+        Parameters
+        ----------
+        userid, itemid : id
+        user_items : Interactions, scipy sparse, or None
+            The user's row, as in :meth:`recalculate_user`; None uses the training interactions.
+        N : int, default 10
+            Number of contributions to return, the largest first.
+        user_weights : UserWeights, optional
+            From an earlier explanation for the same user and factors, which saves most of the work.
+            ``user_items`` is then not read.
+
+        Returns
+        -------
+        Explanation
+            ``score, contributions, user_weights``, and ``baseline``.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As in :meth:`recalculate_user`; or ``user_items`` is None and the model lacks the
+            training interactions or their values; or ``user_weights`` belong to other factors or
+            another user.
+        """
+        check_count("N", N, 1)
+        userid, itemid = given_id(userid, "userid"), given_id(itemid, "itemid")
+        held = self._now()
+        store = held.on_host()
+        (users, items), folding = sides(store, by_row=by_row), self._folding_of(store)
+        item = int(items.rows(itemid, "itemid")[0])
+        row = int(users.rows(userid, "userid", missing=-1)[0])
+        user = userid if row < 0 else row
+        if user_weights is None:
+            solved = weigh_items(folding, held, (users, items), userid, user_items)
+            user_weights = replace(solved, user=user)
+        check_user_weights(user_weights, folding, user, userid)
+        return explained(folding, user_weights, items, item, N)
+
+    @in_turn
+    def partial_fit(
+        self,
+        new: Any = None,
+        *,
+        user_items: Matrix | None = None,
+        alternations: int = 3,
+        decay: float = 1.0,
+        batch: str | None = None,
+        user_features: Any = None,
+        item_features: Any = None,
+    ) -> Self:
+        """Update the model with new interactions, including new users and items.
+
+        The update solves rows with new interactions from all their interactions, old and new: first
+        the users, then ``alternations`` times the items and the users.
+
+        - Rows with less than 15% new interactions take part in only one alternation.
+        - Rows with more take part in every alternation. So do users of whose items at least 30%
+          changed that much; they would otherwise hold these items in place.
+        - All other rows keep their factors. A fit would move them slightly, and more after many
+          updates, so fit again from time to time.
+
+        The history gets a record with the seconds and the number of ``rows`` solved.
+
+        Seen items stay seen: where values cancel or decay to 0, the model has no interaction any
+        more, but lists still leave the item out.
+
+        The old interactions are the ones that the model has for its filters; there is no second
+        copy. A saved model has them without values, so objectives that use values need
+        ``user_items`` after a load.
+
+        Parameters
+        ----------
+        new : Interactions, scipy or CuPy sparse matrix (users x items), or DataFrame
+            Matched by id; unknown ids are new users and items. A matrix has no ids, so it fits only
+            models whose ids are row numbers. If the model has a cell already, the values are added.
+            None if new rows come only from feature tables.
+        user_items : Interactions or scipy sparse, optional
+            All interactions of the model, without the new ones; by default, the model's own. A
+            sparse matrix has the rows and columns of the model.
+        alternations : int, default 3
+            At least 0; 0 solves users only. New users of new items need several, because each side
+            learns from the other (``bench/stream.py``).
+        decay : float, default 1.0
+            In (0, 1]. Multiplies the values of all old interactions before the new ones are added;
+            only for objectives that use values. Below 1, every row changes: rows without new
+            interactions are solved in one alternation, so an update takes about twice as long.
+        batch : str or None, default None
+            Name of ``new``, such as ``"2026-11-25"``. A batch is applied only once: if the model
+            has one of this name, it does not change, and a line is logged. The history, which is
+            saved with the model, has the last 1,000 updates since the fit. Without a name,
+            interactions of an earlier update are applied again, with a warning.
+        user_features, item_features : DataFrame, path, sparse matrix or 2-D array, optional
+            Features with the columns of the fit, only if the fit had features, and as a table if
+            the fit had a table. A matrix has a row for each id of ``new``, in the same order. Rows
+            of a table are matched by id:
+
+            - an id that neither ``new`` nor the model has becomes a new row;
+            - a known id whose features changed is solved again;
+            - an id that the table does not have keeps its features.
+
+            Rows without interactions get factors from their features alone. Without this argument,
+            the features of new rows are 0.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            The model is unchanged if
+
+            - it lacks its interactions or their values, and ``user_items`` is None;
+            - the objective cannot use a value;
+            - ids are whole numbers in only one of the model and ``new``;
+            - an argument is out of range.
+        """
+        check_update(alternations, decay, batch)
+        held = self._now()
+        store = held.store.on_host()
+        update = Update.of(
+            store,
+            objective_of(store, self.objective),
+            new,
+            alternations=alternations,
+            decay=decay,
+            batch=batch,
+            user_features=user_features,
+            item_features=item_features,
+        )
+        if update is None:  # the model has it
+            return self
+        self._tell_set_since(store.fitter)
+        self._hold(*update.applied(held.seen, user_items, choose(self.backend), self.n_threads))
+        return self
+
+    @in_turn
+    def partial_fit_users(self, userids: Raw, user_items: Matrix, *, by_row: bool = False) -> Self:
+        """Solve users from their interactions and store the result; unknown users are added.
+
+        Item factors do not change. A row must contain all of a user's interactions, not only the
+        new ones. With ``by_row=True``, new users must continue the numbering.
+
+        Parameters
+        ----------
+        userids, user_items, by_row
+            As in :meth:`recalculate_user`; no id twice.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            As in :meth:`recalculate_user`; or ids repeat, are whole numbers in only one of the
+            model and the call, or leave a gap in the row numbers. The model is unchanged.
+        """
+        users, items = sides(self.store, by_row=by_row)
+        folding = self._folding_of(self.store)
+        self._hold(*solved_anew(self._now(), folding, users, items, userids, user_items))
+        return self
+
+    @in_turn
+    def partial_fit_items(self, itemids: Raw, item_users: Matrix, *, by_row: bool = False) -> Self:
+        """Solve items from their interactions and store them; see :meth:`partial_fit_users`."""
+        users, items = sides(self.store, by_row=by_row)
+        folding = self._folding_of(self.store)
+        self._hold(*solved_anew(self._now(), folding, items, users, itemids, item_users))
+        return self
+
+    def _hold(self, store: FactorStore, seen: sp.csr_array | None) -> None:
+        super()._hold(store, seen)
+        self._last_folding = None  # it has the factors as they were
+
+    def _folded_users(self, held: Held, own: OwnRows) -> QueryFactors:
+        store, (side, ids, *_) = held.on_host(), own.known
+        rows = clean_rows(own.rows, "user_items", objective_of(store, self.objective))
+        solvable, means = CSR.from_scipy(rows, store.dtype), feature_means(store, side, ids)
+        return QueryFactors(*self._folding_of(store).users_and_biases(solvable, means))
+
+    def _folding_of(self, store: FactorStore) -> FoldIn:
+        """Fold-in against these factors; cached, because its Gram matrix is expensive."""
+        objective = objective_of(store, self.objective)
+        folding = FoldIn(objective, store, self.backend, self.n_threads, had_biases(store))
+        last = self._last_folding
+        if last is None or last != folding:
+            check_solvable(store)
+            self._tell_set_since(store.fitter)
+            self._last_folding = last = folding
+        return last
+
+    def _adopt(self, store: FactorStore) -> None:
+        check_features(store)
+        if had_biases(store) and (store.user_biases is None or store.item_biases is None):
+            raise ValueError("the store lacks the biases of its fit: it is damaged")
+        super()._adopt(store)
 
     def _resume(
         self, past: Resumed, data: Interactions, momentum: Momentum

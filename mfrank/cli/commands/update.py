@@ -12,7 +12,7 @@ import argparse
 
 from mfrank.arrays import counted
 from mfrank.cli.inputs import add_table_flags, model_to_change, read_spelled_like
-from mfrank.models import Growing
+from mfrank.models import ALS
 
 EXAMPLES = """\
   mfrank update today.csv --model model
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> None:
     """Load, update and save."""
     output = args.output or args.model
     with model_to_change(args.model, output) as model:
-        if not isinstance(model, Growing):
+        if not isinstance(model, ALS):
             raise ValueError(
                 f"{args.model} is of {type(model).__name__}; only models of mfrank fit can be "
                 "updated"
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> None:
             print(f"{told}saved to {output}")
 
 
-def _update(model: Growing, args: argparse.Namespace) -> str:
+def _update(model: ALS, args: argparse.Namespace) -> str:
     """Update the model; report on it, with nothing if it had the batch."""
     before = model.store
     data = read_spelled_like(args, args.interactions, model)
