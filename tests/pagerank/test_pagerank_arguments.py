@@ -128,6 +128,18 @@ def test_rows_with_labels_of_their_own_are_refused_by_the_constructor_too(name: 
     np.testing.assert_array_equal(getattr(same, name), values)
 
 
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [("node_features", np.ones((3, 1))), ("query_of", np.zeros(3, int)), ("labels", np.ones(3))],
+)
+def test_rows_of_nodes_with_labels_of_their_own_are_refused(name: str, values: Any) -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    made = pandas.DataFrame if values.ndim == 2 else pandas.Series
+    with pytest.raises(ValueError, match=rf"{name} is a .* bring it into the order of the nodes$"):
+        ring(**{name: made(values, index=[5, 6, 7])})
+    assert ring(**{name: made(values)}).n_nodes == 3
+
+
 def test_a_table_of_item_features_is_matched_by_id() -> None:
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     data = Interactions.from_arrays([0] * 4, list("abcd"), timestamps=range(4))
