@@ -111,7 +111,8 @@ class FeatureTable:
         ValueError
             The table has none of these rows.
         """
-        places = self._places(ids, of_fit=of_fit)
+        later = f"; partial_fit({self.argument}=...) adds them afterwards"
+        places = self._places(ids, of_fit=of_fit, later=later)
         here = places >= 0
         # Only these rows: what others hold is not worth a warning.
         words = {column.name for column in columns.columns if column.kind != "number"}
@@ -140,7 +141,7 @@ class FeatureTable:
         ValueError
             The table has none of these rows.
         """
-        places = self._places(ids, of_fit=True)
+        places = self._places(ids, of_fit=True, later="")
         here = places >= 0
         table = np.full((len(ids), len(self.columns)), np.nan)
         for at, (name, column) in enumerate(self.columns.items()):
@@ -153,8 +154,11 @@ class FeatureTable:
                 ) from None
         return table
 
-    def _places(self, ids: Ids, *, of_fit: bool) -> NDArray[np.int64]:
-        """The row among ``ids`` of each row of the table, -1 for those that are not used."""
+    def _places(self, ids: Ids, *, of_fit: bool, later: str) -> NDArray[np.int64]:
+        """The row among ``ids`` of each row of the table, -1 for those that are not used.
+
+        ``later`` says how a model takes these after its fit, if it does.
+        """
         side = self.argument.partition("_")[0]
         places = ids.rows(self.labels, missing=-1)
         unused = int((places < 0).sum())
@@ -172,9 +176,8 @@ class FeatureTable:
             )
         if unused and of_fit:
             _log.warning(
-                "%s: %s of %s that the interactions do not have, not used in this fit; "
-                "partial_fit(%s=...) adds them afterwards",
-                *(self.argument, counted(unused, "row"), f"{side}s", self.argument),
+                "%s: %s of %s that the interactions do not have, not used in this fit%s",
+                *(self.argument, counted(unused, "row"), f"{side}s", later),
             )
         return places
 

@@ -140,6 +140,38 @@ def test_the_number_of_blocks_grows_with_the_data_up_to_a_bound(n_visits: int, i
     assert count_blocks(2 * n_visits, 2 * items) >= n_blocks
 
 
+@pytest.mark.parametrize(
+    ("n_visits", "items", "n_blocks"),
+    [
+        (16_383, 10**6, 1),
+        (10**6, 1_023, 1),
+        (16_384, 1_024, 2),
+        (9 * 4_096, 3 * 512, 3),
+        (9 * 4_096 - 1, 10**6, 2),
+        (10**6, 3 * 512 - 1, 2),
+        (10**12, 10**9, 32),
+    ],
+)
+def test_the_number_of_blocks_is_as_stated(n_visits: int, items: int, n_blocks: int) -> None:
+    assert count_blocks(n_visits, items) == n_blocks
+
+
+@given(st.integers(1, 5), st.integers(0, 9))
+def test_shares_are_the_places_of_visits_in_their_round_and_epoch(size: int, seed: int) -> None:
+    visits = np.random.default_rng(seed).integers(0, 4, (size, size))
+    nobody = [np.zeros(0, np.int64)] * size
+    shares = Deal(nobody, [nobody] * size, visits).shares()
+    rounds = [[pair for pair in pairs(size) if pair.round == number] for number in range(size)]
+    of_rounds = [sum(visits[pair.users, pair.items] for pair in of_round) for of_round in rounds]
+    n_earlier = 0
+    for number, of_round in enumerate(rounds):
+        for pair in of_round:
+            n_own = visits[pair.users, pair.items]
+            expected = (n_earlier, sum(of_rounds[:number]), of_rounds[number], visits.sum())
+            assert shares.get(pair) == (expected if n_own else None)
+            n_earlier += n_own
+
+
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=60), st.integers(1, 12))
 def test_users_are_cut_into_blocks_of_about_as_many_visits(visits: list[int], size: int) -> None:
     bounds = user_bounds(np.array(visits), size)

@@ -10,7 +10,8 @@ import pytest
 import scipy.sparse as sp
 from query_graphs import WALKER, random_graphs, random_weights
 
-from mfrank.pagerank import Graphs, ItemWalk, item_walk
+import mfrank
+from mfrank.pagerank import Graphs, ItemWalk, heaviest_paths, item_walk, with_prior
 
 N_ITEMS = 28
 """More than the pages of the graphs; all their queries have the first three."""
@@ -62,7 +63,7 @@ def test_graphs_of_all_queries_are_laid_over_each_other_with_their_weights(
 
 def test_restarts_weigh_items_and_their_recency() -> None:
     """Equally where nothing has a weight; rows without items stay without."""
-    made = walk(bases=np.array([1.0, 3, 0, 0] + [0] * (N_ITEMS - 4)), recency=0.5)
+    made = walk(bases=np.array([0.1, 0.3, 0, 0] + [0] * (N_ITEMS - 4)), recency=0.05)
     recencies = sp.csr_array(
         (np.array([1.0, 0.5, 1, 0.0, 0.0, 2.0]), [0, 1, 2, 2, 3, 0], [0, 3, 3, 5, 6]), (4, N_ITEMS)
     )
@@ -140,3 +141,28 @@ def test_arrays_that_are_no_walk_are_refused(name: str, value: Any, message: str
         ItemWalk.from_arrays({**arrays, name: value(arrays[name])})
     with pytest.raises(KeyError, match=name):
         ItemWalk.from_arrays({key: array for key, array in arrays.items() if key != name})
+
+
+def test_paths_of_one_mass_have_the_order_of_their_restarts() -> None:
+    steps = np.zeros((N_ITEMS, N_ITEMS))
+    steps[1:, 0] = 1.0
+    made = ItemWalk(sp.csr_array(steps), np.ones(N_ITEMS))
+    start = sp.csr_array(np.full((1, N_ITEMS), 1 / N_ITEMS))
+    values = made.rank(start, 1e-12, WALKER)[0]
+    paths = heaviest_paths(made, start, values, 0, WALKER.alpha, N_ITEMS)
+    assert [path.items for path in paths] == [(0,), *((item, 0) for item in range(1, N_ITEMS))]
+
+
+def test_a_prior_of_zero_counts_as_half_of_the_smallest() -> None:
+    data = mfrank.synthetic(20, 4, 40, random_state=0)
+    store = mfrank.ALS(factors=2, iterations=1, random_state=0).fit(data).store
+    known = replace(store, item_prior=np.array([0.0, 0.2, 0.3, 0.5]))
+    found = with_prior(known, 2.0)
+    np.testing.assert_allclose(found.item_biases, 2 * np.log([0.1, 0.2, 0.3, 0.5]), rtol=1e-6)
+    np.testing.assert_array_equal(found.item_prior, known.item_prior)
+
+
+def test_a_prior_is_for_models_that_rank_by_their_factors() -> None:
+    data = mfrank.synthetic(20, 4, 40, random_state=0)
+    with pytest.raises(ValueError, match=r"store is of EASE, .* give a model with factors"):
+        with_prior(mfrank.EASE().fit(data).store, 0.1)

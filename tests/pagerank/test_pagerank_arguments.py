@@ -140,7 +140,7 @@ def test_rows_of_nodes_with_labels_of_their_own_are_refused(name: str, values: A
     assert ring(**{name: made(values)}).n_nodes == 3
 
 
-def test_a_table_of_item_features_is_matched_by_id() -> None:
+def test_a_table_of_item_features_is_matched_by_id(caplog: pytest.LogCaptureFixture) -> None:
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     data = Interactions.from_arrays([0] * 4, list("abcd"), timestamps=range(4))
     features = np.arange(1.0, 9).reshape(4, 2)
@@ -149,6 +149,10 @@ def test_a_table_of_item_features_is_matched_by_id() -> None:
     by_place, by_id = (item_graph(data, given, None) for given in (features, shuffled))
     np.testing.assert_array_equal(by_id.node_features, by_place.node_features)
     np.testing.assert_array_equal(by_id.edge_features, by_place.edge_features)
+    more = pandas.concat([shuffled, table[:1].rename({"a": "nobody's"})])
+    np.testing.assert_array_equal(item_graph(data, more, None).node_features, by_id.node_features)
+    (told,) = caplog.messages
+    assert told.endswith("1 row of items that the interactions do not have, not used in this fit")
     with pytest.raises(ValueError, match="item_features has no row for 2 items, such as 'b'"):
         item_graph(data, shuffled.drop(["b", "d"]), None)
     shuffled.iloc[1, 0] = np.nan
