@@ -98,7 +98,7 @@ class Asked:
         for name, value in changed.items():
             values = value if isinstance(value, list) else [value]
             kept.extend((name, str(each)) for each in values if each is not None)
-        return self.path + ("?" + urlencode(kept) if kept else "")
+        return self.path + ("?" + urlencode(kept, errors="replace") if kept else "")
 
     def paged(
         self, every: Sequence[T], n: int, name: str = "page"

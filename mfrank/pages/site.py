@@ -67,7 +67,7 @@ def build(
         ("/map", "map", item_map),
     )
     for path, name, view in views:
-        application.add_route(path, site.route(name, view), methods=["GET"])
+        application.add_route(path, site.route(name, view))
     application.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"))
     add_refusals(application, site.refuse)
     application.add_middleware(Door, hosts=hosts, limits=_LIMITS, measures=Measures())
@@ -92,7 +92,6 @@ class _Site:
             names=world.names,
             path_of=path_of,
             version=__version__,
-            q="",
             here="",
             has_data=world.data is not None,
         )
@@ -136,15 +135,11 @@ def _number(value: float) -> str:
     return f"{value:,}".replace(",", "\u202f")
 
 
-def _short(value: float | None) -> str:
+def _short(value: float) -> str:
     """A number in three digits, a large one in whole numbers."""
-    if value is None:
-        return ""
-    return _number(round(value)) if abs(value) >= 1000 else f"{value:.3g}"
+    return _number(round(value)) if abs(value) >= 999.5 else f"{value:.3g}"
 
 
-def _digits(value: float | None) -> str:
+def _digits(value: float) -> str:
     """A number in three digits, zeros at its end too, so that those of a column are alike."""
-    if value is None or abs(value) >= 100:
-        return _short(value)
-    return f"{value:#.3g}"
+    return _short(value) if abs(value) >= 99.95 else f"{value:#.3g}"

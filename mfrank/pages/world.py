@@ -179,8 +179,8 @@ class World:
 
 
 def path_of(*parts: Any) -> str:
-    """The path of a page; ids may have every character."""
-    return "/" + "/".join(quote(str(part), safe="") for part in parts)
+    """The path of a page; ids may have every character, also half a surrogate pair."""
+    return "/" + "/".join(quote(str(part), safe="", errors="replace") for part in parts)
 
 
 def _popularity(model: Recommender) -> NDArray[np.int64]:

@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 from mfrank.arrays import check_time, on_host
 from mfrank.data import Ids, objects, spelled_like
 from mfrank.models import ALS, Popularity, SupervisedPageRank, values_told
-from mfrank.retrieval import Answer, Fallback, Recommender, RowScorer, is_nested, unannounced
+from mfrank.retrieval import (
+    Answer,
+    Fallback,
+    ItemBlend,
+    Recommender,
+    RowScorer,
+    is_nested,
+    unannounced,
+)
 from mfrank.steering import Steering
 
 EXACT = 2**53
@@ -182,7 +190,7 @@ def from_items(
         with values_told(), unannounced():
             found = model.recommend_from_items(liked, n, values=weights, **more)
         return found.to_dicts()
-    if not isinstance(model, RowScorer | Popularity):
+    if isinstance(model, ItemBlend) or not isinstance(model, RowScorer | Popularity):
         raise CannotAnswer(
             f"{type(model).__name__} cannot rank for somebody new; a model of mfrank fit can"
         )

@@ -150,6 +150,90 @@ def test_values_of_columns_are_text_wherever_they_stand(tmp_path: Path) -> None:
         assert f'value="{escape(text)}" selected' in html
 
 
+def test_a_form_begins_at_the_first_page(site: Any) -> None:
+    page = shown(site, f"/user/{USER}", diversity=0.5, n=5, page=1, history_page=1, a="b")
+    form = page["levers"]
+    assert sorted(form["kept"]) == [["a", "b"], ["n", "5"]]
+    assert form["reset"] == f"/user/{USER}?n=5&history_page=1&a=b"
+    assert form["action"] == f"/user/{USER}"
+    page = shown(site, f"/user/{USER}", diversity=0.5, popularity_penalty=1, page=1)
+    assert [each.partition("?")[2] for each in page["switched"]] == [
+        *("diversity=0.5&popularity_penalty=1", "popularity_penalty=1&model=1")
+    ]
+
+
+@pytest.mark.parametrize("asked", [{"diversity": 0.5}, {"at_most": 2}, {"only": "kinds:Pie"}])
+def test_a_list_that_is_chosen_as_a_whole_is_as_long_as_asked(site: Any, asked: Any) -> None:
+    page = shown(site, f"/user/{USER}", n=5, **asked)
+    whole = "only" not in asked
+    assert page["ranked"] == (5 if whole else 1000)
+    assert (page["pages"]["total"] <= 5) == whole
+    assert page["levers"]["set"]
+
+
+def test_a_form_offers_the_columns_of_the_file_and_their_values(site: Any) -> None:
+    form = shown(site, f"/user/{USER}")["levers"]
+    assert (form["of"], form["at_most"], form["by"]) == ("kinds", None, 0.5)
+    (column,) = form["columns"]
+    assert column["name"] == "kinds"
+    sizes = {kind: sum(kind in kinds for kinds in KINDS_OF.values()) for kind in sorted(sizes_of())}
+    assert column["values"] == [
+        {"value": kind, "text": f"kinds:{kind}", "items": size} for kind, size in sizes.items()
+    ]
+
+
+def sizes_of() -> set[str]:
+    return {kind for kinds in KINDS_OF.values() for kind in kinds}
+
+
+def test_scores_are_said_to_have_penalty_and_boost_where_they_do(site: Any) -> None:
+    for asked, adds in (
+        ({}, False),
+        ({"diversity": 0.5}, False),
+        ({"only": "kinds:Pie"}, False),
+        ({"popularity_penalty": 1}, True),
+        ({"boost": "kinds:Pie"}, True),
+        ({"boost": "kinds:Pie", "by": 0}, False),
+    ):
+        assert shown(site, f"/user/{USER}", **asked)["levers"]["adds"] == adds
+
+
+def test_what_fell_out_is_told_with_its_rank_before(site: Any) -> None:
+    plain = ids(shown(site, f"/user/{USER}", n=100))
+    page = shown(site, f"/user/{USER}", n=10, only="kinds:Pie")
+    pies = [item for item in plain if "Pie" in KINDS_OF.get(item, ())][:10]
+    out = [(rank, item) for rank, item in enumerate(plain[:10], 1) if item not in pies]
+    told = page["effect"]
+    assert [(each["before"], each["id"]) for each in told["fallen"]] == out
+    assert told["in_both"] == 10 - len(out)
+    none = shown(site, f"/user/{USER}", only="kinds:Pie", without="kinds:Pie")["effect"]
+    assert (none["in_both"], none["mean_users"][1], none["covered"]["values"][1]) == (0, None, 0)
+
+
+def test_without_a_file_of_items_nothing_can_be_capped(tmp_path: Path) -> None:
+    site = client(tmp_path, items=None)
+    answer = site.get(f"/user/{USER}?at_most=2&format=json")
+    assert answer.status_code == 422
+    assert "at_most needs a file of items with a column of kinds" in answer.json()["error"]
+    page = shown(site, f"/user/{USER}", diversity=0.5)
+    assert (page["levers"]["of"], page["levers"]["columns"], page["effect"]["covered"]) == (
+        *(None, []),
+        None,
+    )
+
+
+def test_items_of_the_file_that_the_model_lacks_have_no_levers(tmp_path: Path) -> None:
+    file = tmp_path / "kinds.csv"
+    rows = [f"{item},{item},{'ab'[row % 2]}" for row, item in enumerate([*ITEMS, "x", "y"])]
+    file.write_text("\n".join(["item,title,kind", *rows]))
+    site = client(tmp_path, items=file)
+    plain = ids(shown(site, f"/user/{USER}", n=100))
+    for asked in ({"only": "kind:a"}, {"without": "kind:b"}):
+        found = ids(shown(site, f"/user/{USER}", n=100, **asked))
+        assert found == [item for item in plain if ITEMS.index(item) % 2 == 0]
+    assert shown(site, f"/user/{USER}", boost="kind:b")["levers"]["set"]
+
+
 def test_columns_may_have_names_as_long_as_questions(tmp_path: Path) -> None:
     file, question = tmp_path / "kinds.csv", "Would you recommend this item to a friend? " * 4
     with file.open("w", newline="", encoding="utf-8") as out:

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from small_site import client, data, models
 
 import mfrank
-from mfrank.pages.judging import judge
+from mfrank.data import Ids
+from mfrank.pages.judging import judge, paced
 
 
 def held_out(all_data: mfrank.Interactions) -> tuple[mfrank.Interactions, mfrank.Interactions]:
@@ -143,3 +145,81 @@ def test_who_cannot_be_judged_is_said(tmp_path: Path) -> None:
     assert none.get("/quality/0").status_code == 422
     assert "--data FILE" in none.get("/quality/0?format=json").json()["error"]
     assert "/quality/" not in none.get("/model/0").text
+
+
+def with_ids(cells: Any) -> mfrank.Interactions:
+    return mfrank.Interactions(sp.csr_array(np.array(cells, dtype=np.float64)), *known())
+
+
+def known() -> tuple[Ids, Ids]:
+    return Ids.of(list("abcdefgh")), Ids.of(list("xyz"))
+
+
+def test_held_out_is_what_the_data_have_and_the_fit_has_not() -> None:
+    """For more users than items; the last item has no users in the fit."""
+    fitted = [
+        [1, 1, 0],
+        [1, 0, 0],
+        [0, 0, 0],
+        [1, 1, 0],
+        [0, 1, 0],
+        [1, 0, 0],
+        [1, 0, 0],
+        [0, 1, 0],
+    ]
+    every = [[1, 1, 1], [0, 1, 1], [0, 0, 0], [0, 0, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0], [1, 1, 1]]
+    model = mfrank.Popularity().fit(with_ids(fitted))
+    found = judge([model], with_ids(every))
+    assert (found.n_drawn, found.n_in_data) == (6, 6)  # two have nothing in the data
+    labels = model.user_ids.raw(found.users).tolist()
+    told = dict(zip(labels, found.held_out.tolist(), strict=True))
+    assert told == {"a": 1, "b": 2, "e": 1, "g": 1, "h": 2}
+    assert found.counts.tolist() == [5, 4, 0]
+    assert len(found.popularity.of_rows) == 3
+
+
+class Clock:
+    """A judge that takes so many seconds for each user, and the time that it has taken."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+        self.now, self.seconds, self.judged = 0.0, seconds, list[int]()
+        monkeypatch.setattr("mfrank.pages.judging.time.perf_counter", lambda: self.now)
+
+    def __call__(self, size: int) -> int:
+        self.now += size * self.seconds
+        self.judged.append(size)
+        return size
+
+
+@pytest.mark.parametrize(
+    ("seconds", "n", "judged", "of"),
+    [
+        (1 / 256, 9_000, [100, 3_840], 3_840),
+        (1 / 1024, 9_000, [100, 5_000], 5_000),
+        (1 / 256, 1_000, [100, 3_840], 1_000),
+        (1.0, 9_000, [100], 100),
+        (0.0, 90, [100], 90),
+        (1 / 1024, 100, [100], 100),
+        (0.0, 9_000, [100, 5_000], 5_000),
+    ],
+)
+def test_as_many_are_judged_as_the_time_allows(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, n: int, judged: list[int], of: int
+) -> None:
+    clock = Clock(monkeypatch, seconds)
+    assert paced(clock, n, 5_000, 15.0) == (judged[-1], of)
+    assert clock.judged == judged
+
+
+def test_groups_of_one_user_have_no_interval(tmp_path: Path) -> None:
+    users, items = ["a"] * 4 + ["b"] * 9, [*range(4), *range(9)]
+    every = mfrank.Interactions.from_arrays(users, items)
+    fitted = mfrank.Popularity().fit(every.take(np.array([1, 1, 1, 0] + [1] * 6 + [0] * 3) > 0))
+    site = client(tmp_path, models={"m": fitted, "n": fitted}, data=every, items=None)
+    page = site.get("/quality/0?format=json").json()
+    for row in page["by_activity"]:
+        assert row["n_users"] == 1
+        assert {each["reach"] for each in row["metrics"]} == {None}
+        assert {(each["low"], each["high"]) for each in row["metrics"]} == {(None, None)}
+    for path in ("/quality/0", "/quality/1", "/quality/both"):
+        assert site.get(path).status_code == 200

@@ -181,6 +181,13 @@ def test_an_explanation_is_the_models(n: int, objective: Any) -> None:
     assert n == 2 or told["others"] == 0
 
 
+def test_a_blend_with_weights_between_items_ranks_for_nobody_new() -> None:
+    served = model("ALS")
+    both = mfrank.blend(served.store, mfrank.ItemKNN().fit(named()).store, 0.5)
+    with pytest.raises(CannotAnswer, match="ItemBlend cannot rank for somebody new"):
+        answers.from_items(mfrank.ItemBlend.of(both), ITEMS[:2], 3)
+
+
 def test_an_explanation_by_values_needs_them(tmp_path: Any) -> None:
     served = model("WRMF")
     served.save(tmp_path / "model")
