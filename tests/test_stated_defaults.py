@@ -29,7 +29,10 @@ def stated(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
                     yield argument, eval(of_each.get(argument, values[0]), names)
 
 
-FACES = ("als", "comparison", "data", "descent", "evaluation", "models", "pagerank", "retrieval")
+FACES = (
+    *("als", "comparison", "data", "descent", "evaluation", "models", "pagerank", "retrieval"),
+    "serving",
+)
 
 
 def public() -> dict[str, Any]:

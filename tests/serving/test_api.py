@@ -134,7 +134,10 @@ def test_lists_are_steered(api: Any, levers: dict[str, Any]) -> None:
 
 
 def test_levers_have_bounds(api: Any) -> None:
-    for wrong in ({"diversity": 1.1}, {"diversity": -0.1}, {"popularity_penalty": -1}):
+    for wrong in (
+        *({"diversity": 1.1}, {"diversity": -0.1}),
+        *({"popularity_penalty": -0.1}, {"popularity_penalty": 1000.1}),
+    ):
         assert api.get(f"/recommend/{first_user()}", params=wrong).status_code == 422
         body = {"users": [first_user()], **wrong}
         assert api.post("/recommend", json=body).status_code == 422
@@ -385,38 +388,25 @@ def test_a_model_without_histories_says_how_to_ask() -> None:
     assert bare.get(f"/recommend/{first_user()}?include_seen=true").status_code == 200
 
 
-def test_health_and_metrics_tell_what_was_asked() -> None:
-    asked = client(model())
-    for _ in range(3):
-        asked.get(f"/recommend/{first_user()}")
-    asked.get("/recommend/nobody")
-    asked.request("BREW", "/recommend/nobody")
-    about = asked.get("/health").json()
-    assert (about["status"], about["model"], about["users"]) == ("ok", "ALS", 30)
-    lines = asked.get("/metrics").text.splitlines()
-    route = 'route="/recommend/{user}",method="GET"'
-    assert f'mfrank_requests_total{{{route},status="200"}} 3' in lines
-    assert f'mfrank_requests_total{{{route},status="404"}} 1' in lines
-    assert 'mfrank_request_seconds_count{route="/recommend/{user}"} 5' in lines
-    assert not any("BREW" in line for line in lines)
-    for line in lines:  # the format: a comment, or a name with labels and a number
-        assert line.startswith("# ") or math.isfinite(float(line.rpartition(" ")[2]))
-
-
 def test_docs_tell_every_route_and_load_nothing_from_elsewhere(api: Any) -> None:
     page, openapi = api.get("/docs").text, api.get("/openapi.json").json()
     for path in openapi["paths"]:
         assert path in page
     assert "http" not in page
     assert "<script" not in page
-    assert api.get("/docs.css").headers["content-type"].startswith("text/css")
+    style = api.get("/docs.css")
+    assert style.headers["content-type"].startswith("text/css")
+    assert "table {" in style.text
 
 
 def test_every_answer_tells_browsers_to_run_nothing(api: Any) -> None:
     for path in ("/docs", "/health", "/nowhere"):
-        policy = api.get(path).headers["content-security-policy"]
-        assert "default-src 'none'" in policy
-        assert "unsafe" not in policy
+        headers = api.get(path).headers
+        policy = dict(each.split(" ", 1) for each in headers["content-security-policy"].split("; "))
+        assert policy["default-src"] == policy["frame-ancestors"] == policy["base-uri"] == "'none'"
+        assert set(policy.values()) == {"'none'", "'self'"}
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
 
 
 @given(
@@ -427,12 +417,6 @@ def test_every_answer_tells_browsers_to_run_nothing(api: Any) -> None:
 def test_json_never_has_what_json_does_not_have(value: Any) -> None:
     text = dump({"score": value}).decode("ascii")
     json.loads(text, parse_constant=lambda name: pytest.fail(name))
-
-
-def test_limits_are_checked() -> None:
-    for wrong in ({"max_n": 0}, {"max_seconds": 0}, {"max_body": -1}, {"max_seconds": "x"}):
-        with pytest.raises((TypeError, ValueError), match=next(iter(wrong))):
-            serving.Limits(**wrong)
 
 
 @pytest.mark.parametrize("ids", [[0, 1, 2, 3], [3, 7, 9, 11]])

@@ -89,7 +89,7 @@ def test_headers_that_drip_have_no_more_time() -> None:
         assert answered(asking)[0] == 200
         for _ in range(100):
             try:
-                asking.sendall(b"G" if _ == 0 else b"E")
+                asking.sendall(b"a" if _ else b"GET /")
                 asking.settimeout(0.02)
                 answer = asking.recv(1 << 16)
                 break
@@ -97,7 +97,7 @@ def test_headers_that_drip_have_no_more_time() -> None:
                 continue
         else:
             pytest.fail("it waited on")
-        assert answer.startswith((b"HTTP/1.1 408", b"HTTP/1.1 400"))
+        assert answer.startswith(b"HTTP/1.1 408")
 
 
 @pytest.mark.parametrize("size", [900, 70_000, 2_000_000])

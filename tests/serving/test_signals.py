@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import queue
 import re
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,9 +22,9 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 
 from mfrank import serving
-from mfrank.serving import live_model
+from mfrank.serving import live_model, signals
 from mfrank.serving.live_model import LiveModel
-from mfrank.serving.signals import handled
+from mfrank.serving.signals import end_soon, handled
 
 httpx2 = pytest.importorskip("httpx2")
 uvicorn = pytest.importorskip("uvicorn", reason="needs uvicorn: pip install mfrank[serve]")
@@ -275,3 +277,81 @@ def test_an_application_in_another_server_sets_none(tmp_path: Path) -> None:
         assert handlers() == before
     assert handlers() == before
     inner.state.live.stop()
+
+
+@pytest.fixture
+def put_back() -> Iterator[None]:
+    """The handlers of the tests' own process are what they were."""
+    before = handlers()
+    yield
+    for each, handler in zip((TERM, HUP, INT), before, strict=True):
+        signal.signal(each, handler)
+
+
+def loads() -> tuple[Any, list[int]]:
+    """In the place of a model that is loaded anew, and what it was told."""
+    told = list[int]()
+    return SimpleNamespace(look_now=lambda: told.append(1)), told
+
+
+def test_a_reload_that_is_asked_for_before_there_is_a_model_is_kept_for_it() -> None:
+    before, (live, told) = handlers(), loads()
+    with handled(starting=True):
+        signal.raise_signal(HUP)
+        signal.raise_signal(HUP)
+        with handled(live):
+            assert told == [1]
+            signal.raise_signal(HUP)
+            assert told == [1, 1]
+        signal.raise_signal(HUP)  # the service has ended, but not yet the process
+    assert handlers() == before
+    live, told = loads()
+    with handled(starting=True), handled(live):
+        assert not told
+        signal.raise_signal(HUP)
+        assert told == [1]
+
+
+def test_a_reload_is_of_no_interest_where_there_is_no_model() -> None:
+    before = handlers()
+    with handled():
+        assert handlers()[0] != before[0]
+        assert handlers()[1:] == before[1:]
+    assert handlers() == before
+
+
+@pytest.mark.parametrize("usual", [signal.SIG_DFL, signal.SIG_IGN])
+def test_what_is_ignored_is_heard_and_ignored_again(usual: Any, put_back: None) -> None:
+    """So a process that nohup began."""
+    live, told = loads()
+    signal.signal(TERM, usual)
+    signal.signal(HUP, usual)
+    with handled(live):
+        signal.raise_signal(HUP)
+        assert told == [1]
+    assert handlers()[:2] == [usual, usual]
+
+
+def test_the_end_is_announced_to_all_threads_and_is_not_put_off(
+    monkeypatch: pytest.MonkeyPatch, put_back: None
+) -> None:
+    ended, slept = queue.Queue[Any](), list[float]()
+
+    def leave(code: int) -> None:
+        ended.put((code, threading.current_thread().daemon))
+
+    def write(to: int, text: bytes) -> None:
+        ended.put((to, text.decode()))
+
+    monkeypatch.setattr(signals, "time", SimpleNamespace(sleep=slept.append))
+    monkeypatch.setattr(signals, "os", SimpleNamespace(_exit=leave, write=write))
+    with pytest.raises(SystemExit) as left, handled():
+        signal.raise_signal(TERM)
+    assert left.value.code == 0
+    assert ended.get(timeout=10)[0] == 2
+    assert ended.get(timeout=10) == (0, True)  # a thread that does not keep the process
+    assert handlers() == [signal.SIG_IGN] * 3
+    end_soon(130)
+    assert "the service ends" in ended.get(timeout=10)[1]
+    assert ended.get(timeout=10) == (130, True)
+    assert slept == [5.0] * 2
