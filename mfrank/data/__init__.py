@@ -12,6 +12,7 @@ from mfrank.data.cells import (
     without_zeros,
 )
 from mfrank.data.columns import ROLES, BadRow, IdsAs, as_text, assign, spelled_like, tell_columns
+from mfrank.data.concatenation import joined_ids
 from mfrank.data.datasets import from_npz, movielens, published_split
 from mfrank.data.feature_columns import FeatureColumns, is_missing
 from mfrank.data.feature_tables import (
@@ -49,7 +50,7 @@ from mfrank.data.labels import RawIds, canonical, objects
 from mfrank.data.layouts import Dialect, layout_of, rows
 from mfrank.data.odd_ids import tell_empty_rows
 from mfrank.data.on_disk import GrowingArray, Spill
-from mfrank.data.sources import joined_ids
+from mfrank.data.sources import known
 from mfrank.data.splits import (
     Split,
     by_ratio,
@@ -79,7 +80,6 @@ from mfrank.data.time_units import (
 )
 from mfrank.data.times import epoch_seconds
 from mfrank.data.user_splits import HeldOut, HeldOutSplit, by_session, held_out_users
-from mfrank.data.validation import known
 from mfrank.data.weights import bm25_weight, log_weight, recency_weight, tfidf_weight
 
 __all__ = [

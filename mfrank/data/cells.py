@@ -67,6 +67,17 @@ class Cells(NamedTuple):
     summed: SummedCells | None = None
     values_from: ValuesFrom = "given"
 
+    @property
+    def largest(self) -> NDArray[Any]:
+        """The largest entry of each cell, if several were summed; otherwise the value."""
+        if self.values_from == "repeats":
+            return np.ones_like(self.rows.data)
+        if self.summed is None:
+            return self.rows.data
+        largest = self.rows.data.copy()
+        largest[self.summed.places] = self.summed.largest
+        return largest
+
     def take(self, kept: NDArray[np.int64]) -> Cells:
         """The cells at the positions ``kept`` (ascending)."""
         times = None if self.timestamps is None else self.timestamps[kept]

@@ -26,7 +26,7 @@ from mfrank.data.layouts import DOUBLE_COLON, IF_LISTS, Dialect, Layout, layout_
 from mfrank.data.text_files import Quotes, Tell
 from mfrank.data.time_units import Moments, TimeKind, TimestampUnit
 from mfrank.data.times import is_time, moments, settle, time_kind, zones_of
-from mfrank.data.validation import Extent
+from mfrank.data.values import Extent
 
 _NONE: NDArray[np.float64] = np.empty(0)
 

@@ -64,7 +64,7 @@ def divided(
             return found
         seen_only = _in_memory(data.seen_only, seen_part_of, len(names))
         parts = zip(found, seen_only, strict=True)
-        return [part._with_seen_only(only.cells) for part, only in parts]
+        return [part._with_cells(part.cells._replace(seen_only=only.cells)) for part, only in parts]
     paths = [path_of(folder) / name for name in names]
     for path in paths:
         interaction_folder.check_takes(path)

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from mfrank.arrays import counted, shown
 from mfrank.data.columns import NUMBER
 from mfrank.data.odd_ids import SPELLED_MISSING
-from mfrank.data.validation import Extent
+from mfrank.data.values import Extent
 from mfrank.files import check_keys, dump_json, parse_json
 
 Kind = Literal["number", "value", "values"]

@@ -20,7 +20,7 @@ from mfrank.data.columns import BadRow, Chosen, assign, guess, in_column, tell_c
 from mfrank.data.labels import objects
 from mfrank.data.time_units import TimestampUnit
 from mfrank.data.times import moments, settle
-from mfrank.data.validation import as_numbers
+from mfrank.data.values import as_numbers
 
 _log = logging.getLogger("mfrank")
 
@@ -38,7 +38,7 @@ def frame_columns(
     """Role -> values, from a table; roles as in :func:`mfrank.data.columns.assign`.
 
     Categories are read as their values, dates of any time zone as UTC. Values are converted by
-    :func:`mfrank.data.validation.as_numbers`, timestamps by
+    :func:`mfrank.data.values.as_numbers`, timestamps by
     :func:`mfrank.data.times.epoch_seconds`, in this unit. A missing id or value stays one: NaN,
     None or NA. What is read and ignored is logged.
 

@@ -31,6 +31,7 @@ from mfrank.data.labels import canonical, objects
 from mfrank.data.layouts import Dialect
 from mfrank.data.odd_ids import check_ids, tell_converted
 from mfrank.data.on_disk import Spill
+from mfrank.data.sources import check_duplicates
 from mfrank.data.tables import Portion, is_stream, read_portions
 from mfrank.data.text_files import local_file
 from mfrank.data.time_units import (
@@ -41,11 +42,12 @@ from mfrank.data.time_units import (
     TimestampUnit,
     Unit,
     check_parts,
+    check_unit,
     in_seconds,
     tell_of_fractions,
     tell_of_odd_times,
 )
-from mfrank.data.validation import Extent
+from mfrank.data.values import Extent
 from mfrank.files import Journal, path_of, resuming_beside, wanting_room
 
 # The first pass over files: their ids, how often each occurs, and the kind of timestamps.
@@ -285,7 +287,7 @@ def check_files(files: Sequence[str | os.PathLike[str]]) -> list[Path]:
 
 def ingest(
     files: Sequence[str | os.PathLike[str]],
-    folder: Path,
+    folder: str | os.PathLike[str],
     chosen: Chosen,
     *,
     unit: TimestampUnit | None = None,
@@ -300,7 +302,7 @@ def ingest(
     ----------
     files : sequence of path
         At least one file, and no streams. Either all have timestamps or none.
-    folder : Path
+    folder : path
     chosen, ids, dialect, unit
         As in :func:`mfrank.data.tables.read_columns`. If one file has integer ids and another text,
         all ids become text.
@@ -316,6 +318,11 @@ def ingest(
         If a file cannot be read or the disk is full; the folder is unchanged, too. If the same call
         can resume, the message names the temporary folder.
     """
+    if isinstance(files, str | os.PathLike):
+        raise TypeError(f"files must be a list of files, got one: [{str(files)!r}]")
+    check_duplicates(duplicates)
+    check_unit(unit)
+    folder = path_of(folder)
     dialect.check()
     source = _Source(check_files(files), chosen, ids, dialect, unit)
     interaction_folder.check_takes(folder)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,10 +19,12 @@ from mfrank.arrays import all_finite, check_indptr, is_number, read_only, read_o
 from mfrank.data import cells
 from mfrank.data.cells import Cells, Counts, SummedCells, ValuesFrom
 from mfrank.data.ids import Ids, stored_ids
-from mfrank.data.observed import Observed
 from mfrank.data.on_disk import GrowingArray, RowsOnDisk, Spill
 from mfrank.files import CheckedFiles, Contents, Format, check_keys
 from mfrank.files import folder as folders
+
+if TYPE_CHECKING:
+    from mfrank.data.interactions import Interactions
 
 FORMAT = Format("mfrank interactions", 2, reads=(1, 2))
 """Version 2 may have cells that are only seen, and the largest entries of sums."""
@@ -55,7 +57,7 @@ class Mapped(NamedTuple):
     threshold: float | None
 
 
-def write(data: Observed, path: Path, *, overwrite: bool = False) -> None:
+def write(data: Interactions, path: Path, *, overwrite: bool = False) -> None:
     """Replace a folder's contents by the interactions; see :func:`mfrank.files.folder.write`."""
     arrays: dict[str, NDArray[Any]] = {}
     for name in _MATRICES:

@@ -3,29 +3,48 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from mfrank.arrays import check_choice, sparse_to_host
-from mfrank.data import interaction_folder
-from mfrank.data.cells import Duplicates
+from mfrank.arrays import (
+    CSR,
+    MadeOfFields,
+    as_array,
+    check_instance,
+    counted,
+    is_number,
+    lazy,
+    needs,
+    read_only,
+    read_only_rows,
+    refuse_labels,
+    shown,
+    sparse_to_host,
+    table,
+)
+from mfrank.data import cells, interaction_folder, selection, sources
+from mfrank.data.cells import Cells, Counts, Duplicates, SummedCells, ValuesFrom
 from mfrank.data.columns import IdsAs
+from mfrank.data.concatenation import joined
 from mfrank.data.frames import is_frame
+from mfrank.data.ids import Ids
 from mfrank.data.ingest import ingest
+from mfrank.data.labels import RawIds
 from mfrank.data.layouts import Dialect
-from mfrank.data.sources import Sourced, joined
+from mfrank.data.sources import IdsLike
 from mfrank.data.text_files import AS_USUAL
-from mfrank.data.time_units import TimestampUnit, check_unit
-from mfrank.files import path_of
+from mfrank.data.time_units import TimestampUnit
+from mfrank.files import Origin, path_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Interactions(Sourced):
+class Interactions(MadeOfFields):
     """Observed cells of the users x items matrix, with the ids of its rows and columns.
 
     Create with :meth:`from_arrays`, :meth:`from_sparse`, :meth:`from_frame`, :meth:`from_file` or
@@ -65,6 +84,77 @@ class Interactions(Sourced):
         thresholds, folders and models inherit it.
     """
 
+    _noted = ("_summed", "_values_from")
+
+    user_items: sp.csr_array
+    user_ids: Ids
+    item_ids: Ids
+    timestamps: NDArray[np.int64] | None = None
+    seen_only: Interactions | None = None
+    threshold: float | None = field(default=None, kw_only=True)
+    origin: Origin = field(default_factory=dict, kw_only=True)
+    _views: dict[tuple[str, Any], CSR] = field(default_factory=dict, init=False)
+    # No arguments of the constructor, so that whoever replaces the matrix loses them.
+    _summed: SummedCells | None = field(default=None, init=False)
+    _values_from: ValuesFrom = field(default="given", init=False)
+
+    def __post_init__(self) -> None:
+        if self.threshold is not None and not is_number(self.threshold):
+            raise ValueError(
+                f"threshold must be a finite number or None, got {shown(self.threshold)}"
+            )
+        for name in ("user_ids", "item_ids"):
+            check_instance(name, getattr(self, name), Ids, "Ids, such as Ids.of(labels)")
+        if not sp.issparse(self.user_items):
+            raise TypeError(
+                "user_items must be a scipy.sparse.csr_array (users x items), got "
+                f"{type(self.user_items).__name__}"
+            )
+        shape = (len(self.user_ids), len(self.item_ids))
+        if self.user_items.shape != shape:
+            raise ValueError(
+                f"the matrix has {self.user_items.shape[0]} users and {self.user_items.shape[1]} "
+                f"items, but ids are given for {shape[0]} and {shape[1]}"
+            )
+        if self.timestamps is not None and len(self.timestamps) != self.user_items.nnz:
+            raise ValueError(
+                f"{counted(len(self.timestamps), 'timestamp')} for {counted(self.nnz, 'entry')}"
+            )
+        object.__setattr__(self, "user_items", read_only_rows(self.user_items, "user_items"))
+        object.__setattr__(self, "origin", dict(self.origin))  # of its own, for its saves
+        if self.timestamps is not None:
+            object.__setattr__(self, "timestamps", read_only(self.timestamps))
+        object.__setattr__(self, "seen_only", self._own_seen_only())
+
+    def _own_seen_only(self) -> Interactions | None:
+        """The cells that are only seen, with these ids; None if there are none."""
+        given = self.seen_only
+        if given is None:
+            return None
+        check_instance("seen_only", given, Interactions, "Interactions, or None")
+        if given.user_items.shape != self.user_items.shape:
+            raise ValueError(
+                f"seen_only must have the shape {self.user_items.shape}, got "
+                f"{given.user_items.shape}"
+            )
+        if self.timestamps is not None and given.timestamps is None:
+            raise ValueError("seen_only must have timestamps, as these interactions have")
+        if not given.nnz:
+            return None
+        own = given.user_ids is self.user_ids and given.item_ids is self.item_ids
+        timed = self.timestamps is not None
+        if own and timed == (given.timestamps is not None) and given.seen_only is None:
+            return given
+        return replace(
+            given,
+            user_ids=self.user_ids,
+            item_ids=self.item_ids,
+            timestamps=given.timestamps if timed else None,
+            seen_only=None,
+        )
+
+    # Constructors.
+
     @classmethod
     def of(cls, data: Any) -> Interactions:
         """Convert Interactions (unchanged), a scipy or CuPy sparse matrix, or a table.
@@ -92,6 +182,390 @@ class Interactions(Sourced):
             "expected Interactions, a scipy sparse matrix (users x items) or a DataFrame of pandas "
             f"or polars, got {type(data).__name__}{remedy}"
         )
+
+    @classmethod
+    def from_arrays(
+        cls,
+        users: RawIds,
+        items: RawIds,
+        values: ArrayLike | None = None,
+        timestamps: ArrayLike | None = None,
+        *,
+        timestamp_unit: TimestampUnit | None = None,
+        shape: tuple[int, int] | None = None,
+        duplicates: Duplicates = "sum",
+        user_ids: IdsLike | None = None,
+        item_ids: IdsLike | None = None,
+    ) -> Interactions:
+        """Build interactions from one array per column, each of shape (n,).
+
+        Arrays on a GPU are copied to the host, where ids are numbered and entries sorted.
+
+        Parameters
+        ----------
+        users, items : array-like
+            Raw ids. ``user_ids`` and ``item_ids`` map them to row numbers; by default, the distinct
+            ids are numbered (:meth:`mfrank.data.ids.Ids.factorize`). With ``shape``, they are row
+            numbers themselves.
+        values : array-like of numbers, optional
+            1 by default, so a pair that occurs three times sums to 3.
+        timestamps : array-like, optional
+            Numbers, dates or ISO 8601 text; dates become seconds since 1970 (UTC).
+        timestamp_unit : {"s", "ms", "us", "ns"} or None, default None
+            Unit of numeric timestamps, which become seconds; "s" leaves them unchanged. None
+            recognizes milli-, micro- and nanoseconds since 1970 and dates like 20240131, and logs
+            it; other numbers, such as days or the order of events, are unchanged.
+        shape : (n_users, n_items), optional
+        duplicates : {"sum", "max", "last"}, default "sum"
+        user_ids, item_ids : Ids or ids in row order, optional
+            For example the ids of the training data, so that row numbers agree.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If lengths differ, ids are unknown or missing, row numbers exceed ``shape``, values are
+            not finite, or timestamps are not in one unit; the message names the row.
+        """
+        columns, known_ids = (users, items, values, timestamps), (user_ids, item_ids)
+        found = sources.from_arrays(*columns, timestamp_unit, duplicates, known_ids, shape)
+        return cls._of_cells(*found)
+
+    @classmethod
+    def from_sparse(
+        cls,
+        matrix: Any,
+        *,
+        user_ids: IdsLike | None = None,
+        item_ids: IdsLike | None = None,
+        duplicates: Duplicates = "sum",
+    ) -> Interactions:
+        """Build interactions from a scipy or CuPy sparse matrix (users x items) in any format.
+
+        Ids are in row order; by default they are the row numbers. The matrix is copied, except for
+        read-only arrays of a canonical CSR (``flags.writeable`` is False, as in
+        ``numpy.memmap(mode="r")``), which are shared. A CuPy matrix is copied to the host for
+        checks and planning. As long as a canonical CuPy CSR without zeros exists,
+        ``backend="cuda"`` reads its arrays in place: do not write to them.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If values are not finite real numbers, or the numbers of ids do not match the shape.
+        """
+        return cls._of_cells(*sources.from_sparse(matrix, duplicates, (user_ids, item_ids)))
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        user: Hashable | None = None,
+        item: Hashable | None = None,
+        value: Hashable | Literal[False] | None = None,
+        timestamp: Hashable | Literal[False] | None = None,
+        timestamp_unit: TimestampUnit | None = None,
+        duplicates: Duplicates = "sum",
+        user_ids: IdsLike | None = None,
+        item_ids: IdsLike | None = None,
+    ) -> Interactions:
+        """Build interactions from a table with one row per interaction.
+
+        Parameters
+        ----------
+        frame : DataFrame of pandas or polars, or Arrow table
+            Also any table with ``__arrow_c_stream__``, if pyarrow is installed.
+        user, item, value, timestamp : column name, optional
+            By default, columns are recognized by name (:func:`mfrank.data.columns.guess`). Value
+            and timestamp may be absent; False ignores them.
+        timestamp_unit, duplicates, user_ids, item_ids
+            As in :meth:`from_arrays`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As in :meth:`from_arrays`, or a column is not recognized.
+        """
+        chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
+        ids = user_ids, item_ids
+        return cls._of_cells(*sources.from_frame(frame, chosen, timestamp_unit, duplicates, ids))
+
+    from_pandas = from_frame  # its name when it read no other tables
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        user: str | int | None = None,
+        item: str | int | None = None,
+        value: str | int | Literal[False] | None = None,
+        timestamp: str | int | Literal[False] | None = None,
+        timestamp_unit: TimestampUnit | None = None,
+        sep: str | None = None,
+        quote: str | None = AS_USUAL,
+        header: bool | None = None,
+        columns: Sequence[str] | None = None,
+        ids: IdsAs = "auto",
+        duplicates: Duplicates = "sum",
+        user_ids: IdsLike | None = None,
+        item_ids: IdsLike | None = None,
+    ) -> Interactions:
+        """Build interactions from a text or parquet file, recognized by its suffix.
+
+        Text is .csv, .tsv, .txt, .dat or .data, also with .gz; ``-`` is text on standard input.
+        Columns are as in :meth:`from_frame`, timestamps as in :meth:`from_arrays`. For files
+        without a header, and for errors, see :func:`mfrank.data.tables.read_columns`.
+
+        Parameters
+        ----------
+        user, item, value, timestamp : str or int, optional
+            Name of the column or, in text, its number from 1.
+        sep : str or None, default None
+            Separator of the fields of text: one character, or ``::``. None detects commas, tabs,
+            semicolons, bars and ``::``, and spaces unless the file is .csv or .tsv.
+        quote : "auto", None or str, default "auto"
+            Quote character of text fields.
+
+            - ``"auto"``: ``"``. A quoted row of several lines is logged as a warning. It is refused
+              if each of its lines is a valid row, because a stray quote swallows rows.
+            - ``'"'`` or any other character: without these checks.
+            - None: quotes are ordinary text.
+        header : bool, optional
+            Whether the first row of text names the columns. By default it does if it has a known
+            name, if columns are chosen by name, or if only the second row has a number.
+        columns : sequence of str, optional
+            Names of all columns of text, in order; ``"-"`` ignores a column. For files without a
+            header, or to replace its names (``header=True``).
+        ids : {"auto", "text"}, default "auto"
+            Type of ids in a text file: ``"auto"`` reads a column as integers if every field is
+            spelled as one, and otherwise as text (``007``, ``1.0``); ``"text"`` always reads text.
+            Ids are then converted to the type of ``user_ids`` or ``item_ids``, if there are any.
+        """
+        chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
+        how = Dialect(sep, quote, header, columns), ids, timestamp_unit, duplicates
+        return cls._of_cells(*sources.from_file(path, chosen, *how, (user_ids, item_ids)))
+
+    @classmethod
+    def _of_cells(
+        cls,
+        found: Cells,
+        user_ids: Ids,
+        item_ids: Ids,
+        origin: Origin | None = None,
+        threshold: float | None = None,
+    ) -> Interactions:
+        """Interactions of canonical cells, with what is known of them."""
+        only = found.seen_only
+        seen_only = None if only is None else cls(only.rows, user_ids, item_ids, only.timestamps)
+        made = cls(
+            *(found.rows, user_ids, item_ids, found.timestamps, seen_only),
+            threshold=threshold,
+            origin=origin or {},
+        )
+        if found.summed is not None and len(found.summed.places):
+            object.__setattr__(made, "_summed", found.summed)
+        object.__setattr__(made, "_values_from", found.values_from)
+        return made
+
+    def _with_cells(self, found: Cells) -> Interactions:
+        """These cells in place of its own; cells that are only seen stay, unless it has some."""
+        if found.seen_only is None and self.seen_only is not None:
+            found = found._replace(seen_only=self.seen_only.cells)
+        return self._of_cells(found, self.user_ids, self.item_ids, self.origin, self.threshold)
+
+    # The cells, and views of them.
+
+    @property
+    def cells(self) -> Cells:
+        """The cells with values, without the ones that are only seen."""
+        return Cells(self.user_items, self.timestamps, None, self._summed, self._values_from)
+
+    @property
+    def largest(self) -> NDArray[Any]:
+        """The largest entry of each cell, if several were summed; otherwise the value."""
+        return self.cells.largest
+
+    @property
+    def n_users(self) -> int:
+        """Number of users, including users without entries."""
+        return int(self.user_items.shape[0])
+
+    @property
+    def n_items(self) -> int:
+        """Number of items, including items without entries."""
+        return int(self.user_items.shape[1])
+
+    @property
+    def nnz(self) -> int:
+        """Number of observed cells."""
+        return int(self.user_items.nnz)
+
+    @lazy
+    def item_users(self) -> sp.csr_array:
+        """The transposed matrix as CSR, shape (n_items, n_users); built once."""
+        return read_only_rows(self.user_items.T.tocsr(), "item_users")
+
+    @lazy
+    def counts(self) -> Counts:
+        """Numbers of observed items of each user and of users of each item."""
+        items = np.bincount(self.user_items.indices, minlength=self.n_items)
+        users = np.diff(self.user_items.indptr)
+        return Counts(*(read_only(each.astype(np.int64)) for each in (users, items)))
+
+    @lazy
+    def seen(self) -> sp.csr_array:
+        """All seen cells, shape (n_users, n_items); lists leave them out.
+
+        ``user_items`` plus the cells of ``seen_only`` with the stored value 0; without
+        ``seen_only``, ``user_items`` itself. Built once, in memory.
+        """
+        if self.seen_only is None:
+            return self.user_items
+        return read_only_rows(cells.with_zeros(self.user_items, self.seen_only.user_items), "seen")
+
+    @property
+    def entry_users(self) -> NDArray[np.int32]:
+        """User row of every entry, int32, shape (nnz,), aligned with ``user_items.indices``."""
+        return cells.entry_rows(self.user_items)
+
+    def user_rows(self, dtype: DTypeLike | None = np.float32) -> CSR:
+        """The users' rows for the kernels, cached; ``dtype=None`` drops the values."""
+        return self._view("user_items", dtype)
+
+    def item_rows(self, dtype: DTypeLike | None = np.float32) -> CSR:
+        """The items' rows for the kernels, cached; ``dtype=None`` drops the values."""
+        return self._view("item_users", dtype)
+
+    def seen_rows(self) -> CSR:
+        """The users' rows of ``seen`` for the kernels, without values; cached."""
+        return self.user_rows(None) if self.seen_only is None else self._view("seen", None)
+
+    def _view(self, side: str, dtype: DTypeLike | None) -> CSR:
+        key = side, None if dtype is None else np.dtype(dtype)
+        if key not in self._views:
+            across = self.user_rows(dtype) if side == "item_users" else None
+            self._views[key] = CSR.from_scipy(getattr(self, side), dtype, across)
+        return self._views[key]
+
+    def to_scipy(self) -> sp.csr_matrix:
+        """A writable copy of the users x items matrix for other libraries.
+
+        It is a ``csr_matrix``, the only format that implicit reads: ``model.fit(data.to_scipy())``.
+        """
+        matrix: sp.csr_matrix = sp.csr_matrix(self.user_items, copy=True)
+        return matrix
+
+    def to_pandas(self) -> Any:
+        """DataFrame with the columns user, item, value and, if there are any, timestamp.
+
+        Cells that are only seen are in ``seen_only.to_pandas()``.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            If pandas is not installed.
+        """
+        with needs("pandas", "to_pandas needs pandas"):
+            import pandas
+        columns = {
+            "user": self.user_ids.labels[self.entry_users],
+            "item": self.item_ids.labels[self.user_items.indices],
+            "value": self.user_items.data,
+        }
+        if self.timestamps is not None:
+            columns["timestamp"] = self.timestamps
+        return pandas.DataFrame(columns)
+
+    # Selections.
+
+    def take(self, mask: ArrayLike) -> Interactions:
+        """Select the entries where ``mask`` is true; shape and ids stay.
+
+        ``mask`` is bool of shape (nnz,), aligned with ``user_items.data``. Other entries are
+        removed and no longer seen, as a test part requires; ``seen_only`` is unchanged.
+        """
+        refuse_labels("mask", mask, "make it of to_pandas(), which has the order of the entries")
+        chosen = as_array(mask, "mask")
+        if chosen.dtype != bool or chosen.shape != (self.nnz,):
+            raise ValueError(
+                f"mask must be bool of shape ({self.nnz},), got {chosen.dtype} of {chosen.shape}"
+            )
+        return self._with_cells(self.cells.take(np.flatnonzero(chosen)))
+
+    def at_least(
+        self, threshold: float, *, binary: bool = False, keep_seen: bool = True
+    ) -> Interactions:
+        """Select the entries with values >= ``threshold``: implicit feedback from ratings.
+
+        Models do not learn from the other entries, but the users have seen these items: they move
+        to ``seen_only``, and lists leave them out. Splits by time divide them by timestamp; in
+        other splits they belong to the training part.
+
+        The result, and a model fitted to it, have the attribute ``threshold``: other data with
+        values below it, such as a test part without a threshold, cause a warning.
+
+        Apply the threshold before weighting (:func:`mfrank.log_weight`, :meth:`weighted`): a
+        threshold of weighted values, which are in other units, is not recorded.
+
+        Warnings are logged for an empty result, for a threshold of weighted values, and for entries
+        that pass only because repeated values were summed, such as two ratings of an item by the
+        same user.
+
+        Parameters
+        ----------
+        threshold : float
+        binary : bool, default False
+            Whether selected values become 1.
+        keep_seen : bool, default True
+            False removes the other entries and ``seen_only``, so these items can be recommended.
+        """
+        return selection.at_least(self, threshold, binary=binary, keep_seen=keep_seen)
+
+    def weighted(self, weights: ArrayLike) -> Interactions:
+        """Multiply the value of each entry by its own weight, such as a weight of its source.
+
+        For weights by time, use :func:`mfrank.recency_weight`. The effect depends on the model:
+        ``WRMF`` reads values as confidences; objectives without values ignore them.
+
+        Parameters
+        ----------
+        weights : array-like of numbers, shape (nnz,)
+            >= 0, aligned with ``user_items.data``. Entries that become 0 are only seen: models do
+            not learn from them, and lists leave them out. To remove entries, use ``take``.
+
+        Returns
+        -------
+        Interactions
+            With the same shape, ids and dtype.
+
+        Raises
+        ------
+        ValueError
+            There is not one weight >= 0 per entry, or a value becomes too large for the dtype.
+        TypeError
+            The weights are not numbers.
+
+        Examples
+        --------
+        >>> import mfrank
+        >>> data = mfrank.Interactions.from_arrays(["ann", "ben"], ["tea", "tea"])
+        >>> data.weighted([1, 0.25]).user_items.data.tolist()
+        [1.0, 0.25]
+        """
+        return selection.weighted(self, weights)
+
+    def k_core(
+        self, k: int, *, user_k: int | None = None, item_k: int | None = None
+    ) -> Interactions:
+        """The largest part with at least ``user_k`` entries per user and ``item_k`` per item.
+
+        Users and items with fewer entries are dropped, with their ids, until none is left. Both
+        bounds default to ``k``; 0 drops none. Cells that are only seen do not count, and stay if
+        their user and item stay. An empty result is logged as a warning.
+        """
+        return selection.k_core(self, k, user_k=user_k, item_k=item_k)
+
+    # Folders on disk.
 
     def to_folder(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Save as a folder of arrays that :meth:`open` memory-maps.
@@ -124,6 +598,34 @@ class Interactions(Sourced):
         path = path_of(folder)
         interaction_folder.write(self, path, overwrite=overwrite)
         return path
+
+    @classmethod
+    def open(cls, folder: str | os.PathLike[str], *, verify: bool = False) -> Interactions:
+        """Memory-map the interactions of :meth:`to_folder`, which may be larger than memory.
+
+        ALS reads each entry from the disk (or the page cache) once per half-step, and the fit has
+        the same bits as from memory. Opening reads the columns and values once, to check them. From
+        2^31 entries on, column numbers are copied to memory, because scipy then needs 64 bits.
+
+        Parameters
+        ----------
+        folder : path
+        verify : bool, default False
+            Also compare every file with its SHA-256.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such folder.
+        ValueError
+            If it does not hold interactions, has another format version, or is damaged; the
+            message says how.
+        """
+        mapped = interaction_folder.read(path_of(folder), verify=verify)
+        ids = mapped.user_ids, mapped.item_ids
+        opened = cls._of_cells(mapped.found, *ids, mapped.origin, mapped.threshold)
+        opened.__dict__.update(mapped.known)
+        return opened
 
     @classmethod
     def ingest(
@@ -178,51 +680,19 @@ class Interactions(Sourced):
             If the disk is full or a file cannot be read; the folder is unchanged. The message names
             the temporary folder from which the same call resumes, if there is one.
         """
-        chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
-        if isinstance(files, str | os.PathLike):
-            raise TypeError(f"files must be a list of files, got one: [{str(files)!r}]")
-        check_choice("duplicates", duplicates, get_args(Duplicates))
-        check_unit(timestamp_unit)
-        path = path_of(folder)
         ingest(
             files,
-            path,
-            chosen,
+            folder,
+            {"user": user, "item": item, "value": value, "timestamp": timestamp},
             unit=timestamp_unit,
             ids=ids,
             dialect=Dialect(sep, quote, header, columns),
             duplicates=duplicates,
             show_progress=show_progress,
         )
-        return cls.open(path)
+        return cls.open(folder)
 
-    @classmethod
-    def open(cls, folder: str | os.PathLike[str], *, verify: bool = False) -> Interactions:
-        """Memory-map the interactions of :meth:`to_folder`, which may be larger than memory.
-
-        ALS reads each entry from the disk (or the page cache) once per half-step, and the fit has
-        the same bits as from memory. Opening reads the columns and values once, to check them. From
-        2^31 entries on, column numbers are copied to memory, because scipy then needs 64 bits.
-
-        Parameters
-        ----------
-        folder : path
-        verify : bool, default False
-            Also compare every file with its SHA-256.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such folder.
-        ValueError
-            If it does not hold interactions, has another format version, or is damaged; the
-            message says how.
-        """
-        mapped = interaction_folder.read(path_of(folder), verify=verify)
-        ids = mapped.user_ids, mapped.item_ids
-        opened = cls._of_cells(mapped.found, *ids, mapped.origin, mapped.threshold)
-        opened.__dict__.update(mapped.known)
-        return opened
+    # Several data sets as one.
 
     @classmethod
     def concat(
@@ -266,3 +736,37 @@ class Interactions(Sourced):
         if not isinstance(other, Interactions):
             return NotImplemented
         return Interactions.concat([self, other])
+
+    # Summaries.
+
+    def __repr__(self) -> str:
+        density = f", density {self._density}" if self._density else ""
+        times = "" if self.timestamps is None else ", timestamps"
+        only = "" if self.seen_only is None else f", {self.seen_only.nnz:,} more only seen"
+        return (
+            f"Interactions({counted(self.n_users, 'user')} x {counted(self.n_items, 'item')}, "
+            f"{counted(self.nnz, 'entry')}{density}{times}{only})"
+        )
+
+    def _repr_html_(self) -> str:
+        values, times = self.user_items.data, self.timestamps
+        rows = [
+            ("users", self.user_ids.summary),
+            ("items", self.item_ids.summary),
+            ("entries", f"{self.nnz:,}"),
+            *([] if self.seen_only is None else [("only seen", f"{self.seen_only.nnz:,}")]),
+            ("density", self._density or "none"),
+            ("values", "ones" if (values == 1).all() else _range(values)),
+            ("timestamps", "none" if times is None else _range(times)),
+        ]
+        return table("Interactions", rows)
+
+    @property
+    def _density(self) -> str:
+        """Fraction of the cells that are observed, as text; empty if there are no cells."""
+        cells_in_all = self.n_users * self.n_items
+        return f"{self.nnz / cells_in_all:.3%}" if cells_in_all else ""
+
+
+def _range(numbers: NDArray[Any]) -> str:
+    return f"{numbers.min()} to {numbers.max()}" if numbers.size else "none"

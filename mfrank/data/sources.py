@@ -1,331 +1,259 @@
-"""Interactions from arrays, matrices, tables, files and other interactions."""
+"""Interactions from arrays, matrices, tables and files: their ids are numbered, their cells made.
+
+The constructors of :class:`mfrank.Interactions` have the documentation.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Self
+from collections.abc import Callable, Hashable, Mapping
+from functools import partial
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.data import cells, validation
-from mfrank.data import tables as table_files
-from mfrank.data.cells import Duplicates, ValuesFrom
-from mfrank.data.columns import IdsAs, spelled_like
+from mfrank.arrays import check_choice, check_same_rows, refuse_labels, sparse_to_host, to_host
+from mfrank.data import cells, tables
+from mfrank.data.cells import Cells, Duplicates
+from mfrank.data.columns import Chosen, IdsAs, spelled_like
 from mfrank.data.frames import frame_columns
 from mfrank.data.ids import Ids, UnknownIdError
 from mfrank.data.labels import RawIds
 from mfrank.data.layouts import Dialect
-from mfrank.data.observed import Observed, Selectable
-from mfrank.data.tables import is_text
-from mfrank.data.text_files import AS_USUAL
-from mfrank.data.time_units import TimestampUnit, check_parts, check_unit
-from mfrank.data.validation import IdsLike, Parts
+from mfrank.data.odd_ids import check_ids, tell_converted, tell_empty_rows
+from mfrank.data.time_units import TimestampUnit, check_unit, tell_of_odd_times
+from mfrank.data.times import epoch_seconds
+from mfrank.data.values import Extent, as_numbers
+
+IdsLike = Ids | RawIds
+"""An :class:`Ids`, or raw ids in row order."""
+KnownIds = tuple[IdsLike | None, IdsLike | None]
+"""Ids of users and of items that were given, from which row numbers follow."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Sourced(Selectable):
-    """Observed cells with constructors from arrays, matrices, tables and files."""
+class Parts(NamedTuple):
+    """The parts of interactions."""
 
-    @classmethod
-    def from_arrays(
-        cls,
-        users: RawIds,
-        items: RawIds,
-        values: ArrayLike | None = None,
-        timestamps: ArrayLike | None = None,
-        *,
-        timestamp_unit: TimestampUnit | None = None,
-        shape: tuple[int, int] | None = None,
-        duplicates: Duplicates = "sum",
-        user_ids: IdsLike | None = None,
-        item_ids: IdsLike | None = None,
-    ) -> Self:
-        """Build interactions from one array per column, each of shape (n,).
-
-        Arrays on a GPU are copied to the host, where ids are numbered and entries sorted.
-
-        Parameters
-        ----------
-        users, items : array-like
-            Raw ids. ``user_ids`` and ``item_ids`` map them to row numbers; by default, the distinct
-            ids are numbered (:meth:`mfrank.data.ids.Ids.factorize`). With ``shape``, they are row
-            numbers themselves.
-        values : array-like of numbers, optional
-            1 by default, so a pair that occurs three times sums to 3.
-        timestamps : array-like, optional
-            Numbers, dates or ISO 8601 text; dates become seconds since 1970 (UTC).
-        timestamp_unit : {"s", "ms", "us", "ns"} or None, default None
-            Unit of numeric timestamps, which become seconds; "s" leaves them unchanged. None
-            recognizes milli-, micro- and nanoseconds since 1970 and dates like 20240131, and logs
-            it; other numbers, such as days or the order of events, are unchanged.
-        shape : (n_users, n_items), optional
-        duplicates : {"sum", "max", "last"}, default "sum"
-        user_ids, item_ids : Ids or ids in row order, optional
-            For example the ids of the training data, so that row numbers agree.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If lengths differ, ids are unknown or missing, row numbers exceed ``shape``, values are
-            not finite, or timestamps are not in one unit; the message names the row.
-        """
-        return cls._of_cells(
-            *validation.from_arrays(
-                users,
-                items,
-                values,
-                timestamps,
-                unit=timestamp_unit,
-                shape=shape,
-                duplicates=duplicates,
-                user_ids=user_ids,
-                item_ids=item_ids,
-            )
-        )
-
-    @classmethod
-    def from_sparse(
-        cls,
-        matrix: Any,
-        *,
-        user_ids: IdsLike | None = None,
-        item_ids: IdsLike | None = None,
-        duplicates: Duplicates = "sum",
-    ) -> Self:
-        """Build interactions from a scipy or CuPy sparse matrix (users x items) in any format.
-
-        Ids are in row order; by default they are the row numbers. The matrix is copied, except for
-        read-only arrays of a canonical CSR (``flags.writeable`` is False, as in
-        ``numpy.memmap(mode="r")``), which are shared. A CuPy matrix is copied to the host for
-        checks and planning. As long as a canonical CuPy CSR without zeros exists,
-        ``backend="cuda"`` reads its arrays in place: do not write to them.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If values are not finite real numbers, or the numbers of ids do not match the shape.
-        """
-        return cls._of_cells(
-            *validation.from_sparse(
-                matrix, duplicates=duplicates, user_ids=user_ids, item_ids=item_ids
-            )
-        )
-
-    @classmethod
-    def from_frame(
-        cls,
-        frame: Any,
-        *,
-        user: Hashable | None = None,
-        item: Hashable | None = None,
-        value: Hashable | Literal[False] | None = None,
-        timestamp: Hashable | Literal[False] | None = None,
-        timestamp_unit: TimestampUnit | None = None,
-        duplicates: Duplicates = "sum",
-        user_ids: IdsLike | None = None,
-        item_ids: IdsLike | None = None,
-    ) -> Self:
-        """Build interactions from a table with one row per interaction.
-
-        Parameters
-        ----------
-        frame : DataFrame of pandas or polars, or Arrow table
-            Also any table with ``__arrow_c_stream__``, if pyarrow is installed.
-        user, item, value, timestamp : column name, optional
-            By default, columns are recognized by name (:func:`mfrank.data.columns.guess`). Value
-            and timestamp may be absent; False ignores them.
-        timestamp_unit, duplicates, user_ids, item_ids
-            As in :meth:`from_arrays`.
-
-        Raises
-        ------
-        ValueError, TypeError
-            As in :meth:`from_arrays`, or a column is not recognized.
-        """
-        check_unit(timestamp_unit)
-        chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
-        columns = frame_columns(frame, chosen, timestamp_unit)
-        return cls._from_columns(columns, duplicates, user_ids, item_ids)
-
-    from_pandas = from_frame  # its name when it read no other tables
-
-    @classmethod
-    def from_file(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        user: str | int | None = None,
-        item: str | int | None = None,
-        value: str | int | Literal[False] | None = None,
-        timestamp: str | int | Literal[False] | None = None,
-        timestamp_unit: TimestampUnit | None = None,
-        sep: str | None = None,
-        quote: str | None = AS_USUAL,
-        header: bool | None = None,
-        columns: Sequence[str] | None = None,
-        ids: IdsAs = "auto",
-        duplicates: Duplicates = "sum",
-        user_ids: IdsLike | None = None,
-        item_ids: IdsLike | None = None,
-    ) -> Self:
-        """Build interactions from a text or parquet file, recognized by its suffix.
-
-        Text is .csv, .tsv, .txt, .dat or .data, also with .gz; ``-`` is text on standard input.
-        Columns are as in :meth:`from_frame`, timestamps as in :meth:`from_arrays`. For files
-        without a header, and for errors, see :func:`mfrank.data.tables.read_columns`.
-
-        Parameters
-        ----------
-        user, item, value, timestamp : str or int, optional
-            Name of the column or, in text, its number from 1.
-        sep : str or None, default None
-            Separator of the fields of text: one character, or ``::``. None detects commas, tabs,
-            semicolons, bars and ``::``, and spaces unless the file is .csv or .tsv.
-        quote : "auto", None or str, default "auto"
-            Quote character of text fields.
-
-            - ``"auto"``: ``"``. A quoted row of several lines is logged as a warning. It is refused
-              if each of its lines is a valid row, because a stray quote swallows rows.
-            - ``'"'`` or any other character: without these checks.
-            - None: quotes are ordinary text.
-        header : bool, optional
-            Whether the first row of text names the columns. By default it does if it has a known
-            name, if columns are chosen by name, or if only the second row has a number.
-        columns : sequence of str, optional
-            Names of all columns of text, in order; ``"-"`` ignores a column. For files without a
-            header, or to replace its names (``header=True``).
-        ids : {"auto", "text"}, default "auto"
-            Type of ids in a text file: ``"auto"`` reads a column as integers if every field is
-            spelled as one, and otherwise as text (``007``, ``1.0``); ``"text"`` always reads text.
-            Ids are then converted to the type of ``user_ids`` or ``item_ids``, if there are any.
-        """
-        chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
-        check_unit(timestamp_unit)
-        dialect = Dialect(sep, quote, header, columns)
-        found = table_files.read_columns(path, chosen, ids, dialect, timestamp_unit)
-        user_ids, item_ids = (
-            validation.known("users", user_ids),
-            validation.known("items", item_ids),
-        )
-        if is_text(path):
-            found["user"] = spelled_like(found["user"], user_ids)
-            found["item"] = spelled_like(found["item"], item_ids)
-        try:
-            return cls._from_columns(found, duplicates, user_ids, item_ids)
-        except UnknownIdError as error:
-            raise error.given_as(str(path)) from error
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from error
-
-    @classmethod
-    def _from_columns(
-        cls,
-        columns: dict[str, NDArray[Any]],
-        duplicates: Duplicates,
-        user_ids: IdsLike | None,
-        item_ids: IdsLike | None,
-    ) -> Self:
-        return cls.from_arrays(
-            columns["user"],
-            columns["item"],
-            columns.get("value"),
-            columns.get("timestamp"),
-            timestamp_unit="s",  # as they are: their unit is settled
-            duplicates=duplicates,
-            user_ids=user_ids,
-            item_ids=item_ids,
-        )
+    cells: Cells
+    user_ids: Ids
+    item_ids: Ids
 
 
-# Interactions of several data sets as one, such as today's clicks after those of earlier days.
-
-
-def joined(each: Sequence[Observed], duplicates: Duplicates) -> Parts:
-    """Join interactions into one set of cells; rows of the first keep their numbers.
-
-    A cell is only seen if it occurs in one of them and has a value in none.
-
-    Raises
-    ------
-    ValueError
-        If ids are integers in only some, only some have timestamps, or these are in different
-        units.
-    """
-    validation.check_duplicates(duplicates)
-    user_ids = joined_ids("user", [one.user_ids for one in each])
-    item_ids = joined_ids("item", [one.item_ids for one in each])
-    shape = len(user_ids), len(item_ids)
+def from_arrays(
+    users: RawIds,
+    items: RawIds,
+    values: ArrayLike | None,
+    timestamps: ArrayLike | None,
+    unit: TimestampUnit | None,
+    duplicates: Duplicates,
+    known_ids: KnownIds,
+    shape: tuple[int, int] | None = None,
+) -> Parts:
+    """Build the parts of interactions from one array per column."""
+    user_ids, item_ids = known_ids
+    check_duplicates(duplicates)
+    check_unit(unit)
+    check_same_rows(users=users, items=items, values=values, timestamps=timestamps)
+    users, items = to_host(users, "users"), to_host(items, "items")
+    values, timestamps = to_host(values, "values"), to_host(timestamps, "timestamps")
+    _refuse_unequal(users, items=items, values=values, timestamps=timestamps)
+    if shape is None:
+        known_users, user_rows = _look_up("users", users, user_ids)
+        known_items, item_rows = _look_up("items", items, item_ids)
+        shape = len(known_users), len(known_items)
+    else:
+        cells.check_room(shape)
+        known_users = _of_rows("user", user_ids, shape[0])
+        known_items = _of_rows("item", item_ids, shape[1])
+        user_rows = _row_numbers("users", users, shape[0])
+        item_rows = _row_numbers("items", items, shape[1])
+        tell_empty_rows("user", shape[0], user_rows)
+        tell_empty_rows("item", shape[1], item_rows)
     cells.check_shape(shape)
-    rows = [user_ids.rows(one.user_ids.labels) for one in each]
-    columns = [item_ids.rows(one.item_ids.labels) for one in each]
+    for side, raw, given, ids, rows in (
+        ("user", users, user_ids, known_users, user_rows),
+        ("item", items, item_ids, known_items, item_rows),
+    ):
+        _check(side, raw if given is None else given, ids, partial(_count, rows))
+    numbers = np.ones(len(user_rows), np.float32) if values is None else as_numbers(values)
+    times = None if timestamps is None else epoch_seconds(timestamps, unit)
+    _refuse_unequal(user_rows, items=item_rows, values=numbers, timestamps=times)
+    _refuse_infinite(numbers, user_rows, item_rows, known_users, known_items)
+    if values is not None:
+        Extent.of(numbers).tell()
+    if times is not None:
+        tell_of_odd_times(times)
     found = cells.from_triples(
-        np.concatenate([at[one.entry_users] for at, one in zip(rows, each, strict=True)]),
-        np.concatenate([at[one.user_items.indices] for at, one in zip(columns, each, strict=True)]),
-        np.concatenate([one.user_items.data for one in each]),
-        _joined_times(each),
-        shape=shape,
-        duplicates=duplicates,
-        largest=np.concatenate([one.largest for one in each]),
+        user_rows, item_rows, numbers, times, shape=shape, duplicates=duplicates
     )
-    sources = {one.cells.values_from for one in each}
-    if "weights" in sources or (len(sources) == 1 and found.values_from == "given"):
-        source: ValuesFrom = "weights" if "weights" in sources else sources.pop()
-        found = found._replace(values_from=source)
-    seen_only = [] if found.seen_only is None else [found.seen_only]
-    for one, users, items in zip(each, rows, columns, strict=True):
-        if (only := one.seen_only) is not None:
-            seen_only.append(cells.moved(only.cells, users, items, shape))
-    if seen_only:
-        known = cells.joined(seen_only)
-        left = known.take(cells.not_in(known.rows, found.rows))
-        found = found._replace(seen_only=left)
-    return validation.finite(found, user_ids, item_ids)
+    if values is not None and found.values_from == "given" and (found.rows.data == 1).all():
+        found = found._replace(values_from="ones")
+    return finite(found, known_users, known_items)
 
 
-def joined_ids(name: str, each: Sequence[Ids]) -> Ids:
-    """The ids of the first, then the new ids of the others, so rows of the first stay.
+def from_sparse(matrix: Any, duplicates: Duplicates, known_ids: KnownIds) -> Parts:
+    """Build the parts of interactions from a scipy or CuPy sparse matrix."""
+    user_ids, item_ids = known_ids
+    check_duplicates(duplicates)
+    matrix = sparse_to_host(matrix)
+    if not sp.issparse(matrix):
+        raise TypeError(f"expected a scipy sparse matrix, got {type(matrix).__name__}")
+    found = cells.from_sparse(matrix, duplicates=duplicates)
+    Extent.of(found.rows.data).tell()
+    n_users, n_items = found.rows.shape
+    known_users = _of_rows("user", user_ids, n_users)
+    user_items = found.rows
+    known_items = _of_rows("item", item_ids, n_items)
+    indptr, columns = user_items.indptr, user_items.indices
+    _check("user", user_ids, known_users, lambda row: int(indptr[row + 1] - indptr[row]))
+    _check("item", item_ids, known_items, partial(_count, columns))
+    if user_items.nnz <= 2 * n_users:  # beyond, rows of all entries would take too much memory
+        tell_empty_rows("user", n_users, cells.entry_rows(user_items))
+    tell_empty_rows("item", n_items, columns)
+    return finite(found, known_users, known_items)
 
-    Raises
-    ------
-    ValueError
-        If only some ids are integers: equal ids would seem to differ.
-    """
-    ids, *others = (one for one in each if len(one)) if any(map(len, each)) else each[:1]
-    for other in others:
-        if ids.labels.dtype != other.labels.dtype:
-            raise ValueError(
-                f"{name} ids are like {ids.labels.item(0)!r} in one part and like "
-                f"{other.labels.item(0)!r} "
-                'in another; convert one of them, or read both with ids="text"'
-            )
-        new = other.labels[ids.rows(other.labels, missing=-1) < 0]
-        if len(new):
-            ids = ids.followed_by(new)
+
+def from_frame(
+    frame: Any,
+    chosen: Mapping[str, Hashable],
+    unit: TimestampUnit | None,
+    duplicates: Duplicates,
+    known_ids: KnownIds,
+) -> Parts:
+    """Build the parts of interactions from a table, whose columns are chosen by role."""
+    check_unit(unit)
+    return _from_columns(frame_columns(frame, chosen, unit), duplicates, known_ids)
+
+
+def from_file(
+    path: str | os.PathLike[str],
+    chosen: Chosen,
+    dialect: Dialect,
+    ids: IdsAs,
+    unit: TimestampUnit | None,
+    duplicates: Duplicates,
+    known_ids: KnownIds,
+) -> Parts:
+    """Build the parts of interactions from a text or parquet file; errors name it."""
+    check_unit(unit)
+    columns = tables.read_columns(path, chosen, ids, dialect, unit)
+    user_ids, item_ids = known("users", known_ids[0]), known("items", known_ids[1])
+    if tables.is_text(path):
+        columns["user"] = spelled_like(columns["user"], user_ids)
+        columns["item"] = spelled_like(columns["item"], item_ids)
+    try:
+        return _from_columns(columns, duplicates, (user_ids, item_ids))
+    except UnknownIdError as error:
+        raise error.given_as(str(path)) from error
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _from_columns(
+    columns: Mapping[str, NDArray[Any]], duplicates: Duplicates, known_ids: KnownIds
+) -> Parts:
+    users, items = columns["user"], columns["item"]
+    values, times = columns.get("value"), columns.get("timestamp")
+    # Their times have one unit by now, and "s" leaves numbers as they are.
+    return from_arrays(users, items, values, times, "s", duplicates, known_ids)
+
+
+def known(name: str, ids: IdsLike | None) -> Ids | None:
+    """Convert ids to :class:`Ids`; None stays None. Errors begin with ``name``."""
+    if ids is None or isinstance(ids, Ids):
+        return ids
+    refuse_labels(name, ids, "bring it into the order of the rows with sort_index()")
+    try:
+        return Ids.of(ids)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}: {error}") from error
+
+
+def check_duplicates(duplicates: str) -> None:
+    """Raise ValueError unless this is a way to merge repeated cells."""
+    check_choice("duplicates", duplicates, get_args(Duplicates))
+
+
+def _of_rows(side: str, given: IdsLike | None, n: int) -> Ids:
+    """The ids of n rows or columns; None becomes their numbers."""
+    ids = known(f"{side}_ids", given)
+    if ids is None:
+        return Ids.numbered(n)
+    if len(ids) != n:
+        raise ValueError(f"{side}_ids must have an id for each of the {n} {side}s, got {len(ids)}")
     return ids
 
 
-def _joined_times(each: Sequence[Observed]) -> NDArray[np.int64] | None:
-    """All timestamps, or None if there are none; ValueError if they do not fit together."""
-    times = [one.timestamps for one in each if one.timestamps is not None]
-    if len(times) not in (0, len(each)):
-        raise ValueError(
-            f"{len(times)} of {len(each)} parts have timestamps; leave them out of these with "
-            "dataclasses.replace(part, timestamps=None)"
+def _look_up(name: str, raw: RawIds, ids: IdsLike | None) -> tuple[Ids, NDArray[np.int64]]:
+    own = known("user_ids" if name == "users" else "item_ids", ids)
+    try:
+        return Ids.factorize(raw) if own is None else (own, own.rows(raw))
+    except UnknownIdError as error:
+        raise error.given_as(name) from error
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}: {error}") from error
+
+
+def _check(side: str, given: IdsLike | None, ids: Ids, rows_of: Callable[[int], int]) -> None:
+    """Refuse or warn about odd ids, unless they were :class:`Ids` before."""
+    if given is not None and not isinstance(given, Ids):
+        tell_converted(side, given)
+        check_ids(side, ids, rows_of)
+
+
+def _count(rows: NDArray[np.integer], row: int) -> int:
+    return int(np.count_nonzero(rows == row))
+
+
+def _refuse_unequal(users: Any, **columns: Any) -> None:
+    """Raise if a column has another shape than the users; one without a shape is not checked."""
+    shape = _shape(users)
+    for name, column in columns.items():
+        if len(shape) == 1 and _shape(column) not in ((), shape):
+            raise ValueError(f"{shape[0]} users, but {name} have shape {_shape(column)}")
+
+
+def _shape(column: Any) -> tuple[int, ...]:
+    if isinstance(column, list | tuple | range):
+        return (len(column),)
+    shape = getattr(column, "shape", ())
+    return shape if isinstance(shape, tuple) else ()
+
+
+def _row_numbers(name: str, raw: RawIds, n: int) -> NDArray[Any]:
+    rows = np.asarray(raw)
+    if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
+        raise TypeError(
+            f"with a shape, {name} must be row numbers in one dimension, got dtype {rows.dtype} "
+            f"of shape {rows.shape}; leave shape out for raw ids"
         )
-    if not times:
-        return None
-    spans = dict[str, tuple[int, int]]()
-    for number, one in enumerate(each, 1):
-        known = [one.timestamps, None if one.seen_only is None else one.seen_only.timestamps]
-        ends = [end for some in known if some is not None and len(some) for end in _ends(some)]
-        if ends:
-            spans[f"part {number}"] = min(ends), max(ends)
-    check_parts(spans, "read each part in its own unit, timestamp_unit=")
-    return np.concatenate(times)
+    outside = (rows < 0) | (rows >= n)
+    if outside.any():
+        position = int(np.argmax(outside))
+        raise ValueError(f"{name} must lie in 0..{n - 1}, got {rows[position]} in row {position}")
+    return rows.astype(np.int64, copy=False)
 
 
-def _ends(times: NDArray[np.int64]) -> tuple[int, int]:
-    return int(times.min()), int(times.max())
+def finite(found: Cells, user_ids: Ids, item_ids: Ids) -> Parts:
+    """Return the parts; raise if a value is NaN or infinite (also by merging, or in float32)."""
+    user_items = found.rows
+    if not np.isfinite(user_items.data).all():
+        users = cells.entry_rows(user_items)
+        _refuse_infinite(user_items.data, users, user_items.indices, user_ids, item_ids)
+    return Parts(found, user_ids, item_ids)
+
+
+def _refuse_infinite(
+    values: NDArray[Any], users: NDArray[Any], items: NDArray[Any], user_ids: Ids, item_ids: Ids
+) -> None:
+    finite = np.isfinite(values)
+    if finite.all():
+        return
+    entry = int(np.argmin(finite))
+    user, item = user_ids.raw(users[[entry]]).tolist(), item_ids.raw(items[[entry]]).tolist()
+    raise ValueError(
+        f"values must be finite and fit float32, got {values[entry]} in entry {entry} "
+        f"(user {user[0]!r}, item {item[0]!r}); drop or replace it"
+    )

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import check_above_zero, check_at_least_zero, counted, is_number, shown
 from mfrank.data.interactions import Interactions
+from mfrank.data.selection import with_weighted_values
 from mfrank.data.splits import timestamps_of
 from mfrank.data.time_units import check_moment, tell_of_duration
 
@@ -242,4 +243,4 @@ def _with_values(data: Interactions, values: NDArray[np.float64]) -> Interaction
     rows = data.user_items
     sizes = np.maximum(np.abs(values), np.finfo(rows.dtype).tiny)
     signed = np.copysign(sizes, values).astype(rows.dtype)
-    return data._weighted(signed)
+    return with_weighted_values(data, signed)

@@ -11,10 +11,10 @@ import pytest
 import scipy.sparse as sp
 
 from mfrank import Interactions
-from mfrank.data import BadRow, Ids, validation
+from mfrank.data import BadRow, Ids, known, values
 
 ENDLESS = np.broadcast_to(np.int64(1), 10**15)  # is not read
-Extent, as_numbers = validation.Extent, validation.as_numbers
+Extent, as_numbers = values.Extent, values.as_numbers
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.uint64, np.float16, bool])
@@ -134,10 +134,10 @@ def test_errors_name_the_column_of_ids() -> None:
             Interactions.from_arrays([1], [1], **{name: [1, 1]})
         with pytest.raises(ValueError, match=message):
             Interactions.from_sparse(sp.csr_array(np.eye(2)), **{name: [1, 1]})
-    known = Ids.of([1])
-    assert validation.known("x", known) is known
-    assert validation.known("x", None) is None
-    assert validation.known("x", [4, 5]) == Ids.of([4, 5])
+    ids = Ids.of([1])
+    assert known("x", ids) is ids
+    assert known("x", None) is None
+    assert known("x", [4, 5]) == Ids.of([4, 5])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,160 @@
+"""Parts of interactions, by their values or as k-cores, and weighted interactions.
+
+The methods of :class:`mfrank.Interactions` with the same names have the documentation.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from mfrank.arrays import counted, floats_of, is_count, is_number, refuse_labels, shown, to_host
+from mfrank.data import cells
+from mfrank.data.cells import Cells
+
+if TYPE_CHECKING:
+    from mfrank.data.interactions import Interactions
+
+_log = logging.getLogger("mfrank")
+
+
+def at_least(
+    data: Interactions, threshold: float, *, binary: bool, keep_seen: bool
+) -> Interactions:
+    """The entries with values >= ``threshold``; the others become only seen, or are removed."""
+    if not is_number(threshold):
+        raise ValueError(f"threshold must be a finite number, got {shown(threshold)}")
+    reached = data.user_items.data >= float(threshold)
+    is_weighted = data.cells.values_from == "weights" and threshold > 0  # the sign is as it was
+    _tell_of_threshold(data, reached, threshold, is_weighted)
+    found = data.cells.take(np.flatnonzero(reached))
+    if keep_seen:
+        only = data.seen_only.cells if data.seen_only is not None else None
+        found = found._replace(seen_only=only if reached.all() else _also_seen(data, ~reached))
+        if not is_weighted:
+            found = found._replace(values_from="threshold")
+    if binary:
+        found = _with_values(found, np.ones_like(found.rows.data))
+    own = data.threshold
+    if not is_weighted:
+        own = threshold if own is None else max(threshold, own)
+    made = None if own is None else float(own)
+    return data._of_cells(found, data.user_ids, data.item_ids, data.origin, made)
+
+
+def _tell_of_threshold(
+    data: Interactions, reached: NDArray[np.bool_], threshold: float, is_weighted: bool
+) -> None:
+    """Warn of a threshold that is in other units than the values, or that none of them reaches."""
+    values = data.user_items.data
+    if (summed := data.cells.summed) is not None:
+        lower = summed.largest < float(threshold)
+        if only := int(np.count_nonzero(reached[summed.places] & lower)):
+            _log.warning(
+                "at_least(%g) keeps %s only as the sum of repeated entries, each of them lower; "
+                'for ratings, read the data with duplicates="last" or duplicates="max"',
+                *(threshold, counted(only, "entry")),
+            )
+    if data.nnz and not reached.any():
+        if values.min() == values.max() == 1:
+            _log.warning(
+                "at_least(%g) keeps none of the %d entries, whose values are all 1, as where no "
+                "column of values is recognized; name it with value=",
+                *(threshold, data.nnz),
+            )
+        else:
+            _log.warning(
+                "at_least(%g) keeps none of the %d entries, whose values go from %g to %g; lower "
+                "the threshold",
+                *(threshold, data.nnz, values.min(), values.max()),
+            )
+    if is_weighted:
+        _log.warning(
+            "at_least(%g) cuts weighted values: models will not know it as the threshold of other "
+            "data, whose values are not weighted; to have it known, call at_least before the "
+            "values are weighted",
+            threshold,
+        )
+
+
+def weighted(data: Interactions, weights: ArrayLike) -> Interactions:
+    """The value of each entry times its own weight; entries that become 0 are only seen."""
+    remedy = "make them of to_pandas(), which has the order of the entries"
+    refuse_labels("weights", weights, remedy)
+    each = floats_of("weights", to_host(weights, "weights"))
+    if each.shape != (data.nnz,):
+        raise ValueError(f"weights must have the shape ({data.nnz},), got {each.shape}")
+    if each.size and not (each.min() >= 0 and np.isfinite(each.max())):
+        raise ValueError(
+            f"weights must be finite numbers >= 0, got {each.min():g} to {each.max():g}"
+        )
+    with np.errstate(over="ignore"):
+        values = (data.user_items.data * each).astype(data.user_items.dtype)
+    if not np.isfinite(values).all():
+        raise ValueError(f"a weighted value is beyond the range of {values.dtype}")
+    kept = values != 0
+    if kept.all():
+        return with_weighted_values(data, values)
+    dropped = counted(data.nnz - int(kept.sum()), "entry")
+    _log.info("%s dropped: weighted 0 (still seen: not recommended)", dropped)
+    made = with_weighted_values(data.take(kept), values[kept])
+    return made._with_cells(made.cells._replace(seen_only=_also_seen(data, ~kept)))
+
+
+def with_weighted_values(data: Interactions, values: NDArray[Any]) -> Interactions:
+    """The same cells with weighted values, none of them 0; of ones, the weights are values."""
+    are_ones = (data.user_items.data == 1).all()
+    found = _with_values(data.cells, values)
+    return data._with_cells(found if are_ones else found._replace(values_from="weights"))
+
+
+def k_core(data: Interactions, k: int, *, user_k: int | None, item_k: int | None) -> Interactions:
+    """The largest part with at least ``user_k`` entries per user and ``item_k`` per item."""
+    least = k if user_k is None else user_k, k if item_k is None else item_k
+    for name, bound in zip(("k", "user_k", "item_k"), (k, *least), strict=True):
+        if not is_count(bound) or bound < 0:
+            raise ValueError(f"{name} must be a whole number, 0 or more, got {shown(bound)}")
+    kept, rows, columns = cells.core(data.user_items, *least)
+    has = data.counts.users, data.counts.items
+    if data.nnz and not len(kept):
+        _log.warning(
+            "k_core keeps none of %s of %s and %s: each user would need %d and each item %d, "
+            "and they have up to %d and %d; lower k, user_k= or item_k=",
+            counted(data.nnz, "entry"),
+            counted(int(np.count_nonzero(has[0])), "user"),
+            counted(int(np.count_nonzero(has[1])), "item"),
+            *(*least, *map(np.max, has)),
+        )
+    found = _narrowed(data.cells, kept, rows, columns)
+    if (only := data.seen_only) is not None:
+        inside = np.isin(only.entry_users, rows) & np.isin(only.user_items.indices, columns)
+        seen_only = _narrowed(only.cells, np.flatnonzero(inside), rows, columns)
+        found = found._replace(seen_only=seen_only)
+    ids = data.user_ids.take(rows), data.item_ids.take(columns)
+    return data._of_cells(found, *ids, data.origin, data.threshold)
+
+
+def _narrowed(
+    found: Cells, kept: NDArray[np.int64], rows: NDArray[np.int64], columns: NDArray[np.int64]
+) -> Cells:
+    """The cells at the positions ``kept``, which are all in the given rows and columns."""
+    found = found.take(kept)
+    return found._replace(rows=cells.narrow(found.rows, rows, columns))
+
+
+def _also_seen(data: Interactions, more: NDArray[np.bool_]) -> Cells:
+    """The cells that are only seen, and those of ``data`` where ``more`` is true."""
+    found = data.cells.take(np.flatnonzero(more))
+    if data.seen_only is not None:
+        return cells.joined([data.seen_only.cells, found])
+    return Cells(cells.ones(found.rows), found.timestamps)
+
+
+def _with_values(found: Cells, values: NDArray[Any]) -> Cells:
+    """The same cells with other values, none of them 0 and none a sum."""
+    rows = sp.csr_array((values, found.rows.indices, found.rows.indptr), found.rows.shape)
+    return Cells(rows, found.timestamps, found.seen_only)

@@ -1,0 +1,186 @@
+"""Columns of values as numbers, and what they may mean otherwise: times, codes, thousands."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mfrank.arrays import counted, shown
+from mfrank.data.columns import BadRow
+from mfrank.data.time_units import look_like_times
+
+_BELOW, _ABOVE = (-1, -9, -99, -999, -9999), (99, 999, 9999)
+"""Values that stand for a missing one in other people's tables."""
+_FIRST = 1000
+_MANY = 20
+"""The inverse of the share of whole numbers that are too many among rounded ones."""
+_FAR = 9
+"""A code above is at least so many times as large as all other values."""
+
+_log = logging.getLogger("mfrank")
+
+
+def as_numbers(values: ArrayLike) -> NDArray[Any]:
+    """Convert values to float32 or float64; values with one of these dtypes are unchanged.
+
+    Raises
+    ------
+    BadRow
+        If a value is not a number, such as a date.
+    TypeError
+        If values are complex.
+    ValueError
+        If values are not one-dimensional.
+    """
+    numbers = np.asarray(values)
+    if numbers.ndim != 1:
+        raise ValueError(f"values must be in one dimension, got shape {numbers.shape}")
+    if numbers.dtype.kind == "c":
+        raise TypeError("values must be real numbers, got complex ones")
+    if numbers.dtype.kind in "mM":
+        raise BadRow("values must be numbers, got times, which are passed as timestamps,", 0)
+    if numbers.dtype in (np.float32, np.float64):
+        return numbers
+    try:
+        return numbers.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        for row, value in enumerate(numbers.tolist()):
+            if not _is_number(value):
+                raise BadRow(f"values must be numbers, got {shown(value)}", row) from error
+        raise ValueError(f"values must be numbers: {error}") from error
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
+
+
+@dataclass
+class Extent:
+    """Range of values, from which times and codes of missing values are recognized.
+
+    Attributes
+    ----------
+    lowest, highest : float
+        Range of all values; lowest > highest if there are none.
+    codes : dict of str to int
+        Counts of values such as -1 and 99 that were the lowest or highest of their portion.
+    least, most : float
+        Range of the other values.
+    wholes, thousandths, ends : int
+        Counts of whole values below 1,000; of other values >= 1 with three decimals; and of the
+        latter that do not end in 0.
+    others : int
+        1 if there is any other value, which stops the counting.
+    example : float
+        The first value with three decimals.
+    """
+
+    lowest: float = np.inf
+    highest: float = -np.inf
+    codes: dict[str, int] = field(default_factory=dict)
+    least: float = np.inf
+    most: float = -np.inf
+    wholes: int = 0
+    thousandths: int = 0
+    ends: int = 0
+    others: int = 0
+    example: float = 0.0
+
+    @classmethod
+    def of(cls, values: NDArray[Any]) -> Self:
+        """That of a column."""
+        made = cls()
+        made.add(values)
+        return made
+
+    def add(self, values: NDArray[Any]) -> None:
+        """Add a column, or a portion of one."""
+        if not len(values):
+            return
+        self._count_thousands(values)
+        low, high = float(values.min()), float(values.max())
+        self.lowest, self.highest = min(self.lowest, low), max(self.highest, high)
+        codes = {code for code, of in ((low, _BELOW), (high, _ABOVE)) if code in of}
+        if codes:
+            for code in codes:
+                key = f"{code:.0f}"
+                self.codes[key] = self.codes.get(key, 0) + int(np.count_nonzero(values == code))
+            others = values[~np.isin(values, list(codes))]
+            if not len(others):
+                return
+            low, high = float(others.min()), float(others.max())
+        self.least, self.most = min(self.least, low), max(self.most, high)
+
+    def tell(self) -> None:
+        """Warn about values that look like times, or like codes of missing values."""
+        if look_like_times(self.lowest, self.highest):
+            _log.warning(
+                "values from %.0f to %.0f look like times, and are taken as ratings or counts; "
+                "name their column with timestamp=, or ignore it with value=False",
+                *(self.lowest, self.highest),
+            )
+        if self.has_thousands:
+            _log.warning(
+                "values are whole numbers below 1,000, or have three decimals like %g: if the "
+                "point is one between thousands, read them with thousands='.' of pandas.read_csv",
+                self.example,
+            )
+        for code, number in self.missing().items():
+            _log.warning(
+                "the value %s, in %s, may stand for a missing one, because the others go from %g "
+                "to %g; it is taken as it is, so drop these rows if it does",
+                *(code, counted(number, "row"), self.least, self.most),
+            )
+
+    def _count_thousands(self, values: NDArray[Any]) -> None:
+        for part in (values[:_FIRST], values[_FIRST:]):  # nearly always settled by the first
+            if self.others or not len(part):
+                return
+            sizes = np.abs(part.astype(np.float64))
+            is_whole = sizes == np.floor(sizes)
+            fine = sizes[~is_whole] * 1000
+            near, rounding = np.rint(fine), 1e-3 if part.dtype.itemsize > 4 else 0.07
+            is_near = (np.abs(fine - near) < rounding) & (fine >= 1000)
+            self.others = int(sizes.max() >= 1000 or not is_near.all())
+            self.wholes += int(np.count_nonzero(is_whole))
+            self.thousandths += len(fine)
+            self.ends += int(np.count_nonzero(near % 10))
+            if len(fine) and not self.example:
+                self.example = float(near[np.argmax(near % 10 > 0)] / 1000)
+
+    @property
+    def may_have_thousands(self) -> bool:
+        """Whether all values could be from a file that writes 1234 as 1.234."""
+        return not self.others and 0 < self.thousandths <= 2 * self.ends
+
+    @property
+    def has_thousands(self) -> bool:
+        """Whether there are also whole numbers, and more than rounding to three decimals leaves."""
+        total = self.wholes + self.thousandths
+        return self.may_have_thousands and self.wholes * _MANY >= total
+
+    def missing(self) -> dict[str, int]:
+        """Values that may be codes of missing values, with counts."""
+        return {code: n for code, n in self.codes.items() if self._is_code(float(code), n)}
+
+    def to_dict(self) -> Mapping[str, Any]:
+        """As JSON types, without infinite numbers."""
+        facts = vars(self).items()
+        return {name: own for name, own in facts if isinstance(own, dict) or np.isfinite(own)}
+
+    def _is_code(self, code: float, number: int) -> bool:
+        if self.least > self.most:  # there are no others
+            return False
+        if code < 0:
+            alone = self.least >= 0 and self.most > 1
+            return alone and (code == -1 or (number > 1 and self.most <= -code))
+        return number > 1 and _FAR * max(self.most, -self.least) <= code
