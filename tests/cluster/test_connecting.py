@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import scipy.sparse as sp
 from engines import Shuffled
 
 import mfrank
 from mfrank.backends.sharded import Arithmetic, Worker, arithmetic, refuse_other, threads_of_a_task
+from mfrank.pagerank import pagerank
 
 DATA = mfrank.synthetic(30, 20, 200, random_state=0)
 
@@ -122,14 +125,22 @@ def test_workers_are_asked_for_and_must_have_the_same_arithmetic() -> None:
             refuse_other([("a", here), ("b", here._replace(arithmetic=other))])
 
 
+TASKS: dict[str, Callable[[Any], object]] = {
+    "half-step": lambda engine: mfrank.ALS(factors=2).fit(DATA, cluster=engine),
+    "meeting": lambda engine: mfrank.Descent(factors=2).fit(DATA, cluster=engine),
+    "walk": lambda engine: pagerank(sp.eye_array(3), cluster=engine),
+}
+
+
+@pytest.mark.parametrize("task", TASKS)
 def test_a_worker_that_joins_with_another_arithmetic_ends_the_fit(
-    monkeypatch: pytest.MonkeyPatch,
+    task: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mfrank.backends.sharded import machine as told
 
     monkeypatch.setattr(told, "arithmetic", lambda: Arithmetic("0.0.1", "sse"))
     with pytest.raises(RuntimeError, match=r"a worker joined with mfrank 0.0.1 with sse"):
-        mfrank.ALS(factors=2).fit(DATA, cluster=Shuffled(2))
+        TASKS[task](Shuffled(2))
 
 
 def test_cores_of_a_machine_are_divided_among_its_workers() -> None:

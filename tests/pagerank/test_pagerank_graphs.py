@@ -288,6 +288,12 @@ def test_a_users_sequence_is_one_session_however_long_unless_a_gap_is_given() ->
             lambda: Sessions.from_log([1], [1, 2], [1, 2]),
             "must be of one length, got 1, 2, 2 and 2",
         ),
+        (
+            lambda: Sessions.from_interactions(
+                Interactions.from_arrays([0, 0], [0, 1], timestamps=[0, 1]), ["x"]
+            ),
+            r"queries must have shape \(2,\), one per item, got \(1,\)",
+        ),
         (lambda: sessions(gap=0), "gap must be a finite number > 0"),
         (lambda: sessions().graphs(least_moves=0), "least_moves must be at least 1"),
         (lambda: sessions().graphs(np.ones((3, 1))), "page_features must have 4 rows"),
@@ -300,6 +306,12 @@ def test_a_users_sequence_is_one_session_however_long_unless_a_gap_is_given() ->
 def test_what_is_no_log_is_refused(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_table_of_page_features_is_refused_with_the_way_to_an_array() -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    with pytest.raises(TypeError, match=r"page_features .* DataFrame: .* reindex\("):
+        sessions().graphs(pandas.DataFrame({"length": [1.0, 2, 3, 4]}))
 
 
 def test_items_with_factors_alike_are_neighbors() -> None:

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from mfrank.arrays import CSR
-from mfrank.backends import Moves, choose
+from mfrank.backends import Moves, Until, choose
 from mfrank.pagerank import RandomWalk, Walker, pagerank, settled
 
 
@@ -69,7 +69,7 @@ def test_duplicates_add_up_and_zeros_are_no_edges() -> None:
         atol=1e-11,
     )
     assert twice.nnz == 4  # what is given is not touched
-    corrected = sp.coo_array(([3.0, -1.0, 2.0], ([0, 0, 0], [1, 1, 2])), shape=(3, 3))
+    corrected = sp.csr_array((np.array([3.0, -1.0, 2.0]), [1, 1, 2], [0, 3, 3, 3]), (3, 3))
     of_each = pagerank(corrected, tolerance=1e-12)
     np.testing.assert_allclose(of_each[1], of_each[2], atol=1e-12)
 
@@ -94,15 +94,25 @@ def test_restarts_of_any_dtype_and_layout_are_read_as_float64() -> None:
     np.testing.assert_array_equal(pagerank(matrix, np.ones(60, dtype=bool)), ones)
 
 
+def test_restarts_with_labels_of_their_own_are_refused() -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    labeled = pandas.Series(np.ones(60), index=[f"page {n}" for n in range(60)])
+    with pytest.raises(ValueError, match=r"restarts is a Series .* the order of the nodes"):
+        pagerank(links(), labeled)
+
+
 def test_walks_that_sweeps_do_not_settle_are_iterated() -> None:
     """For example where the tolerance is below rounding: here a backend says so of two rows."""
     matrix, tolerance = links(30), 1e-9
     restarts = np.random.default_rng(3).random((4, 30))
     restarts /= restarts.sum(axis=1, keepdims=True)
-    settling = choose()
+    settling, iterated = choose(), list[Any]()
 
     class Unsettled:
-        walk = staticmethod(settling.walk)
+        @staticmethod
+        def walk(*given: Any) -> Any:
+            iterated.append((given, settling.walk(*given)))
+            return iterated[-1][1]
 
         @staticmethod
         def stationary(*given: Any) -> Any:
@@ -117,6 +127,10 @@ def test_walks_that_sweeps_do_not_settle_are_iterated() -> None:
     np.testing.assert_array_equal(found[[0, 2]], swept[[0, 2]])
     for row, begin in zip(found, restarts, strict=True):
         assert np.abs(row - solved(matrix, begin, 0.2)).sum() <= tolerance
+    for (*given, until, n_threads), walked in iterated:  # as soon as the error is certified
+        earlier = settling.walk(*given, Until(int(walked.steps[0]) - 1), n_threads)
+        assert 0.8 / 0.2 * walked.changes[0] <= tolerance < 0.8 / 0.2 * earlier.changes[0]
+        assert until.steps >= walked.steps[0]
 
 
 @pytest.mark.parametrize(

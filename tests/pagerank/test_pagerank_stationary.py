@@ -163,12 +163,17 @@ def test_backends_agree() -> None:
 def test_weights_that_sum_to_zero_are_refused_with_the_remedy() -> None:
     given = {"sources": [0, 0, 1], "targets": [1, 2, 2], "seeds": [0, 1]}
     blank = Graphs.from_edges(**given, node_features=[[0.0], [0.0], [1.0]])
-    with pytest.raises(ValueError, match=r"the seeds of query 0 weigh 0 .* graphs.with_constant"):
+    with pytest.raises(
+        ValueError, match=r"the seeds of query 0 weigh 0 .* node_features \[V\].*with_con"
+    ):
         Transitions.of(blank)
     blank = Graphs.from_edges(**given, edge_features=[[1.0], [2.0], [0.0]])
-    with pytest.raises(ValueError, match=r"the edges from node 1 weigh 0 .* graphs.with_constant"):
+    with pytest.raises(
+        ValueError, match=r"the edges from node 1 weigh 0 .* edge_features \[E\].*with_con"
+    ):
         Transitions.of(blank)
     np.testing.assert_allclose(Transitions.of(blank.with_constant()).steps, [2 / 5, 3 / 5, 1])
+    assert Transitions.of(blank.with_constant(), np.ones(4, np.float32)).weights.dtype == np.float64
     with pytest.raises(ValueError, match=r"weights must have shape \(2,\)"):
         Transitions.of(blank, [1.0])
     with pytest.raises(ValueError, match="weights must be finite and >= 0"):
