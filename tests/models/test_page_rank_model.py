@@ -20,13 +20,9 @@ from mfrank.pagerank import (
     GBN,
     GBP,
     GFN,
-    Draw,
     Graphs,
     Problem,
     SquareLoss,
-    item_graph,
-    next_click_queries,
-    recencies,
 )
 
 ALPHA = SupervisedPageRank().alpha
@@ -103,28 +99,6 @@ def test_walk_of_a_chain_is_known() -> None:
     np.testing.assert_allclose(scores, np.sort(expected)[::-1], atol=1e-12)
     assert ids.tolist() == [["a", "b", "c"][at] for at in np.argsort(-expected)]
     assert model.recommend(2, N=1)[0].tolist() == ["c"]
-
-
-def test_edges_go_both_ways_and_each_feature_is_a_walk() -> None:
-    """Feature by feature, edge by edge, with a user of one item and an item of nobody."""
-    data = log("ab", "ab", "ac", "cb", "b", item_ids=["a", "b", "c", "d"])
-    given = np.array([[0.0], [3.0], [1.0], [9.0]])
-    graph = item_graph(data, given, None)
-    assert graph.pages.tolist() == [0, 1, 2]
-    moves = np.array([[0, 2, 1], [0, 0, 0], [0, 1, 0]])
-    either = moves + moves.T > 0
-    assert list(zip(*np.nonzero(either), strict=True)) == list(
-        zip(graph.sources, graph.links.indices, strict=True)
-    )
-    visits, starts = np.log1p([3, 4, 2]), np.log1p([3, 1, 1])
-    values = [moves, moves.T, either, *(either * row for row in (visits, starts, given[:3, 0]))]
-    assert graph.n_features == (4, len(values))
-    for feature, table in zip(graph.edge_features.T, values, strict=True):
-        sums = table.sum(axis=1, keepdims=True)
-        walk = table / np.where(sums > 0, sums, 1)
-        np.testing.assert_allclose(feature, walk[either], atol=1e-15)
-    scaled = [visits / visits[1], starts / starts[0], given[:3, 0] / 3, np.zeros(3)]
-    np.testing.assert_allclose(graph.node_features, np.column_stack(scaled))
 
 
 @pytest.mark.parametrize("recent", [1, 3, 10])
@@ -427,51 +401,6 @@ def test_labels_of_interactions_are_learned_from() -> None:
     dislikes.fit(split.train, sp.csr_array(bad), item_features=good)
     # the last feature of an edge is its target being good
     assert likes.weights[-1] > 1 > dislikes.weights[-1]
-
-
-def test_queries_ask_for_the_item_that_was_held_out() -> None:
-    data = random_log(5)
-    split = mfrank.leave_last(data)
-    graph, recent = item_graph(split.train, None, None), recencies(split.train, 2)
-    model = SupervisedPageRank()
-    queries = next_click_queries(
-        graph,
-        recent,
-        split.train.user_items,
-        split.test.user_items,
-        Draw(8, 4, np.random.default_rng(0)),
-        model._walker(model.alpha, 1),
-    )
-    assert queries.n_queries == 8
-    for q, user in enumerate(queries.queries):
-        own = slice(*queries.nodes[q : q + 2])
-        pages, labels = queries.pages[own], queries.labels[own]
-        assert pages[labels == 1].tolist() == split.test.user_items[[user]].indices.tolist()
-        had = split.train.user_items[[user]].indices
-        assert np.isin(pages[np.isnan(labels)], had).all()
-        assert not np.isin(pages[labels == 0], had).any()
-        assert 3 <= (labels == 0).sum() <= 4
-        seeds = queries.seeds[(queries.seeds >= own.start) & (queries.seeds < own.stop)]
-        np.testing.assert_array_equal(queries.pages[seeds], recent[[user]].indices)
-        np.testing.assert_array_equal(queries.node_features[seeds, -1], recent[[user]].data)
-        kept = np.isin(graph.pages[graph.sources], pages)
-        kept &= np.isin(graph.pages[graph.links.indices], pages)
-        inside = queries.query_of[queries.sources] == q
-        np.testing.assert_array_equal(queries.edge_features[inside], graph.edge_features[kept])
-
-
-def test_nobody_is_asked_who_has_nothing_in_the_graph_or_wants_nothing_there() -> None:
-    graph = item_graph(log("ab", "ba", item_ids=list("abcd")), None, None)
-    table = {
-        "recent": sp.csr_array([[1.0, 0, 0, 0], [0, 0, 1, 0], [1, 0, 0, 0], [0, 0, 1, 0.5]]),
-        "wanted": sp.csr_array([[0.0, 1, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1], [0, 0, 0, 0]]),
-    }
-    draw, walker = Draw(9, 4, np.random.default_rng(0)), SupervisedPageRank()._walker(0.7, 1)
-    recent, wanted = table["recent"], table["wanted"]
-    queries = next_click_queries(graph, recent, recent, wanted, draw, walker)
-    assert queries.queries.tolist() == [0]
-    with pytest.raises(ValueError, match="no next item to learn from"):
-        next_click_queries(graph, recent[1:], recent[1:], wanted[1:], draw, walker)
 
 
 def test_graphs_are_learned_and_walked() -> None:
