@@ -32,6 +32,7 @@ _EXAMPLES = """examples:
   mfrank fit ratings.csv --model model --objective rg2
   mfrank recommend --model model --output recommendations.csv
 """
+_PATHS = ("FILE", "FOLDER", "MODEL", "MODEL2", "PATH", "SOURCE")  # metavars
 _WRONG_INPUT = (ValueError, TypeError, FileNotFoundError, IsADirectoryError, NotADirectoryError)
 _EXPLAINED = (OSError, MemoryError, FloatingPointError, ModuleNotFoundError)
 """Failures whose messages need no traceback."""
@@ -49,6 +50,7 @@ def run(arguments: list[str]) -> int:
         args, unknown = parser.parse_known_args(arguments)
         if unknown:  # argparse would refer to the help of mfrank, not of the command
             args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        _refuse_empty_paths(args)
     except SystemExit:  # --help and --version; a wrong line raises ValueError
         return 0
     except ValueError as error:
@@ -73,6 +75,18 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise ValueError(f"{message} (see {self.prog} --help)")
+
+
+def _refuse_empty_paths(args: argparse.Namespace) -> None:
+    """Raise ValueError for an empty path, such as that of a shell's variable that is not set.
+
+    It would be the current folder, or be taken for a flag that is left out.
+    """
+    for action in args.parser._actions:
+        given = getattr(args, action.dest, None)
+        if action.metavar in _PATHS and "" in (given if isinstance(given, list) else [given]):
+            name = action.option_strings[0] if action.option_strings else action.metavar
+            args.parser.error(f"argument {name}: the path is empty")
 
 
 def _with_remedy(error: ValueError, arguments: list[str]) -> ValueError:

@@ -214,8 +214,8 @@ def read_spelled_like(args: argparse.Namespace, path: str, model: Recommender) -
     return placed(data, user_rows, item_rows, users, items)
 
 
-def ids_in(path: str) -> list[str]:
-    """Ids of the text file of ``--users``, one per line; empty lines are skipped.
+def ids_in(path: str, flag: str = "--users") -> list[str]:
+    """Ids of the text file of a flag, one per line; empty lines are skipped.
 
     As in all data, blanks are part of an id; only line feeds and carriage returns end a line.
 
@@ -229,12 +229,12 @@ def ids_in(path: str) -> list[str]:
     try:
         lines = list(lines_of(path))
     except FileNotFoundError:
+        remedy = f"; for the user {path}, pass --user {path}" if flag == "--users" else ""
         raise FileNotFoundError(
-            f"--users takes a text file of user ids, one per line, and there is no file {path}; "
-            f"for the user {path}, pass --user {path}"
+            f"{flag} takes a text file of ids, one per line, and there is no file {path}{remedy}"
         ) from None
     except ValueError as error:
-        raise ValueError(f"{error}; --users takes a text file with one id per line") from None
+        raise ValueError(f"{error}; {flag} takes a text file with one id per line") from None
     return [id_ for line in lines if (id_ := line.rstrip("\r\n"))]
 
 

@@ -122,7 +122,7 @@ def check_ids(side: str, ids: Ids, rows_of: RowsOf) -> None:
     if bare:
         _check_texts(side, bare, len(texts), codes, count)
     usual = {label: _plain(own) for label, own in bare.items()}
-    if any(look.has_numbers for look in looks) and len({*map(len, texts)}) > 1:
+    if any(look.has_numbers for look in looks) and not _are_padded(texts):
         usual |= {label: _whole(label) for label in _numbers(texts)}
     _tell_twins(side, usual, texts, longest)
     if has_cases:
@@ -328,6 +328,11 @@ def _numbers(texts: list[str]) -> Iterator[str]:
         yield from _NUMBERS.findall(_lines(texts[begin : begin + _AT_ONCE]))
 
 
+def _are_padded(texts: list[str]) -> bool:
+    """Whether texts are digits alone, of one length: no two of them are one number."""
+    return len({*map(len, texts)}) == 1 and all(map(str.isdigit, texts))
+
+
 def _whole(number: str) -> str:
     """The usual way to write a whole number such as +7, 007 or 7.0."""
     return number.partition(".")[0].lstrip("+0") or "0"
@@ -427,7 +432,9 @@ def _difference(one: str, other: str) -> str:
         return "characters that are not shown"
     if _same(pair, lambda label: normalize("NFC", label)):
         return "the form of Unicode (NFC)"
-    return "'.0'" if any(label.endswith(".0") for label in pair) else "how a number is written"
+    if _same(pair, lambda label: label.removesuffix(".0")):
+        return "'.0'"
+    return "how a number is written"
 
 
 def _same(pair: tuple[str, str], form: Callable[[str], str]) -> bool:

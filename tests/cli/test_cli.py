@@ -14,7 +14,6 @@ import pytest
 from faults import ended_after
 
 import mfrank
-from mfrank.cli.commands import commands
 from mfrank.cli.main import main
 from mfrank.data import by_ratio, write_table
 from mfrank.models import FitPlan
@@ -325,28 +324,6 @@ def test_info_tells_versions_backends_and_the_model(model, capsys):
     assert "RG2(alpha=0.05" in shown
     assert "'user-00000'" in shown
     assert "2 epochs" in shown
-
-
-@pytest.mark.parametrize("command", sorted(commands()))
-def test_help_of_every_command_has_an_example(command, capsys):
-    assert main([command, "--help"]) == 0
-    assert f"\n  mfrank {command}" in capsys.readouterr().out.partition("examples:")[2]
-
-
-@pytest.mark.parametrize("command", sorted(commands()))
-def test_examples_are_command_lines(command):
-    from mfrank.cli.dispatch import _parser
-
-    for line in commands()[command].EXAMPLES.splitlines():
-        _parser().parse_args(line.split()[1:])
-
-
-def test_help_and_version_are_no_errors(capsys):
-    assert main(["--help"]) == 0
-    shown = capsys.readouterr().out
-    assert all(command in shown for command in commands())
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"mfrank {mfrank.__version__}\n"
 
 
 @pytest.mark.parametrize(

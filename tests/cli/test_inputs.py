@@ -136,6 +136,20 @@ def test_the_threshold_of_a_fit_is_that_of_other_files_and_told(
     assert not capsys.readouterr().err
 
 
+def test_values_of_1_beside_a_fit_of_high_ratings_are_marks_and_that_is_told(
+    file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(file).write_text("user,item,rating\nann,tea,1\nann,pie,1\nbob,tea,0\n")
+    marks = {("ann", "tea", 1), ("ann", "pie", 1)}
+    kept = read_table(flags(), file, 3.0)
+    assert (cells(kept), kept.threshold, seen_only(kept)) == (marks, 1, 1)
+    told = capsys.readouterr()
+    assert "if they are ratings, --at-least 3 cuts them like those of the fit" in told.err
+    assert not told.out
+    kept = read_table(flags("--no-keep-seen"), file, 3.0)
+    assert (cells(kept), kept.threshold, seen_only(kept)) == (marks, 1, 0)
+
+
 def test_no_keep_seen_needs_something_seen(file: str) -> None:
     with pytest.raises(ValueError, match="--no-keep-seen goes with --at-least, or with values of"):
         read_table(flags("--no-keep-seen"), file)

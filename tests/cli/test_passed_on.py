@@ -106,8 +106,10 @@ def test_compare(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
     found = SimpleNamespace(to_dict=lambda: {"a": 1}, to_csv=written.append)
     calls = recorded(monkeypatch, f"{COMMANDS}.compare.compare", found)
     run("compare plays.csv")
-    capsys.readouterr()
+    assert "no effect" not in capsys.readouterr().err
     given = calls[0][1]
+    usual = splits.by_ratio(DATA, train=0.8, valid=0, test=0.2, random_state=0)
+    assert all(map(same, calls[0][0], (usual.train, usual.test)))
     models = given.pop("models")
     assert (given.pop("metrics"), given.pop("show_progress")) == (DEFAULT_METRICS, False)
     assert given == defaults(mfrank.compare, given)
@@ -146,12 +148,27 @@ def test_compare(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
         ("time", lambda: splits.by_time(DATA, test=0.4)),
     ],
 )
-def test_the_splits_of_compare(how: str, split: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_splits_of_compare(
+    how: str, split: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     calls = recorded(monkeypatch, f"{COMMANDS}.compare.compare", SimpleNamespace(to_dict=dict))
     run(f"compare plays.csv --split {how} --test-fraction 0.4 --random-state 3")
     train, test = calls[0][0]
     assert same(train, split().train)
     assert same(test, split().test)
+    told = "--test-fraction has no effect" in capsys.readouterr().err
+    assert told == how.startswith("leave")
+
+
+def test_the_last_of_equal_times_is_drawn_by_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = Path("plays.csv").read_text().splitlines()
+    Path("day.csv").write_text("\n".join([lines[0], *(f"{line[:-1]}0" for line in lines[1:])]))
+    data = mfrank.Interactions.from_file("day.csv")
+    calls = recorded(monkeypatch, f"{COMMANDS}.compare.compare", SimpleNamespace(to_dict=dict))
+    for seed in (3, 4):
+        run(f"compare day.csv --split leave-last --random-state {seed}")
+        assert same(calls[-1][0][1], splits.leave_last(data, random_state=seed).test)
+    assert not same(calls[0][0][1], calls[1][0][1])
 
 
 def test_a_test_file_of_compare(
@@ -165,6 +182,9 @@ def test_a_test_file_of_compare(
     assert "1 test interaction left out: users or items unknown" in capsys.readouterr().err
     run("compare plays.csv --test plays.csv")
     assert "left out" not in capsys.readouterr().err
+    for how in ("--split time", "--split ratio", "--test-fraction 0.2"):
+        assert main(f"compare plays.csv --test plays.csv {how}".split()) == 2
+        assert "leave them out with --test" in capsys.readouterr().err
 
 
 def test_evaluate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -395,8 +415,9 @@ def test_export(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
     for to, where, why in (
         ("parquet", "more.csv", "it is a file; pass a folder"),
         ("onnx", "m", "it is a folder; pass a file"),
+        ("onnx", "m.onnx --factory Flat", "--factory is for --to faiss"),
     ):
-        assert main(["export", "--model", "m", "--to", to, where]) == 2
+        assert main(f"export --model m --to {to} {where}".split()) == 2
         assert why in capsys.readouterr().err
 
 
@@ -428,3 +449,10 @@ def test_plot(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     assert (list(evaluations), train.nnz, metric) == (["m", "n"], DATA.nnz, "ndcg@3")
     assert asked("activity m --test plays.csv")[2] == "ndcg@10"
     assert list(asked("exposure m --test plays.csv")[0]) == ["m"]
+    for picture, more in (
+        ("convergence m", "--test plays.csv"),
+        ("leaderboard t.json", "--metric ndcg@3"),
+        ("cost t.json", "--test plays.csv"),
+    ):
+        assert main(f"plot {picture} {more} --output p.png".split()) == 2
+        assert "it takes no --test and no --metric" in capsys.readouterr().err

@@ -30,7 +30,7 @@ EXAMPLES = """\
 
 _SPLITS: dict[str, Callable[[Interactions, float, int], Split]] = {
     "ratio": lambda data, fraction, seed: splits.by_ratio(
-        data, train=1 - fraction, valid=0.0, test=fraction, random_state=seed
+        data, train=1 - fraction, test=fraction, random_state=seed
     ),
     "leave-last": lambda data, fraction, seed: splits.leave_last(data, random_state=seed),
     "leave-out": lambda data, fraction, seed: splits.leave_k_out(data, random_state=seed),
@@ -50,7 +50,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--split",
         choices=_SPLITS,
-        default="ratio",
         help="test part: ratio is a random fraction of each user's interactions, leave-last and "
         "leave-out are the last and a random interaction of each user, time is the latest "
         "interactions of all users (default: ratio)",
@@ -58,7 +57,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--test-fraction",
         type=float,
-        default=0.2,
         metavar="FLOAT",
         help="fraction of the interactions in the test part, for ratio and time (default: 0.2)",
     )
@@ -110,6 +108,8 @@ def run(args: argparse.Namespace) -> None:
     """Compare, print and save."""
     check_json(args.json)
     check_writable(args.csv)
+    if args.test is not None and (args.split, args.test_fraction) != (None, None):
+        raise ValueError("--split and --test-fraction are for one file; leave them out with --test")
     models = usual_models(
         args.objective,
         tuned=args.tune is not None,
@@ -147,6 +147,9 @@ def _parts(args: argparse.Namespace) -> tuple[Interactions, Interactions]:
             left_out = counted(unknown, "test interaction")
             print(f"mfrank: {left_out} left out: users or items unknown", file=sys.stderr)
         return data, test
-    fraction = share("--test-fraction", args.test_fraction)
-    split = _SPLITS[args.split](data, fraction, args.random_state)
-    return split.train, split.test
+    asked, split = args.test_fraction, args.split or "ratio"
+    fraction = 0.2 if asked is None else share("--test-fraction", asked)
+    if asked is not None and split.startswith("leave"):
+        print(f"mfrank: --test-fraction has no effect on --split {split}", file=sys.stderr)
+    parts = _SPLITS[split](data, fraction, args.random_state)
+    return parts.train, parts.test

@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> None:
     write_table(folder / "interactions.csv", columns)
     print(f"Made {data}.\n")
 
-    split = by_ratio(data, train=0.8, valid=0.0, test=0.2, random_state=seed)
+    split = by_ratio(data, train=0.8, test=0.2, random_state=seed)
     comparison = compare(
         split,
         factors=scale.factors,

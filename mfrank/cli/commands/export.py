@@ -36,7 +36,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help="the file or folder to write")
     parser.add_argument(
         "--factory",
-        default="Flat",
         metavar="TEXT",
         help="faiss: index of the items, as faiss.index_factory reads it; Flat is exact "
         "(default: Flat)",
@@ -45,13 +44,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Load and export."""
+    if args.factory is not None and args.to != "faiss":
+        raise ValueError(f"--factory is for --to faiss; leave it out with --to {args.to}")
     if args.to not in _FOLDERS:
         check_writable(args.path)
     elif path_of(args.path).is_file():
         raise ValueError(f"cannot write {args.path}: it is a file; pass a folder")
     store = read_model(args.model).store
     writers: Mapping[str, Callable[[FactorStore, str], object]] = {
-        "faiss": lambda store, path: _indexes(store, path_of(path), args.factory),
+        "faiss": lambda store, path: _indexes(store, path_of(path), args.factory or "Flat"),
         "onnx": to_onnx,
         "parquet": to_parquet,
         "safetensors": to_safetensors,

@@ -17,7 +17,7 @@ import numpy as np
 from mfrank.arrays import counted
 from mfrank.cli.inputs import add_table_flags, check_writable, read_like, read_model
 from mfrank.data import Interactions
-from mfrank.evaluation import NDCG, Evaluation, evaluate
+from mfrank.evaluation import Evaluation, evaluate
 from mfrank.files import path_of
 from mfrank.plots import activity, check_matplotlib, convergence, cost, exposure, leaderboard, save
 
@@ -29,6 +29,8 @@ EXAMPLES = """\
   mfrank plot exposure model --test test.csv --output exposure.pdf
 """
 
+_METRIC = "ndcg@10"
+_RANKED = ("activity", "exposure")  # the pictures of lists
 _BY = {"convergence": ("seconds", "epochs"), "cost": ("factors", "seconds")}
 
 
@@ -55,9 +57,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--metric",
-        default=str(NDCG @ 10).lower(),
         metavar="NAME@K",
-        help="metric of activity and length of the lists of exposure (default: ndcg@10)",
+        help=f"metric of activity and length of the lists of exposure (default: {_METRIC})",
     )
     add_table_flags(parser)
 
@@ -73,6 +74,8 @@ def run(args: argparse.Namespace) -> None:
             if offer
             else f"{args.picture} takes no --by"
         )
+    if args.picture not in _RANKED and (args.test is not None or args.metric is not None):
+        raise ValueError(f"{args.picture} ranks nothing: it takes no --test and no --metric")
     print(f"drawn to {save(_DRAWN[args.picture](args), args.output)}")
 
 
@@ -91,7 +94,7 @@ def _cost(args: argparse.Namespace) -> Any:
 
 def _activity(args: argparse.Namespace) -> Any:
     evaluations, train = _evaluations(args)
-    return activity(evaluations, train, args.metric)
+    return activity(evaluations, train, args.metric or _METRIC)
 
 
 def _exposure(args: argparse.Namespace) -> Any:
@@ -145,7 +148,7 @@ def _evaluations(args: argparse.Namespace) -> tuple[dict[str, Evaluation], Inter
                 print(f"mfrank: {left_out} left out: users or items unknown", file=sys.stderr)
         elif not _same_ids(model, first):
             raise ValueError(f"{path} was fitted to other users or items than {args.sources[0]}")
-        found[name] = evaluate(model, test, metrics=args.metric)
+        found[name] = evaluate(model, test, metrics=args.metric or _METRIC)
     return found, Interactions.of(first.seen.positives)
 
 

@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> None:
     options = {
         "user_items": None,
         "filter_already_liked_items": not args.include_seen,
-        "filter_items": _items(args.filter_items, model.item_ids),
+        "filter_items": _items("--filter-items", args.filter_items, model.item_ids),
         "recalculate_user": False,
         "items": _only(args.items, model.item_ids),
         "by_row": False,
@@ -88,13 +88,13 @@ def run(args: argparse.Namespace) -> None:
     print(f"{folder}: lists of {users} in {files}")
 
 
-def _items(path: str | None, known: Ids) -> Any:
-    return None if path is None else as_ids(ids_in(path), known)
+def _items(flag: str, path: str | None, known: Ids) -> Any:
+    return None if path is None else as_ids(ids_in(path, flag), known)
 
 
 def _only(path: str | None, known: Ids) -> Any:
     """Items of a file that alone are recommended; ValueError if there are none."""
-    items = _items(path, known)
+    items = _items("--items", path, known)
     if items is not None and not len(items):
         raise ValueError(f"--items: {path} has no ids, so that no item could be recommended")
     return items
