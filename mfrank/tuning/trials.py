@@ -172,8 +172,7 @@ def _divided(data: Interactions, seed: int) -> tuple[str, Interactions, Interact
 
 def _later(data: Interactions) -> Split | None:
     """Cut at a point in time; None without times, or if too few users are on both sides."""
-    times = data.timestamps
-    if times is None or not len(times) or times.min() == times.max():
+    if data.timestamps is None:
         return None
     try:
         split = by_time(data, test=_HELD_OUT)

@@ -106,6 +106,8 @@ def test_objectives_that_only_rise_have_no_common_scale(split: Any) -> None:
     with pytest.raises(ValueError, match=r"objective of rising was least .* draw this model alone"):
         plots.convergence({"falling": first, "rising": second})
     assert list(lines(plots.convergence({"rising": second}))["rising"][1]) == [1.0, 3.0, 2.0]
+    second.store.history = second.store.history[:1]  # one epoch neither falls nor rises
+    assert len(lines(plots.convergence({"falling": first, "short": second}))["falling"][1]) == 3
 
 
 # --- leaderboard
@@ -142,7 +144,7 @@ def test_a_leaderboard_without_a_final_model_has_no_marks_of_it() -> None:
 
 
 def test_a_leaderboard_is_in_the_order_of_values_and_ends_after_n() -> None:
-    rows = [trial(rank, rank / 40) for rank in range(1, 21)]  # the worst have the longest bars
+    rows = [trial(rank, rank / 200) for rank in range(1, 21)]  # the best have the longest bars
     values = [bar.lines[0].get_xdata()[0] for bar in plots.leaderboard(rows).containers]
     assert values == sorted((row["value"] for row in rows), reverse=True)[:15]
     assert len(plots.leaderboard(rows, n=1).containers) == 1

@@ -6,7 +6,6 @@ import json
 import signal
 import sqlite3
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,6 @@ from mfrank.tuning import (
     Setting,
     Trial,
     TrialJudge,
-    TrialWatch,
     TuneResult,
     _fitted,
     blended,
@@ -227,89 +225,6 @@ def test_scores_are_brought_to_one_scale_before_they_are_blended() -> None:
     np.testing.assert_allclose(*scores, rtol=1e-3, atol=1e-4)
 
 
-def test_the_latest_are_held_out_where_there_are_times() -> None:
-    times = np.random.default_rng(0).integers(0, 10**6, DATA.nnz)
-    cells = DATA.entry_users, DATA.user_items.indices
-    data = mfrank.Interactions.from_arrays(*cells, timestamps=times)
-    judge = TrialJudge.of(data, mfrank.NDCG @ 20, 0, 1)
-    assert judge.kind == "by time"
-    assert judge.train.timestamps is not None
-    assert judge.valid.timestamps is not None
-    assert judge.train.timestamps.max() < judge.valid.timestamps.min()
-    assert (judge.train.counts.users[judge.users] > 0).all()
-
-
-@pytest.mark.parametrize("times", ["none", "one", "no user on both sides"])
-def test_a_part_of_each_users_is_held_out_where_time_does_not_serve(times: str) -> None:
-    users = DATA.entry_users
-    timestamps = {"none": None, "one": np.zeros(DATA.nnz, np.int64)}.get(times, users * 1000)
-    data = mfrank.Interactions.from_arrays(users, DATA.user_items.indices, timestamps=timestamps)
-    judge = TrialJudge.of(data, mfrank.NDCG @ 20, 0, 1)
-    assert judge.kind == "per user"
-    assert judge.train.nnz + judge.valid.nnz == data.nnz
-    assert len(judge.users) > 100
-
-
-def test_at_most_five_thousand_users_are_judged() -> None:
-    data = mfrank.synthetic(9_000, 50, 90_000, random_state=0)
-    judge = TrialJudge.of(data, mfrank.NDCG @ 20, 0, 1)
-    assert len(np.unique(judge.users)) == 5_000
-    assert (judge.valid.counts.users[judge.users] > 0).all()
-
-
-class _Slow:
-    """A clock that every judgment and every epoch moves."""
-
-    def __init__(self) -> None:
-        self.time = 0.0
-
-    def __call__(self) -> float:
-        return self.time
-
-    def score(self, factors: object) -> SimpleNamespace:
-        self.time += 1.0
-        return SimpleNamespace(value=self.time)  # rises with every epoch
-
-
-def epochs_within(seconds: float, reserve: float) -> tuple[int, float]:
-    slow = _Slow()
-    watch = TrialWatch(slow, Budget(seconds, slow), reserve)  # type: ignore[arg-type]
-    values: list[float] = []
-    while True:
-        slow.time += 9.0
-        values.append(watch.value(None, DATA, "auto", 1))
-        if watch.is_over(values) or len(values) == 1000:
-            return len(values), slow.time
-
-
-@pytest.mark.parametrize("seconds", [60.0, 200.0, 1000.0])
-@pytest.mark.parametrize("reserve", [0.0, 30.0])
-def test_a_fit_ends_while_there_is_time_to_fit_it_again(seconds: float, reserve: float) -> None:
-    epochs, now = epochs_within(seconds, reserve)
-    refit = 9.0 * epochs
-    assert now + refit + reserve <= seconds
-    assert epochs_within(seconds + 100, reserve)[0] > epochs
-
-
-@pytest.mark.parametrize(
-    ("values", "falls", "over"),
-    [
-        ([0.5, 0.49], True, True),
-        ([0.5, 0.49], False, False),
-        ([0.5, 0.499], True, False),
-        ([0.5, 0.499, 0.4985], False, True),
-        ([0.5, 0.499, 0.501], True, False),
-    ],
-)
-def test_a_clear_fall_is_not_waited_out_where_epochs_have_no_noise(
-    values: list[float], falls: bool, over: bool
-) -> None:
-    slow = _Slow()
-    watch = TrialWatch(slow, Budget(1e6, slow), 0.0, falls=falls)  # type: ignore[arg-type]
-    watch.value(None, DATA, "auto", 1)
-    assert watch.is_over(values) == over
-
-
 def test_the_minutes_are_kept() -> None:
     import time
 
@@ -336,47 +251,6 @@ def test_parts_for_which_no_time_is_left_are_taken_as_they_are() -> None:
     assert alone.seen is not None
     assert alone.seen.matrix.nnz == DATA.nnz
     np.testing.assert_array_equal(alone.item_factors, models[0].item_factors)
-
-
-class Ticking:
-    """A clock that goes on by a second whenever it is read."""
-
-    def __init__(self) -> None:
-        self.time = 0.0
-
-    def __call__(self) -> float:
-        self.time += 1.0
-        return self.time
-
-
-def run_with(seconds: float, trial: Trial, factors: int = 8) -> tuple[Runner, Outcome]:
-    judge = TrialJudge.of(DATA, mfrank.NDCG @ 20, 0, 1)
-    setting = Setting(Facts.of(judge.train), factors, 0, 1)
-    runner = Runner(setting, judge, Budget(seconds, Ticking()), {})
-    return runner, runner.run(trial, 0.0)
-
-
-@pytest.mark.parametrize("family", ["IALS", "SampledSoftmax", "ItemFilter", "EASE", "ItemKNN"])
-def test_a_fit_without_time_for_an_epoch_is_given_up(family: str) -> None:
-    axes = {"IALS": 3, "SampledSoftmax": 2, "ItemFilter": 2, "EASE": 3, "ItemKNN": 0}
-    runner, outcome = run_with(4.0, Trial(family, (0.5,) * axes[family], 0))
-    assert outcome.value is None
-    assert outcome.error is not None
-    assert outcome.error.startswith("OutOfTimeError: ")
-    assert not runner.kept
-
-
-@pytest.mark.parametrize("seconds", [25.0, 35.0, 50.0])
-def test_a_fit_that_is_stopped_keeps_the_epochs_it_had(
-    seconds: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(TrialWatch, "is_over", lambda *_: False)
-    trial = Trial("IALS", (0.5,) * 3, 2)
-    runner, outcome = run_with(seconds, trial)
-    assert outcome.value is not None
-    model = runner.model(trial).set_params(iterations=outcome.epochs).fit(runner.judge.train)
-    np.testing.assert_array_equal(runner.kept[trial].item_factors, model.item_factors)
-    assert outcome.value == runner.judge.score(model).value
 
 
 def test_models_that_turn_out_slow_do_not_break_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
