@@ -24,6 +24,9 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 GRAY = "#8a8a8a"
 
+BARS: dict[str, Any] = {"markersize": 5, "capsize": 2.5, "elinewidth": 1.2}
+"""Points and bars of intervals, in points of print."""
+
 
 def check_matplotlib() -> None:
     """Raise ModuleNotFoundError if matplotlib is not installed."""

@@ -10,7 +10,16 @@ import numpy as np
 
 from mfrank.arrays import check_choice, check_count, counted
 from mfrank.evaluation import Metric
-from mfrank.plots.axes import COLORS, GRAY, MARKERS, axes_of, evaluations_of, metric_of, rows_of
+from mfrank.plots.axes import (
+    BARS,
+    COLORS,
+    GRAY,
+    MARKERS,
+    axes_of,
+    evaluations_of,
+    metric_of,
+    rows_of,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -137,7 +146,8 @@ def _curve(
     """The epochs, or the seconds so far, and the values; epochs without a value are left out."""
     x, y, seconds = [], [], 0.0
     for place, epoch in enumerate(history):
-        seconds += float(epoch["seconds"]) if by == "seconds" else 0.0
+        if by == "seconds":
+            seconds += float(epoch["seconds"])
         if epoch.get(key) is not None:
             x.append(seconds if by == "seconds" else float(epoch.get("epoch", place + 1)))
             y.append(float(epoch[key]))
@@ -283,7 +293,7 @@ def leaderboard(
         filled = "full" if used or all_alike else "none"
         axes.errorbar(
             [value], [place], xerr=[[value - low], [high - value]], fmt="o", fillstyle=filled,
-            color=color, elinewidth=1.2, capsize=2.5, markersize=5,
+            color=color, **BARS,
         )  # fmt: skip
     axes.set_yticks(np.arange(len(found)), [label for label, *_ in found], fontsize=8)
     axes.set_ylim(len(found) - 0.5, -0.5)

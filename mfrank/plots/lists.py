@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mfrank.data import Groups, Interactions, by_activity, by_ids
 from mfrank.evaluation import Metric
-from mfrank.plots.axes import COLORS, GRAY, MARKERS, axes_of, evaluations_of, metric_of
+from mfrank.plots.axes import BARS, COLORS, GRAY, MARKERS, axes_of, evaluations_of, metric_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,8 +61,8 @@ def activity(
             np.array(there) + offset,
             [score.value for score in scores],
             yerr=[1.959964 * np.nan_to_num(score.standard_error) for score in scores],
-            fmt=MARKERS[place % len(MARKERS)], markersize=5, capsize=2.5, elinewidth=1.2,
-            color=COLORS[place % len(COLORS)], label=name,
+            fmt=MARKERS[place % len(MARKERS)], color=COLORS[place % len(COLORS)], label=name,
+            **BARS,
         )  # fmt: skip
     first = next(iter(parts.values()))
     counts = [f"{group}\n{first[group].n_users:,} users" for group in shown if group in first]
@@ -145,7 +145,7 @@ def exposure(results: Any, train: Any, *, ax: Axes | None = None) -> Axes:
         axis.set_major_formatter(lambda value, _: f"{value:.0%}")
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1.01)
-    axes.legend(frameon=False, loc="upper left")
+    axes.legend(frameon=False)
     return axes
 
 

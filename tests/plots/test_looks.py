@@ -76,11 +76,14 @@ def test_the_trials_of_a_family_have_its_color_and_mark() -> None:
         assert not points.get_linewidths().any()
 
 
-def test_what_is_no_model_is_drawn_in_no_color_of_one(pictures: dict[str, Any]) -> None:
+def test_what_is_no_model_is_drawn_in_gray(pictures: dict[str, Any]) -> None:
+    from matplotlib.colors import to_rgb
+
     training, equal = pictures["exposure"].get_lines()[-2:]
     assert training.get_linestyle() == "--"
-    assert {training.get_color(), equal.get_color()}.isdisjoint(plots.COLORS)
-    assert training.get_color() != equal.get_color()
+    dark, light = (to_rgb(line.get_color()) for line in (training, equal))
+    assert len({*dark}) == len({*light}) == 1
+    assert dark < light
     assert equal.get_linewidth() < training.get_linewidth()
 
 

@@ -80,6 +80,10 @@ def test_items_that_nobody_had_are_the_least_popular(models: dict[str, Any], spl
     np.testing.assert_allclose(drawn["recommendations"][1], [0, 1, 1, 1, 1])
     np.testing.assert_allclose(drawn["training interactions"][1], [0, 0, 1 / 3, 2 / 3, 1])
     np.testing.assert_allclose(drawn["recommendations"][0], [0, 0.25, 0.5, 0.75, 1])
+    for number in (0, 1):  # of training interactions
+        some = np.r_[np.ones(number), np.zeros(3 - number)]
+        little = mfrank.Interactions.from_arrays([0, 1, 2], names[[1, 2, 3]], some)
+        assert lines(plots.exposure(found, little))["training interactions"][1][-1] == number
 
 
 def test_exposure_needs_lists_of_the_same_items(split: Any, models: dict[str, Any]) -> None:
