@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,14 @@ from mfrank.tuning import journal as module
 
 TRIALS = [Trial("ALS", (0.25, number / 10), number, is_new=True) for number in range(6)]
 DONE = [Outcome(trial, 0.125 + trial.rung / 7, 0.01, 3, 1.5, 1.0, 0.25) for trial in TRIALS]
+
+
+NO_TRIALS: list[tuple[str, Any]] = [
+    *(("family", other) for other in (7, None)),
+    *(("rung", other) for other in (1.0, "1", True, None)),
+    *(("is_new", other) for other in (1, "yes", None)),
+    *(("point", other) for other in (None, 0.5, ["a"])),
+]
 
 
 def written(path: Path, outcomes: Sequence[Outcome] = DONE[:3]) -> Path:
@@ -110,6 +118,28 @@ def test_a_damaged_row_is_named(tmp_path: Path, harm: str) -> None:
         TrialJournal(path, "search")
     execute(path, "DELETE FROM trials WHERE number = 2")
     assert TrialJournal(path, "search").outcomes == [DONE[0], DONE[2]]
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        {"value": float("nan")},
+        {"standard_error": float("inf")},
+        {"seconds": float("nan")},
+        {"epochs": "three"},
+        {"more": 1},
+        {"trial": None},
+        *({"trial": asdict(TRIALS[1]) | {name: other}} for name, other in NO_TRIALS),
+    ],
+    ids=str,
+)
+def test_a_row_without_a_checksum_is_read_as_strictly(tmp_path: Path, harm: dict[str, Any]) -> None:
+    """Files from before rows had one have no other protection."""
+    path = written(tmp_path / "search.sqlite")
+    text = json.dumps(DONE[1].to_dict() | harm)
+    execute(path, f"UPDATE trials SET outcome = '{text}', crc32 = NULL WHERE number = 2")
+    with pytest.raises(ValueError, match=r"search\.sqlite: trial 2 is damaged .*delete this row"):
+        TrialJournal(path, "search")
 
 
 @settings(
