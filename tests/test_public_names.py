@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
+import runpy
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from children import run
 import mfrank
 
 SOURCE = Path(mfrank.__file__)
+FACES = list(SOURCE.parent.glob("*/__init__.py"))
 
 
 @pytest.mark.parametrize("name", mfrank.__all__)
@@ -21,6 +25,11 @@ def test_every_name_is_there(name: str) -> None:
 
 def test_nothing_else_is_completed_after_a_dot() -> None:
     assert set(dir(mfrank)) == {*mfrank.__all__, "backends", "losses", "pagerank", "plots"}
+
+
+@pytest.mark.parametrize("name", sorted(each.parent.name for each in FACES))
+def test_every_package_is_there_without_an_import(name: str) -> None:
+    assert mfrank.__getattr__(name) is sys.modules[f"mfrank.{name}"]
 
 
 def test_the_stub_is_the_one_list_of_names() -> None:
@@ -50,3 +59,24 @@ def test_a_fit_imports_nothing_that_it_does_not_need() -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'mfrank' has no attribute 'ALSS'"):
         mfrank.ALSS  # noqa: B018
+
+
+def test_a_name_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(vars(mfrank), "ALS", raising=False)
+    found = mfrank.ALS
+    assert vars(mfrank)["ALS"] is found
+
+
+def test_the_version_has_three_numbers() -> None:
+    assert re.fullmatch(r"\d+\.\d+\.\d+(\.?(a|b|rc|dev)\d+)*", mfrank.__version__)
+
+
+def test_the_package_is_run_as_the_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for flag, status in (("--version", 0), ("--nonsense", 2)):
+        monkeypatch.setattr(sys, "argv", ["mfrank", flag])
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_module("mfrank", run_name="__main__")
+        assert ended.value.code == status
+    assert f"mfrank {mfrank.__version__}" in capsys.readouterr().out

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import scipy.stats
 from small_site import client, data, models
 
 import mfrank
@@ -42,8 +43,14 @@ def test_means_are_those_of_evaluate(page: dict[str, Any], expected: Any) -> Non
     assert (page["n_drawn"], page["n_in_data"]) == (40, 40)
     told = page["metrics"][0]
     assert told["low"] < told["value"] < told["high"]
-    t = 2.0227  # of 39 degrees of freedom
-    assert told["reach"] == pytest.approx(t * expected["ndcg@10"].standard_error, rel=1e-3)
+    t = float(scipy.stats.t.ppf(0.975, 39))
+    assert told["reach"] == pytest.approx(t * expected["ndcg@10"].standard_error)
+
+
+def test_the_page_leads_to_the_other_model_and_to_both(site: Any, page: dict[str, Any]) -> None:
+    links = [{"name": "als", "url": "/quality/0"}, {"name": "knn", "url": "/quality/1"}]
+    told = [page[name] for name in ("model", "names", "others", "both", "note", "length")]
+    assert told == [0, ["als", "knn"], links, "/quality/both", "", 10]
 
 
 def test_groups_are_those_of_the_library(page: dict[str, Any], expected: Any) -> None:
@@ -67,6 +74,9 @@ def test_the_worst_served_come_first_and_are_linked(
     assert [each["ndcg"] for each in page["worst"]] == pytest.approx(values)
     pairs = [(each["ndcg"], -each["held_out"]) for each in page["worst"]]
     assert pairs == sorted(pairs)
+    had = np.diff(held_out(data())[0].user_items.indptr)
+    for each in page["worst"]:
+        assert each["has"] == had[data().user_ids.rows([each["id"]])[0]]
     worst = page["worst"][0]
     shown = site.get(worst["url"] + "?format=json").json()
     assert shown["user"] == worst["id"]
@@ -80,13 +90,43 @@ def test_places_of_lists_are_shared_out(page: dict[str, Any], expected: Any) -> 
     assert page["n_never"] == len(never) == sum(each["n_never"] for each in page["exposure"])
     ids = models()["als"].item_ids.raw(never).tolist()
     assert {each["id"] for each in page["never"]} <= set(ids)
-    users = [each["users"] for each in page["never"]]
-    assert users == sorted(users, reverse=True)
+    order = [(-each["users"], data().item_ids.rows([each["id"]])[0]) for each in page["never"]]
+    assert order == sorted(order)
+    assert page["n_items"] == 60
     for part in ("of_items", "had", "shown"):
         assert sum(each[part] for each in page["exposure"]) == pytest.approx(1)
-    for shares in page["shares"].values():
-        assert (shares[0], shares[-1]) == (0, 1)
-        assert shares == sorted(shares)
+    counts = models()["als"].store.counts.items
+    rarest = sorted(range(60), key=lambda row: counts[row])
+    for name, of in (("had", counts), ("shown", expected.exposure)):
+        ends = [round(60 * step / 50) for step in range(51)]
+        shares = [of[rarest[:end]].sum() / of.sum() for end in ends]
+        assert page["shares"][name] == pytest.approx(shares)
+
+
+def test_groups_of_items_have_their_parts(page: dict[str, Any], expected: Any) -> None:
+    groups, counts = mfrank.by_popularity(held_out(data())[0]), models()["als"].store.counts.items
+    for number, row in enumerate(page["exposure"]):
+        own = groups.of_rows == number
+        assert row == {
+            "name": groups.names[number],
+            "n_items": own.sum(),
+            "of_items": pytest.approx(own.mean()),
+            "had": pytest.approx(counts[own].sum() / counts.sum()),
+            "shown": pytest.approx(expected.exposure[own].sum() / expected.exposure.sum()),
+            "n_never": (expected.exposure[own] == 0).sum(),
+        }
+
+
+def test_a_single_place_is_the_whole_of_what_is_shown(tmp_path: Path) -> None:
+    every = mfrank.Interactions.from_arrays(["u", "u", "v"], ["x", "y", "y"])
+    fitted = mfrank.Popularity().fit(
+        mfrank.Interactions(sp.csr_array(np.eye(2)), every.user_ids, every.item_ids)
+    )
+    site = client(tmp_path, models={"m": fitted}, data=every, items=None)
+    page = site.get("/quality/0?format=json").json()
+    for part in ("of_items", "had", "shown"):
+        assert sum(each[part] for each in page["exposure"]) == 1
+    assert [each[-1] for each in page["shares"].values()] == [1, 1]
 
 
 def test_a_model_is_judged_once(
@@ -221,5 +261,9 @@ def test_groups_of_one_user_have_no_interval(tmp_path: Path) -> None:
         assert row["n_users"] == 1
         assert {each["reach"] for each in row["metrics"]} == {None}
         assert {(each["low"], each["high"]) for each in row["metrics"]} == {(None, None)}
+    page = site.get("/quality/both?format=json").json()
+    for row in page["by_activity"]:
+        for each in row["metrics"]:
+            assert (each["low"], each["high"], each["better"]) == (None, None, None)
     for path in ("/quality/0", "/quality/1", "/quality/both"):
         assert site.get(path).status_code == 200

@@ -71,11 +71,25 @@ def test_who_gains_most_comes_first_and_is_linked(
         told = [sign * (each["ndcg"][0] - each["ndcg"][1]) for each in users]
         assert told == pytest.approx(sorted((g for g in sign * gained if g > 0), reverse=True)[:20])
         worst = [
-            (-round(gain, 9), min(each["ndcg"])) for gain, each in zip(told, users, strict=True)
+            (-round(gain, 9), round(min(each["ndcg"]), 9), -each["held_out"])
+            for gain, each in zip(told, users, strict=True)
         ]
         assert worst == sorted(worst)
         shown = site.get(users[0]["url"] + "?format=json").json()
         assert (shown["user"], shown["n_held_out"]) == (users[0]["id"], users[0]["held_out"])
+
+
+def test_exchanged_models_have_exchanged_signs(tmp_path: Path, page: dict[str, Any]) -> None:
+    two = dict(reversed(models().items()))
+    other = client(tmp_path, models=two).get("/quality/both?format=json").json()
+    assert other["names"] == ["knn", "als"]
+    assert other["n_better"] == page["n_better"][::-1]
+    for one, mirrored in zip(page["metrics"], other["metrics"], strict=True):
+        assert mirrored["values"] == one["values"][::-1]
+        assert mirrored["low"] == pytest.approx(-one["high"])
+        assert mirrored["difference"] == pytest.approx(-one["difference"])
+        assert mirrored["better"] == (None if one["better"] is None else 1 - one["better"])
+    assert any(metric["better"] is not None for metric in page["metrics"])
 
 
 def test_the_page_names_both_and_links_each(site: Any) -> None:

@@ -11,6 +11,7 @@ import pytest
 from small_site import client, data, models, pair
 
 import mfrank
+from mfrank.data import Ids
 from mfrank.store import seconds_of
 
 USERS = data().user_ids.labels.tolist()
@@ -115,9 +116,9 @@ def test_bars_begin_at_zero_or_at_the_least_score(
 
 
 def test_equal_scores_have_equal_bars(tmp_path: Path) -> None:
-    store = mfrank.FactorStore(np.ones((1, 1)), np.zeros((3, 1)))
+    store = mfrank.FactorStore(np.ones((1, 1)), np.full((3, 1), -2.0))
     site = client(tmp_path, models={"m": mfrank.Recommender.of(store)}, data=None, items=None)
-    assert {each["width"] for each in shown(site, "/user/0")["items"]} <= {100.0}
+    assert [each["width"] for each in shown(site, "/user/0")["items"]] == [100] * 3
 
 
 def test_what_was_held_out_has_its_ranks_the_best_first(site: Any, train: Any) -> None:
@@ -128,7 +129,9 @@ def test_what_was_held_out_has_its_ranks_the_best_first(site: Any, train: Any) -
     assert page["n_held_out"] == len(later)
     told = [(each["id"], each["rank"]) for each in page["held_out"]]
     assert told == sorted(((item, ranks[item]) for item in later), key=lambda each: each[1])[:20]
-    assert page["hits"] == page["hits_before"] == sum(ranks[item] <= 20 for item in later)
+    for n in range(1, 21):
+        page = shown(site, f"/user/{USER}", n=n)
+        assert page["hits"] == page["hits_before"] == sum(ranks[item] <= n for item in later)
     assert {each["id"] for each in page["items"] if each["held_out"]} == {
         item for item in later if ranks[item] <= 20
     }
@@ -171,6 +174,62 @@ def test_one_model_is_compared_with_none(tmp_path: Path) -> None:
     alone = client(tmp_path, models={"als": models()["als"]})
     assert shown(alone, f"/user/{USER}")["compare"] is None
     assert shown(alone, "/quality/0")["both"] is None
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "low", "high"),
+    [
+        (f"/user/{USER}", "n", 1, 100),
+        (f"/user/{USER}/why/{ITEM}", "n", 1, 100),
+        (f"/item/{ITEM}", "n", 1, 100),
+        (f"/compare/{USER}", "n", 1, 100),
+        ("/sandbox", "n", 1, 100),
+        (f"/user/{USER}", "model", 0, 1),
+        (f"/user/{USER}", "at_most", 1, 100),
+        (f"/user/{USER}", "diversity", 0, 1),
+        (f"/user/{USER}", "popularity_penalty", 0, 3),
+        (f"/user/{USER}", "by", -3, 3),
+    ],
+)
+def test_bounds_are_those_that_are_said(
+    site: Any, path: str, name: str, low: int, high: int
+) -> None:
+    for number in (low, high):
+        assert site.get(f"{path}?{name}={number}").status_code == 200
+    for number in (low - 1, high + 1):
+        answer = site.get(f"{path}?{name}={number}&format=json")
+        assert answer.status_code == 422
+        assert f"number from {low} to {high}, got '{number}'" in answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("path", "where", "n"),
+    [
+        (f"/user/{USER}", "items", 10),
+        (f"/user/{USER}/why/{ITEM}", "contributions", 12),
+        (f"/item/{ITEM}", "neighbors", 20),
+        (f"/sandbox?like={ITEM}", "items", 15),
+        ("/sandbox", "offered", 12),
+    ],
+)
+def test_lists_have_so_many_places_if_no_number_is_asked(
+    site: Any, path: str, where: str, n: int
+) -> None:
+    page = site.get(path + ("&" if "?" in path else "?") + "format=json").json()
+    assert len(page[where]) == n
+
+
+def test_a_user_without_items_has_a_score_without_parts(tmp_path: Path) -> None:
+    rows = data().user_items.copy()
+    rows.resize((41, 60))
+    every = mfrank.Interactions(rows, Ids.of([*USERS, "nobody"]), data().item_ids)
+    als = mfrank.ALS(factors=2, iterations=1, random_state=0).fit(every)
+    site = client(tmp_path, models={"m": als}, data=None)
+    page = shown(site, f"/user/nobody/why/{ITEM}")
+    assert (page["contributions"], page["others"]) == ([], 0)
+    page = shown(site, "/user/nobody")
+    assert page["history"] == []
+    assert all(each["because"] == [] for each in page["items"])
 
 
 def test_contributions_have_bars_to_the_greatest_of_them(site: Any) -> None:
@@ -339,80 +398,6 @@ def test_a_curve_of_stopping_and_what_a_model_does_not_know(tmp_path: Path) -> N
     page = shown(site, "/model/1")
     assert (page["epochs"], page["curves"], page["history"]) == (0, [], [])
     assert (page["sizes"]["interactions"], page["sizes"]["density"]) == (None, None)
-
-
-def test_picked_items_can_be_taken_out_and_others_added(site: Any) -> None:
-    picked = [ITEMS[4], ITEMS[9]]
-    page = shown(site, "/sandbox", like=picked, q="number 1", n=4)
-    assert ids(page["picked"]) == picked
-    for each, rest in zip(page["picked"], picked[::-1], strict=True):
-        assert each["without"] == f"/sandbox?q=number+1&n=4&like={rest}"
-    found = [
-        item for item in ids(shown(site, "/search", q="number 1")["items"]) if item not in picked
-    ]
-    assert ids(page["offered"]) == found[:12]
-    likes = f"like={picked[0]}&like={picked[1]}"
-    for each in page["offered"] + page["items"]:
-        assert each["add"] == f"/sandbox?n=4&{likes}&like={each['id']}"
-    assert page["empty"] == "/sandbox?n=4"
-    assert (page["q"], page["n"], page["note"], page["effect"]) == ("number 1", 4, "", None)
-    assert (
-        [each["rank"] for each in page["items"]]
-        == [1, 2, 3, 4]
-        == [each["before"] for each in page["items"]]
-    )
-    listed = models()["als"].recommend_from_items(picked, 4).to_dicts()
-    assert [each["score"] for each in page["items"]] == pytest.approx(
-        [each["score"] for each in listed]
-    )
-    assert shown(site, "/sandbox")["items"] == []
-
-
-def test_reasons_for_somebody_new_are_the_picked_items_most_like_it(site: Any) -> None:
-    picked, als = ITEMS[4:9], models()["als"]
-    directions = als.store.item_directions
-    own = als.item_ids.rows(picked)
-    for each in shown(site, "/sandbox", like=picked)["items"]:
-        near = directions[own] @ directions[als.item_ids.rows([each["id"]])[0]]
-        best = [picked[at] for at in np.argsort(-near, kind="stable")[:2] if near[at] > 0]
-        assert ids(each["because"]) == best
-
-
-def test_levers_of_somebody_new_move_ranks(site: Any) -> None:
-    asked = {"like": ITEMS[4:7], "popularity_penalty": 1.5, "n": 8}
-    page = shown(site, "/sandbox", **asked)
-    plain = ids(models()["als"].recommend_from_items(ITEMS[4:7], 60).to_dicts())
-    assert [each["before"] for each in page["items"]] == [
-        plain.index(i) + 1 for i in ids(page["items"])
-    ]
-    fallen = [item for item in plain[:8] if item not in ids(page["items"])]
-    assert ids(page["effect"]["fallen"]) == fallen != []
-
-
-def test_items_of_a_model_alone_are_not_offered_by_the_other(tmp_path: Path) -> None:
-    fewer = mfrank.Interactions(
-        data().user_items[:, :9], data().user_ids, data().item_ids.take(np.arange(9))
-    )
-    site = client(tmp_path, models={"a": models()["als"], "b": mfrank.Popularity().fit(fewer)})
-    assert set(ids(shown(site, "/sandbox", model=1)["offered"])) <= set(ITEMS[:9])
-    points = shown(site, "/map", model=1)["points"]
-    assert set(ids(points)) <= set(ITEMS[:9])
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: mfrank.Recommender.of(models()["als"].store),
-        lambda: mfrank.ItemBlend.of(
-            mfrank.blend(models()["als"].store, models()["knn"].store, 1.0)
-        ),
-    ],
-    ids=["Recommender", "ItemBlend"],
-)
-def test_a_model_that_ranks_for_nobody_new_says_so(tmp_path: Path, make: Any) -> None:
-    page = shown(client(tmp_path, models={"m": make()}, data=None), "/sandbox", like=ITEM)
-    assert "cannot rank for somebody new" in page["note"]
-    assert (page["items"], page["effect"], ids(page["picked"])) == ([], None, [ITEM])
 
 
 def test_the_map_has_the_most_popular_items_by_kind(site: Any) -> None:

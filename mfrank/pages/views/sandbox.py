@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 from mfrank.pages.asked import Asked
@@ -10,7 +11,7 @@ from mfrank.pages.views.user import RANKED, ranks_in
 from mfrank.pages.world import World
 from mfrank.serving.answers import CannotAnswer, from_items
 
-_MOST_PICKED = 50
+_MOST_PICKED, _MOST_OFFERED = 50, 12
 
 
 def sandbox(world: World, asked: Asked) -> dict[str, Any]:
@@ -29,8 +30,8 @@ def sandbox(world: World, asked: Asked) -> dict[str, Any]:
         except CannotAnswer as error:
             note = str(error)
     before = ranks_in(plain)
-    offered = world.catalog.items_like(text)[: 12 + len(picked)]
-    offered = [each for each in offered if each not in picked and each in model.item_ids][:12]
+    found, known = world.catalog.items_like(text), model.item_ids
+    offered = list(islice((i for i in found if i not in picked and i in known), _MOST_OFFERED))
     reasons = because(model, None, picked, [each["id"] for each in listed], is_new=True)
     return {
         "model": index,
