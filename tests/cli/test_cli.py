@@ -113,21 +113,6 @@ def test_fit_makes_the_model_that_python_makes(split, train, tmp_path):
     assert saved.item_ids == expected.item_ids
 
 
-def test_fit_finds_the_number_of_epochs_on_a_held_out_share(train, tmp_path, capsys):
-    line = ["fit", train, "--model", str(tmp_path / "m"), "--hold-out", "0.2"]
-    assert main([*line, *FAST, "--iterations", "9"]) == 0
-    saved = mfrank.load(tmp_path / "m")
-    data = mfrank.Interactions.from_file(train)
-    split = by_ratio(data, train=0.8, valid=0.2, test=0.0)
-    best = mfrank.ALS(factors=4, iterations=9, random_state=0)
-    best.fit(split.train, stopping=mfrank.EarlyStopping(split.valid))
-    values = [epoch["valid"] for epoch in best.store.history]
-    assert saved.iterations == values.index(max(values)) + 1
-    assert f"ranked best after {saved.iterations} epochs" in capsys.readouterr().out
-    whole = mfrank.ALS(factors=4, iterations=saved.iterations, random_state=0).fit(data)
-    np.testing.assert_array_equal(saved.item_factors, whole.item_factors)
-
-
 def test_the_objective_of_each_epoch_is_printed_where_it_is_tracked(train, tmp_path, capsys):
     line = ["fit", train, "--model", str(tmp_path / "m"), *FAST]
     assert main([*line, "--track-objective"]) == 0

@@ -72,10 +72,19 @@ def test_refusals_name_the_remedy(capsys: pytest.CaptureFixture[str]) -> None:
     command = ["recommend-all", "--folder", "lists", "--model"]
     assert main([*command, "nothing"]) == 2
     assert "there is no model nothing; make it with mfrank fit" in capsys.readouterr().err
-    assert main([*command, "model", "--items", "none.txt"]) == 2
-    assert "there is no file none.txt" in capsys.readouterr().err
+    for flag in ("--items", "--filter-items"):
+        assert main([*command, "model", flag, "none.txt"]) == 2
+        told = capsys.readouterr().err
+        assert f"error: {flag} takes a text file of ids" in told
+        assert told.endswith("there is no file none.txt\n")
+    assert main([*command, "model", "--dry-run", "--cluster", "here"]) == 2
+    assert "--cluster must be" in capsys.readouterr().err
     Path("empty.txt").write_text("\n")
     assert main([*command, "model", "--items", "empty.txt"]) == 2
     assert "empty.txt has no ids" in capsys.readouterr().err
     assert main(["recommend-all", "--model", "model", "--folder", "model", "--dry-run"]) == 2
     assert "cannot write to model: it holds other files" in capsys.readouterr().err
+    largest = max(Path("model").rglob("*.npy"), key=lambda file: file.stat().st_size)
+    largest.write_bytes(largest.read_bytes()[:-1] + b"\x7f")
+    assert main([*command, "model"]) == 2
+    assert "damaged" in capsys.readouterr().err

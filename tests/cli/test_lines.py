@@ -39,6 +39,10 @@ NEEDED = {
 }
 COMMANDS = sorted(NEEDED)
 NUMBERS = ("INT", "FLOAT", "MINUTES", "FRACTION", "GIB", "VALUE", "NUMBER", "SHARE")
+TEXTS = (
+    *("ADDRESS", "COLUMN", "ID", "ID=NUMBER", "ITEM", "MARK", "MODULE", "NAME", "NAME@K", "NAMES"),
+    *("NAME:OPTION=VALUE,...", "NAME[:OPTION=VALUE,...]", "TEXT", "USER"),
+)
 PATHS = ("FILE", "FOLDER", "MODEL", "MODEL2", "PATH", "SOURCE")
 
 
@@ -74,19 +78,25 @@ def test_a_line_without_what_is_needed_is_refused(
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_numbers_are_read_as_numbers(parser: argparse.ArgumentParser, command: str) -> None:
+def test_what_help_shows_as_a_number_is_read_as_one(
+    parser: argparse.ArgumentParser, command: str
+) -> None:
     for flag in flags_of(parser, command):
+        assert flag.metavar in (None, *NUMBERS, *PATHS, *TEXTS) or "|" in str(flag.metavar)
         if flag.metavar in NUMBERS:
             given = getattr(read(parser, command, flag.option_strings[0], "3"), flag.dest)
             assert (type(given), given) == (int if flag.metavar == "INT" else float, 3)
             with pytest.raises(ValueError, match=f"{flag.option_strings[0]}: invalid"):
                 read(parser, command, flag.option_strings[0], "few")
+        else:
+            assert flag.type not in (int, float)
 
 
 @pytest.mark.parametrize(
     ("line", "flags"),
     [
         ("compare a.csv", "--split never"),
+        ("pagerank a.csv --model m", "--loss logistic"),
         ("plot cost a.json --output a.png", "--by users"),
         ("recommend --model m", "--fallback anything"),
         ("recommend-all --model m --folder f", "--format xml"),
@@ -95,7 +105,7 @@ def test_numbers_are_read_as_numbers(parser: argparse.ArgumentParser, command: s
 )
 def test_other_choices_are_refused(parser: argparse.ArgumentParser, line: str, flags: str) -> None:
     parser.parse_args(line.split())
-    with pytest.raises(ValueError, match="invalid choice"):
+    with pytest.raises(ValueError, match=r"invalid choice|unrecognized"):
         parser.parse_args(f"{line} {flags}".split())
 
 

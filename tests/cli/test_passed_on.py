@@ -6,6 +6,7 @@ import functools
 import inspect
 import json
 import pkgutil
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ import mfrank
 from mfrank.cli.main import main
 from mfrank.comparison import DEFAULT_METRICS
 from mfrank.data import splits
+from mfrank.store import is_mapped
 
 COMMANDS = "mfrank.cli.commands"
 DATA = mfrank.Interactions.from_arrays(
@@ -38,7 +40,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "plays.csv").write_text("\n".join(lines) + "\n")
     (tmp_path / "more.csv").write_text("user,item,rating\na,i0,5\nzoe,i1,4\n")
     (tmp_path / "items.txt").write_text("i1\ni2\n")
-    model = mfrank.ALS(factors=2, iterations=1, random_state=0).fit(DATA)
+    model = mfrank.ALS(factors=2, iterations=2, random_state=0).fit(DATA)
     model.save(tmp_path / "m")
     model.save(tmp_path / "n")
     return tmp_path
@@ -255,6 +257,7 @@ def test_recommend_all(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     run("recommend-all --model m --folder lists")
     (model, n, form, options), _ = calls[0]
     assert (model.store.n_users, n, form) == (4, 10, "parquet")
+    assert is_mapped(model.store.user_factors)
     assert options == {
         name: parameter.default
         for name, parameter in inspect.signature(mfrank.ALS.recommend).parameters.items()
@@ -299,6 +302,7 @@ def test_update(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
     assert given == defaults(real, given)
     told = capsys.readouterr().out
     assert "1 new user, 0 new items" in told
+    assert f"\n{mfrank.load('newer').store.history[-1]['rows']} rows solved in" in told
     assert told.endswith("saved to newer\n")
     files = "--train plays.csv --user-features u.csv --item-features i.csv"
     run(f"update more.csv --model m --alternations 1 --decay 0.5 --batch monday {files}")
@@ -347,8 +351,15 @@ def test_fits(
     given = dict(calls[0])
     assert given.pop("show_progress") is False
     assert given == defaults(real, given)
-    assert capsys.readouterr().out.endswith("saved to made\n")
+    told = capsys.readouterr()
+    assert told.out.endswith("saved to made\n")
+    assert "fitting" not in told.err
     assert isinstance(mfrank.load("made"), estimator)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    run(f"{command} plays.csv --model made {few}")
+    assert calls.pop()["show_progress"] is True
+    what = {"fit": "RG2(", "descend": "SampledSoftmax(", "pagerank": "a walk to Interactions("}
+    assert f"\nmfrank: fitting {what[command]}" in capsys.readouterr().err
     if command != "pagerank":
         run(f"{command} plays.csv --model made {few} --checkpoint c --cluster 2 {extra}")
         given = calls[1]
