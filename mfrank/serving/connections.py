@@ -97,7 +97,6 @@ class LimitedConnection(HttpToolsProtocol):
         return f"the URL and headers must have at most {self._limits.max_headers:,} bytes"
 
     def _wait(self, seconds: float) -> None:
-        self._stop_waiting()
         self._late = self.loop.call_later(seconds, self._give_up)
 
     def _stop_waiting(self) -> None:

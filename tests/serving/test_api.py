@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
-from clients import ask, client, kinds, model, named
+from clients import client, kinds, model, named
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -323,30 +323,6 @@ def test_a_body_that_is_no_json_is_refused(api: Any, text: str) -> None:
     answer = api.post("/recommend", content=text, headers={"content-type": "application/json"})
     assert answer.status_code == 422
     assert answer.json()["error"]
-
-
-def test_bodies_are_limited_with_and_without_their_length() -> None:
-    small = client(model(), limits=serving.Limits(max_body=100))
-
-    def chunks() -> Any:
-        yield from [b"x" * 60] * 3
-
-    for content in (b"x" * 101, chunks()):
-        answer = small.post("/recommend", content=content)
-        assert answer.status_code == 413
-        assert "at most 100 bytes" in answer.json()["error"]
-
-
-@pytest.mark.parametrize(("more", "status"), [(0, 200), (1, 413)])
-@pytest.mark.parametrize("n_chunks", [1, 2, 3])
-def test_all_chunks_of_a_body_count(n_chunks: int, more: int, status: int) -> None:
-    small = serving.app(model(), limits=serving.Limits(max_body=120))
-    body = json.dumps({"users": [first_user()], "n": 3}).encode().ljust(120 + more)
-    size = -(-len(body) // n_chunks)  # each chunk alone is below the limit
-    chunks = [body[begin : begin + size] for begin in range(0, len(body), size)]
-    headers = [(b"content-type", b"application/json"), (b"transfer-encoding", b"chunked")]
-    answer = ask(small, b"/recommend", method="POST", headers=headers, body=chunks)
-    assert answer.status == status
 
 
 class Slow(mfrank.Recommender):

@@ -75,7 +75,9 @@ class Loop:
 
 
 async def answering(scope: Any, receive: Any, send: Any) -> None:
-    """An application that answers before it has read a body, unless the path says to read it."""
+    """An application that answers at once, after the body, or never, as the path says."""
+    if scope["path"] == "/never":
+        await asyncio.Event().wait()
     more = scope["path"] == "/read"
     while more:
         more = (await receive())["more_body"]
@@ -240,6 +242,17 @@ def test_a_body_is_no_header() -> None:
         assert (asked.answers(), asked.waits()) == ([200], [KEPT])
         await asked.receives(head + body, body + GET)
         assert (asked.answers(), asked.waits()) == ([200] * 3, [KEPT])
+
+    steps(test)
+
+
+def test_an_answer_may_take_its_time() -> None:
+    async def test() -> None:
+        asked = Connection()
+        await asked.receives(b"GET /never HTTP/1.1\r\n\r\n")
+        assert (asked.answers(), asked.waits(), asked.wire.ended) == ([], [], None)
+        for task in asked.state.tasks:
+            task.cancel()
 
     steps(test)
 

@@ -8,13 +8,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from clients import ask, client, model
+from clients import ask, client, model, named
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mfrank import serving
 from mfrank.serving.guards import HEADERS, AllowedHosts, Door, Hosts
 from mfrank.serving.limits import Limits, Measures
 
+USER = str(named().user_ids.labels[-1])
 SENT = [(name.lower().encode(), text.encode()) for name, text in HEADERS.items()]
 
 
@@ -91,6 +93,7 @@ def test_head_is_answered_as_get_without_the_body() -> None:
     [
         (b"/a%2Fb?n=1", b"n=1", ["/a%2Fb", "b'n=1'"]),
         (b"/zo\xc3\xab", b"a=\xc3\xab", ["/zo%C3%AB", "b'a=%C3%AB'"]),
+        (b"/\x7f\x80\xff", b"\x80", ["/\x7f%80%FF", "b'%80'"]),
         (b"/%zz", b"%zz", ["/%zz", "b'%zz'"]),
     ],
 )
@@ -123,6 +126,30 @@ def test_a_body_is_judged_by_what_is_declared(
     if status == 413:
         assert "at most 10 bytes" in json.loads(answer.body)["error"]
     assert dict(answer.headers)[b"x-content-type-options"] == b"nosniff"
+
+
+def test_bodies_are_limited_with_and_without_their_length() -> None:
+    small = client(model(), limits=serving.Limits(max_body=100))
+
+    def chunks() -> Any:
+        yield from [b"x" * 60] * 3
+
+    for content in (b"x" * 101, chunks()):
+        answer = small.post("/recommend", content=content)
+        assert answer.status_code == 413
+        assert "at most 100 bytes" in answer.json()["error"]
+
+
+@pytest.mark.parametrize(("more", "status"), [(0, 200), (1, 413)])
+@pytest.mark.parametrize("n_chunks", [1, 2, 3])
+def test_all_chunks_of_a_body_count(n_chunks: int, more: int, status: int) -> None:
+    small = serving.app(model(), limits=serving.Limits(max_body=120))
+    body = json.dumps({"users": [USER], "n": 3}).encode().ljust(120 + more)
+    size = -(-len(body) // n_chunks)  # each chunk alone is below the limit
+    chunks = [body[begin : begin + size] for begin in range(0, len(body), size)]
+    headers = [(b"content-type", b"application/json"), (b"transfer-encoding", b"chunked")]
+    answer = ask(small, b"/recommend", method="POST", headers=headers, body=chunks)
+    assert answer.status == status
 
 
 def test_what_is_no_request_goes_through() -> None:
@@ -158,6 +185,31 @@ def test_an_answer_that_never_began_is_counted_as_a_fault() -> None:
     assert "requests_in_progress 0\n" in told
     seconds = float(told.split('seconds_sum{route="none"} ')[1].split("\n")[0])
     assert 0.01 < seconds < 60
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_an_answer_that_stalls_is_cut_off(has_begun: bool) -> None:
+    async def stalling(scope: Any, receive: Any, send: Any) -> None:
+        if has_begun:
+            await send({"type": "http.response.start", "status": 200})
+        await asyncio.Event().wait()
+
+    measures, left = Measures(), []
+
+    async def noting(*request: Any) -> None:
+        try:
+            await Door(stalling, AllowedHosts(), Limits(max_seconds=0.05), measures)(*request)
+        finally:
+            task = asyncio.current_task()
+            left.append(task and task.cancelling())
+
+    if has_begun:
+        with pytest.raises(TimeoutError):
+            ask(noting, b"/")
+    else:
+        answer = ask(noting, b"/")
+        assert (answer.status, dict(answer.headers)[b"retry-after"]) == (503, b"1")
+    assert (left, measures.in_progress) == ([0], 0)  # nothing else ends with it
 
 
 def test_a_request_that_has_been_answered_is_not_too_late() -> None:

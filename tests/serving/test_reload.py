@@ -255,7 +255,8 @@ def test_one_load_serves_all_who_asked_for_one_before_it_began(tmp_path: Path) -
     watching = live._thread
     assert watching is not None
     live.stop()
-    watching.join()
+    watching.join(10)
+    assert not watching.is_alive()
     assert live.loads == 1
 
 
@@ -291,6 +292,7 @@ def test_the_thread_that_watches_ends_with_its_model(tmp_path: Path) -> None:
     live.watch(0.01)
     thread = live._thread
     assert thread is not None
+    assert thread.daemon  # nor does it keep the process
     del live
     gc.collect()
     thread.join(10)

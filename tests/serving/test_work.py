@@ -24,8 +24,7 @@ import mfrank
 from mfrank import pages, serving
 from mfrank.arrays import OutOfTimeError, check_time, time_limit
 from mfrank.serving import answers, api, questions
-from mfrank.serving.guards import AllowedHosts, Door
-from mfrank.serving.limits import Limits, Measures
+from mfrank.serving.limits import Limits
 from mfrank.steering import greedy
 
 httpx2 = pytest.importorskip("httpx2")
@@ -177,31 +176,6 @@ def test_a_client_that_leaves_within_its_body_is_no_fault(
     asyncio.run(application()(scope, receive, send))
     assert sent[0]["status"] == 400
     assert not caplog.records
-
-
-@pytest.mark.parametrize("has_begun", [False, True])
-def test_an_answer_that_stalls_is_cut_off(has_begun: bool) -> None:
-    async def stalling(scope: Any, receive: Any, send: Any) -> None:
-        if has_begun:
-            await send({"type": "http.response.start", "status": 200})
-        await asyncio.Event().wait()
-
-    measures, left = Measures(), []
-
-    async def noting(*request: Any) -> None:
-        try:
-            await Door(stalling, AllowedHosts(), Limits(max_seconds=0.05), measures)(*request)
-        finally:
-            task = asyncio.current_task()
-            left.append(task and task.cancelling())
-
-    if has_begun:
-        with pytest.raises(TimeoutError):
-            ask(noting, b"/")
-    else:
-        answer = ask(noting, b"/")
-        assert (answer.status, dict(answer.headers)[b"retry-after"]) == (503, b"1")
-    assert (left, measures.in_progress) == ([0], 0)  # nothing else ends with it
 
 
 def test_pages_end_when_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
