@@ -132,7 +132,7 @@ class LiveModel:
         assert self.folder is not None
         newer = self._loaded(self.folder)
         _warm(newer)
-        self._version, self._failed, self._pause, self.error = version, None, 0.0, None
+        self._version, self._failed, self.error = version, None, None
         self.current, self.since, self.loads = newer, time.time(), self.loads + 1
         _LOG.info("%s: a newer model answers", self.folder)
 

@@ -66,7 +66,9 @@ def test_without_histories_nothing_is_known_to_be_popular() -> None:
     bare = mfrank.Recommender.of(model().store)
     with pytest.raises(ValueError, match="ask with fallback=none"):
         answers.listed(bare, [USER], 3, include_seen=True, fallback="popularity")
-    assert answers.listed(bare, [USER], 3, include_seen=True).ids.shape == (1, 3)
+    found = answers.listed(bare, [USER], 3, include_seen=True)
+    assert found.ids.shape == (1, 3)
+    assert answers.recommendations(bare, [USER], 3, include_seen=True) == found.to_dicts()
 
 
 def lists_of_each(served: Any, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Any:
@@ -194,6 +196,10 @@ def test_an_explanation_by_values_needs_them(tmp_path: Any) -> None:
     row = served.seen.matrix[[served.user_ids.rows([USER])[0]]].astype(float)
     told = answers.explanation(served, USER, ITEMS[0], 3, row)
     served.save(tmp_path / "bare", with_seen=False)
+    assert answers.explains_alone(served)
+    assert answers.explains_alone(model())
+    assert not answers.explains_alone(mfrank.load(tmp_path / "bare"))
+    assert not answers.explains_alone(mfrank.load(tmp_path / "model"))
     for loaded in (mfrank.load(tmp_path / "model"), mfrank.load(tmp_path / "bare")):
         with pytest.raises(CannotAnswer, match="WRMF needs the values"):
             answers.explanation(loaded, USER, ITEMS[0], 3)

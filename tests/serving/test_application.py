@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import os
 import socket
+import sys
 import threading
 from typing import Any
 
@@ -11,7 +15,6 @@ from clients import ask, client, model, named
 from fastapi import FastAPI
 
 from mfrank import serving
-from mfrank._version import __version__
 from mfrank.arrays import usable_cores
 from mfrank.serving.limits import Limits
 
@@ -49,6 +52,15 @@ def test_it_says_where_it_listens(runs: Any, capsys: pytest.CaptureFixture[str])
     assert config.log_level == "warning"
 
 
+def test_who_reads_its_output_learns_the_address_at_once(
+    runs: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out))
+    serving.run(serving.app(model()), port=0)
+    assert out.getvalue().startswith(b"http://127.0.0.1:")
+
+
 def test_an_address_of_ipv6_is_in_brackets(runs: Any, capsys: pytest.CaptureFixture[str]) -> None:
     try:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
@@ -68,8 +80,10 @@ def test_a_port_is_a_number_of_two_bytes(runs: Any, port: int) -> None:
 def test_a_place_that_cannot_be_had_is_named_and_left(runs: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1, port {port}: .*in use"):
+        with pytest.raises(OSError, match="pass another") as refused:
             serving.run(serving.app(model()), port=port)
+    reason = os.strerror(errno.EADDRINUSE)
+    assert f"cannot listen on 127.0.0.1, port {port}: {reason};" in str(refused.value)
     with pytest.raises(OSError, match=r"cannot listen on no\.such\.host\.invalid, port 0: "):
         serving.run(serving.app(model()), host="no.such.host.invalid", port=0)
     assert not runs
@@ -118,16 +132,18 @@ def test_connections_have_the_limits_of_the_application() -> None:
     assert of_another.http.keywords == {"limits": Limits()}
 
 
-def test_it_describes_itself_and_nothing_else() -> None:
+def test_it_describes_itself_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "__version__", "7.8.9")
     asked = client(model())
     info = asked.get("/openapi.json").json()["info"]
-    assert (info["title"], info["version"]) == ("mfrank", __version__)
+    assert (info["title"], info["version"]) == ("mfrank", "7.8.9")
     assert info["description"]
-    assert f"mfrank {__version__}" in asked.get("/docs").text
+    assert "mfrank 7.8.9" in asked.get("/docs").text
     for path in ("/docs", "/docs.css"):
         kind = {"/docs": "text/html", "/docs.css": "text/css"}[path]
         assert asked.get(path).headers["content-type"].startswith(kind)
-    assert asked.get("/redoc").status_code == 404
+    nothing = asked.get("/redoc")
+    assert (nothing.status_code, nothing.json()) == (404, {"error": "Not Found"})
 
 
 @pytest.mark.parametrize("wrong", [0, -1.0, "1"])
@@ -166,3 +182,14 @@ def test_the_limits_of_an_application_are_those_of_its_door() -> None:
     asked = client(model(), limits=Limits(max_body=10, max_n=3))
     assert asked.post("/recommend", json={"users": [USER]}).status_code == 413
     assert len(asked.get(f"/recommend/{USER}").json()["items"]) == 3
+
+
+def test_without_the_packages_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    application = serving.app(model())
+    monkeypatch.delitem(sys.modules, "mfrank.serving.application")
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    for call in (lambda: serving.app(model()), lambda: serving.run(application)):
+        with pytest.raises(ModuleNotFoundError, match=r"pip install mfrank\[serve\]"):
+            call()

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import gc
-import re
 import shutil
-import signal
 import socket
-import subprocess
 import sys
 import threading
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from clients import client, model, named
+from clients import client, model, named, other, wait_for
 from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.testclient import TestClient
@@ -31,17 +26,6 @@ from mfrank.serving.live_model import LiveModel
 
 httpx2 = pytest.importorskip("httpx2")
 pytest.importorskip("uvicorn", reason="needs uvicorn: pip install mfrank[serve]")
-
-
-def other() -> mfrank.ALS:
-    return mfrank.ALS(mfrank.IALS(), factors=2, iterations=1, random_state=5).fit(named())
-
-
-def wait_for(what: Any, seconds: float = 10) -> None:
-    until = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < until, "it never happened"
-        time.sleep(0.01)
 
 
 def test_a_newer_model_answers_and_no_request_fails(tmp_path: Path) -> None:
@@ -122,6 +106,44 @@ def test_a_load_that_failed_is_tried_again_after_pauses_that_grow(
     assert (live.loads, live.failures, live.error) == (1, 9, None)
     assert live.current.store.factors == 2
     assert sum("too many open files" in each.message for each in caplog.records) == 1
+
+
+def test_a_failure_is_told_once_for_each_reason_and_each_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    model().save(tmp_path / "model")
+    live = LiveModel(tmp_path / "model")
+    failing(monkeypatch, *(OSError(reason) for reason in "aabbb"))
+    told = []
+    for is_saved in (True, False, False, True, False):
+        if is_saved:
+            other().save(tmp_path / "model", overwrite=True)
+        caplog.clear()
+        live.refresh(forced=True)
+        told.append(len(caplog.records))
+        assert all(str(tmp_path / "model") in each.message for each in caplog.records)
+    assert told == [1, 0, 1, 1, 0]
+    assert (live.failures, live.error) == (5, "OSError: b")
+
+
+def test_a_newer_model_has_been_asked_before_it_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model().save(tmp_path / "model")
+    live = LiveModel(tmp_path / "model")
+    older, answering = live.current, list[bool]()
+
+    class Asked(mfrank.Recommender):
+        def recommend(self, *args: Any, **options: Any) -> Any:
+            answering.append(live.current is older)
+            return super().recommend(*args, **options)
+
+    newer = Asked()
+    newer._hold(model().store, model().seen.checked)
+    monkeypatch.setattr(live_model, "load", lambda *_, **__: newer)
+    live.refresh(forced=True)
+    assert answering == [True, True]
+    assert live.current is newer
 
 
 def test_a_model_saved_after_a_failure_is_loaded_at_once(
@@ -260,6 +282,19 @@ def test_one_load_serves_all_who_asked_for_one_before_it_began(tmp_path: Path) -
     assert live.loads == 1
 
 
+def test_a_signal_within_the_end_does_not_put_it_off(tmp_path: Path) -> None:
+    model().save(tmp_path / "model")
+    live = LiveModel(tmp_path / "model")
+    for order in ("end", "load"):
+        live._orders.put(order)
+    live.watch(3600)
+    watching = live._thread
+    assert watching is not None
+    watching.join(10)
+    assert not watching.is_alive()
+    assert live.loads == 0
+
+
 def test_a_folder_that_is_gone_is_told_when_it_is_to_be_loaded(tmp_path: Path) -> None:
     model().save(tmp_path / "model")
     live = LiveModel(tmp_path / "model")
@@ -307,71 +342,6 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     assert main(["serve", str(tmp_path / "none")]) == 2
 
 
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A process of ``mfrank serve`` on a free port, and its address."""
-    model().save(tmp_path / "model")
-    command = [sys.executable, "-m", "mfrank", "serve", str(tmp_path / "model"), "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        found = re.match(r"(http://127\.0\.0\.1:\d+)/", process.stdout.readline())  # type: ignore[union-attr]
-        assert found, process.stderr.read()  # type: ignore[union-attr]
-        yield process, found[1]
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def test_a_process_serves_reloads_on_sighup_and_ends_in_order(
-    served: tuple[subprocess.Popen[str], str], tmp_path: Path
-) -> None:
-    process, address = served
-    wait_for(lambda: answers(address))
-    assert httpx2.get(address + "/health", headers={"host": "evil.example"}).status_code == 400
-    other().save(tmp_path / "model")
-    process.send_signal(signal.SIGHUP)
-    wait_for(lambda: httpx2.get(address + "/health").json()["reloads"] == 1)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(10) == 0
-    assert process.stderr.read() in ("", f"mfrank: {tmp_path / 'model'}: a newer model answers\n")  # type: ignore[union-attr]
-
-
-def test_answers_over_an_open_connection_do_not_wait_for_acknowledgements(
-    served: tuple[subprocess.Popen[str], str],
-) -> None:
-    """Nagle's algorithm would hold back the body of each answer for 40 ms."""
-    with httpx2.Client(base_url=served[1]) as asking:
-        taken = []
-        for _ in range(20):
-            began = time.perf_counter()
-            assert asking.get("/health").status_code == 200
-            taken.append(time.perf_counter() - began)
-    assert min(taken[1:]) < 0.03
-
-
-def test_a_request_that_has_begun_is_answered_before_the_end(
-    served: tuple[subprocess.Popen[str], str],
-) -> None:
-    process, address = served
-    wait_for(lambda: answers(address))
-    body = b'{"users": []}'
-    head = b"POST /recommend HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-    with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))) as asking:
-        asking.sendall(head + b"content-length: %d\r\n\r\n" % len(body) + body[:5])
-        time.sleep(0.2)
-        process.send_signal(signal.SIGTERM)
-        time.sleep(0.2)
-        assert not answers(address)  # nobody new is let in
-        asking.sendall(body[5:])
-        told = b""
-        while not told.endswith(b'{"lists":[]}'):
-            part = asking.recv(4096)
-            assert part, told
-            told += part
-    assert told.startswith(b"HTTP/1.1 200")
-    assert process.wait(10) == 0
-
-
 def test_a_port_that_is_taken_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model().save(tmp_path / "model")
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -380,13 +350,6 @@ def test_a_port_that_is_taken_is_told(tmp_path: Path, capsys: pytest.CaptureFixt
     assert f"cannot listen on 127.0.0.1, port {port}" in capsys.readouterr().err
     assert main(["serve", str(tmp_path / "model"), "--port", "70000"]) == 2
     assert "port must be" in capsys.readouterr().err
-
-
-def answers(address: str) -> bool:
-    try:
-        return bool(httpx2.get(address + "/health").status_code == 200)
-    except httpx2.TransportError:
-        return False
 
 
 def test_without_the_packages_the_error_says_what_to_install(

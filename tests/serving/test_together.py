@@ -210,6 +210,50 @@ def test_what_takes_long_is_asked_for_few_at_a_time(monkeypatch: Any, more: Any)
     run(ask)
 
 
+def paced(monkeypatch: pytest.MonkeyPatch, n: int, *seconds: float, **more: Any) -> list[Any]:
+    """For how many, and whether by the event loop, calls are made that take so long, then none."""
+    left, made = list(seconds), list[Any]()
+
+    def timed(work: Callable[[], list[Any]]) -> tuple[float, list[Any]]:
+        outcomes = work()
+        is_loop = threading.current_thread() is threading.main_thread()
+        made.append((len(outcomes), is_loop))
+        return (left.pop(0) if left else 0.0), outcomes
+
+    monkeypatch.setattr(together, "_timed", timed)
+
+    async def ask() -> None:
+        with queue(model()) as asked:
+            asked_for = ListQuery(n=2, **more)
+            await asyncio.gather(*(asked.ask(USERS[0], asked_for) for _ in range(n)))
+
+    run(ask)
+    return made
+
+
+def test_a_call_takes_more_users_while_calls_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = [size for size, _ in paced(monkeypatch, 700, 0.02)]
+    assert sizes == [1, 2, 4, 8, 16, 32, 64, 128, 256, 189]
+    sizes = [size for size, _ in paced(monkeypatch, 70, 0.0, 0.0, 0.0, 0.0, 0.021, 0.021)]
+    assert sizes == [1, 2, 4, 8, 16, 8, 4, 8, 16, 3]
+    assert [size for size, _ in paced(monkeypatch, 4, *[0.03] * 4)] == [1] * 4
+
+
+def test_the_event_loop_makes_calls_that_are_short_on_average(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def by_the_loop(*seconds: float, **more: Any) -> list[bool]:
+        monkeypatch.setattr(together, "_MOST", 1)
+        made = paced(monkeypatch, len(seconds) + 1, *seconds, **more)
+        return [is_loop for _, is_loop in made]
+
+    assert by_the_loop(0.0019) == [False, True]  # the first is not known to be short
+    assert by_the_loop(0.002) == [False, False]
+    assert by_the_loop(0.003, 0.0, 0.0) == [False, False, True, True]
+    assert by_the_loop(*[0.0] * 10, 0.008, 0.008) == [False, *[True] * 11, False]
+    assert by_the_loop(0.0, 0.0, popularity_penalty=1.0) == [False] * 3
+
+
 def test_an_error_is_told_to_the_one_whose_it_is() -> None:
     watched = Watched(model())
     watched.fails_for = {USERS[3]}

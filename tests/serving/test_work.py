@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
-import signal
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -375,57 +370,3 @@ def test_every_body_is_answered_or_refused_with_a_sentence(
     assert answer.status in (200, 404, 422), answer.body
     if {"user", "N"} & set(body):
         assert answer.status == 422
-
-
-SERVICE = """
-import os, sys, time
-sys.path.insert(0, {support!r})
-from clients import model
-import mfrank
-from mfrank import serving
-from mfrank.serving import application as running, signals
-
-class Deep(mfrank.Recommender):
-    is_armed = False
-    def recommend(self, userid, *args, **options):
-        if self.is_armed:
-            os.write(1, b"begun\\n")  # whole, whichever thread it is of
-            time.sleep(600)  # as in a kernel, which does not look at the time
-        return super().recommend(userid, *args, **options)
-
-deep = Deep()
-deep._hold(model().store, model().seen.checked)
-application = serving.app(deep)
-deep.is_armed = True
-running._GRACE, signals._LAST = 1, 0.2
-serving.run(application, port=0)
-"""
-
-
-def test_work_does_not_outlive_the_end_of_the_service() -> None:
-    support = str(Path(__file__).parents[1] / "support")
-    process = subprocess.Popen(
-        [sys.executable, "-c", SERVICE.format(support=support)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    assert process.stderr is not None
-    with process, ThreadPoolExecutor(2) as pool:
-        try:
-            found = re.match(r"(http://\S+:\d+)/", process.stdout.readline())
-            assert found, process.stderr.read()
-            url = found[1] + "/recommend"
-            sent = [
-                pool.submit(httpx2.post, url, json=BATCH, timeout=60),
-                pool.submit(httpx2.get, f"{url}/{USERS[0]}", timeout=60),
-            ]
-            for _ in sent:
-                assert process.stdout.readline() == "begun\n"
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 0, process.stderr.read()
-            assert [each.result(60).status_code for each in sent] == [503, 503]
-            assert "Traceback" not in process.stderr.read()
-        finally:
-            process.kill()

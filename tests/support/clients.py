@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -29,6 +30,8 @@ __all__ = [
     "model",
     "named",
     "numbered_beyond_floats",
+    "other",
+    "wait_for",
 ]
 
 
@@ -58,6 +61,19 @@ def model(kind: str = "ALS") -> Any:
         "Popularity": mfrank.Popularity,
     }
     return fits[kind]().fit(named())
+
+
+def other() -> mfrank.ALS:
+    """A fitted model that may replace another one."""
+    return mfrank.ALS(mfrank.IALS(), factors=2, iterations=1, random_state=5).fit(named())
+
+
+def wait_for(what: Callable[[], Any], seconds: float = 10) -> None:
+    """Return when something has happened."""
+    until = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < until, "it never happened"
+        time.sleep(0.01)
 
 
 kinds = ("ALS", "WRMF", "Descent", "ItemKNN", "Popularity", "numbered")

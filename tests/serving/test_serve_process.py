@@ -1,0 +1,147 @@
+"""A process of ``mfrank serve``: it reloads, answers at once, and ends in order."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from clients import model, named, other, wait_for
+
+httpx2 = pytest.importorskip("httpx2")
+pytest.importorskip("uvicorn", reason="needs uvicorn: pip install mfrank[serve]")
+
+USER = str(named().user_ids.labels[-1])
+
+
+def answers(address: str) -> bool:
+    try:
+        return bool(httpx2.get(address + "/health").status_code == 200)
+    except httpx2.TransportError:
+        return False
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A process of ``mfrank serve`` on a free port, and its address."""
+    model().save(tmp_path / "model")
+    command = [sys.executable, "-m", "mfrank", "serve", str(tmp_path / "model"), "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        found = re.match(r"(http://127\.0\.0\.1:\d+)/", process.stdout.readline())  # type: ignore[union-attr]
+        assert found, process.stderr.read()  # type: ignore[union-attr]
+        yield process, found[1]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_process_serves_reloads_on_sighup_and_ends_in_order(
+    served: tuple[subprocess.Popen[str], str], tmp_path: Path
+) -> None:
+    process, address = served
+    wait_for(lambda: answers(address))
+    assert httpx2.get(address + "/health", headers={"host": "evil.example"}).status_code == 400
+    other().save(tmp_path / "model")
+    process.send_signal(signal.SIGHUP)
+    wait_for(lambda: httpx2.get(address + "/health").json()["reloads"] == 1)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(10) == 0
+    assert process.stderr.read() in ("", f"mfrank: {tmp_path / 'model'}: a newer model answers\n")  # type: ignore[union-attr]
+
+
+def test_answers_over_an_open_connection_do_not_wait_for_acknowledgements(
+    served: tuple[subprocess.Popen[str], str],
+) -> None:
+    """Nagle's algorithm would hold back the body of each answer for 40 ms."""
+    with httpx2.Client(base_url=served[1]) as asking:
+        taken = []
+        for _ in range(20):
+            began = time.perf_counter()
+            assert asking.get("/health").status_code == 200
+            taken.append(time.perf_counter() - began)
+    assert min(taken[1:]) < 0.03
+
+
+def test_a_request_that_has_begun_is_answered_before_the_end(
+    served: tuple[subprocess.Popen[str], str],
+) -> None:
+    process, address = served
+    wait_for(lambda: answers(address))
+    body = b'{"users": []}'
+    head = b"POST /recommend HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))) as asking:
+        asking.sendall(head + b"content-length: %d\r\n\r\n" % len(body) + body[:5])
+        time.sleep(0.2)
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.2)
+        assert not answers(address)  # nobody new is let in
+        asking.sendall(body[5:])
+        told = b""
+        while not told.endswith(b'{"lists":[]}'):
+            part = asking.recv(4096)
+            assert part, told
+            told += part
+    assert told.startswith(b"HTTP/1.1 200")
+    assert process.wait(10) == 0
+
+
+SERVICE = """
+import os, sys, time
+sys.path.insert(0, {support!r})
+from clients import model
+import mfrank
+from mfrank import serving
+from mfrank.serving import application as running, signals
+
+class Deep(mfrank.Recommender):
+    is_armed = False
+    def recommend(self, userid, *args, **options):
+        if self.is_armed:
+            os.write(1, b"begun\\n")  # whole, whichever thread it is of
+            time.sleep(600)  # as in a kernel, which does not look at the time
+        return super().recommend(userid, *args, **options)
+
+deep = Deep()
+deep._hold(model().store, model().seen.checked)
+application = serving.app(deep)
+deep.is_armed = True
+running._GRACE, signals._LAST = 1, 0.2
+serving.run(application, port=0)
+"""
+
+
+def test_work_does_not_outlive_the_end_of_the_service() -> None:
+    support = str(Path(__file__).parents[1] / "support")
+    process = subprocess.Popen(
+        [sys.executable, "-c", SERVICE.format(support=support)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with process, ThreadPoolExecutor(2) as pool:
+        try:
+            found = re.match(r"(http://\S+:\d+)/", process.stdout.readline())
+            assert found, process.stderr.read()
+            url, batch = found[1] + "/recommend", {"users": [USER]}
+            sent = [
+                pool.submit(httpx2.post, url, json=batch, timeout=60),
+                pool.submit(httpx2.get, f"{url}/{USER}", timeout=60),
+            ]
+            for _ in sent:
+                assert process.stdout.readline() == "begun\n"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0, process.stderr.read()
+            assert [each.result(60).status_code for each in sent] == [503, 503]
+            assert "Traceback" not in process.stderr.read()
+        finally:
+            process.kill()
