@@ -130,6 +130,12 @@ def read_table(args: argparse.Namespace, path: str, threshold: float | None = No
         if not holds_interactions(path_of(path)):
             raise ValueError(f"{path} is a folder of no interactions; pass one of mfrank ingest")
         data = Interactions.open(path)
+        if used := _used(args, at_least=False):
+            print(
+                f"mfrank: {path}: a folder of mfrank ingest is read as it is, without "
+                + ", ".join(used),
+                file=sys.stderr,
+            )
     else:
         data = Interactions.from_file(
             path,
@@ -161,6 +167,20 @@ def read_table(args: argparse.Namespace, path: str, threshold: float | None = No
     if threshold is None and data.seen_only is None:
         raise ValueError("--no-keep-seen goes with --at-least, or with values of 0")
     return replace(data, seen_only=None)
+
+
+def check_table_flags(args: argparse.Namespace, flag: str, path: str | None) -> None:
+    """Raise ValueError if flags for reading a file are used, but not the flag of the file."""
+    if path is None and (used := _used(args)):
+        raise ValueError(f"{used[0]} is about the file of {flag}, which is missing")
+
+
+def _used(args: argparse.Namespace, *, at_least: bool = True) -> list[str]:
+    """The flags for reading interactions that are in use."""
+    parser = argparse.ArgumentParser(add_help=False)
+    add_table_flags(parser, at_least=at_least)
+    flags = parser._actions
+    return [each.option_strings[0] for each in flags if getattr(args, each.dest) != each.default]
 
 
 def columns_of(args: argparse.Namespace) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +23,7 @@ from mfrank.cli.inputs import (
     read_spelled_like,
     read_table,
 )
+from mfrank.cli.main import main
 from mfrank.data import Ids
 
 TABLE = "user,item,rating,time\nann,tea,5,3\nann,pie,2,1\nbob,tea,3,2\n"
@@ -186,6 +188,30 @@ def test_new_ids_of_an_update_are_spelled_as_the_models(tmp_path: Path) -> None:
     data = read_spelled_like(flags(), str(tmp_path / "new.csv"), fitted(["1", "x"], ["tea", "jam"]))
     assert cells(data) == {("1", "tea", 1), ("20", "pie", 1)}
     assert data.user_ids.labels.tolist() == ["1", "20"]
+
+
+@pytest.mark.parametrize("flag", ["--no-value", "--user user", "--ids text", "--header"])
+def test_a_folder_is_read_as_it_is_and_that_is_told(
+    flag: str, file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(mfrank.Interactions.from_file(file).to_folder(tmp_path / "plays"))
+    read = read_table(flags(flag), folder)
+    assert cells(read) == {("ann", "tea", 5), ("ann", "pie", 2), ("bob", "tea", 3)}
+    told = capsys.readouterr()
+    assert f"{folder}: a folder of mfrank ingest is read as it is" in told.err
+    assert told.err.endswith(f"without {flag.split()[0]}\n")
+    assert not told.out
+    read_table(flags("--at-least 3 --no-keep-seen"), folder)
+    assert "as it is" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["explain ann tea --model m --at-least 4", "explore m --sep ;", "explore m --no-keep-seen"],
+)
+def test_flags_about_no_file_are_refused(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(line.split()) == 2
+    assert re.search("is about the file of --(train|data), which is", capsys.readouterr().err)
 
 
 def test_ids_are_lines_of_a_file(tmp_path: Path) -> None:

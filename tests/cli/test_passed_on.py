@@ -467,3 +467,5 @@ def test_plot(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     ):
         assert main(f"plot {picture} {more} --output p.png".split()) == 2
         assert "it takes no --test and no --metric" in capsys.readouterr().err
+    assert main(["plot", "cost", "t.json", "--sep", ";", "--output", "p.png"]) == 2
+    assert "--sep is about the file of --test" in capsys.readouterr().err

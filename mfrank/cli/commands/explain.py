@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mfrank.cli.inputs import add_table_flags, as_ids, read_like, read_model
+from mfrank.cli.inputs import add_table_flags, as_ids, check_table_flags, read_like, read_model
 from mfrank.cli.printing import add_list_flags, check_output, write, write_json
 from mfrank.data import objects
 from mfrank.models import ALS, SupervisedPageRank
@@ -47,6 +47,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Explain and write."""
     check_output(args)
+    check_table_flags(args, "--train", args.train)
     model = read_model(args.model)
     user = as_ids([args.userid], model.user_ids).tolist()[0]
     item = as_ids([args.itemid], model.item_ids).tolist()[0]

@@ -11,7 +11,7 @@ import sys
 from mfrank import pages, serving
 from mfrank.arrays import counted
 from mfrank.cli.flags import add_address_flags
-from mfrank.cli.inputs import add_table_flags, read_like, read_model
+from mfrank.cli.inputs import add_table_flags, check_table_flags, read_like, read_model
 from mfrank.data import Interactions
 from mfrank.files import path_of
 from mfrank.retrieval import Recommender
@@ -42,6 +42,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Serve the site until stopped."""
+    check_table_flags(args, "--data", args.data)
     folders = [args.model] if args.model2 is None else [args.model, args.model2]
     models = {name: read_model(each) for name, each in zip(_names(folders), folders, strict=True)}
     first = next(iter(models.values()))

@@ -15,7 +15,13 @@ from typing import Any
 import numpy as np
 
 from mfrank.arrays import counted
-from mfrank.cli.inputs import add_table_flags, check_writable, read_like, read_model
+from mfrank.cli.inputs import (
+    add_table_flags,
+    check_table_flags,
+    check_writable,
+    read_like,
+    read_model,
+)
 from mfrank.data import Interactions
 from mfrank.evaluation import Evaluation, evaluate
 from mfrank.files import path_of
@@ -76,6 +82,7 @@ def run(args: argparse.Namespace) -> None:
         )
     if args.picture not in _RANKED and (args.test is not None or args.metric is not None):
         raise ValueError(f"{args.picture} ranks nothing: it takes no --test and no --metric")
+    check_table_flags(args, "--test", args.test)
     print(f"drawn to {save(_DRAWN[args.picture](args), args.output)}")
 
 
