@@ -419,11 +419,26 @@ class Remembering(mfrank.BPR):
         return {"u": np.zeros(sizes.cells)}
 
 
+@dataclass(frozen=True)
+class Counting(mfrank.SGD):
+    """One number for all rows."""
+
+    def state(self, table: Any) -> dict[str, np.ndarray]:
+        return {"calls": np.zeros(1)}
+
+
+@dataclass(frozen=True)
+class Drifting(mfrank.SGD):
+    drifts: ClassVar[bool] = True
+
+
 def test_a_memory_and_a_state_of_all_rows_are_refused() -> None:
     with pytest.raises(ValueError, match="cluster cannot fit Remembering, which keeps a memory"):
         made(Remembering()).fit(object(), cluster=2)
-    with pytest.raises(ValueError, match="cluster cannot use Langevin, which keeps more than"):
-        made(optimizer=mfrank.Langevin()).fit(object(), cluster=2)
+    for optimizer in (mfrank.Langevin(), Counting(), Drifting()):
+        why = f"cluster cannot use {type(optimizer).__name__}, which keeps more than"
+        with pytest.raises(ValueError, match=why):
+            made(optimizer=optimizer).fit(object(), cluster=2)
 
 
 def test_a_bad_cluster_is_refused_before_the_data_are_looked_at() -> None:

@@ -341,6 +341,7 @@ def test_batches_go_through_the_judged_queries_and_their_slopes_add_up() -> None
     watched = Watched(at.graphs, at.square, at.pairs, at.walker)
     method = GBP(step_size=0.05, batch_size=3, iterations=40, random_state=0)
     steps = list(method.learn(watched))
+    assert all(step.is_best for step in steps)
     assert [len(batch) for batch in drawn[:4]] == [3, 1, 3, 1]
     assert sorted(drawn[0] + drawn[1]) == sorted(drawn[2] + drawn[3]) == [0, 1, 3, 4]
     assert exact(at, steps[-1].weights) < exact(at, np.ones(10))
@@ -399,6 +400,7 @@ def test_a_start_of_any_dtype_is_one_of_float64(dtype: Any) -> None:
     [
         GBN(epsilon=1e-300),
         GBP(tolerance=0.0),
+        GBP(tolerance=0.0, step_size=1e-30),  # gains nothing, which is not less than 0
         GBP(batch_size=1, random_state=0),
         GFN(epsilon=1e-4, smoothness=2e-3, random_state=0),
     ],

@@ -158,7 +158,8 @@ class Coverage:
         path = str(change.path)
         seen = {self.files[test] for test, lines in self.calls.items() if _has(lines, path)}
         seen |= {file for file, lines in self.prepared.items() if _has(lines, path)}
-        return sorted(seen or {*self.files})
+        signatures = {file for file in self.files if file.endswith(SIGNATURES)}  # of dataclasses
+        return sorted((seen or {*self.files}) | signatures)
 
 
 def _has(lines: set[tuple[str, int]], path: str) -> bool:
