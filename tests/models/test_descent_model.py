@@ -146,6 +146,25 @@ def test_cosine_factors_have_length_one() -> None:
     np.testing.assert_allclose((model.user_factors[liked] ** 2).sum(1), 1, rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("scores", "temperature", "item_biases"),
+    [("cosine", 0.1, True), ("dot", 1.0, False), ("distance", 1.0, False)],
+)
+def test_temperature_and_biases_follow_the_scores(
+    scores: str, temperature: float, item_biases: bool
+) -> None:
+    options = {"scores": scores, "iterations": 1}
+    found = made(mfrank.BPR(), **options).fit(DATA).store
+    stated = (
+        made(mfrank.BPR(), temperature=temperature, item_biases=item_biases, **options)
+        .fit(DATA)
+        .store
+    )
+    np.testing.assert_array_equal(found.item_factors, stated.item_factors)
+    np.testing.assert_array_equal(found.item_biases, stated.item_biases)
+    assert (found.item_biases is None) == (scores == "dot")
+
+
 @pytest.mark.parametrize("loss", [mfrank.BPR(), mfrank.SONG(), mfrank.SampledSoftmax()], ids=named)
 def test_losses_learn_distances(loss: Loss) -> None:
     options = {"scores": "distance", "temperature": 0.2, "iterations": 25}
@@ -199,90 +218,36 @@ def test_a_start_is_where_the_fit_begins() -> None:
         made(factors=7).fit(DATA, start=start)
 
 
+def first_factors(matrix: Any, **options: Any) -> mfrank.FactorStore:
+    """Where a fit begins, for its steps are too small to be seen."""
+    still = mfrank.SGD(1e-30)
+    return made(mfrank.BPR(), optimizer=still, iterations=1, **options).fit(matrix).store
+
+
+def test_a_random_start_depends_on_the_seed_and_a_spectral_one_on_the_data() -> None:
+    dense = np.random.default_rng(0).random((40, 30))
+    one, other = (sp.csr_array(each) for each in (dense * (dense > 0.5), dense * (dense < 0.5)))
+    of_seed = [first_factors(each, init="random") for each in (one, other)]
+    of_data = [first_factors(each) for each in (one, other)]
+    np.testing.assert_array_equal(*[store.item_factors for store in of_seed])
+    assert not np.allclose(*[store.item_factors for store in of_data])
+    for store in of_seed:  # of variance .01 / K
+        np.testing.assert_allclose(np.linalg.norm(store.item_factors, axis=1).mean(), 0.1, rtol=0.1)
+        np.testing.assert_allclose(np.linalg.norm(store.user_factors, axis=1).mean(), 0.1, rtol=0.1)
+
+
+def test_a_random_start_knows_nothing_of_users_without_likes() -> None:
+    matrix = sp.csr_array(np.array([[0.5, 0, 2], [0, 0, 0], [0, 0.25, 0]]))
+    factors = first_factors(matrix, init="random").user_factors
+    assert factors.any(axis=1).tolist() == [True, False, True]
+    with pytest.raises(ValueError, match="user_items has no positive entries"):
+        made().fit(sp.csr_array((3, 4)))
+
+
 def test_a_warm_up_is_another_descent() -> None:
     warm = made(mfrank.SOLC(), iterations=3).fit(DATA)
     model = made(mfrank.SONG(), iterations=1, optimizer=mfrank.Adam(1e-6)).fit(DATA, start=warm)
     np.testing.assert_allclose(model.item_factors, warm.item_factors, atol=1e-4)
-
-
-RULES: list[Optimizer] = [
-    mfrank.Adam(0.02),
-    mfrank.Adagrad(),
-    mfrank.SGD(0.5, momentum=0.5),
-    mfrank.Langevin(0.1, 0.1, 1e4),
-]
-MEMORIES = [
-    mfrank.SONG(),
-    mfrank.KSONG(k=5, theoretical=True),
-    mfrank.SOLC(),
-    mfrank.SOPRC(order_statistics=3),
-    mfrank.StochasticRank(last_noise=0.2, annealing_batches=9),
-    mfrank.UIB(),
-    mfrank.ListMLE(),
-    mfrank.SML(),
-]
-
-
-class Interrupted(Exception):
-    pass
-
-
-def interrupt(epoch: int) -> Any:
-    def after(done: int, seconds: float, objective: float | None) -> None:
-        if done == epoch:
-            raise Interrupted
-
-    return after
-
-
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
-@pytest.mark.parametrize("loss", MEMORIES, ids=named)
-def test_an_interrupted_fit_goes_on_to_the_same_bits(
-    loss: Loss, rule: Optimizer, tmp_path: Path
-) -> None:
-    options: dict[str, Any] = {
-        "optimizer": rule,
-        "item_biases": True,
-        "schedule": mfrank.CosineDecay(),
-        "temperature": 0.5,
-    }
-    whole = made(loss, **options).fit(DATA)
-    folder = tmp_path / "state"
-    with pytest.raises(Interrupted):
-        made(loss, **options).fit(DATA, checkpoint=folder, callback=interrupt(1))
-    again = made(loss, **options).fit(DATA, checkpoint=folder)
-    for name in ("user_factors", "item_factors", "item_biases"):
-        np.testing.assert_array_equal(getattr(again.store, name), getattr(whole.store, name))
-    assert [r["epoch"] for r in again.store.history] == [1, 2, 3, 4]
-    assert [r["objective"] for r in again.store.history] == [
-        r["objective"] for r in whole.store.history
-    ]
-
-
-def test_a_complete_checkpoint_gives_the_model_back_and_takes_more_epochs(tmp_path: Path) -> None:
-    folder = tmp_path / "state"
-    first = made(random_state=None).fit(DATA, checkpoint=folder)
-    same = made(random_state=None).fit(DATA, checkpoint=folder)
-    np.testing.assert_array_equal(same.item_factors, first.item_factors)
-    ids, _ = same.recommend(DATA.user_ids.raw([0]))
-    assert ids.shape == (1, 10)
-    assert not same.store.extras  # the state is the checkpoint's, no part of the model
-    longer = made(random_state=None, iterations=6).fit(DATA, checkpoint=folder)
-    assert len(longer.store.history) == 6
-    assert longer.store.history[:4] == first.store.history
-
-
-def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
-    folder = tmp_path / "state"
-    made(iterations=1).fit(DATA, checkpoint=folder)
-    with pytest.raises(ValueError, match="fit with another loss, weight_decay; name another"):
-        made(mfrank.BPR(), weight_decay=0.1).fit(DATA, checkpoint=folder)
-    other = mfrank.synthetic(120, 60, 2000, random_state=1)
-    with pytest.raises(ValueError, match="fit to other interactions"):
-        made().fit(other, checkpoint=folder)
-    mfrank.ALS(factors=6, iterations=1).fit(DATA).save(tmp_path / "model")
-    with pytest.raises(ValueError, match="holds a saved model"):
-        made().fit(DATA, checkpoint=tmp_path / "model")
 
 
 def test_early_stopping_keeps_the_best_epoch() -> None:

@@ -77,8 +77,8 @@ TESTS = {
     ),
     "descent": (
         *("descent", "cluster/test_descents.py", "losses/test_graded_losses.py"),
-        *("models/test_descent_model.py", "models/test_linear_ranker.py"),
-        "models/test_parameters.py",
+        *("models/test_descent_checkpoints.py", "models/test_descent_model.py"),
+        *("models/test_linear_ranker.py", "models/test_parameters.py"),
     ),
     "evaluation": (
         *("evaluation", "cluster/test_evaluations.py", "cluster/test_spoiled_results.py"),
@@ -90,6 +90,11 @@ TESTS = {
     "models": (
         *("models", "als/test_biases.py", "als/test_starts.py", "backends/test_guests.py"),
         *("data/test_times.py", "evaluation/test_stopping.py", "retrieval/test_nobody.py"),
+        "robustness/test_pandas_labels.py",
+    ),
+    "pagerank": (
+        *("pagerank", "cluster/test_connecting.py", "cluster/test_walks_on_workers.py"),
+        *("models/test_page_rank_fits.py", "models/test_page_rank_model.py"),
         "robustness/test_pandas_labels.py",
     ),
     "retrieval": (
