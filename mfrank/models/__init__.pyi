@@ -38,7 +38,7 @@ from mfrank.models.options import tell_below as tell_below
 from mfrank.models.options import tell_readers as tell_readers
 from mfrank.models.options import values_told as values_told
 from mfrank.models.options import values_vary as values_vary
-from mfrank.models.page_rank.estimator import SupervisedPageRank as SupervisedPageRank
+from mfrank.models.page_rank import SupervisedPageRank as SupervisedPageRank
 from mfrank.models.parameters import Parameters as Parameters
 from mfrank.models.parameters import describe as describe
 from mfrank.models.parameters import restore as restore

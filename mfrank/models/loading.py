@@ -10,7 +10,7 @@ from mfrank.models.baselines import Popularity
 from mfrank.models.descent import Descent
 from mfrank.models.ease import EASE
 from mfrank.models.item_models import ItemFilter, ItemKNN
-from mfrank.models.page_rank.estimator import SupervisedPageRank
+from mfrank.models.page_rank import SupervisedPageRank
 from mfrank.retrieval import ItemBlend, Recommender
 from mfrank.store import FactorStore, OwnClasses
 

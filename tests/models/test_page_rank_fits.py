@@ -15,7 +15,7 @@ import mfrank
 from mfrank import SupervisedPageRank
 from mfrank.cli.main import main
 from mfrank.data import Interactions
-from mfrank.models.page_rank import estimator
+from mfrank.models import page_rank as estimator
 from mfrank.pagerank import GBN, GBP, GFN
 
 STEPS = 6

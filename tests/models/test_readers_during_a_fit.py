@@ -23,8 +23,7 @@ from mfrank.arrays import memory as recycled
 from mfrank.models import baselines as baseline
 from mfrank.models import factor_model
 from mfrank.models import item_models as neighbor_lists
-from mfrank.models.page_rank import estimator
-from mfrank.models.page_rank import recommender as walks
+from mfrank.models import page_rank as walks
 from mfrank.retrieval import held as states
 from mfrank.retrieval import recommender, row_scorer
 
@@ -229,7 +228,7 @@ def test_a_call_during_a_refit_is_of_the_model_before_or_after(name: str) -> Non
         assert found in (before, after)
         seen.add(found == after)
 
-    with at_lines({baseline.__file__, estimator.__file__, recommender.__file__}, ask):
+    with at_lines({baseline.__file__, walks.__file__, recommender.__file__}, ask):
         model.fit(SMALLER)
     assert seen == {False, True}
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self, get_args
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import (
@@ -20,9 +21,9 @@ from mfrank.arrays import (
     share,
     shown,
 )
-from mfrank.data import Counts, Interactions, without_zeros
-from mfrank.models.cost import warn_if_steps_are_long
-from mfrank.models.factor_model import Callback, check_callback, follow
+from mfrank.backends import choose
+from mfrank.data import Interactions
+from mfrank.models.factor_model import Callback, check_callback
 from mfrank.models.options import (
     check_backend,
     runnable,
@@ -30,7 +31,7 @@ from mfrank.models.options import (
     tell_unread_values,
     warn_if_slow,
 )
-from mfrank.models.page_rank.recommender import Task, WalkRecommender, walk_arrays
+from mfrank.models.page_rank_fit import Floats, Learned, Task
 from mfrank.models.parameters import FitFacts, Parameters, describe, fit_of, restore, set_since
 from mfrank.pagerank import (
     GBN,
@@ -39,66 +40,74 @@ from mfrank.pagerank import (
     Accuracy,
     Draw,
     Graphs,
+    ItemWalk,
+    Path,
     Problem,
     SquareLoss,
     Tuned,
-    with_prior,
+    Walker,
+    heaviest_paths,
+    recencies,
 )
-from mfrank.retrieval import pack
-from mfrank.store import IMPORTED, FactorStore, OwnClasses, Record
+from mfrank.retrieval import (
+    KnownQueries,
+    Matrix,
+    OwnRows,
+    Raw,
+    Rows,
+    RowScorer,
+    given_id,
+    of_one_state,
+    sides,
+)
+from mfrank.store import IMPORTED, FactorStore, OwnClasses
+from mfrank.store import contents as extra_rows
 
-# The state of learning a supervised PageRank: best weights so far and history.
-
-
-@dataclass(slots=True, eq=False)
-class Learned:
-    """The best weights so far and a record of each complete step."""
-
-    weights: NDArray[np.float64]
-    history: list[Record]
-
-    def take_up(
-        self, steps: Iterator[Tuned], callback: Callback | None, most: int, *, show_progress: bool
-    ) -> None:
-        """Run the steps, at most ``most``."""
-        counted: Iterator[_LearningProgress] = map(_LearningProgress.of, steps)
-        for _, _, tuned in follow(counted, most, unit="step") if show_progress else counted:
-            if not self.history:
-                warn_if_steps_are_long(tuned.seconds, most)
-            self.history.append(tuned.record())
-            if tuned.is_best:
-                self.weights = tuned.weights
-            if callback and callback(tuned.step - 1, tuned.seconds, tuned.loss):
-                break
-
-
-class _LearningProgress(NamedTuple):
-    """A step with the attributes that the progress bar reads."""
-
-    epoch: int
-    objective: float
-    tuned: Tuned
-
-    @classmethod
-    def of(cls, tuned: Tuned) -> Self:
-        return cls(tuned.step, tuned.loss, tuned)
-
-
-Floats = NDArray[np.float64]
 Method = GBN | GBP | GFN
 
 # Best overall on the validation splits of bench/pagerank_quality.py.
 _DEFAULT_METHOD, _DEFAULT_LOSS = GBN(epsilon=1e-10, radius=3.0), SquareLoss(0.02)
 
 
+class _FittedWalk(NamedTuple):
+    """A walk, the users' restart probabilities, shape (n_users, n_items), and the fit's options."""
+
+    walk: ItemWalk
+    starts: sp.csr_array
+    alpha: float
+    recent: int
+    tolerance: float
+
+
+class WalkExplanation(NamedTuple):
+    """Explanation of a recommended item.
+
+    Attributes
+    ----------
+    score : float
+        Stationary probability of the item.
+    paths : list of Path
+        ``(items, mass)``, largest mass first. A path leads from a restart item of the walk to this
+        item, with at most two items between them.
+    """
+
+    score: float
+    paths: list[Path]
+
+
 @dataclass(eq=False, repr=False)
-class SupervisedPageRank(Parameters, WalkRecommender):
+class SupervisedPageRank(Parameters, RowScorer):
     """Rank items by a random walk that restarts at the user's most recent items.
 
     The walk's transition and restart probabilities are proportional to weighted sums of features
     of edges and items. The weights are learned from labeled queries (Bogolubsky et al. 2016); see
     :meth:`fit`. Scores are the walk's stationary probabilities; an item that the walk does not
     reach has score 0 and is in no list.
+
+    With ``recalculate_user``, a walk restarts at the items of ``user_items``: the last ``recent``
+    ones for Interactions with timestamps, otherwise all, without a recency weight. A user without
+    items gets the item prior. Similar items are the most likely items of a walk that restarts at
+    the item.
 
     Parameters
     ----------
@@ -275,9 +284,9 @@ class SupervisedPageRank(Parameters, WalkRecommender):
             )
         except KeyboardInterrupt:
             if learned.history:
-                self._adopt(self._stored(task, learned))
+                self._adopt_learned(task, learned)
             raise
-        self._adopt(self._stored(task, learned))
+        self._adopt_learned(task, learned)
         return self
 
     @property
@@ -295,6 +304,54 @@ class SupervisedPageRank(Parameters, WalkRecommender):
         """Probabilities of the walk of a user without items, float64, shape (n_items,)."""
         prior: Floats = np.asarray(self.store.item_prior)
         return prior
+
+    @of_one_state
+    def explain(
+        self,
+        userid: Raw,
+        itemid: Raw,
+        user_items: Matrix | None = None,
+        N: int = 10,
+        *,
+        by_row: bool = False,
+    ) -> WalkExplanation:
+        """The paths of up to three steps by which a user's walk reaches an item.
+
+        The masses of all paths, of any length, sum to the item's probability
+        (:func:`mfrank.pagerank.item_walk.heaviest_paths`).
+
+        Parameters
+        ----------
+        userid, itemid : id
+        user_items : Interactions or scipy sparse, optional
+            Restart items of the user, as with ``recalculate_user`` in :meth:`recommend`.
+        N : int, default 10
+            Maximum number of paths to return.
+
+        Raises
+        ------
+        ValueError, TypeError
+            ``userid`` or ``itemid`` is not one id, or is unknown; or as in :meth:`recommend`.
+        """
+        check_count("N", N, 1)
+        userid, itemid = given_id(userid, "userid"), given_id(itemid, "itemid")
+        both, walk = sides(self.store, by_row=by_row), self._walk
+        item = int(both[1].rows(itemid, "itemid")[0])
+        if user_items is None:
+            start = self._rows_of(both[0].rows(userid, "userid"))
+        else:
+            known = KnownQueries.to_solve(both[0], userid)
+            start = self._rows_given(OwnRows(known, user_items, both[1], None))
+        fitted = self._fitted()
+        values = walk.rank(start, fitted.tolerance, self._walker(fitted.alpha, self.n_threads))[0]
+        if not start.nnz:  # a user without items: as in ItemWalk.rank
+            start = sp.csr_array(walk.bases[None] / walk.bases.sum())
+        paths = heaviest_paths(walk, start, values, item, fitted.alpha, N)
+        named = [
+            Path(tuple(both[1].answer(np.array(path.items, np.int32)).tolist()), path.mass)
+            for path in paths
+        ]
+        return WalkExplanation(float(values[item]), named)
 
     def _fit_told(self) -> FitFacts | None:
         if self._held is None:
@@ -331,26 +388,9 @@ class SupervisedPageRank(Parameters, WalkRecommender):
         )
         return self.method.learn(problem)
 
-    def _stored(self, task: Task, learned: Learned) -> FactorStore:
-        weights = learned.weights
-        walk = task.walk(weights)
-        starts = task.starts(walk, weights)
-        prior = walk.prior(self._walker(self.alpha, self.n_threads))
-        own = without_zeros(task.seen)
-        by_item = np.bincount(own.indices, minlength=walk.n_items).astype(np.int64)
-        store = FactorStore(
-            np.zeros((len(task.user_ids), 1)),
-            np.zeros((walk.n_items, 1)),
-            task.user_ids,
-            task.item_ids,
-            counts=Counts(np.diff(own.indptr).astype(np.int64), by_item),
-            item_prior=prior,
-            fitter=describe(self),
-            history=learned.history,
-            threshold=task.threshold,
-        )
-        extras = {"weights": weights, **walk_arrays(walk, starts)}
-        return pack(replace(with_prior(store, 1.0), extras=extras), task.seen)
+    def _adopt_learned(self, task: Task, learned: Learned) -> None:
+        walker = self._walker(self.alpha, self.n_threads)
+        self._adopt(task.store(learned.weights, learned.history, walker, describe(self)))
 
     @classmethod
     def _from_store(cls, store: FactorStore, own: OwnClasses = IMPORTED) -> Self:
@@ -367,3 +407,53 @@ class SupervisedPageRank(Parameters, WalkRecommender):
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"the {name} saved with the store is damaged: {error}") from error
         return model
+
+    def _parts_of(self, store: FactorStore) -> _FittedWalk:
+        walk = ItemWalk.from_arrays(dict(store.extras))
+        if walk.n_items != store.n_items:
+            raise ValueError(f"the walk is of {walk.n_items} items, the store of {store.n_items}")
+        starts = extra_rows.unpack(store.extras, "starts", (store.n_users, store.n_items))
+        options = store.fitter["options"]
+        return _FittedWalk(walk, starts, options["alpha"], options["recent"], options["tolerance"])
+
+    def _fitted(self) -> _FittedWalk:
+        parts: _FittedWalk = self._now().parts
+        return parts
+
+    @property
+    def _walk(self) -> ItemWalk:
+        return self._fitted().walk
+
+    def _rows_of(self, users: NDArray[np.int64]) -> sp.csr_array:
+        """Restart probabilities of users of the fit, shape (len(users), n_items)."""
+        return extra_rows.pick(self._fitted().starts, users, "starts")
+
+    def _rows_given(self, own: OwnRows) -> sp.csr_array:
+        data = own.matrix
+        if isinstance(data, Interactions) and data.timestamps is not None:
+            recent = recencies(data, self._fitted().recent)
+            timed = replace(data, user_items=recent, timestamps=None, seen_only=None)
+            return self._walk.starts(replace(own, matrix=timed).rows)
+        rows = own.rows
+        ones = (rows.data != 0).astype(np.float64)
+        given = sp.csr_array((ones, rows.indices, rows.indptr), rows.shape, copy=True)
+        given.eliminate_zeros()  # what is only seen
+        return self._walk.starts(given)
+
+    def _scores_of(self, rows: sp.csr_array, n_threads: int) -> NDArray[Any]:
+        fitted = self._fitted()
+        walker = self._walker(fitted.alpha, n_threads)
+        return fitted.walk.rank(rows, fitted.tolerance, walker)
+
+    def _nothing_in(self, rows: sp.csr_array, scores: NDArray[Any]) -> NDArray[np.bool_]:
+        return np.zeros(len(scores), dtype=bool)  # without items, the prior ranks
+
+    def _scores_near(self, items: Rows, n_threads: int) -> NDArray[Any]:
+        one_each = np.ones(len(items)), items, np.arange(len(items) + 1)
+        starts = sp.csr_array(one_each, (len(items), self._walk.n_items))
+        scores = self._scores_of(starts, n_threads)
+        scores[scores == 0] = -np.inf  # which the walk does not reach
+        return scores
+
+    def _walker(self, alpha: float, n_threads: int) -> Walker:
+        return Walker(alpha, choose(self.backend), n_threads)

@@ -1,1 +1,0 @@
-"""Supervised PageRank as a recommender."""
