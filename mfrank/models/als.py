@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self, cast, get_args
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from mfrank.als import (
     RG2,
     Explanation,
-    Features,
     FoldIn,
     HalfSteps,
     Momentum,
@@ -22,11 +20,8 @@ from mfrank.als import (
     UserWeights,
     als,
     als_with_biases,
-    check_start,
     first_biases,
     first_factors,
-    refuse_dislikes,
-    tables_at_once,
 )
 from mfrank.arrays import (
     CSR,
@@ -42,10 +37,11 @@ from mfrank.arrays import (
     share,
     shown,
 )
-from mfrank.backends import Factors, SolveOptions, Solver, choose
-from mfrank.backends.sharded import check_one_place, solving
+from mfrank.backends import Factors, Solver, choose
+from mfrank.backends.sharded import solving
 from mfrank.cluster import Cluster
-from mfrank.data import FeatureTable, Interactions, OnUnknown, feature_rows, is_table
+from mfrank.data import Interactions, OnUnknown
+from mfrank.models.als_setup import set_up
 from mfrank.models.closed_form import (
     check_solvable,
     check_user_weights,
@@ -57,29 +53,20 @@ from mfrank.models.closed_form import (
     objective_of,
     weigh_items,
 )
-from mfrank.models.cost import check_width, warn_if_long
-from mfrank.models.factor_model import Callback, FactorModel, FitWatch, Stopping, refuse_no_likes
+from mfrank.models.factor_model import Callback, FactorModel, Stopping
 from mfrank.models.growing import Update, check_update, solved_anew
 from mfrank.models.options import (
     check_backend,
-    check_biased_fit,
     check_biases,
     check_dtype,
-    check_featured_fit,
-    check_gathers,
     gather_dtype,
-    tell_unread_values,
-    warn_if_slow,
-    warn_if_unscaled,
 )
 from mfrank.models.parameters import describe
 from mfrank.models.resume import (
     Resumed,
     as_begun,
-    checkpoint_of,
     half_step_saver,
     in_memory,
-    resumed,
     saver,
 )
 from mfrank.retrieval import (
@@ -103,27 +90,7 @@ from mfrank.retrieval import (
     sides,
 )
 from mfrank.steering import Steering
-from mfrank.store import FactorStore, Record, check_features, columns_name
-
-# The features that a fit is given, as the engine takes them.
-
-
-def features_of_fit(
-    data: Interactions, given: Mapping[str, Any], start: FactorStore | None, regularization: float
-) -> Features:
-    """Return the features of ``given``: of users, then of items; None for no features."""
-    rows, columns = list[sp.csr_array | None](), dict[str, NDArray[np.uint8]]()
-    for (name, each), ids in zip(given.items(), (data.user_ids, data.item_ids), strict=True):
-        if is_table(each):
-            table = FeatureTable.of(name, each, ids)
-            learned = table.learned()
-            columns[columns_name(name.partition("_")[0])] = learned.to_array()
-            rows.append(table.features(learned, ids, of_fit=True))
-        else:
-            rows.append(None if each is None else feature_rows(name, each, len(ids)))
-    users, items = rows
-    return Features(users, items, regularization, start, columns)
-
+from mfrank.store import FactorStore, Record, check_features
 
 _DEFAULT_OBJECTIVE = RG2()
 _MOST_STEPS = 10_000  # rows of usual widths converge in far fewer
@@ -343,64 +310,29 @@ class ALS(FactorModel):
             before.
         """
         self.__post_init__()
-        backend, width = choose(self.backend), int(self.factors)
-        check_one_place(cluster, self.backend)
-        if cluster is None:  # else its workers are sent what they gather, whatever the backend
-            check_gathers(self.gather_dtype, self.backend, backend)
-        data = Interactions.of(user_items)
-        watch = FitWatch.of(data, stopping, callback, show_progress)
-        if self.biases:
-            others = checkpoint, user_features, item_features
-            check_biased_fit(backend, self.backend, *others)
-        refuse_dislikes(self.objective, data.user_items.data)
-        refuse_no_likes(data)
-        store = start.store if isinstance(start, Recommender) else start
-        given = {"user_features": user_features, "item_features": item_features}
-        check_featured_fit(given, self.objective, backend, self.backend)
-        features = features_of_fit(data, given, store, float(self.feature_regularization))
-        check_width(
-            data,
-            width,
-            self.dtype,
-            backend,
-            # The means that features give are held in float64 and in the dtype, and for user
-            # features in two epochs; with biases, factors are wider, and the priors from biases are
-            # held too.
-            tables=tables_at_once(
-                data.n_users,
-                data.n_items,
-                width * np.dtype(self.dtype).itemsize,
-                best=stopping is not None,
-            )
-            + 3 * bool(features.sides)
-            + ("user" in features.sides)
-            + 5 * self.biases,
-            matrices=6,  # a Gram matrix, the centered one, eigenvectors, LAPACK's workspace
+        data, watch, store, features, options, kept, past = set_up(
+            self,
+            user_items,
+            start=start,
+            stopping=stopping,
+            callback=callback,
+            checkpoint=checkpoint,
+            show_progress=show_progress,
+            cluster=cluster,
+            features={"user_features": user_features, "item_features": item_features},
         )
-        warn_if_slow(self.backend)
-        options = SolveOptions(
-            "cholesky" if self.biases else self.solver,
-            int(self.cg_steps),
-            self.cg_tolerance,
-            self.n_threads,
-            gather_dtype(self.gather_dtype),
-        )
-        past = kept = None
-        if store is not None:
-            check_start(store, width)
-        if checkpoint is not None:
-            kept = checkpoint_of(checkpoint, data, store, stopping, features)
-            past = resumed(kept, describe(self), stopping, data)
-        warn_if_unscaled(self.objective, data)
-        if not self.uses_values:
-            tell_unread_values(type(self.objective).__name__, data)
-        warn_if_long(data.counts, width, int(self.iterations), options, backend)
         with solving(self.backend, cluster) as solver:
             momentum, history, best = Momentum(solver, self.n_threads), list[Record](), None
             done = halfway = save = save_half_step = None
             if past is None:
                 first = first_factors(
-                    data, width, self.dtype, self.random_state, store, solver, self.n_threads
+                    data,
+                    int(self.factors),
+                    self.dtype,
+                    self.random_state,
+                    store,
+                    solver,
+                    self.n_threads,
                 )
             else:
                 first, best = self._resume(past, data, momentum), past.best

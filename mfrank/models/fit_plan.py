@@ -10,12 +10,12 @@ import numpy as np
 
 from mfrank.als import epoch_seconds, tables_at_once
 from mfrank.arrays import counted, sized
-from mfrank.backends import SolveOptions, choose
+from mfrank.backends import choose
 from mfrank.backends.sharded import Sharded
 from mfrank.cluster import Cluster, connected
 from mfrank.data import Interactions
 from mfrank.models.als import ALS
-from mfrank.models.options import gather_dtype
+from mfrank.models.als_setup import solve_options
 from mfrank.store import is_mapped
 
 
@@ -53,7 +53,7 @@ class FitPlan:
         rows = data.user_items, data.item_users
         arrays = [array for each in rows for array in (each.indptr, each.indices, each.data)]
         return cls(
-            epoch_seconds(data.counts, width, _options(model)),
+            epoch_seconds(data.counts, width, solve_options(model)),
             factors,
             int(factors * tables_at_once(users, items, width * size)),
             sum(array.nbytes for array in arrays),
@@ -85,7 +85,7 @@ def told_of_cluster(model: ALS, data: Interactions, cluster: Cluster) -> str:
     ConnectionError, ValueError
         As in a fit on the cluster.
     """
-    options, dtype = _options(model), np.dtype(model.dtype)
+    options, dtype = solve_options(model), np.dtype(model.dtype)
     with connected(cluster) as engine:
         there = Sharded(choose(model.backend), model.backend, engine)
         halves = [
@@ -102,13 +102,3 @@ def told_of_cluster(model: ALS, data: Interactions, cluster: Cluster) -> str:
             f"{sized(sum(half.back for half in halves))}\n"
             f"memory of a worker: about {sized(task)}{free}{few}"
         )
-
-
-def _options(model: ALS) -> SolveOptions:
-    return SolveOptions(
-        "cholesky" if model.biases else model.solver,
-        int(model.cg_steps),
-        model.cg_tolerance,
-        model.n_threads,
-        gather_dtype(model.gather_dtype),
-    )

@@ -1,0 +1,146 @@
+"""What a fit of ALS is given, before it begins: checks, features, memory and options."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mfrank.als import Features, check_start, refuse_dislikes, tables_at_once
+from mfrank.backends import Backend, SolveOptions, choose
+from mfrank.backends.sharded import check_one_place
+from mfrank.cluster import Cluster
+from mfrank.data import FeatureTable, Interactions, feature_rows, is_table
+from mfrank.models.cost import check_width, warn_if_long
+from mfrank.models.factor_model import Callback, FitWatch, Stopping, refuse_no_likes
+from mfrank.models.options import (
+    check_biased_fit,
+    check_featured_fit,
+    check_gathers,
+    gather_dtype,
+    tell_unread_values,
+    warn_if_slow,
+    warn_if_unscaled,
+)
+from mfrank.models.parameters import describe
+from mfrank.models.resume import Checkpoint, Resumed, checkpoint_of, resumed
+from mfrank.retrieval import Recommender
+from mfrank.store import FactorStore, columns_name
+
+if TYPE_CHECKING:
+    from mfrank.models.als import ALS
+
+
+class Setup(NamedTuple):
+    """Arguments of a fit, read and checked.
+
+    Attributes
+    ----------
+    data : Interactions
+    watch : FitWatch
+    start : FactorStore, or None
+    features : Features
+    options : SolveOptions
+    checkpoint : Checkpoint, or None
+    past : Resumed, or None
+        What the checkpoint has of this fit.
+    """
+
+    data: Interactions
+    watch: FitWatch
+    start: FactorStore | None
+    features: Features
+    options: SolveOptions
+    checkpoint: Checkpoint | None
+    past: Resumed | None
+
+
+def set_up(
+    model: ALS,
+    user_items: Any,
+    *,
+    start: Recommender | FactorStore | None,
+    stopping: Stopping | None,
+    callback: Callback | None,
+    checkpoint: str | os.PathLike[str] | None,
+    show_progress: bool,
+    cluster: Cluster | None,
+    features: Mapping[str, Any],
+) -> Setup:
+    """Read and check the arguments of :meth:`mfrank.ALS.fit`, and tell what will take long.
+
+    ``features`` are ``user_features`` and ``item_features``, by these names.
+    """
+    backend, width = choose(model.backend), int(model.factors)
+    check_one_place(cluster, model.backend)
+    if cluster is None:  # else its workers are sent what they gather, whatever the backend
+        check_gathers(model.gather_dtype, model.backend, backend)
+    data = Interactions.of(user_items)
+    watch = FitWatch.of(data, stopping, callback, show_progress)
+    if model.biases:
+        check_biased_fit(backend, model.backend, checkpoint, *features.values())
+    refuse_dislikes(model.objective, data.user_items.data)
+    refuse_no_likes(data)
+    store = start.store if isinstance(start, Recommender) else start
+    check_featured_fit(features, model.objective, backend, model.backend)
+    read = features_of_fit(data, features, store, float(model.feature_regularization))
+    _check_memory(model, data, backend, read, has_best=stopping is not None)
+    warn_if_slow(model.backend)
+    options = solve_options(model)
+    if store is not None:
+        check_start(store, width)
+    past = kept = None
+    if checkpoint is not None:
+        kept = checkpoint_of(checkpoint, data, store, stopping, read)
+        past = resumed(kept, describe(model), stopping, data)
+    warn_if_unscaled(model.objective, data)
+    if not model.uses_values:
+        tell_unread_values(type(model.objective).__name__, data)
+    warn_if_long(data.counts, width, int(model.iterations), options, backend)
+    return Setup(data, watch, store, read, options, kept, past)
+
+
+def solve_options(model: ALS) -> SolveOptions:
+    """How the half-steps of a model's fit solve rows."""
+    return SolveOptions(
+        "cholesky" if model.biases else model.solver,
+        int(model.cg_steps),
+        model.cg_tolerance,
+        model.n_threads,
+        gather_dtype(model.gather_dtype),
+    )
+
+
+def _check_memory(
+    model: ALS, data: Interactions, backend: Backend, features: Features, *, has_best: bool
+) -> None:
+    """Raise MemoryError if a fit needs more than this process can get."""
+    width = int(model.factors)
+    row = width * np.dtype(model.dtype).itemsize
+    tables = tables_at_once(data.n_users, data.n_items, row, best=has_best)
+    # The means that features give are held in float64 and in the dtype, and for user features in
+    # two epochs; with biases, factors are wider, and the priors from biases are held too.
+    tables += 3 * bool(features.sides) + ("user" in features.sides) + 5 * model.biases
+    # A Gram matrix, the centered one, eigenvectors, LAPACK's workspace.
+    check_width(data, width, model.dtype, backend, tables=tables, matrices=6)
+
+
+def features_of_fit(
+    data: Interactions, given: Mapping[str, Any], start: FactorStore | None, regularization: float
+) -> Features:
+    """Return the features of ``given``: of users, then of items; None for no features."""
+    rows, columns = list[sp.csr_array | None](), dict[str, NDArray[np.uint8]]()
+    for (name, each), ids in zip(given.items(), (data.user_ids, data.item_ids), strict=True):
+        if is_table(each):
+            table = FeatureTable.of(name, each, ids)
+            learned = table.learned()
+            columns[columns_name(name.partition("_")[0])] = learned.to_array()
+            rows.append(table.features(learned, ids, of_fit=True))
+        else:
+            rows.append(None if each is None else feature_rows(name, each, len(ids)))
+    users, items = rows
+    return Features(users, items, regularization, start, columns)
