@@ -1,5 +1,4 @@
 from mfrank.models.als import ALS as ALS
-from mfrank.models.baselines import Baseline as Baseline
 from mfrank.models.baselines import Popularity as Popularity
 from mfrank.models.closed_form import LikedItems as LikedItems
 from mfrank.models.cost import check_batch_memory as check_batch_memory
@@ -21,6 +20,7 @@ from mfrank.models.faiss_index import from_faiss as from_faiss
 from mfrank.models.faiss_index import to_faiss as to_faiss
 from mfrank.models.fit_plan import FitPlan as FitPlan
 from mfrank.models.fit_plan import told_of_cluster as told_of_cluster
+from mfrank.models.item_models import Baseline as Baseline
 from mfrank.models.item_models import ItemFilter as ItemFilter
 from mfrank.models.item_models import ItemKNN as ItemKNN
 from mfrank.models.item_models import NeighborRecommender as NeighborRecommender

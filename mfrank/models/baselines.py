@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from copy import copy
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,71 +28,32 @@ from mfrank.retrieval import (
 )
 from mfrank.store import FactorStore
 
+if TYPE_CHECKING:
+    from mfrank.models.item_models import NeighborRecommender
 
-class Baseline(FactorModel):
-    """A model for comparison, whose store follows from the data."""
 
-    @in_turn
-    def fit(
-        self,
-        user_items: Any,
-        *,
-        callback: Callback | None = None,
-        show_progress: bool = False,
-    ) -> Self:
-        """Fit to interactions.
-
-        Parameters
-        ----------
-        user_items : Interactions, scipy or CuPy sparse matrix (users x items), or DataFrame
-        callback : function, optional
-            Called once, at the end, with 0, the seconds of the fit and None.
-        show_progress : bool, default False
-            For the same signature as other models; nothing is shown.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            The data have no positive entry, or cannot be read as interactions.
-        """
-        self.__post_init__()
-        check_callback(callback)
-        began = perf_counter()
-        data = Interactions.of(user_items)
-        refuse_no_likes(data)
-        if not self.uses_values:
-            tell_unread_values(type(self).__name__, data)
-        self._hold(self._store_of(data), copy(data.seen))  # shallow: the arrays are read-only
-        self._origin = {}
-        if callback:
-            callback(0, perf_counter() - began, None)
-        return self
-
-    @abstractmethod
-    def __post_init__(self) -> None:
-        """Check the options, which may have been set since."""
-
-    def remove(self, *args: Any, **options: Any) -> Self:
-        """Raise TypeError: a new fit takes no longer than a removal would."""
-        raise TypeError(
-            f"{type(self).__name__} cannot remove users and items: fit it anew to interactions "
-            "without them"
-        )
-
-    @abstractmethod
-    def _store_of(self, data: Interactions) -> FactorStore:
-        """What the model is of these interactions."""
+def fit_at_once(
+    model: Popularity | NeighborRecommender, user_items: Any, callback: Callback | None
+) -> None:
+    """Fit a model whose store follows from the data; see :meth:`mfrank.ItemKNN.fit`."""
+    model.__post_init__()  # options may have been set since
+    check_callback(callback)
+    began = perf_counter()
+    data = Interactions.of(user_items)
+    refuse_no_likes(data)
+    if not model.uses_values:
+        tell_unread_values(type(model).__name__, data)
+    model._hold(model._store_of(data), copy(data.seen))  # shallow: the arrays are read-only
+    model._origin = {}
+    if callback:
+        callback(0, perf_counter() - began, None)
 
 
 # The baseline that recommends the same to everybody: the items that most users have.
 
 
 @dataclass(eq=False, repr=False)
-class Popularity(Baseline):
+class Popularity(FactorModel):
     """Recommend the items with the most users: the baseline that every model has to beat.
 
     An item's score is its number of users with a value above 0, the same for every user. As in
@@ -129,6 +89,25 @@ class Popularity(Baseline):
         check_backend(self.backend)
         if self.window is not None:
             check_above_zero(window=self.window)
+
+    @in_turn
+    def fit(
+        self,
+        user_items: Any,
+        *,
+        callback: Callback | None = None,
+        show_progress: bool = False,
+    ) -> Self:
+        """Count the users of each item; arguments and errors are as in :meth:`ItemKNN.fit`."""
+        fit_at_once(self, user_items, callback)
+        return self
+
+    def remove(self, *args: Any, **options: Any) -> Self:
+        """Raise TypeError: a new fit takes no longer than a removal would."""
+        raise TypeError(
+            f"{type(self).__name__} cannot remove users and items: fit it anew to interactions "
+            "without them"
+        )
 
     def _store_of(self, data: Interactions) -> FactorStore:
         if self.window is None:

@@ -22,7 +22,12 @@ from mfrank.arrays import (
     usable_cores,
 )
 from mfrank.models.cost import of_empty_rows
-from mfrank.models.item_models import ItemWeights, rows_at_once, strongest, strongest_of_dense
+from mfrank.models.item_models import (
+    NeighborRecommender,
+    rows_at_once,
+    strongest,
+    strongest_of_dense,
+)
 
 # The inverse of a Gram matrix plus a ridge, block by block, in the memory of one such matrix.
 
@@ -147,7 +152,7 @@ _PROBES = 4
 
 
 @dataclass(eq=False, repr=False)
-class EASE(ItemWeights):
+class EASE(NeighborRecommender):
     """Recommend by weights between items that best predict each user's items from the others.
 
     X is 1 where a value is above 0. The weights B minimize ``||X - X B||^2 + regularization

@@ -15,7 +15,7 @@ from mfrank.arrays import progress_bar, shown
 from mfrank.backends import choose
 from mfrank.data import Interactions
 from mfrank.models.options import OPTION_KINDS, option_classes, runnable
-from mfrank.models.parameters import FitFacts, Parameters, describe, fit_of, restore, set_since
+from mfrank.models.parameters import FitFacts, Parameters, describe, fit_of, restore
 from mfrank.retrieval import Promised, Recommender
 from mfrank.store import IMPORTED, FactorStore, OwnClasses, Record, Step
 
@@ -66,6 +66,7 @@ class _StepProgress(Protocol):
 
 
 _Step = TypeVar("_Step", bound=_StepProgress)
+_Model = TypeVar("_Model", bound=Recommender)
 
 
 def follow(
@@ -236,9 +237,7 @@ class FactorModel(Parameters, Recommender):
         return self._now().on_host()
 
     def _fit_told(self) -> FitFacts | None:
-        if self._held is None:
-            return None
-        return fit_of(self._held.store, set_since(self, self._held.store.fitter))
+        return fit_of(self, self._held)
 
     def _take(self, store: FactorStore, data: Interactions) -> None:
         """Replace the model's store by an epoch of a new fit."""
@@ -268,29 +267,7 @@ class FactorModel(Parameters, Recommender):
 
     @classmethod
     def _from_store(cls, store: FactorStore, own: OwnClasses = IMPORTED) -> Self:
-        if store.fitter["name"] != cls.__name__:
-            raise ValueError(
-                f"the store was fitted by {store.fitter['name']}, not {cls.__name__}; "
-                "mfrank.load loads any model"
-            )
-        model = cls._restored(store.fitter, own)
-        model._adopt(store)
-        return model
-
-    @classmethod
-    def _restored(cls, fitter: Mapping[str, Any], own: OwnClasses = IMPORTED) -> Self:
-        """An unfitted model with the options of a saved one."""
-        try:
-            here = dict(fitter["options"])
-            if "backend" in here:  # a model read from implicit has none
-                here["backend"] = runnable(here["backend"])
-            known = {cls.__name__: cls, **option_classes()}
-            model: Self = restore({**fitter, "options": here}, known, OPTION_KINDS, own)
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"the options saved with the model cannot be restored: {error}"
-            ) from error
-        return model
+        return restored(cls, store, own)
 
     def _tell_unsavable(self) -> None:
         """Warn before a fit if :meth:`save` is certain to refuse its result.
@@ -305,6 +282,31 @@ class FactorModel(Parameters, Recommender):
                     IMPORTED.find(value["name"], OPTION_KINDS)
                 except ValueError as error:
                     _log.warning("the model of this fit cannot be saved: %s", error)
+
+
+def restored(kind: type[_Model], store: FactorStore, own: OwnClasses = IMPORTED) -> _Model:
+    """The model of a saved store, with its options.
+
+    Raises
+    ------
+    ValueError
+        The store is of another model, or its options cannot be restored.
+    """
+    if store.fitter["name"] != kind.__name__:
+        raise ValueError(
+            f"the store was fitted by {store.fitter['name']}, not {kind.__name__}; "
+            "mfrank.load loads any model"
+        )
+    try:
+        here = dict(store.fitter["options"])
+        if "backend" in here:  # a model read from implicit has none
+            here["backend"] = runnable(here["backend"])
+        known = {kind.__name__: kind, **option_classes()}
+        model: _Model = restore({**store.fitter, "options": here}, known, OPTION_KINDS, own)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"the options saved with the model cannot be restored: {error}") from error
+    model._adopt(store)
+    return model
 
 
 def _settled(values: Sequence[float], unsettled: int) -> list[float]:

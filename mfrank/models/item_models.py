@@ -5,18 +5,19 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import Work, check_count, check_powers
+from mfrank.arrays import Work, check_count, check_powers, in_turn
 from mfrank.data import Interactions, cells, rank_in_rows
-from mfrank.models.baselines import Baseline, popularity_store
-from mfrank.models.parameters import describe
+from mfrank.models.baselines import Popularity, fit_at_once, popularity_store
+from mfrank.models.factor_model import Callback, restored
+from mfrank.models.parameters import FitFacts, Parameters, describe, fit_of
 from mfrank.retrieval import OwnRows, Rows, RowScorer
-from mfrank.store import FactorStore, pack_neighbors
+from mfrank.store import IMPORTED, FactorStore, OwnClasses, pack_neighbors
 from mfrank.store import contents as extra_rows
 
 # Recommendations from the nearest neighbors of a user's items.
@@ -29,16 +30,77 @@ class _Neighborhood(NamedTuple):
     values: sp.csr_array
 
 
-class NeighborRecommender(RowScorer):
-    """A recommender by neighbors of items, which are in the extras of the store.
+class NeighborRecommender(Parameters, RowScorer):
+    """A model of weights between items, which are in the extras of its store.
 
-    Similar items are an item's neighbors, by cosine.
+    A subclass defines the weights (:meth:`_weights`). Unless it ``uses_values``, values above 0
+    count as 1, others as 0. Similar items are an item's neighbors, by weight.
     """
+
+    @property
+    def uses_values(self) -> bool:
+        """Whether a fit reads the values of interactions, not only which are above 0."""
+        return False
+
+    @in_turn
+    def fit(
+        self,
+        user_items: Any,
+        *,
+        callback: Callback | None = None,
+        show_progress: bool = False,
+    ) -> Self:
+        """Fit to interactions.
+
+        Parameters
+        ----------
+        user_items : Interactions, scipy or CuPy sparse matrix (users x items), or DataFrame
+        callback : function, optional
+            Called once, at the end, with 0, the seconds of the fit and None.
+        show_progress : bool, default False
+            For the same signature as other models; nothing is shown.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            The data have no positive entry, or cannot be read as interactions.
+        """
+        fit_at_once(self, user_items, callback)
+        return self
 
     @property
     def similarity(self) -> sp.csr_array:
         """Cosines of each item with its neighbors, float64, shape (n_items, n_items)."""
         return self._fitted().near
+
+    @abstractmethod
+    def _weights(self, rows: sp.csr_array) -> sp.csr_array:
+        """Weights between items, float64, shape (n_items, n_items).
+
+        They are from the values of the users, or from a matrix of ones, shape (n_users, n_items).
+        """
+
+    def _store_of(self, data: Interactions) -> FactorStore:
+        rows = self._read(data.user_items)
+        return popularity_store(data, describe(self), **pack_neighbors(self._weights(rows), rows))
+
+    def _read(self, rows: sp.csr_array) -> sp.csr_array:
+        """What the model reads of rows: their values, or ones for those above 0."""
+        if self.uses_values:
+            return rows
+        liked = cells.select(rows, np.flatnonzero(rows.data > 0))
+        return sp.csr_array((np.ones(liked.nnz), liked.indices, liked.indptr), liked.shape)
+
+    @classmethod
+    def _from_store(cls, store: FactorStore, own: OwnClasses = IMPORTED) -> Self:
+        return restored(cls, store, own)
+
+    def _fit_told(self) -> FitFacts | None:
+        return fit_of(self, self._held)
 
     def _parts_of(self, store: FactorStore) -> _Neighborhood:
         try:
@@ -59,7 +121,7 @@ class NeighborRecommender(RowScorer):
         try:
             given = sp.csr_array(rows.astype(np.float64))
             given.eliminate_zeros()  # what is only seen
-            return Interactions.from_sparse(given).user_items
+            return self._read(Interactions.from_sparse(given).user_items)
         except (TypeError, ValueError) as error:
             raise type(error)(f"user_items: {error}") from None
 
@@ -73,24 +135,8 @@ class NeighborRecommender(RowScorer):
         return cosines
 
 
-class ItemWeights(NeighborRecommender, Baseline):
-    """A model of binary data: values above 0 count as 1, others as 0."""
-
-    @abstractmethod
-    def _weights(self, likes: sp.csr_array) -> sp.csr_array:
-        """Weights between items, from a matrix of ones, float64, shape (n_users, n_items)."""
-
-    def _store_of(self, data: Interactions) -> FactorStore:
-        likes = _likes(data.user_items)
-        return popularity_store(data, describe(self), **pack_neighbors(self._weights(likes), likes))
-
-    def _rows_given(self, own: OwnRows) -> sp.csr_array:
-        return _likes(super()._rows_given(own))
-
-
-def _likes(rows: sp.csr_array) -> sp.csr_array:
-    liked = cells.select(rows, np.flatnonzero(rows.data > 0))
-    return sp.csr_array((np.ones(liked.nnz), liked.indices, liked.indptr), liked.shape)
+Baseline: TypeAlias = Popularity | NeighborRecommender
+"""A model whose fit is one step: its store follows from the data."""
 
 
 # The nearest neighbors of every item, by products of the items' columns.
@@ -214,7 +260,7 @@ def rows_at_once(n_columns: int) -> int:
 
 
 @dataclass(eq=False, repr=False)
-class ItemFilter(ItemWeights):
+class ItemFilter(NeighborRecommender):
     """Recommend items that share users with the user's items, by a full-rank low-pass filter.
 
     X is 1 where a value is above 0; d has the number of items of each user, e the number of users
@@ -287,7 +333,7 @@ class ItemFilter(ItemWeights):
 
 
 @dataclass(eq=False, repr=False)
-class ItemKNN(NeighborRecommender, Baseline):
+class ItemKNN(NeighborRecommender):
     """Recommend the neighbors of a user's items; often a strong baseline.
 
     The score of item j is the sum, over the user's items i with j among the nearest ``neighbors``
@@ -334,6 +380,5 @@ class ItemKNN(NeighborRecommender, Baseline):
         """True: cosines and scores use the values."""
         return True
 
-    def _store_of(self, data: Interactions) -> FactorStore:
-        arrays = pack_neighbors(nearest_items(data.user_items, self.neighbors), data.user_items)
-        return popularity_store(data, describe(self), **arrays)
+    def _weights(self, rows: sp.csr_array) -> sp.csr_array:
+        return nearest_items(rows, self.neighbors)

@@ -32,7 +32,7 @@ from mfrank.models.options import (
     warn_if_slow,
 )
 from mfrank.models.page_rank_fit import Floats, Learned, Task
-from mfrank.models.parameters import FitFacts, Parameters, describe, fit_of, restore, set_since
+from mfrank.models.parameters import FitFacts, Parameters, describe, fit_of, restore
 from mfrank.pagerank import (
     GBN,
     GBP,
@@ -354,9 +354,7 @@ class SupervisedPageRank(Parameters, RowScorer):
         return WalkExplanation(float(values[item]), named)
 
     def _fit_told(self) -> FitFacts | None:
-        if self._held is None:
-            return None
-        return fit_of(self._held.store, set_since(self, self._held.store.fitter))
+        return fit_of(self, self._held)
 
     def _task(self, data: Interactions, labels: Any, item_features: ArrayLike | None) -> Task:
         draw = Draw(self.queries, self.candidates, generator(self.random_state))

@@ -7,16 +7,19 @@ built from it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from reprlib import recursive_repr
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
 from mfrank.arrays import counted, in_turn, paragraphs, table, without_turns
-from mfrank.store import IMPORTED, FactorStore, History, OwnClasses, summary
+from mfrank.store import IMPORTED, History, OwnClasses, summary
+
+if TYPE_CHECKING:
+    from mfrank.retrieval import Held
 
 # How models print: as one line, and as HTML in a notebook.
 #
@@ -38,16 +41,14 @@ class FitFacts(NamedTuple):
     history: History = ()
 
 
-def fit_of(store: FactorStore | None, set_since: Sequence[str] = ()) -> FitFacts | None:
-    """Facts about the fit that made a store; None without a store.
-
-    ``set_since`` has the options that were set after the fit.
-    """
-    if store is None:
+def fit_of(model: Any, held: Held | None) -> FitFacts | None:
+    """Facts about the fit of a model that holds this; None before a fit."""
+    if held is None:
         return None
+    store = held.store
     shape = f"{counted(store.n_users, 'user')} x {counted(store.n_items, 'item')}"
-    other = f" with other {', '.join(set_since)}" if set_since else ""
-    return FitFacts(shape + other, store.history)
+    changed = ", ".join(set_since(model, store.fitter))
+    return FitFacts(shape + (f" with other {changed}" if changed else ""), store.history)
 
 
 def as_line(model: Any, fit: FitFacts | None) -> str:
