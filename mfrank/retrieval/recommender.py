@@ -662,12 +662,12 @@ class Recommender:
 
     def _answered(self, queries: Any, call: ListCall, seen: Listed | None, raw: Raw) -> Answer:
         """The answer of a call for the ids ``raw``, with the lists of these queries."""
-        items = call.own.answering
-        filters = call.options.candidates(call.own.known.queries, items)
+        known, items = call.own.known, call.own.answering
+        filters = call.options.candidates(known.queries, items)
         candidates = filters.without_lists(seen)
         lists, nobody = self._ranked(queries, call, candidates)
-        if call.popularity is not None or call.own.known.unknown is not None or nobody.any():
-            lists = settled(call, lists, nobody, filters, candidates)  # rarely
+        if call.popularity is not None or known.unknown is not None or nobody.any():  # rarely
+            lists = settled(call, lists, nobody, filters, candidates)
         return answer(lists, items, raw)
 
     def _ranked(
