@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import runpy
 import sys
 from pathlib import Path
+from threading import RLock
 
 import pytest
 from children import run
 
 import mfrank
+from mfrank import _lazy
 
 SOURCE = Path(mfrank.__file__)
 FACES = list(SOURCE.parent.glob("*/__init__.py"))
@@ -80,3 +83,44 @@ def test_the_package_is_run_as_the_command(
             runpy.run_module("mfrank", run_name="__main__")
         assert ended.value.code == status
     assert f"mfrank {mfrank.__version__}" in capsys.readouterr().out
+
+
+def test_the_stub_of_a_package_says_where_its_names_are(tmp_path: Path) -> None:
+    stub = "from os.path import join as join\nfrom math import pi as pi, tau as tau\nx: int\n"
+    (tmp_path / "__init__.pyi").write_text(stub + "# names in UTF-8: \u03c0\n", encoding="utf-8")
+    get, names, every = _lazy.lazy("mfrank", str(tmp_path / "__init__.py"), ("data",), ("files",))
+    assert every == ["join", "pi", "tau"]
+    assert names() == ["data", "join", "pi", "tau"]
+    assert get("files") is sys.modules["mfrank.files"]
+    for unknown in ("x", "als"):
+        with pytest.raises(AttributeError, match=f"no attribute '{unknown}'"):
+            get(unknown)
+
+
+class Recorded:
+    """A lock that tells what is asked of it."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def acquire(self) -> None:
+        self.asked.append("acquire")
+
+    def release(self) -> None:
+        self.asked.append("release")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_fork_holds_the_lock_of_imports_and_a_child_has_a_new_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lock = Recorded()
+    monkeypatch.setattr(_lazy, "_importing", lock)
+    child = os.fork()
+    if not child:
+        renewed = isinstance(_lazy._importing, type(RLock()))
+        os._exit(3 if renewed and lock.asked == ["acquire"] else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+    assert lock.asked == ["acquire", "release"]
+    assert _lazy._importing is lock

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mfrank
-from mfrank.pages.pictures import curve, places
+from mfrank.pages.pictures import _pull, _start, curve, places
 
 
 def groups() -> mfrank.Recommender:
@@ -28,15 +28,100 @@ def test_items_of_a_group_lie_together() -> None:
     assert np.median(apart[same]) < 0.5 * np.median(apart[~same])
 
 
+def test_rows_in_any_order_and_without_some_have_their_own_places() -> None:
+    rows = np.random.default_rng(3).permutation(60)[:41]
+    at = places(groups(), rows)
+    apart = np.linalg.norm(at[:, None] - at[None], axis=2)
+    same = (rows // 20)[:, None] == rows // 20
+    assert np.median(apart[same]) < 0.5 * np.median(apart[~same])
+
+
+def test_items_without_a_direction_are_beside_no_others() -> None:
+    items = np.vstack([groups().store.item_factors, np.zeros((19, 8))])
+    at = places(mfrank.Recommender.of(mfrank.FactorStore(np.ones((2, 8)), items)), np.arange(80))
+    apart = np.linalg.norm(at[:, None] - at[None], axis=2)
+    for group in range(3):
+        own = np.arange(20 * group, 20 * group + 20)
+        assert np.median(apart[60:, own]) > 2 * np.median(apart[np.ix_(own, own)])
+
+
 def test_the_same_seed_gives_the_same_map() -> None:
-    assert np.array_equal(places(groups(), np.arange(61)), places(groups(), np.arange(61)))
+    first = places(groups(), np.arange(61))
+    assert np.array_equal(first, places(groups(), np.arange(61), seed=0))
+    assert not np.array_equal(first, places(groups(), np.arange(61), seed=1))
+
+
+def test_a_frame_leaves_one_item_in_two_hundred_on_each_edge() -> None:
+    rng = np.random.default_rng(0)
+    items = mfrank.FactorStore(np.ones((1, 4)), rng.standard_normal((400, 4)))
+    at = places(mfrank.Recommender.of(items), np.arange(400))
+    assert (at == 0).sum(axis=0).tolist() == (at == 1).sum(axis=0).tolist() == [2, 2]
+
+
+def test_places_start_in_the_order_of_a_graph() -> None:
+    """Of a chain that has a knot at its begin: along it, and there and back."""
+    n, row = 40, np.arange(40)
+    heads = np.concatenate([row[:-1], [0, 1, 2, 0, 3]])
+    tails = np.concatenate([row[1:], [2, 3, 4, 3, 5]])
+    at = _start(heads, tails, n, np.random.default_rng(7))
+    noise = 0.1 * np.random.default_rng(7).standard_normal((n, 2))
+    order = (at - noise + 10) * n / 20
+    assert np.sort(order, axis=0) == pytest.approx(np.stack([row, row], axis=1))
+    for axis, expected in enumerate([row, np.abs(row - 19)]):
+        alike = np.corrcoef(order[:, axis], expected)[0, 1]
+        assert abs(alike) > 0.95
+
+
+def test_a_step_goes_down_the_loss_of_umap() -> None:
+    """Of each item: cross-entropy of its edges, of others that are drawn, and gravity."""
+    n, rng = 25, np.random.default_rng(0)
+    at = np.stack(np.divmod(np.arange(n), 5), axis=1) * 2.0 + rng.random((n, 2)) / 2 - 4
+    heads, tails = rng.integers(n, size=(2, 40))
+    heads, tails = heads[heads != tails], tails[heads != tails]
+    moves = _pull(at, heads, tails, n, np.random.default_rng(5))
+    others = np.random.default_rng(5).integers(n, size=6 * n).reshape(6, n)
+
+    def loss(row: int, place: np.ndarray) -> float:
+        near = np.concatenate([tails[heads == row], heads[tails == row]])
+        far = others[:, row][others[:, row] != row]
+        apart = ((place - at[near]) ** 2).sum(axis=1)
+        away = ((place - at[far]) ** 2).sum(axis=1)
+        repelled = np.log((1 + away) / (0.01 + away)) / 0.99
+        return float(np.log(1 + apart).sum() + repelled.sum() + 0.1 * (place**2).sum())
+
+    for row in range(n):
+        for axis in (0, 1):
+            step = np.zeros(2)
+            step[axis] = 1e-5
+            slope = (loss(row, at[row] + step) - loss(row, at[row] - step)) / 2e-5
+            assert moves[row, axis] == pytest.approx(-0.1 * slope, abs=1e-7)
+
+
+def test_items_at_one_place_are_driven_apart_in_bounded_steps() -> None:
+    nobody = np.empty(0, dtype=np.int64)
+    at = np.zeros((2, 2))
+    at[1, 0] = 0.1
+    others = np.random.default_rng(1).integers(2, size=12)
+    met = [(others[0::2] == 1).sum(), (others[1::2] == 0).sum()]
+    moves = _pull(at, nobody, nobody, 2, np.random.default_rng(1))
+    assert moves[:, 0] == pytest.approx([-0.4 * met[0], 0.4 * met[1] - 0.002])
+    many = np.full((50, 2), 0.1)
+    many[0] = 0
+    pushed = _pull(many, nobody, nobody, 50, np.random.default_rng(2))
+    assert pushed[0].tolist() == [-2, -2]
+    many[0] = 0.2
+    assert _pull(many, nobody, nobody, 50, np.random.default_rng(2))[0].tolist() == [2, 2]
 
 
 @pytest.mark.parametrize("n", range(7))
 def test_few_items_have_places_too(n: int) -> None:
     at = places(groups(), np.arange(0, 60, 9)[:n])
     assert at.shape == (n, 2)
-    assert np.isfinite(at).all()
+    assert ((at >= 0) & (at <= 1)).all()
+    in_a_line = (
+        at[:, 1].tolist() == [0.5] * n and at[:, 0].tolist() == np.linspace(0, 1, n).tolist()
+    )
+    assert in_a_line == (n < 4)
 
 
 def test_a_curve_goes_from_the_first_to_the_last_epoch() -> None:

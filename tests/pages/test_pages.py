@@ -305,10 +305,16 @@ def test_few_maps_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     for n in range(4, 24):
         assert len(shown(n)["points"]) == n
     assert made == list(range(4, 24))
-    shown(23)
+    for n in (23, 18, 20, 18, 21):
+        shown(n)
     assert len(made) == 20
-    shown(4)
-    assert made[20:] == [4]
+    shown(17)
+    assert made[20:] == [17]
+    for n in range(19, 24):
+        shown(n)
+    assert len(made) == 21
+    shown(18)
+    assert made[21:] == [18]
 
 
 def test_one_model_without_names_data_or_histories_is_enough(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ import pytest
 from small_site import client, data, models, pair
 
 import mfrank
-from mfrank.data import Ids
+from mfrank.data import Counts, Ids
+from mfrank.pages.pictures import places
 from mfrank.store import seconds_of
 
 USERS = data().user_ids.labels.tolist()
@@ -315,6 +316,14 @@ def test_items_in_the_other_direction_have_no_bar(tmp_path: Path) -> None:
         assert [each["width"] for each in near] == pytest.approx(widths)
 
 
+def test_an_item_that_everybody_has_is_all_of_it(tmp_path: Path) -> None:
+    counts = Counts(np.array([2]), np.array([1, 1]))
+    one = mfrank.Recommender.of(mfrank.FactorStore(np.eye(1), np.ones((2, 1)), counts=counts))
+    page = shown(client(tmp_path, models={"m": one}, data=None, items=None), "/item/0")
+    assert (page["share"], page["rank"]) == (1, 1)
+    assert [each["popularity"] for each in page["neighbors"]] == [100]
+
+
 def test_an_item_that_nobody_has_has_no_share(tmp_path: Path) -> None:
     store = mfrank.FactorStore(np.zeros((0, 2)), np.zeros((3, 2)))
     site = client(tmp_path, models={"m": mfrank.Recommender.of(store)}, data=None, items=None)
@@ -345,6 +354,29 @@ def test_two_lists_are_those_of_the_models_with_ranks_in_the_other(site: Any, tr
     both = ["als", "knn"]
     assert told == [USER, 15, None, both, both, 15, f"/user/{USER}"]
     assert page["no_blend"] == "knn has no factors to blend"
+
+
+def test_what_either_has_seen_is_no_hit_of_the_other(tmp_path: Path) -> None:
+    part = np.arange(data().nnz) % 4
+    fitted = [mfrank.Popularity().fit(data().take((part == of) | (part == 1))) for of in (0, 2)]
+    site = client(tmp_path, models=dict(zip("ab", fitted, strict=True)))
+    later = set(row_of(data(), USER)) - set(row_of(data().take(part < 3), USER))
+    page = shown(site, f"/compare/{USER}", n=50)
+    assert page["n_held_out"] == len(later) > 0
+    assert page["hits"] == [len(later & set(ids(listed))) for listed in page["lists"]]
+    marked = {each["id"] for listed in page["lists"] for each in listed if each["held_out"]}
+    assert marked <= later
+
+
+def test_a_user_whom_one_model_does_not_know_has_no_two_lists(tmp_path: Path) -> None:
+    fewer = data().take(data().entry_users != 3)
+    fewer = mfrank.Interactions.from_arrays(
+        fewer.user_ids.labels[fewer.entry_users], fewer.item_ids.labels[fewer.user_items.indices]
+    )
+    both = {"a": models()["als"], "b": mfrank.Popularity().fit(fewer)}
+    for order in (both, dict(reversed(both.items()))):
+        answer = client(tmp_path, models=order).get(f"/compare/{USER}?format=json")
+        assert (answer.status_code, USER in answer.json()["error"]) == (404, True)
 
 
 def test_an_item_that_the_other_model_does_not_list_has_no_rank_there(tmp_path: Path) -> None:
@@ -391,13 +423,21 @@ def test_a_curve_of_stopping_and_what_a_model_does_not_know(tmp_path: Path) -> N
     split = mfrank.by_ratio(data(), train=0.7, valid=0.3, test=0, random_state=0)
     als = mfrank.ALS(factors=2, iterations=3, random_state=0)
     als.fit(split.train, stopping=mfrank.EarlyStopping(split.valid, patience=9))
-    bare = mfrank.Recommender.of(mfrank.FactorStore(np.ones((2, 2)), np.ones((0, 2))))
+    bare = mfrank.Recommender.of(mfrank.FactorStore(np.ones((2, 2)), np.ones((3, 2))))
     site = client(tmp_path, models={"als": als, "bare": bare}, data=None, items=None)
     curves = {each["name"]: each["title"] for each in shown(site, "/model/0")["curves"]}
     assert curves["valid"] == "Held-out metric of early stopping"
     page = shown(site, "/model/1")
     assert (page["epochs"], page["curves"], page["history"]) == (0, [], [])
     assert (page["sizes"]["interactions"], page["sizes"]["density"]) == (None, None)
+    none = mfrank.FactorStore(
+        np.ones((0, 2)),
+        np.ones((3, 2)),
+        counts=Counts(np.zeros(0, np.int64), np.zeros(3, np.int64)),
+    )
+    site = client(tmp_path, models={"none": mfrank.Recommender.of(none)}, data=None, items=None)
+    sizes = shown(site, "/model/0")["sizes"]
+    assert (sizes["interactions"], sizes["density"]) == (0, None)
 
 
 def test_the_map_has_the_most_popular_items_by_kind(site: Any) -> None:
@@ -409,8 +449,10 @@ def test_the_map_has_the_most_popular_items_by_kind(site: Any) -> None:
     assert [page["kinds"][kind] for kind in kinds if kind >= 0] == names
     counts = [names.count(kind) for kind in page["kinds"]]
     assert counts == sorted(counts, reverse=True)
-    frame = shown(site, "/map", n=30)
-    assert frame["n"] == 30
+    at = places(models()["als"], data().item_ids.rows(popular()[:30]))
+    assert [[each["x"], each["y"]] for each in page["points"]] == at.round(4).tolist()
+    assert page["n"] == 30
+    assert 'data-points="/map?n=30&amp;format=json"' in site.get("/map?n=30").text
     assert site.get("/map").text.count("/item/") == 20
 
 
@@ -423,9 +465,10 @@ def test_a_map_shows_at_most_seven_kinds_and_items_that_somebody_has(tmp_path: P
     assert {each["kind"] for each in page["points"]} == {-1, *range(7)}
     matrix = data().user_items.tolil()
     matrix[:, :6] = 0
+    matrix[3, 5] = 1
     rare = mfrank.Interactions(matrix.tocsr(), data().user_ids, data().item_ids)
     few = client(tmp_path, models={"m": mfrank.Popularity().fit(rare)}, items=None)
-    assert set(ids(shown(few, "/map")["points"])) == set(ITEMS[6:])
+    assert set(ids(shown(few, "/map")["points"])) == set(ITEMS[5:])
     assert {each["kind"] for each in shown(few, "/map")["points"]} == {-1}
 
 

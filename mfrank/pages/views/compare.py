@@ -16,21 +16,22 @@ Ranks = Mapping[Any, int]
 def compare(world: World, asked: Asked) -> dict[str, Any]:
     """The lists of both models, with the rank of each item in the other.
 
-    With a weight, a blend stands between them: then ranks are those in the list beside.
+    With a weight, a blend stands between them: then ranks are those in the list beside. What
+    neither has seen is held out.
     """
     if len(world.models) < 2:
         raise ValueError("there is one model only; start with two: mfrank explore MODEL MODEL2")
     n = asked.number("n", 20, 1, 100)
     weight = asked.decimal("weight", 0, 0, 1) if asked.text("weight") else None
     who = asked.id("user", world.models[0].user_ids)
-    world.models[1].user_ids.rows([who])
     ranks = [ranks_of(world, index, who) for index in (0, 1)]
     titles = list(world.names)
     if weight is not None:
         ranks.insert(1, ranks_in(blended(world, who, weight, RANKED)))
         titles.insert(1, f"{titles[0]} + {weight:g} · {titles[1]}")
     beside = [ranks[1], *ranks[:-1]]
-    held_out = {item for item, _ in world.has(0, who).held_out}
+    later = ({item for item, _ in world.has(index, who).held_out} for index in (0, 1))
+    held_out = set.intersection(*later)
     lists = [
         [
             _moved(world, item, rank, other.get(item), held_out)
@@ -53,8 +54,6 @@ def compare(world: World, asked: Asked) -> dict[str, Any]:
         "n_held_out": len(held_out),
         "height": max(map(len, lists)),
         "url": path_of("user", who),
-        "shorter": asked.url(n=10) if n > 10 else None,
-        "longer": asked.url(n=50) if n < 50 else None,
     }
 
 

@@ -18,7 +18,7 @@ def item(world: World, asked: Asked) -> dict[str, Any]:
     label = asked.id("item", model.item_ids)
     near = similar(model, label, _MOST)
     pages, first, shown = asked.paged(near, n)
-    greatest = max(world.catalog.popularity.max(initial=0), 1)
+    greatest = max(world.catalog.popularity.max(), 1)
     users = world.catalog.users_of(label)
     return {
         "item": world.item(label),

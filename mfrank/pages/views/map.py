@@ -28,10 +28,11 @@ def item_map(world: World, asked: Asked) -> dict[str, Any]:
     if asked.query.get("format") != "json":  # the page asks for the points when it is there
         return {**about, "popular": world.items(world.catalog.most_popular(20))}
     made = world.made.setdefault(item_map, {})
-    found = made.get(key) or _made(world, *key)
-    for old in list(made)[: max(0, len(made) - _KEPT + 1)]:
-        made.pop(old, None)  # another thread may have been here
-    made[key] = found
+    found = made.get(key)
+    if found is None:
+        found = made[key] = _made(world, *key)
+        for old in list(made)[:-_KEPT]:
+            made.pop(old, None)  # another thread may have been here
     return {**about, **found}
 
 
