@@ -10,7 +10,8 @@ The rules are the same for arrays, matrices, tables and files of every kind:
 - Ids are not normalized: ids that differ in blanks, Unicode form, ``.0``, type, case or spelling of
   a number are different.
 
-Each ambiguity that stays is a warning of one line.
+Each ambiguity that stays is a warning of one line. Columns that look like something else as a whole
+are in :mod:`mfrank.data.odd_columns`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import suppress
 from decimal import Decimal
 from typing import Any, NamedTuple, cast
@@ -30,7 +31,18 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import counted, distinct, shown
 from mfrank.data.ids import Ids
-from mfrank.data.times import is_date
+from mfrank.data.odd_columns import (
+    FEW,
+    LOOKED_AT,
+    SHOWN,
+    Count,
+    RowsOf,
+    in_rows,
+    tell_codes,
+    tell_lists,
+    tell_other_columns,
+    tell_types,
+)
 
 SPELLED_MISSING = frozenset(
     (
@@ -49,13 +61,6 @@ _NUMBERS = re.compile(r"\n((?:\+|0)\d+(?:\.0+)?|\d+\.0+)(?=\n)", re.ASCII)
 """Whole numbers that are written otherwise than as such, like 007, each on a line."""
 _COMMENTS = ("#", "//", "--", "%")
 _GARBLED = re.compile("[\xc2-\xf4][\x80-\xbf\u0152-\u2122]|\ufffd")
-_QUOTES = ('""', "''", "``", "\u201c\u201d", "\u201e\u201c", "\u2018\u2019", "\xab\xbb")
-_SHOWN = 3
-_GLANCED_AT = 100
-_DIGIT = re.compile("[0-9]")
-_MOST = 0.8
-_FEW = 10
-"""The inverse of the share of ids that are few beside the others."""
 _AT_ONCE = 20_000
 """Ids that are looked at as one: their text stays in the processor's cache."""
 _CASES = re.compile(r"[a-z][0-9]*[A-Z]")
@@ -64,24 +69,7 @@ _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _LARGE, _USED = 1_000_000, 0.1
 """Rows of a matrix from which on it is told that less than this share of them has entries."""
 
-_LOOKED_AT = 10_000
-"""Ids of a table that are looked at for lists, at equal distances."""
-_IN_BRACKETS = re.compile(r"[\[({].*[\])}]", re.DOTALL)
-_CODE = re.compile(r"(?=.*[0-9])[\w.-]+")
-_SEPARATORS = (" ", ",", "|", ";")
-_CODES_RECUR, _WORDS_RECUR = 0.25, 0.8
-"""Shares of the parts of ids that are in other ids, too, from which on these are lists. Words recur
-in names and titles, which have a part of their own."""
-_NEARLY_ALL = 0.95
-_OTHER_LENGTH = 0.1
-"""Share of the ids with another number of parts than most: keys of several parts have as many."""
-
 _log = logging.getLogger("mfrank")
-
-RowsOf = Callable[[int], int]
-"""The number of rows of the data with the id of a row of the table."""
-Count = Callable[[str], int]
-"""The number of rows of the data with an id."""
 
 
 def check_ids(side: str, ids: Ids, rows_of: RowsOf) -> None:
@@ -101,10 +89,10 @@ def check_ids(side: str, ids: Ids, rows_of: RowsOf) -> None:
         An id is empty, or all blanks.
     """
     if ids.are_numbers:
-        _tell_codes(side, ids, rows_of)
+        tell_codes(side, ids, rows_of)
         return
     labels = ids.labels.tolist()
-    _tell_lists(side, labels)
+    tell_lists(side, labels)
 
     def count(label: str) -> int:
         return rows_of(labels.index(label))
@@ -128,9 +116,9 @@ def check_ids(side: str, ids: Ids, rows_of: RowsOf) -> None:
     if has_cases:
         _tell_cases(side, texts, longest)
     if not is_all_text:
-        _tell_types(side, labels)
+        tell_types(side, labels)
     else:
-        _tell_columns(side, texts, count)
+        tell_other_columns(side, texts, count)
 
 
 def _check_texts(
@@ -147,15 +135,15 @@ def _check_texts(
     empty = [label for label in bare if not bare[label]]
     if empty:
         raise ValueError(
-            f"{side} ids must not be empty, got {_rows(empty[0], count)}: drop these rows, or give "
-            "them an id"
+            f"{side} ids must not be empty, got {in_rows(empty[0], count)}: drop these rows, or "
+            "give them an id"
         )
     missing = [each for each in bare if _is_missing(bare[each]) and len(each) not in codes]
     if missing:
         _log.warning(
             "%s ids may stand for missing ones: %s; they are kept as ids like any others, so drop "
             "these rows if they are none",
-            *(side, " and ".join(_rows(label, count) for label in missing[:_SHOWN])),
+            *(side, " and ".join(in_rows(label, count) for label in missing[:SHOWN])),
         )
     blank = [label for label in bare if bare[label] != label]
     if blank:
@@ -165,115 +153,18 @@ def _check_texts(
             *(counted(len(blank), f"{side} id"), blank[0]),
         )
     comments = [label for label in bare if label.partition(" ")[0] in _COMMENTS]
-    if side == "item" and any(count(label) > 1 for label in comments[:_SHOWN]):
+    if side == "item" and any(count(label) > 1 for label in comments[:SHOWN]):
         comments = []  # rather titles, such as "# 1 Record"
-    if 0 < _FEW * len(comments) <= n_texts or len(comments) == 1 < n_texts:
+    if 0 < FEW * len(comments) <= n_texts or len(comments) == 1 < n_texts:
         _log.warning(
             "%s ids like %s look like comments, and are read as rows: remove these lines",
-            *(side, _rows(comments[0], count)),
+            *(side, in_rows(comments[0], count)),
         )
     _tell_garbled(side, bare)
 
 
-def _rows(label: str, count: Count) -> str:
-    return f"{shown(label)} in {counted(count(label), 'row')}"
-
-
 def _is_missing(bare: str) -> bool:
     return len(bare) <= _LONGEST_MISSING and bare.casefold() in SPELLED_MISSING
-
-
-def _tell_lists(side: str, labels: Sequence[Hashable]) -> None:
-    """Warn of ids most of which look like lists of several, such as ``"N1 N2 N3"``."""
-    looked_at = labels[:: -(-len(labels) // _LOOKED_AT)]
-    if any(_are_lists(parts, words) for parts, words in _parted(looked_at)):
-        example = next(each for each in looked_at if not (isinstance(each, str) and each.isalnum()))
-        _log.warning(
-            "%s ids like %s look like lists of several ids, and each list is taken as one %s; "
-            "write one row for each of them, such as by str.split and explode of pandas",
-            *(side, shown(example), side),
-        )
-
-
-def _parted(labels: Sequence[Hashable]) -> Iterator[tuple[list[list[str]], bool]]:
-    """The parts of all labels in every way, and whether they may be words, if most have several."""
-    whole = [[str(part) for part in each] for each in labels if isinstance(each, tuple | frozenset)]
-    texts = [label.strip() for label in labels if isinstance(label, str)]
-    if 2 * len(whole) > len(labels):
-        yield whole, True
-    if 2 * sum(_IN_BRACKETS.fullmatch(text) is not None for text in texts) > len(labels):
-        yield [re.findall(r"[^\s,'\"]+", text[1:-1]) for text in texts], True
-    for mark in _SEPARATORS:
-        if 2 * sum(mark in text for text in texts) > len(labels):
-            yield [list(filter(None, map(str.strip, t.split(mark)))) for t in texts], mark != " "
-
-
-def _are_lists(each: list[list[str]], may_be_words: bool) -> bool:
-    """Whether parts of ids, which are codes or, if they may be, words, are lists of ids."""
-    several = [parts for parts in each if len(parts) > 1]
-    if 2 * len(several) <= len(each):
-        return False
-    n_parts = sum(map(len, several))
-    codes = sum(_CODE.fullmatch(part) is not None for parts in several for part in parts)
-    if not (are_codes := codes > _NEARLY_ALL * n_parts) and not may_be_words:
-        return False
-    ids_with = Counter(part for parts in each for part in set(parts))
-    recurring = sum(ids_with[part] > 1 for parts in several for part in parts)
-    if recurring < (_CODES_RECUR if are_codes else _WORDS_RECUR) * n_parts:
-        return False
-    lengths = Counter(map(len, each))
-    others = len(each) - max(lengths.values())
-    return others > _OTHER_LENGTH * len(each) or _are_in_any_place(several)
-
-
-def _are_in_any_place(several: list[list[str]]) -> bool:
-    """Whether most parts that recur do so at other places of the lists, which are long."""
-    places: dict[str, set[int]] = {}
-    ids_with = Counter(part for parts in several for part in set(parts))
-    for parts in several:
-        for place, part in enumerate(parts):
-            places.setdefault(part, set()).add(place)
-    moved = [len(places[part]) > 1 for part, number in ids_with.items() if number > 1]
-    return min(map(len, several)) > 2 and 2 * sum(moved) > len(moved)
-
-
-def _tell_columns(side: str, texts: list[str], count: Count) -> None:
-    """Warn of ids that are all, or nearly all, what ids of text hardly are."""
-    some = texts[:: max(1, len(texts) // _GLANCED_AT)]
-    quotes = next((pair for pair in _QUOTES if all(_is_within(label, *pair) for label in some)), "")
-    if quotes and some:
-        _log.warning(
-            "%s ids like %s are in quotes, which are part of them; remove these if they are not "
-            "meant, or name the quote of a text file with quote=",
-            *(side, shown(some[0])),
-        )
-    elif some and all(map(is_date, some)):
-        _log.warning("%s ids like %s are dates: is this another column?", side, shown(some[0]))
-    if 2 * sum(map(str.isdecimal, some)) > len(some):
-        _tell_others(side, texts, count)
-
-
-def _tell_others(side: str, texts: list[str], count: Count) -> None:
-    """Warn of a few texts that make all whole numbers text, unless these are codes, like an ISBN.
-
-    Codes have one length, and some of them letters beside digits: 080442957X.
-    """
-    others = [label for label in texts if not label.isdecimal()]
-    if not others:
-        return
-    ((width, number),) = Counter(map(len, texts)).most_common(1)
-    if number > _MOST * len(texts):
-        others = [each for each in others if len(each) != width or not _DIGIT.search(each)]
-    n = len(others)
-    if n and (_FEW * n <= len(texts) or (n == 1 and len(texts) > _SHOWN)):
-        _log.warning(
-            "%s ids are whole numbers but for %s, which %s all of them text: drop or mend these "
-            "rows if they are no %ss",
-            side,
-            f"{', '.join(_rows(each, count) for each in others[:_SHOWN])}{', ...' * (n > _SHOWN)}",
-            "makes" if n == 1 else "make",
-            side,
-        )
 
 
 def _tell_garbled(side: str, texts: Iterable[str]) -> None:
@@ -354,9 +245,9 @@ def _tell_cases(side: str, texts: list[str], longest: int) -> None:
 
 def _lengths_of_codes(texts: list[str]) -> set[int]:
     """Usual lengths of ids if these are codes such as aXb9, in which capital letters count."""
-    some = texts[:: -(-len(texts) // _LOOKED_AT)]
+    some = texts[:: -(-len(texts) // LOOKED_AT)]
     n_scrambled = sum(map(_is_scrambled, some))
-    if n_scrambled < _FEW or _FEW * n_scrambled < len(some):
+    if n_scrambled < FEW or FEW * n_scrambled < len(some):
         return set()
     return {length for length, n in Counter(map(len, some)).items() if 100 * n > len(some)}
 
@@ -408,22 +299,6 @@ def tell_empty_rows(side: str, n_rows: int, rows: NDArray[np.integer]) -> None:
         )
 
 
-def _tell_codes(side: str, ids: Ids, rows_of: RowsOf) -> None:
-    """Warn of -1 before 0..n-1, as ``cat.codes`` and ``factorize`` of pandas write what is missing.
-
-    Any other negative number is an id like all.
-    """
-    numbers = ids.labels
-    if ids.table is None or len(ids) < 2 or numbers.min() != -1 or numbers.max() != len(ids) - 2:
-        return
-    number = counted(rows_of(int(np.argmin(numbers))), "row")
-    _log.warning(
-        "the %s -1, in %s, may be nobody: the others are 0 to %d, as in codes of pandas, where -1 "
-        "is a missing %s; drop these rows if it is",
-        *(side, number, len(ids) - 2, side),
-    )
-
-
 def _difference(one: str, other: str) -> str:
     pair = one, other
     if any(_bare(label) != label for label in pair) or _same(pair, lambda x: " ".join(x.split())):
@@ -439,33 +314,6 @@ def _difference(one: str, other: str) -> str:
 
 def _same(pair: tuple[str, str], form: Callable[[str], str]) -> bool:
     return form(pair[0]) == form(pair[1])
-
-
-def _is_within(label: str, opens: str, closes: str) -> bool:
-    label = label.removeprefix("=")  # as Excel keeps the zeros of ="007"
-    return len(label) > 1 and label.startswith(opens) and label.endswith(closes)
-
-
-def _tell_types(side: str, labels: list[Hashable]) -> None:
-    """Warn of ids that are not all text: of those that cannot be saved, or of 1 and "1"."""
-    other = next((label for label in labels if not isinstance(label, int | str)), None)
-    if other is not None:
-        _log.warning(
-            "%s ids like %s are neither numbers nor text: a model of them cannot be saved; make "
-            "them text, or numbers",
-            *(side, shown(other)),
-        )
-        return
-    known = {*labels}
-    numbers = [label for label in labels if isinstance(label, int)]
-    twin = next((number for number in numbers if str(number) in known), None)
-    text = next((label for label in labels if isinstance(label, str)), "")
-    number, text = (numbers[0], text) if twin is None else (twin, str(twin))
-    _log.warning(
-        "%s ids are partly whole numbers, like %d, and partly text, like %r; 1 and '1' would be "
-        "different %ss: convert all to text if they are not",
-        *(side, number, text, side),
-    )
 
 
 class _Look(NamedTuple):

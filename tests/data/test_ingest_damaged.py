@@ -19,7 +19,7 @@ from test_interaction_folder import same
 
 import mfrank
 from mfrank.data import ingest as module
-from mfrank.data import interaction_folder, on_disk
+from mfrank.data import interaction_folder, numbering, on_disk
 from mfrank.files import CheckedFiles, journal
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no locks to tell by")
@@ -44,7 +44,7 @@ HARMS: dict[str, Callable[[bytes, int], bytes]] = {
     "ones": lambda text, at: text[:at] + b"\xff" * len(text[at : at + 4]) + text[at + 4 :],
 }
 ENDINGS: dict[str, tuple[Any, str, int]] = {
-    "numbering": (module.Numbering, "add", 3),
+    "numbering": (numbering.Numbering, "add", 3),
     "reading": (on_disk.Spill, "add", 3),
     "merging": (on_disk.GrowingArray, "add", 15),
     "sorting": (on_disk.GrowingArray, "add", 40),

@@ -17,7 +17,7 @@ from test_ingest import Columns, columns, written
 from test_interaction_folder import same
 
 import mfrank
-from mfrank.data import GrowingArray, Spill, interaction_folder
+from mfrank.data import GrowingArray, Spill, interaction_folder, numbering
 from mfrank.data import ingest as module
 from mfrank.files import journal
 
@@ -70,7 +70,7 @@ def nothing(*_: object) -> None:
 
 SPILLED, ADDED = Spill.add, GrowingArray.add
 PLACES: dict[str, tuple[Any, str, Callable[..., Any]]] = {
-    "ids": (module.Numbering, "add", nothing),
+    "ids": (numbering.Numbering, "add", nothing),
     "entries": (Spill, "add", half_of_records),
     "columns": (GrowingArray, "add", half_of_a_column),
     "notes": (journal.Journal, "_note", nothing),
@@ -112,14 +112,14 @@ def ended_late(files: list[Path], folder: Path, error: BaseException) -> None:
 
 def portions_read(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The file of every portion that is read from here on."""
-    read, portions = list[Path](), module.read_portions
+    read, portions = list[Path](), numbering.read_portions
 
     def noted(path: Path, *args: Any, **options: Any) -> Any:
         for portion in portions(path, *args, **options):
             read.append(path)
             yield portion
 
-    monkeypatch.setattr(module, "read_portions", noted)
+    monkeypatch.setattr(numbering, "read_portions", noted)
     return read
 
 

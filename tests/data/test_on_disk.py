@@ -23,6 +23,7 @@ from mfrank.data import (
     ingest,
     ingest_plan,
     interaction_folder,
+    numbering,
     on_disk,
     write_table,
 )
@@ -148,8 +149,8 @@ def test_ids_are_counted_in_portions(portions: list[list[Any]], at_once: int, sa
     whole = [label for portion in portions for label in portion]
     of_text = any(isinstance(label, str) for label in whole)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ingest, "_LABELS_AT_ONCE", at_once)
-        counted = ingest.Labels()
+        patch.setattr(numbering, "_LABELS_AT_ONCE", at_once)
+        counted = numbering.Labels()
         assert counted.is_empty
         for portion in portions:
             own = (
@@ -163,7 +164,7 @@ def test_ids_are_counted_in_portions(portions: list[list[Any]], at_once: int, sa
                 else np.array(own, np.int64)
             )
             if saved:  # as a run that is resumed
-                counted = ingest.Labels.of(counted.to_arrays())
+                counted = numbering.Labels.of(counted.to_arrays())
         ids, occurrences = counted.numbered()
     wanted = Counter(map(str, whole) if of_text else whole)
     assert dict(zip(ids.labels.tolist(), occurrences.tolist(), strict=True)) == wanted

@@ -17,11 +17,11 @@ from mfrank.data import (
     as_text,
     delimited,
     ingest,
+    numbering,
     read_columns,
     read_portions,
     write_table,
 )
-from mfrank.data import ingest as numbering
 
 KINDS: list[TimeKind] = ["whole", "number", "date"]
 IDS = [

@@ -1,0 +1,340 @@
+"""The first pass of an ingest: the files, their ids with row numbers, and the kinds of their times.
+
+Ids are numbered in sorted order, whatever the order of the files. Values are checked, and the unit
+of timestamps is settled by those of all files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.arrays import progress_bar
+from mfrank.data.cells import Duplicates, ValuesFrom
+from mfrank.data.columns import BadRow, Chosen, IdsAs, as_text, in_column
+from mfrank.data.ids import Ids
+from mfrank.data.labels import canonical, objects
+from mfrank.data.layouts import Dialect
+from mfrank.data.odd_ids import check_ids, tell_converted
+from mfrank.data.tables import Portion, read_portions
+from mfrank.data.time_units import (
+    FractionsError,
+    Magnitudes,
+    Moments,
+    TimeKind,
+    TimestampUnit,
+    Unit,
+    check_parts,
+    in_seconds,
+    tell_of_fractions,
+)
+from mfrank.data.values import Extent
+from mfrank.files import Journal
+
+_LABELS_AT_ONCE = 1 << 20
+"""Minimum number of whole numbers that are collected before the new ones among them are found."""
+_WIDER = get_args(TimeKind).index
+"""A file with numbers and dates has dates, one with fractions has numbers."""
+_TO_ONE_UNIT = "convert the times of all files to one unit, such as dates like 2024-01-31"
+
+
+@dataclass(frozen=True)
+class Source:
+    """The files in reading order, how their columns are read, and the rows of a portion."""
+
+    paths: Sequence[Path]
+    chosen: Chosen
+    ids: IdsAs
+    dialect: Dialect
+    unit: TimestampUnit | None
+    n_rows: int
+    said: set[str] = field(default_factory=set)
+
+    def portions(self, path: Path, times: TimeKind | None) -> Iterator[Portion]:
+        """The rows of a file, whose timestamps are of this kind; None recognizes it."""
+        how = self.chosen, self.ids, self.dialect
+        return read_portions(path, *how, n_rows=self.n_rows, times=times, said=self.said)
+
+    def told(self) -> dict[str, Any]:
+        """All that the result depends on, as JSON: a file by its name, size and time."""
+        stats = [(os.path.abspath(path), path.stat()) for path in self.paths]
+        files = [[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats]
+        chosen = [[role, name] for role, name in sorted(self.chosen.items())]
+        how = {"ids": self.ids, "unit": self.unit, **asdict(self.dialect)}
+        return {"files": files, "chosen": chosen, **how}
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """Results of the first pass: the ids, how often each occurs, and the kind of the timestamps.
+
+    ``times`` has the kind of each file; ``timestamps`` is whether there are any that are kept, and
+    ``unit`` the unit of those that are numbers; ``values`` has the extent of the values.
+    """
+
+    user_ids: Ids
+    item_ids: Ids
+    of_users: NDArray[np.int64]
+    of_items: NDArray[np.int64]
+    timestamps: bool
+    times: Mapping[str, TimeKind]
+    unit: Unit
+    values: Extent
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all files."""
+        return int(self.of_users.sum())
+
+    def values_from(self, duplicates: Duplicates, n_cells: int) -> ValuesFrom:
+        """Where the values of the cells come from."""
+        lowest, highest = self.values.lowest, self.values.highest
+        if duplicates == "sum" and self.n_rows > n_cells and lowest >= 1 >= highest:
+            return "repeats"
+        return "ones" if lowest == highest == 1 else "given"
+
+    @property
+    def entry(self) -> np.dtype[Any]:
+        """What is kept of a row."""
+        fields = [("user", np.int32), ("item", np.int32), ("value", np.float64)]
+        return np.dtype(fields + [("time", np.int64)] * self.timestamps)
+
+
+def numbered(source: Source, journal: Journal, place: Path, show_progress: bool) -> Numbered:
+    """Number the ids of all files and check their values; the journal says which are done."""
+    done, seen = journal.done["ids"], Numbering()
+    if done:
+        seen = Numbering.load(place / f"ids-{done}", journal.facts)
+    with progress_bar(None, "reading ids", "row", shown=show_progress) as advance:
+        for number, path in enumerate(source.paths[done:], done + 1):
+            for portion in source.portions(path, None):
+                seen.add(path, portion)
+                advance(portion.n_rows)
+            journal.facts = seen.facts
+            journal.advance(
+                "ids",
+                gone=place / f"ids-{number - 1}",
+                save=partial(seen.save, place / f"ids-{number}"),
+                last=number == len(source.paths),
+            )
+    (user_ids, of_users), (item_ids, of_items) = seen.users.numbered(), seen.items.numbered()
+    check_ids("user", user_ids, lambda row: int(of_users[row]))
+    check_ids("item", item_ids, lambda row: int(of_items[row]))
+    timestamps, unit = _unit_of(source, seen)
+    seen.values.tell()
+    times, values = seen.times, seen.values
+    return Numbered(user_ids, item_ids, of_users, of_items, timestamps, times, unit, values)
+
+
+def _unit_of(source: Source, seen: Numbering) -> tuple[bool, Unit]:
+    """Whether timestamps are kept, and the unit of those that are numbers."""
+    if not seen.timed[True]:
+        return False, "as is"
+    if source.unit is not None:
+        if source.unit != "s":  # that leaves numbers as they are
+            _check_files_times(seen, source.unit)
+        seen.magnitudes.check(source.unit)
+        return True, source.unit
+    try:
+        unit = seen.magnitudes.unit()
+    except FractionsError as error:
+        if source.chosen.get("timestamp") is None:
+            tell_of_fractions(error)
+            return False, "as is"
+        raise ValueError(in_column(error.what, "timestamp", source.chosen["timestamp"])) from error
+    except BadRow as error:
+        remedy = f"; or {_TO_ONE_UNIT}" if len(seen.spans) > 1 else ""
+        raise ValueError(error.what + remedy) from error
+    if unit == "as is" and seen.magnitudes.counts and "date" in seen.times.values():
+        raise ValueError(
+            f"timestamps are dates in some files and numbers such as {seen.magnitudes.lowest} in "
+            "others; name the unit of numbers with timestamp_unit="
+        )
+    _check_files_times(seen, unit)
+    seen.magnitudes.tell()
+    return True, unit
+
+
+def _check_files_times(seen: Numbering, unit: Unit) -> None:
+    """Raise ValueError if the timestamps of a file are of another unit than those of others."""
+    if unit == "digits":  # a number that is no such date is refused where it is read
+        return
+    spans = dict[str, tuple[int, int]]()
+    for name, ends in seen.spans.items():
+        numbers = np.array(ends)
+        seconds = numbers if seen.times[name] == "date" else in_seconds(numbers, unit)
+        spans[name] = int(seconds[0]), int(seconds[1])
+    check_parts(spans, _TO_ONE_UNIT)
+
+
+class Numbering:
+    """Ids, times and values of the files read so far; a resumed run can load it.
+
+    Attributes
+    ----------
+    users, items : Labels
+    times : dict of str to TimeKind
+        Kind of timestamps of each text file, by name.
+    magnitudes : Magnitudes
+        Magnitudes of all numeric timestamps.
+    spans : dict of str to list of two ints
+        Lowest and highest timestamp of each file, by name.
+    values : Extent
+    timed : list of str
+        The first file without timestamps, and the first with timestamps; empty if none so far.
+    """
+
+    def __init__(self) -> None:
+        self.users, self.items = Labels(), Labels()
+        self.times: dict[str, TimeKind] = {}
+        self.magnitudes = Magnitudes()
+        self.spans: dict[str, list[int]] = {}
+        self.values = Extent()
+        self.timed = ["", ""]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Everything outside the arrays, as JSON."""
+        magnitudes = self.magnitudes.to_dict()
+        facts = {"times": self.times, "timed": self.timed, "magnitudes": magnitudes}
+        facts["spans"] = self.spans
+        return facts | {"values": self.values.to_dict()}
+
+    @classmethod
+    def load(cls, file: Path, facts: Mapping[str, Any]) -> Self:
+        """Read what :meth:`save` wrote."""
+        made = cls()
+        with np.load(file, allow_pickle=False) as arrays:
+            for side in ("users", "items"):
+                own = {name.partition(".")[2]: name for name in arrays if name.startswith(side)}
+                labels = Labels.of({part: arrays[name] for part, name in own.items()})
+                setattr(made, side, labels)
+        made.times, made.timed = dict(facts["times"]), list(facts["timed"])
+        made.magnitudes = Magnitudes(**facts["magnitudes"])
+        made.spans = dict(facts["spans"])
+        made.values = Extent(**facts["values"])
+        return made
+
+    def save(self, file: Path) -> None:
+        """Write the ids to a new file."""
+        arrays: dict[str, Any] = {}
+        for side, labels in (("users", self.users), ("items", self.items)):
+            arrays |= {f"{side}.{name}": array for name, array in labels.to_arrays().items()}
+        with file.open("xb") as opened:
+            np.savez(opened, **arrays)
+
+    def add(self, path: Path, portion: Portion) -> None:
+        """Add and check some rows of a file.
+
+        Raises
+        ------
+        ValueError, TypeError
+            A value or an id is invalid, or only some files have timestamps; the message names the
+            file.
+        """
+        self.timed[portion.is_timed] = self.timed[portion.is_timed] or str(path)
+        without, with_times = self.timed
+        if without and with_times:
+            raise ValueError(
+                f"{with_times} has timestamps and {without} has none; read all without them: "
+                "timestamp=False"
+            )
+        if (when := portion.moments) is not None:
+            self._add_times(str(path), when, portion.first_row)
+        for labels, role in ((self.users, "user"), (self.items, "item")):
+            if labels.is_empty:  # once for all files
+                tell_converted(role, portion.columns[role])
+            try:
+                labels.add(canonical(portion.columns[role], portion.first_row))
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"{path}: {role}s: {error}") from None
+        _check_values(path, portion)
+        self.values.add(portion.columns.get("value", np.empty(0)))
+
+    def _add_times(self, path: str, when: Moments, first_row: int) -> None:
+        self.times[path] = max(self.times.get(path, when.kind), when.kind, key=_WIDER)
+        self.magnitudes.add(when, first_row)
+        if len(when.numbers):
+            ends = [*self.spans.get(path, ()), int(when.numbers.min()), int(when.numbers.max())]
+            self.spans[path] = [min(ends), max(ends)]
+
+
+class Labels:
+    """Number of occurrences of each id; integers become text if another portion has text."""
+
+    def __init__(self) -> None:
+        self._numbers = np.empty(0, np.int64)
+        self._occurrences = np.empty(0, np.int64)
+        self._new: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+        self._text = Counter[Any]()
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Build from the arrays that :meth:`to_arrays` returned."""
+        made = cls()
+        made._numbers, made._occurrences = arrays["numbers"], arrays["occurrences"]
+        text = {name: arrays[name] for name in ("utf8", "offsets", "whole") if name in arrays}
+        if text:
+            labels = Ids.from_arrays(text).labels.tolist()
+            made._text.update(dict(zip(labels, arrays["text_occurrences"].tolist(), strict=True)))
+        return made
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has been counted."""
+        return not (self._text or self._new or len(self._numbers))
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """The ids and their counts, as arrays."""
+        self._merge()
+        arrays = {"numbers": self._numbers, "occurrences": self._occurrences}
+        if self._text:
+            arrays |= Ids.of(objects(self._text)).to_arrays()
+            arrays["text_occurrences"] = np.array(list(self._text.values()), np.int64)
+        return arrays
+
+    def add(self, labels: NDArray[Any]) -> None:
+        """Count canonical labels."""
+        if labels.dtype != np.int64:
+            self._text.update(labels.tolist())
+            return
+        self._new.append(np.unique(labels, return_counts=True))
+        # Sort all again only when as many new ones have come as there are.
+        if sum(len(new) for new, _ in self._new) >= max(_LABELS_AT_ONCE, len(self._numbers)):
+            self._merge()
+
+    def _merge(self) -> None:
+        parts = [(self._numbers, self._occurrences), *self._new]
+        labels, occurrences = (np.concatenate(part) for part in zip(*parts, strict=True))
+        self._numbers, place = np.unique(labels, return_inverse=True)
+        self._occurrences = np.zeros(len(self._numbers), np.int64)
+        np.add.at(self._occurrences, place, occurrences)
+        self._new = []
+
+    def numbered(self) -> tuple[Ids, NDArray[np.int64]]:
+        """The ids in row order, and their counts."""
+        self._merge()
+        if not self._text:
+            return Ids.factorize(self._numbers)[0], self._occurrences
+        text = Counter(dict(zip(as_text(self._numbers), self._occurrences.tolist(), strict=True)))
+        text.update(self._text)
+        ids = Ids.factorize(objects(text))[0]
+        return ids, np.array([text[label] for label in ids.labels], np.int64)
+
+
+def _check_values(path: Path, portion: Portion) -> None:
+    values = portion.columns.get("value", np.empty(0))
+    infinite = np.flatnonzero(~np.isfinite(values))
+    if len(infinite):
+        row = int(infinite[0])
+        raise ValueError(
+            f"{path}: the value of row {portion.first_row + row} is {values[row]}, not finite"
+        )

@@ -1,0 +1,186 @@
+"""Columns of ids that are rather something else: lists, dates, quoted text, codes of missing ids.
+
+What is odd about single ids is in :mod:`mfrank.data.odd_ids`. Each column is looked at as a whole,
+by a part of its distinct ids where that is enough.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
+
+import numpy as np
+
+from mfrank.arrays import counted, shown
+from mfrank.data.ids import Ids
+from mfrank.data.times import is_date
+
+LOOKED_AT = 10_000
+"""Ids of a column that are looked at for lists and codes, at equal distances."""
+FEW = 10
+"""The inverse of the share of ids that are few beside the others."""
+SHOWN = 3
+"""Ids in a warning."""
+_GLANCED_AT = 100
+_DIGIT = re.compile("[0-9]")
+_MOST = 0.8
+_QUOTES = ('""', "''", "``", "\u201c\u201d", "\u201e\u201c", "\u2018\u2019", "\xab\xbb")
+_IN_BRACKETS = re.compile(r"[\[({].*[\])}]", re.DOTALL)
+_CODE = re.compile(r"(?=.*[0-9])[\w.-]+")
+_SEPARATORS = (" ", ",", "|", ";")
+_CODES_RECUR, _WORDS_RECUR = 0.25, 0.8
+"""Shares of the parts of ids that are in other ids, too, from which on these are lists. Words recur
+in names and titles, which have a part of their own."""
+_NEARLY_ALL = 0.95
+_OTHER_LENGTH = 0.1
+"""Share of the ids with another number of parts than most: keys of several parts have as many."""
+
+_log = logging.getLogger("mfrank")
+
+RowsOf = Callable[[int], int]
+"""The number of rows of the data with the id of a row of the table."""
+Count = Callable[[str], int]
+"""The number of rows of the data with an id."""
+
+
+def tell_lists(side: str, labels: Sequence[Hashable]) -> None:
+    """Warn of ids most of which look like lists of several, such as ``"N1 N2 N3"``."""
+    looked_at = labels[:: -(-len(labels) // LOOKED_AT)]
+    if any(_are_lists(parts, words) for parts, words in _parted(looked_at)):
+        example = next(each for each in looked_at if not (isinstance(each, str) and each.isalnum()))
+        _log.warning(
+            "%s ids like %s look like lists of several ids, and each list is taken as one %s; "
+            "write one row for each of them, such as by str.split and explode of pandas",
+            *(side, shown(example), side),
+        )
+
+
+def _parted(labels: Sequence[Hashable]) -> Iterator[tuple[list[list[str]], bool]]:
+    """The parts of all labels in every way, and whether they may be words, if most have several."""
+    whole = [[str(part) for part in each] for each in labels if isinstance(each, tuple | frozenset)]
+    texts = [label.strip() for label in labels if isinstance(label, str)]
+    if 2 * len(whole) > len(labels):
+        yield whole, True
+    if 2 * sum(_IN_BRACKETS.fullmatch(text) is not None for text in texts) > len(labels):
+        yield [re.findall(r"[^\s,'\"]+", text[1:-1]) for text in texts], True
+    for mark in _SEPARATORS:
+        if 2 * sum(mark in text for text in texts) > len(labels):
+            yield [list(filter(None, map(str.strip, t.split(mark)))) for t in texts], mark != " "
+
+
+def _are_lists(each: list[list[str]], may_be_words: bool) -> bool:
+    """Whether parts of ids, which are codes or, if they may be, words, are lists of ids."""
+    several = [parts for parts in each if len(parts) > 1]
+    if 2 * len(several) <= len(each):
+        return False
+    n_parts = sum(map(len, several))
+    codes = sum(_CODE.fullmatch(part) is not None for parts in several for part in parts)
+    if not (are_codes := codes > _NEARLY_ALL * n_parts) and not may_be_words:
+        return False
+    ids_with = Counter(part for parts in each for part in set(parts))
+    recurring = sum(ids_with[part] > 1 for parts in several for part in parts)
+    if recurring < (_CODES_RECUR if are_codes else _WORDS_RECUR) * n_parts:
+        return False
+    lengths = Counter(map(len, each))
+    others = len(each) - max(lengths.values())
+    return others > _OTHER_LENGTH * len(each) or _are_in_any_place(several)
+
+
+def _are_in_any_place(several: list[list[str]]) -> bool:
+    """Whether most parts that recur do so at other places of the lists, which are long."""
+    places: dict[str, set[int]] = {}
+    ids_with = Counter(part for parts in several for part in set(parts))
+    for parts in several:
+        for place, part in enumerate(parts):
+            places.setdefault(part, set()).add(place)
+    moved = [len(places[part]) > 1 for part, number in ids_with.items() if number > 1]
+    return min(map(len, several)) > 2 and 2 * sum(moved) > len(moved)
+
+
+def tell_other_columns(side: str, texts: list[str], count: Count) -> None:
+    """Warn of ids that are all, or nearly all, what ids of text hardly are."""
+    some = texts[:: max(1, len(texts) // _GLANCED_AT)]
+    quotes = next((pair for pair in _QUOTES if all(_is_within(label, *pair) for label in some)), "")
+    if quotes and some:
+        _log.warning(
+            "%s ids like %s are in quotes, which are part of them; remove these if they are not "
+            "meant, or name the quote of a text file with quote=",
+            *(side, shown(some[0])),
+        )
+    elif some and all(map(is_date, some)):
+        _log.warning("%s ids like %s are dates: is this another column?", side, shown(some[0]))
+    if 2 * sum(map(str.isdecimal, some)) > len(some):
+        _tell_others(side, texts, count)
+
+
+def _tell_others(side: str, texts: list[str], count: Count) -> None:
+    """Warn of a few texts that make all whole numbers text, unless these are codes, like an ISBN.
+
+    Codes have one length, and some of them letters beside digits: 080442957X.
+    """
+    others = [label for label in texts if not label.isdecimal()]
+    if not others:
+        return
+    ((width, number),) = Counter(map(len, texts)).most_common(1)
+    if number > _MOST * len(texts):
+        others = [each for each in others if len(each) != width or not _DIGIT.search(each)]
+    n = len(others)
+    if n and (FEW * n <= len(texts) or (n == 1 and len(texts) > SHOWN)):
+        _log.warning(
+            "%s ids are whole numbers but for %s, which %s all of them text: drop or mend these "
+            "rows if they are no %ss",
+            side,
+            f"{', '.join(in_rows(each, count) for each in others[:SHOWN])}{', ...' * (n > SHOWN)}",
+            "makes" if n == 1 else "make",
+            side,
+        )
+
+
+def _is_within(label: str, opens: str, closes: str) -> bool:
+    label = label.removeprefix("=")  # as Excel keeps the zeros of ="007"
+    return len(label) > 1 and label.startswith(opens) and label.endswith(closes)
+
+
+def tell_types(side: str, labels: list[Hashable]) -> None:
+    """Warn of ids that are not all text: of those that cannot be saved, or of 1 and "1"."""
+    other = next((label for label in labels if not isinstance(label, int | str)), None)
+    if other is not None:
+        _log.warning(
+            "%s ids like %s are neither numbers nor text: a model of them cannot be saved; make "
+            "them text, or numbers",
+            *(side, shown(other)),
+        )
+        return
+    known = {*labels}
+    numbers = [label for label in labels if isinstance(label, int)]
+    twin = next((number for number in numbers if str(number) in known), None)
+    text = next((label for label in labels if isinstance(label, str)), "")
+    number, text = (numbers[0], text) if twin is None else (twin, str(twin))
+    _log.warning(
+        "%s ids are partly whole numbers, like %d, and partly text, like %r; 1 and '1' would be "
+        "different %ss: convert all to text if they are not",
+        *(side, number, text, side),
+    )
+
+
+def tell_codes(side: str, ids: Ids, rows_of: RowsOf) -> None:
+    """Warn of -1 before 0..n-1, as ``cat.codes`` and ``factorize`` of pandas write what is missing.
+
+    Any other negative number is an id like all.
+    """
+    numbers = ids.labels
+    if ids.table is None or len(ids) < 2 or numbers.min() != -1 or numbers.max() != len(ids) - 2:
+        return
+    number = counted(rows_of(int(np.argmin(numbers))), "row")
+    _log.warning(
+        "the %s -1, in %s, may be nobody: the others are 0 to %d, as in codes of pandas, where -1 "
+        "is a missing %s; drop these rows if it is",
+        *(side, number, len(ids) - 2, side),
+    )
+
+
+def in_rows(label: str, count: Count) -> str:
+    """An id and the number of rows that have it, as text."""
+    return f"{shown(label)} in {counted(count(label), 'row')}"
