@@ -54,7 +54,7 @@ class _Readable:
         marks = {*'"+ \t\v\f', *(self.quotes.mark or "")}
         self._marks = ["-0", *(marks - {layout.separator})]
 
-    def read(self, size: int = -1) -> str:
+    def read(self, size: int) -> str:
         part = self._text.read(size)
         if part.endswith("\r"):
             part += self._text.read(1)
@@ -120,7 +120,7 @@ def portions(
     """
     import pandas
 
-    spelled = {"timestamp"} if times == "date" else set[str]()
+    spelled = set[str]()
     done = 0
     while True:
         try:

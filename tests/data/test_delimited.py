@@ -41,6 +41,7 @@ def read(text: str, pandas: bool, chosen: Any = None, ids: Any = "auto", **how: 
 def portions(
     text: str, pandas: bool, n_rows: int, times: Any = None, ids: Any = "auto", **how: Any
 ) -> Iterator[Any]:
+    said = how.pop("said", [])
     with pytest.MonkeyPatch.context() as patch:
         if not pandas:
             patch.setattr(delimited, "find_spec", lambda name: None)
@@ -50,7 +51,7 @@ def portions(
             ",",
             {},
             ids,
-            lambda *line: None,
+            lambda *line: said.append(line),
             n_rows=n_rows,
             times=times,
         )
@@ -87,6 +88,10 @@ TEXTS = [
     "user,item\n1,2,,\n3,4\n",
     "user,item\n0,00\n1,01\n",
     "user,item\n0x10,1_000\n2,3\n",
+    "user,item\na\0b,1\na\0c,2\n",
+    "\ufeff\ufeff1,2\n",
+    "user,item\r1,2\r\r3,4",
+    "user,item\r\n1,2\r\n \t\r\n3,4",
 ]
 
 
@@ -150,6 +155,37 @@ def test_faults_have_the_same_words_by_every_reader(text: str, message: str, pan
         assert str(part.value) == str(whole.value)
 
 
+@pytest.mark.parametrize("pandas", [True, False])
+def test_points_between_thousands_are_refused_or_told(pandas: bool) -> None:
+    """Also where no portion has all that makes them so."""
+
+    def text(*values: str) -> str:
+        return "user;item;rating\n" + "".join(f"{n};7;{v}\n" for n, v in enumerate(values))
+
+    for values in (("1.234", "5"), ("5", "12.345", "7")):
+        with pytest.raises(ValueError, match=r"write thousands without a point"):
+            read(text(*values), pandas)
+        for n_rows in (1, 9):
+            with pytest.raises(ValueError, match=r"write thousands without a point"):
+                list(portions(text(*values), pandas, n_rows))
+    for values, is_told in ((("1.234", "2.345"), True), (("1.5", "2"), False)):
+        for sep in (";", ","):
+            said = list[Any]()
+            list(portions(text(*values).replace(";", sep), pandas, 1, said=said))
+            for lines in (said, read(text(*values).replace(";", sep), pandas)[1]):
+                told = [level for level, line in lines if "taken as decimals" in line]
+                assert told == [logging.WARNING] * (is_told and sep == ";")
+
+
+@pytest.mark.parametrize("pandas", [True, False])
+def test_rows_that_quotes_join_are_told_once(pandas: bool) -> None:
+    for text in ('user,item,text\n1,2,"a\nb"\n3,4,x\n', 'user,item,text\n1,2,x\n3,4,"a\nb"\n'):
+        said = list[Any]()
+        list(portions(text, pandas, 1, said=said))
+        for lines in (said, read(text, pandas)[1]):
+            assert len([line for _, line in lines if "quotes join" in line]) == 1
+
+
 def test_lists_of_items_of_equal_length_are_told() -> None:
     lists = "0 5 7\n1 6 8\n2 5 9\n"
     for pandas in (True, False):
@@ -169,6 +205,11 @@ def test_lists_of_items_of_equal_length_are_told() -> None:
                 if "each row has the next user" in line
             ]
             assert len(told) == is_told
+            said = list[Any]()
+            list(portions(text, pandas, 9, sep=" ", said=said))
+            assert (
+                len([line for _, line in said if "each row has the next user" in line]) == is_told
+            )
             levels = [level for level, line in read(text, pandas, sep=" ")[1] if line in told]
             assert levels == [logging.WARNING] * is_told
         assert not [x for x in read(lists, pandas, sep=" ", header=False)[1] if "next user" in x[1]]
@@ -188,6 +229,34 @@ def test_times_of_portions_are_of_the_kind_that_is_told() -> None:
         assert [when.kind for _, when in portions(whole, pandas, 1)] == ["whole", "number"]
         found = [when.kind for _, when in portions(whole, pandas, 1, "number")]
         assert found == ["number", "number"]
+
+
+@pytest.mark.parametrize(
+    ("text", "times"),
+    [
+        ("user,item\n1,2\n3,4\n5,6\n", None),
+        ("user;item\nbob;x\nal;y\n5;6\n", None),
+        ("user,item\n1,2\n03,4\n5,6\n", None),
+        ("user,item,rating\n1,2,5\n3,4,2.5\n5,NA,6\n", None),
+        ("user,item,time\n1,2,5\n3,4,6\n", "whole"),
+        ("user,item,time\n1,2,5\n3,4,6.5\n", "number"),
+        ("user,item,date\n1,2,2024-01-31\n3,4,2024-02-01T10:00\n5,6,2024-02-02\n", "date"),
+    ],
+)
+@pytest.mark.parametrize("ids", ["auto", "text"])
+def test_portions_of_ordinary_files_are_read_by_pandas(
+    text: str, times: Any, ids: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And are those of the csv module, which is several times slower."""
+    sep = ";" if ";" in text else ","
+    by_csv = {n_rows: [*portions(text, False, n_rows, times, ids, sep=sep)] for n_rows in (1, 2, 9)}
+    monkeypatch.delattr(delimited, "_portions")
+    for n_rows, expected in by_csv.items():
+        found = [*portions(text, True, n_rows, times, ids, sep=sep)]
+        for (columns, when), (others, other) in zip(found, expected, strict=True):
+            assert plain(columns) == plain(others)
+            assert (when and when.kind) == (other and other.kind) == times
+            assert when is None or when.numbers.tolist() == other.numbers.tolist()
 
 
 def test_units_and_chosen_columns_are_passed_on() -> None:
@@ -251,6 +320,7 @@ def openings(text: str, size: int = 1 << 18, **how: Any) -> int:
         ("1 2\n3 4\n", {"sep": " "}, 2),
         ("user,item\nbob,x\nal,y\n", {}, 2),
         ("user,item\n1,2\n07,4\n", {}, 4),  # as numbers, and as they are spelled
+        ("07,2\n3,4\n", {}, 4),
         ("user,item\n1,2\n-0,4\n", {}, 4),
         ("user,item\n1,2\n+7,4\n", {}, 4),
         ('user,item\n1,2\n"7",4\n', {}, 3),

@@ -9,9 +9,11 @@ output is in the file, with other tests.
 It is fast because nothing is started anew: pytest collects the tests once and runs each, to learn
 which lines it covers. Then every change is made in a forked copy of that process, by exchanging the
 code of a function that is already imported, and there the tests that cover the line run until one
-fails. What runs while a module is imported is changed in a fork that has not imported the package
-yet. A process that a test starts does not see the change, and neither does what a test file made
-while it was collected. Of a function that keeps its result, only the first test runs the lines.
+fails. So are constants and defaults of dataclasses, with the tests of the lines that name them.
+Where none fails, and of all else that runs while a module is imported, the change is made in a fork
+that has not imported the package yet. A process that a test starts does not see the change, and
+neither does what a test file made while it was collected. Of a function that keeps its result, only
+the first test runs the lines.
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ from typing import Any
 import pytest
 from _pytest.runner import runtestprotocol
 from python_changes import ROOT, Change, changes, tree_of
+from python_constants import exchange_constant, lines_that_name
 
 # Whose tests see the changes of a folder; others have a folder of tests of their own.
 TESTS = {
@@ -122,7 +125,7 @@ TESTS = {
 SIGNATURES = "tests/test_stated_defaults.py"
 OPTIONS = ("-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header")
 SECONDS = 120  # in which a change must be decided, however busy the machine is
-UNREACHABLE = 3
+UNREACHABLE, TO_IMPORT = 3, 4
 LEFT = ("survived", "uncovered", "unreachable")
 
 
@@ -143,13 +146,15 @@ class Coverage:
     def tests(self, change: Change) -> list[int]:
         """The tests that run a change's lines: the quickest first, file by file."""
         lines = {(str(change.path), line) for line in change.lines}
+        if change.where == "module":
+            lines |= {(str(change.path), line) for line in lines_that_name(change)}
         within = {test for test, seen in self.calls.items() if not seen.isdisjoint(lines)}
         around = {file for file, seen in self.prepared.items() if not seen.isdisjoint(lines)}
         quickest: dict[str, float] = defaultdict(lambda: float("inf"))
         for test in within:
             quickest[self.files[test]] = min(quickest[self.files[test]], self.seconds[test])
         chosen = within | {test for test, file in enumerate(self.files) if file in around}
-        if change.where == "default":  # read without a call
+        if change.where != "body":  # read without a call
             chosen |= {test for test, file in enumerate(self.files) if file.endswith(SIGNATURES)}
 
         def order(test: int) -> tuple[float, str, bool, float]:
@@ -220,21 +225,22 @@ class Session(Profile):
 
     def work(self) -> Iterator[Work]:
         for change in self.drawn:
-            if change.where != "module":
-                tests = self.seen.tests(change)
-                seconds = 5 + 3 * sum(self.seen.seconds[test] for test in tests)
-                yield Work(change, lambda c=change, t=tests: self.outcome(c, t), seconds, not tests)
+            tests = self.seen.tests(change)
+            seconds = 5 + 3 * sum(self.seen.seconds[test] for test in tests)
+            uncovered = not tests and change.where != "module"
+            yield Work(change, lambda c=change, t=tests: self.outcome(c, t), seconds, uncovered)
 
     def outcome(self, change: Change, tests: list[int]) -> int:
         """In a fork: run the tests on the change until one fails."""
-        if not self.changed(change):
-            return UNREACHABLE
+        at_import = change.where == "module"
+        if not (exchange_constant(change) if at_import else self.changed(change)):
+            return TO_IMPORT if at_import else UNREACHABLE
         items = [self.items[test] for test in tests]
         for item, following in zip(items, [*items[1:], None], strict=True):
             if any(one.failed for one in runtestprotocol(item, log=False, nextitem=following)):
                 Path(os.environ["TMPDIR"], "killer").write_text(item.nodeid)
                 return 1
-        return 0
+        return TO_IMPORT if at_import else 0
 
     def changed(self, change: Change) -> bool:
         functions, path = self.functions[str(change.path)], str(change.path)
@@ -465,7 +471,8 @@ def _outcome(status: int) -> str:
         late = os.WTERMSIG(status) in (signal.SIGKILL, signal.SIGXCPU)
         return "too long" if late else "killed"
     code = os.waitstatus_to_exitcode(status)
-    return {0: "survived", UNREACHABLE: "unreachable"}.get(code, "killed")
+    names = {0: "survived", UNREACHABLE: "unreachable", TO_IMPORT: "to be imported"}
+    return names.get(code, "killed")
 
 
 def paths_of(name: str) -> list[Path]:
@@ -530,10 +537,11 @@ def decided(drawn: list[Change], tests: list[str], processes: int) -> list[tuple
     seconds = 60 + 3 * sum(seen.seconds.values())
     works = (
         Work(change, lambda c=change: imported_anew(c, seen.files_of(c)), seconds)
-        for change in drawn
-        if change.where == "module"
+        for change, outcome in found
+        if outcome == "to be imported"
     )
-    return found + tried(works, processes)
+    before = [(change, outcome) for change, outcome in found if outcome != "to be imported"]
+    return before + tried(works, processes)
 
 
 if __name__ == "__main__":
