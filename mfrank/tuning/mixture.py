@@ -120,7 +120,7 @@ class Shortlists:
         """
         metric = _by_lists(judge.metric)
         depth = metric.depth(judge.train.n_items) * _TIMES_THE_DEPTH
-        users, relevant = _held_out(judge)
+        users, relevant = judge.users, _held_out(judge)
         seen = without_relevant(
             sp.csr_array(judge.train.seen[users]), sp.csr_array(judge.valid.user_items[users])
         )
@@ -190,15 +190,11 @@ def _by_lists(metric: Metric) -> ListMetric:
     return NDCG @ 20
 
 
-def _held_out(judge: TrialJudge) -> tuple[NDArray[np.int64], sp.csr_array]:
-    """The judged users, and what was held out of them and is not in the training part."""
+def _held_out(judge: TrialJudge) -> sp.csr_array:
+    """What was held out of the judged users and is not in the training part."""
     held_out = sp.csr_array(judge.valid.user_items[judge.users] > 0).astype(np.float64)
     known = judge.train.user_items[judge.users].astype(bool).astype(np.float64)
-    relevant = sp.csr_array(held_out - held_out.multiply(known))
-    relevant.eliminate_zeros()
-    relevant.sort_indices()
-    some = np.diff(relevant.indptr) > 0
-    return judge.users[some], sp.csr_array(relevant[some])
+    return sp.csr_array(held_out - held_out.multiply(known))
 
 
 _SAMPLE = 64

@@ -47,6 +47,26 @@ def test_no_more_parts_join_than_may_and_none_that_must_not() -> None:
     assert weighed(lambda some: 0.0, lambda some: []) == {0: 1.0}
 
 
+def test_of_equal_blends_the_first_is_taken_and_only_for_a_gain_of_a_thousandth() -> None:
+    assert weighed(lambda some: 0.5 + 0.1 * (len(some) > 1), others) == {0: 1.0, 1: 1.0}
+    further = weighed(lambda some: 0.05 + 0.01 * (len(some) > 2), lambda some: [1, 2])
+    assert further == {0: 1.0, 1: 1.0, 2: 1.0}
+    assert weighed(lambda some: 1.0 + 0.001 * (len(some) > 1), others) == {0: 1.0}
+    assert weighed(lambda some: 1.0 + 0.0011 * (len(some) > 1), others) == {0: 1.0, 1: 1.0}
+
+
+def test_twelve_times_a_part_gets_more_weight() -> None:
+    tried = list[Weights]()
+
+    def value(weights: Weights) -> float:
+        tried.append(weights)
+        return float(sum(weights.values()))
+
+    chosen = weighed(value, lambda some: [1])
+    assert chosen == {0: 1.0, 1: 12.0}
+    assert len(tried) == 1 + 12
+
+
 @pytest.mark.parametrize("values", [1, 8, 15, 30])
 def test_what_was_found_before_the_time_was_over_is_kept(values: int) -> None:
     told: list[Weights] = []
