@@ -1,4 +1,4 @@
-"""Blends are weighed on shortlists as on the whole catalog, and take what helps."""
+"""Blends take what helps, in any units, as far as there is time; the best of each family."""
 
 from __future__ import annotations
 
@@ -7,11 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import mfrank
-from mfrank.arrays import CSR, OutOfTimeError, time_limit
-from mfrank.evaluation import ListMetric, Metric
 from mfrank.tuning import (
     CAUTION,
     BlendPart,
@@ -21,15 +18,18 @@ from mfrank.tuning import (
     Runner,
     Setting,
     Shortlists,
+    Space,
     Trial,
     TrialJudge,
     _late,
     blended,
+    finalists,
     mixed,
     recommender,
     spread,
 )
 from mfrank.tuning import mixture as module
+from mfrank.tuning import named as family
 
 DATA = mfrank.synthetic(300, 80, 6000, random_state=0)
 JUDGE = TrialJudge.of(DATA, mfrank.NDCG @ 5, 0, 1)
@@ -37,159 +37,6 @@ ALS = mfrank.ALS(factors=6, iterations=3, random_state=0).fit(JUDGE.train)
 RG2 = mfrank.ALS(mfrank.RG2(), factors=6, iterations=3, random_state=0).fit(JUDGE.train)
 FILTER, EASE = (model.fit(JUDGE.train) for model in (mfrank.ItemFilter(), mfrank.EASE(50.0)))
 MODELS = [ALS, RG2, FILTER, EASE]
-
-
-@pytest.mark.parametrize(
-    "metric", [mfrank.NDCG @ 5, mfrank.Recall(micro=True) @ 20, mfrank.MRR @ 10]
-)
-@pytest.mark.parametrize("weights", [(1, 0, 0, 0), (0, 0, 1, 0), (1, 0.5, 0, 0), (1, 2, 0.3, 4)])
-def test_a_shortlist_judges_as_the_whole_catalog_does(
-    metric: ListMetric, weights: tuple[float, ...]
-) -> None:
-    judge = replace(JUDGE, metric=metric)
-    lists = Shortlists.of(MODELS, judge)
-    used = [(model, weight) for model, weight in zip(MODELS, weights, strict=True) if weight]
-    value = lists.value([w / spread(m) for m, w in zip(MODELS, weights, strict=True)])
-    together = used[0][0]
-    if len(used) > 1:
-        store = blended([model for model, _ in used], [weight for _, weight in used])
-        together = recommender(store)
-    assert value == pytest.approx(judge.score(together).value, abs=1e-3)
-
-
-@pytest.mark.parametrize("metric", [mfrank.AUC, mfrank.NDCG])
-def test_metrics_of_whole_rankings_have_a_stand_in(metric: Metric) -> None:
-    chosen = metric() if isinstance(metric, type) else metric
-    lists = Shortlists.of([ALS, FILTER], replace(JUDGE, metric=chosen))
-    assert lists.metric == mfrank.NDCG @ 20
-    assert 0 < lists.value([1, 1]) < 1
-
-
-@pytest.mark.parametrize(
-    ("metric", "own"), [(mfrank.Recall @ 100, True), (mfrank.Recall @ 101, False)]
-)
-def test_metrics_of_long_lists_have_one_too(metric: ListMetric, own: bool) -> None:
-    lists = Shortlists.of([ALS, FILTER], replace(JUDGE, metric=metric))
-    assert lists.metric == (metric if own else mfrank.NDCG @ 20)
-
-
-def test_what_is_known_of_the_held_out_part_is_not_judged() -> None:
-    both = DATA.user_items
-    judge = replace(JUDGE, valid=mfrank.Interactions.from_sparse(both))
-    lists = Shortlists.of([ALS], judge)
-    assert lists.value([1.0]) == pytest.approx(judge.score(ALS).value, abs=1e-3)
-    held_out = JUDGE.valid.user_items[JUDGE.users]
-    np.testing.assert_array_equal(lists.relevant.indptr, held_out.indptr)
-
-
-def test_a_shortlist_has_the_best_items_of_all_models_with_all_their_scores(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    depth = 5 * 5  # five times what the metric reads
-    whole = Shortlists.of(MODELS, JUDGE)
-    monkeypatch.setattr(module, "_USERS_AT_ONCE", 7)
-    monkeypatch.setattr(module, "_PAIRS_AT_ONCE", 7)
-    lists = Shortlists.of(MODELS, JUDGE)
-    np.testing.assert_array_equal(lists.items, whole.items)
-    np.testing.assert_array_equal(lists.scores, whole.scores)
-    users = JUDGE.users
-    best = [
-        model.recommend(users, JUDGE.train.user_items[users], N=depth, by_row=True).ids
-        for model in MODELS
-    ]
-    for row, items in enumerate(lists.items):
-        assert sorted(set(items) - {-1}) == sorted({*np.hstack([ids[row] for ids in best])} - {-1})
-        there = items >= 0
-        for model, scores in zip(MODELS, lists.scores, strict=True):
-            own = model.score(np.full(there.sum(), users[row]), items[there], by_row=True)
-            np.testing.assert_allclose(scores[row, there], own, rtol=1e-6)
-            assert (scores[row, ~there] == -np.inf).all()
-
-
-def test_a_shortlist_of_one_user_has_every_item() -> None:
-    for user in JUDGE.users[:20]:
-        lists = Shortlists.of(MODELS, replace(JUDGE, users=np.array([user])))
-        many = Shortlists.of(MODELS, replace(JUDGE, users=np.array([user, *JUDGE.users[20:40]])))
-        assert sorted(set(lists.items[0])) == sorted({*many.items[0]} - {-1})
-
-
-def test_shortlists_take_rows_whatever_their_ids() -> None:
-    data = mfrank.synthetic(60, 30, 700, names=True, random_state=0)
-    judge = TrialJudge.of(data, mfrank.NDCG @ 5, 0, 1)
-    plain = TrialJudge.of(
-        mfrank.Interactions.from_sparse(judge.train.user_items),
-        mfrank.NDCG @ 5,
-        0,
-        1,
-        mfrank.Interactions.from_sparse(judge.valid.user_items),
-    )
-    of_each = [Shortlists.of([mfrank.ItemKNN().fit(one.train)], one) for one in (judge, plain)]
-    np.testing.assert_array_equal(of_each[0].items, of_each[1].items)
-    np.testing.assert_array_equal(of_each[0].scores, of_each[1].scores)
-
-
-def by_hand(items: list[list[int]], scores: list[Any], relevant: list[int], k: int) -> Shortlists:
-    """Of users who have one relevant item each."""
-    n_items = 1 + max(map(max, items))
-    held_out = sp.csr_array(
-        (np.ones(len(items)), (np.arange(len(items)), relevant)), (len(items), n_items)
-    )
-    tables = [np.asarray(table, dtype=np.float32) for table in scores]
-    return Shortlists(
-        np.array(items, dtype=np.int32),
-        tables,
-        CSR.from_scipy(held_out, np.float64),
-        mfrank.NDCG @ k,
-    )
-
-
-def test_lists_are_those_of_the_highest_weighted_sums() -> None:
-    rng = np.random.default_rng(0)
-    n_users, n_items, k = 60, 400, 7
-    one, other = rng.normal(size=(2, n_users, n_items)).astype(np.float32)
-    total = one + np.float32(0.5) * other
-    ranked = np.argsort(-total, axis=1)
-    places = np.arange(n_users) % 10  # the first seven are listed
-    relevant = ranked[np.arange(n_users), places].tolist()
-    lists = by_hand([[*range(n_items)]] * n_users, [one, other], relevant, k)
-    gains = np.where(places < k, 1 / np.log2(places + 2), 0.0)
-    assert lists.value([1.0, 0.5]) == pytest.approx(gains.mean())
-
-
-def test_items_that_no_model_links_to_a_user_are_in_no_list() -> None:
-    scores = [[[0.0, 1.0, -np.inf]], [[0.0, 0.0, -np.inf]]]
-    for item, value in ((0, 0.0), (1, 1.0)):
-        lists = by_hand([[0, 1, -1]], scores, [item], 2)
-        assert lists.value([1.0, 1.0]) == value
-        assert lists.value([0.0, 1.0]) == 0.0  # the second alone has neither
-
-
-class Late:
-    """A model in whose lists, or scores, the time runs out."""
-
-    def __init__(self, now: list[float], of: str) -> None:
-        self.now, self.of, self.scored = now, of, 0
-
-    def recommend(self, *given: Any, **options: Any) -> Any:
-        self.now[0] += 10.0 * (self.of == "lists")
-        return ALS.recommend(*given, **options)
-
-    def score(self, *given: Any, **options: Any) -> Any:
-        self.now[0] += 10.0 * (self.of == "scores")
-        self.scored += 1
-        return ALS.score(*given, **options)
-
-
-@pytest.mark.parametrize("of", ["lists", "scores"])
-def test_shortlists_are_given_up_as_soon_as_the_time_is_over(of: str) -> None:
-    now = [0.0]
-    model: Any = Late(now, of)
-    with time_limit(5.0, lambda: now[0]), pytest.raises(OutOfTimeError):
-        Shortlists.of([model], JUDGE)
-    assert model.scored == (of == "scores")
-    lists = Shortlists.of([ALS], JUDGE)
-    with time_limit(0.0), pytest.raises(OutOfTimeError):
-        lists.value([1.0])
 
 
 def runner(models: dict[Trial, mfrank.Recommender], seconds: float | None = None) -> Runner:
@@ -239,7 +86,7 @@ def halves(unit: float = 1.0) -> dict[Trial, mfrank.Recommender]:
     rng = np.random.default_rng(0)
     liked = JUDGE.valid.user_items.toarray() > 0
     found = {}
-    for half, (family, number) in enumerate((("IALS", 3), ("SampledSoftmax", 2))):
+    for half, (kind, number) in enumerate((("IALS", 3), ("SampledSoftmax", 2))):
         knows = (np.arange(len(liked)) % 2 == half)[:, None] & liked
         scores = rng.random(liked.shape) + np.where(knows, 3.0, 0.0)
         store = replace(
@@ -247,7 +94,7 @@ def halves(unit: float = 1.0) -> dict[Trial, mfrank.Recommender]:
             user_factors=(scores * (unit if half else 1.0)).astype("f4"),
             item_factors=np.eye(liked.shape[1], dtype="f4"),
         )
-        found[Trial(family, (0.5,) * number, 0)] = mfrank.Recommender.of(store)
+        found[Trial(kind, (0.5,) * number, 0)] = mfrank.Recommender.of(store)
     return found
 
 
@@ -278,15 +125,127 @@ def test_no_part_is_taken_that_could_not_be_fitted_again_in_time() -> None:
     assert len(parts) == 1
 
 
-@pytest.mark.parametrize("listed", [2, 3])
-def test_models_for_which_it_is_too_late_are_not_listed(listed: int) -> None:
-    asked = iter([*[False] * (listed - 2), *[True] * len(MODELS)])
-    lists = Shortlists.of(MODELS, JUDGE, lambda: next(asked))
-    alone = Shortlists.of(MODELS[:listed], JUDGE)
-    np.testing.assert_array_equal(lists.items, alone.items)
-    assert len(lists.scores) == listed
-    weights = range(1, listed + 1)
-    assert lists.value(weights) == alone.value(weights)
+@pytest.mark.parametrize(("left", "number"), [(35.1, 2), (35.0, 1), (34.9, 1)])
+def test_parts_join_while_there_is_time_to_fit_all_of_them_again(
+    left: float, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two refits of 16 seconds, and one and a half times the judgments of two parts."""
+    now, real = [0.0], Shortlists.of
+
+    class Listed:
+        @staticmethod
+        def of(*given: Any) -> Shortlists:
+            lists = real(*given)
+            now[0] = 1000.0 - left
+            return lists
+
+    monkeypatch.setattr(module, "Shortlists", Listed)
+    models = halves()
+    outcomes = [replace(outcome(*one), fit_seconds=10, judge_seconds=1) for one in models.items()]
+    late = replace(runner(models), budget=Budget(1000.0, lambda: now[0]))
+    assert len(mixed(late, outcomes)[0]) == number
+
+
+def candidates(left: float, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The families that are listed: the best of each ladder, then others."""
+    values = {"ItemFilter": 0.2, "RG2": 0.45, "IALS": 0.5, "EASE": 0.0, "SampledSoftmax": 0.3}
+    outcomes = [
+        Outcome(Trial(family, (0.5,), 0), value, 0.01, 1, 12.0, 10.0, 0.5)
+        for family, value in values.items()
+    ]
+    fitted = list[str]()
+
+    def noted(self: Runner, one: Outcome) -> mfrank.Recommender:
+        fitted.append(one.trial.family)
+        return ALS
+
+    monkeypatch.setattr(Runner, "fitted", noted)
+    mixed(runner({}, seconds=left), outcomes)
+    return fitted
+
+
+def test_the_best_of_each_ladder_is_listed_before_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert candidates(1e9, monkeypatch) == ["IALS", "SampledSoftmax", "ItemFilter", "EASE", "RG2"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "number"),
+    [(36, 0), (36.1, 2), (54, 2), (54.1, 3), (72, 3), (72.1, 4), (74, 4), (74.1, 5)],
+)
+def test_as_many_are_listed_as_there_is_time_to_list_and_to_fit_four_again(
+    seconds: float, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each needs 4 judgments of half a second, and each of four parts a refit of 16 seconds."""
+    assert len(candidates(seconds, monkeypatch)) == number
+
+
+@pytest.mark.parametrize("items", [(False, True), (True, False), (True, True)])
+def test_a_blend_has_factors_and_may_have_items(
+    items: tuple[bool, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = halves()
+    of_items = [model for model, is_one in zip(models.values(), items, strict=True) if is_one]
+
+    class Kind(type):
+        def __instancecheck__(cls, model: object) -> bool:
+            return any(model is one for one in of_items)
+
+    monkeypatch.setattr(module, "NeighborRecommender", Kind("OfItems", (), {}))
+    parts, _ = mixed(runner(models), [outcome(*each) for each in models.items()])
+    assert len(parts) == (1 if all(items) else 2)
+
+
+def test_factors_are_first_in_a_store_whatever_the_order_of_the_parts() -> None:
+    users, items = np.repeat(np.arange(9), 80), np.tile(np.arange(80), 9)
+    weighted = 0.5 * ALS.score(users, items, by_row=True) / spread(ALS)
+    weighted += FILTER.score(users, items, by_row=True) / spread(FILTER)
+    for models, weights in (([FILTER, ALS], [1.0, 0.5]), ([ALS, FILTER], [0.5, 1.0])):
+        scores = recommender(blended(models, weights)).score(users, items, by_row=True)
+        np.testing.assert_allclose(scores / scores.std(), weighted / weighted.std(), rtol=1e-4)
+
+
+# --- the scale of scores
+
+
+def scoring(scores: np.ndarray, **ids: Any) -> mfrank.Recommender:
+    return mfrank.Recommender.of(mfrank.FactorStore(scores, np.eye(scores.shape[1]), **ids))
+
+
+def test_a_spread_is_the_mean_deviation_of_the_scores_of_users() -> None:
+    scores = np.array([[0.0, 2.0, 0.0, 2.0], [1.0, 1.0, 1.0, 9.0], [3.0, 3.0, 3.0, 3.0]])
+    for order in (scores, scores[::-1], scores[:, ::-1]):
+        assert spread(scoring(order)) == pytest.approx(scores.std(axis=1).mean())
+    assert spread(scoring(np.zeros((3, 4)))) == 1.0  # to divide by
+    named = {"user_ids": [2, 0, 1], "item_ids": [3, 1, 0, 2]}
+    assert spread(scoring(scores, **named)) == pytest.approx(scores.std(axis=1).mean())
+
+
+def test_users_of_a_spread_are_at_equal_distances() -> None:
+    """64 of 127 are every second one."""
+    scores = np.zeros((127, 2))
+    scores[::2, 0] = 2.0
+    assert spread(scoring(scores)) == pytest.approx(1.0)
+    assert spread(scoring(scores[1:-1])) == pytest.approx(32 / 64, abs=0.1)
+
+
+# --- who may be in a blend
+
+
+def good(values: dict[str, tuple[float, ...]]) -> list[Outcome]:
+    return [
+        Outcome(Trial(family, (0.1 * place, 0.5, 0.5), 0), value)
+        for family, some in values.items()
+        for place, value in enumerate(some)
+    ]
+
+
+def test_others_of_a_family_have_95_hundredths_of_the_best() -> None:
+    two = Space({"ALS": (family("IALS"), family("RG2"))})
+    done = good({"IALS": (94.9, 100.0, 95.0), "RG2": (0.0,)})
+    assert [one.value for one in finalists(done, two)] == [100.0, 0.0, 95.0]
+    one = Space.of_one(family("IALS"))
+    assert [each.value for each in finalists(done, one)] == [100.0]
+    assert finalists([], two) == []
 
 
 def test_candidates_are_listed_early_in_the_time_before_the_refit() -> None:

@@ -63,7 +63,7 @@ class _Slow:
     """A clock that every judgment and every epoch moves."""
 
     def __init__(self) -> None:
-        self.time = 0.0
+        self.time = 100.0
 
     def __call__(self) -> float:
         return self.time
@@ -81,7 +81,7 @@ def epochs_within(seconds: float, reserve: float) -> tuple[int, float]:
         slow.time += 9.0
         values.append(watch.value(None, DATA, "auto", 1))
         if watch.is_over(values) or len(values) == 1000:
-            return len(values), slow.time
+            return len(values), slow.time - 100.0
 
 
 @pytest.mark.parametrize("seconds", [60.0, 200.0, 1000.0])
@@ -110,6 +110,13 @@ def test_a_clear_fall_is_not_waited_out_where_epochs_have_no_noise(
     watch = TrialWatch(slow, Budget(1e6, slow), 0.0, falls=falls)  # type: ignore[arg-type]
     watch.value(None, DATA, "auto", 1)
     assert watch.is_over(values) == over
+
+
+def test_a_fall_is_waited_out_unless_it_is_said_that_epochs_have_no_noise() -> None:
+    slow = _Slow()
+    watch = TrialWatch(slow, Budget(1e6, slow), 0.0)  # type: ignore[arg-type]
+    watch.value(None, DATA, "auto", 1)
+    assert not watch.is_over([0.5, 0.1])
 
 
 class Ticking:
@@ -156,7 +163,7 @@ def test_a_fit_that_is_stopped_keeps_the_epochs_it_had(
 def scored(*values: float) -> SimpleNamespace:
     """A judge with these values, epoch by epoch, each of which takes a second."""
     left = iter(values)
-    judge = SimpleNamespace(train=DATA, now=0.0)
+    judge = SimpleNamespace(train=DATA, now=100.0)
 
     def score(_: object) -> Score:
         judge.now += 1.0
@@ -239,7 +246,7 @@ def test_only_als_ends_with_the_first_clear_fall(family: str, epochs: int) -> No
     runner = Runner(setting, judge, Budget(1e9, lambda: judge.now), {})
     outcome = runner.run(Trial(family, named(family).first, 0), 0.0)
     assert outcome.epochs == 1
-    assert judge.now == epochs
+    assert judge.now == 100.0 + epochs
 
 
 @pytest.mark.parametrize("is_baseline", [True, False])
@@ -252,13 +259,14 @@ def test_a_fit_in_one_go_leaves_time_to_fit_it_again(
 
     class OneGo(mfrank.Popularity if is_baseline else Epochs):  # type: ignore[misc]
         def fit(self, train: Any, stopping: Any = None) -> Any:
-            for judge.now in (5.0, 29.9, 30.1, 77.9, 78.1):
+            for took in (5.0, 29.9, 30.1, 77.9, 78.1):
+                judge.now = 100.0 + took
                 try:
                     check_time()
                 except OutOfTimeError:
                     break
-                within.append(judge.now)
-            judge.now = 5.0
+                within.append(took)
+            judge.now = 105.0
             if stopping is not None:
                 stopping.value(self, train, "auto", 1)
             return self
@@ -272,9 +280,17 @@ def test_a_fit_in_one_go_leaves_time_to_fit_it_again(
     assert (outcome.value, outcome.epochs, outcome.fit_seconds) == (0.5, 1, 5.0)
 
 
+SLOWEST = [
+    ((50.0,), 51.0),
+    ((50.0, 9.0), 10.0),
+    ((50.0, 29.0, 9.0), 30.0),
+    ((50.0, 9.0, 29.0, 9.0), 30.0),
+]
+
+
 def test_a_fit_ends_where_there_is_no_time_for_an_epoch_like_its_longest_and_a_refit() -> None:
     """The first epoch has the start of the fit in it, and counts only until there is a second."""
-    for epochs, longest in (((50.0,), 51.0), ((50.0, 9.0), 10.0), ((50.0, 9.0, 29.0, 9.0), 30.0)):
+    for epochs, longest in SLOWEST:
         needed = longest + CAUTION * (sum(epochs) + longest)
         for more, over in ((0.1, False), (-0.1, True)):
             slow = _Slow()
@@ -314,14 +330,12 @@ def test_a_tenth_is_held_out() -> None:
         assert judge.valid.nnz == pytest.approx(data.nnz / 10, rel=0.05)
 
 
-@pytest.mark.parametrize(("both", "kind"), [(10, "by time"), (9, "per user")])
+@pytest.mark.parametrize(("both", "kind"), [(11, "by time"), (10, "per user")])
 def test_time_serves_where_a_tenth_of_the_users_are_on_both_sides(both: int, kind: str) -> None:
-    """Of a hundred users, who have ten interactions each; most come and go."""
-    users, items = np.repeat(np.arange(100), 10), np.tile(np.arange(10), 100)
-    times = np.where(np.arange(1000) < 900, 0, 1) + np.arange(1000) % 2  # the last ten are late
-    times = np.where(users >= 90, 5, times)
-    late = (users < both) & (items == 9)
-    times[late], times[(users >= 90) & (items == 8) & (users < 90 + both)] = 5, 5
+    """Of 109 users, who have ten interactions each, and of whom most have all before or after."""
+    users, items = np.repeat(np.arange(109), 10), np.tile(np.arange(10), 109)
+    times = np.where(users >= 99, 5, np.arange(1090) % 2)
+    times = np.where((users < both) & (items == 9), 5, times)
     data = mfrank.Interactions.from_arrays(users, items, timestamps=times)
     assert TrialJudge.of(data, mfrank.NDCG @ 20, 0, 1).kind == kind
 
