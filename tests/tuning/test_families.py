@@ -9,8 +9,10 @@ import pytest
 import scipy.sparse as sp
 
 import mfrank
+from mfrank.arrays import usable_cores
 from mfrank.tuning import (
     BASELINES,
+    EPOCHS,
     FAMILIES,
     TIMED_SPACE,
     Axis,
@@ -19,10 +21,13 @@ from mfrank.tuning import (
     Family,
     Recent,
     Setting,
+    Space,
     named,
     near,
+    short,
     spread_out,
 )
+from mfrank.tuning import families as module
 
 CLOSED = [family for family in FAMILIES["ALS"] if isinstance(family, Closed)]
 IDS = [family.name for family in CLOSED]
@@ -178,3 +183,206 @@ def test_points_near_another_stay_in_the_cube() -> None:
     assert ((around >= 0) & (around <= 1)).all()
     assert np.abs(around[:, 1] - 0.5).max() > 0.1
     assert np.abs(around[:, 1].mean() - 0.5) < 0.05
+
+
+# --- what the places on the axes mean
+
+
+LARGE = Setting(
+    Facts.of(mfrank.synthetic(20_000, 3000, 40_000, random_state=0)), 512, seed=7, n_threads=2
+)
+
+
+def at(family: Family, *values: float) -> tuple[float, ...]:
+    return tuple(axis.place(value) for axis, value in zip(family.axes, values, strict=True))
+
+
+def test_facts_by_hand() -> None:
+    matrix = sp.csr_array([[2.0, 0.0, 4.0], [-1.0, 0.0, 0.0]])
+    facts = Facts.of(mfrank.Interactions.from_sparse(matrix))
+    assert (facts.per_user, facts.per_item, facts.density) == (1.5, 1.0, 0.5)
+    assert facts.mean_value == 3.0  # of the likes
+    assert facts.spread == pytest.approx(np.sqrt(1.5) + 1)
+
+
+def test_a_width_is_a_share_of_the_factors_within_the_data() -> None:
+    few = Setting(Facts.of(mfrank.synthetic(30, 20, 200, random_state=0)), 512, 0, 1)
+    many = Setting(Facts.of(mfrank.synthetic(20, 30, 200, random_state=0)), 512, 0, 1)
+    assert [LARGE.width(share) for share in (1, 2, 8)] == [512, 256, 64]
+    assert [few.width(1), many.width(1)] == [20, 20]
+    assert replace(few, factors=3).width(8) == 1
+
+
+@pytest.mark.parametrize("family", CLOSED, ids=IDS)
+def test_als_has_an_eighth_a_third_and_all_of_the_factors(family: Closed) -> None:
+    models = [family.model(family.first, rung, LARGE) for rung in range(family.rungs)]
+    assert [model.factors for model in models] == [64, 170, 512]
+    assert {(m.iterations, m.random_state, m.n_threads) for m in models} == {(EPOCHS, 7, 2)}
+    assert all(isinstance(model.objective, family.objective) for model in models)
+    assert family.uses_values == family.objective.uses_values
+
+
+def test_higher_rungs_of_a_descent_have_more_epochs_and_negatives() -> None:
+    family = named("SampledSoftmax")
+    models = [family.model(at(family, 0.2, 0.1), rung, LARGE) for rung in range(3)]
+    assert [model.factors for model in models] == [64, 128, 256]
+    assert [model.iterations for model in models] == [6, 10, 16]
+    assert [model.negatives for model in models] == [512, 1024, 2048]
+    for model in models:  # a step is a part of a component of a row of length 1
+        assert model.optimizer.learning_rate == pytest.approx(0.2 / model.factors**0.5, rel=0.01)
+        assert model.temperature == pytest.approx(0.1)
+        assert (model.scores, model.shared_negatives, model.positives) == ("cosine", True, 30)
+        assert (model.random_state, model.n_threads) == (7, 2)
+        assert type(model.loss).__name__ == "SampledSoftmax"
+    few = replace(LARGE, facts=Facts.of(mfrank.synthetic(100, 600, 900, random_state=0)))
+    assert [family.model(family.first, rung, few).negatives for rung in range(2)] == [512, 600]
+
+
+@pytest.mark.parametrize(("n_users", "lists"), [(100, 32), (6400, 100), (30_000, 256)])
+def test_an_epoch_has_dozens_of_batches_where_data_are_small(n_users: int, lists: int) -> None:
+    data = mfrank.synthetic(n_users, 20, 2 * n_users, random_state=0)
+    family = named("SampledSoftmax")
+    model = family.model(family.first, 0, Setting(Facts.of(data), 8, 0, 1))
+    assert model.batch_size == lists
+
+
+def test_options_of_item_models_are_those_of_the_point() -> None:
+    ease = named("EASE")
+    model = ease.model(at(ease, 2.0, 0.25, 0.75), 0, LARGE)
+    assert model.regularization == pytest.approx(2 * LARGE.facts.spread**2, rel=0.01)
+    assert (model.user_power, model.item_power) == (0.25, 0.75)
+    kept = named("ItemFilter")
+    model = kept.model(at(kept, 0.25, 0.75), 0, LARGE)
+    assert (model.user_power, model.item_power) == (0.25, 0.75)
+    for name, kind in (("ItemKNN", mfrank.ItemKNN), ("Popularity", mfrank.Popularity)):
+        assert isinstance(named(name).model((), 0, LARGE), kind)
+        assert named(name).uses_values == kind().uses_values
+
+
+def test_more_weights_are_kept_where_items_are_few() -> None:
+    """Five million in all, and at least the default of each item."""
+    ease = named("EASE")
+    assert ease.model(ease.first, 0, LARGE).neighbors == 5_000_000 // 3000
+    many = replace(LARGE, facts=Facts.of(mfrank.synthetic(10, 60_000, 900, random_state=0)))
+    assert ease.model(ease.first, 0, many).neighbors == mfrank.EASE.neighbors > 5_000_000 // 60_000
+
+
+def test_memory_is_that_of_the_tables_of_a_fit() -> None:
+    """In bytes: float32 has 4, and a sparse weight between items 40 while it is found."""
+    rows = 20_000 + 3000
+    for family in CLOSED:
+        for rung, width in enumerate((64, 170, 512)):
+            tables, matrices = 3 * rows * width, 12 * width**2
+            assert family.bytes_needed(rung, LARGE) == 4 * (tables + matrices)
+    softmax = named("SampledSoftmax")
+    for rung, width in enumerate((64, 128, 256)):
+        assert softmax.bytes_needed(rung, LARGE) == 4 * 4 * rows * width
+    kept = 40 * 3000 * mfrank.ItemFilter.neighbors
+    assert named("ItemFilter").bytes_needed(0, LARGE) == kept
+    few = replace(LARGE, facts=Facts.of(mfrank.synthetic(20, 30, 200, random_state=0)))
+    assert named("ItemFilter").bytes_needed(0, few) == 40 * 30 * 30
+    weights = 40 * 3000 * (5_000_000 // 3000)
+    assert named("EASE").bytes_needed(0, LARGE) == mfrank.EASE.bytes_needed(20_000, 3000) + weights
+    assert named("EASE").bytes_needed(0, few) == mfrank.EASE.bytes_needed(20, 30) + 40 * 30 * 30
+    assert named("Popularity").bytes_needed(0, LARGE) == 0
+
+
+def test_a_fit_may_take_all_the_memory_that_there_is() -> None:
+    family = named("SampledSoftmax")
+    needed = family.bytes_needed(1, LARGE)
+    assert family.fits(1, replace(LARGE, memory=needed))
+    assert not family.fits(1, replace(LARGE, memory=needed - 1))
+    assert family.fits(1, LARGE)
+
+
+# --- how long a fit takes
+
+
+def seconds(name: str, n_users: int, n_items: int, nnz: int, threads: int = 1) -> float:
+    facts = Facts.of(mfrank.synthetic(n_users, n_items, nnz, random_state=0))
+    return named(name).work(0, Setting(facts, 64, 0, threads))
+
+
+def test_a_multiply_add_is_measured_as_the_fastest_of_three_products(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    times = iter([0.0, 5.0, 10.0, 12.0, 20.0, 23.0])
+    monkeypatch.setattr(module.time, "perf_counter", lambda: next(times))
+    assert module.multiply_add_seconds.__wrapped__() == 2.0 / 512**3
+    assert next(times, None) is None
+
+
+def test_regression_takes_the_cube_of_the_fewer_and_the_square_of_items(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "multiply_add_seconds", lambda: 1e-3)
+    monkeypatch.setattr(mfrank.EASE, "inverts_in_float32", staticmethod(lambda *_: False))
+    one, two = seconds("EASE", 400, 100, 2000), seconds("EASE", 400, 200, 2000)
+    assert two / one == pytest.approx(8, rel=0.01)
+    assert seconds("EASE", 100, 400, 2000) == pytest.approx(one, rel=0.01)
+    monkeypatch.setattr(mfrank.EASE, "inverts_in_float32", staticmethod(lambda *_: True))
+    assert one / 2 < seconds("EASE", 400, 100, 2000) < one
+    monkeypatch.setattr(module, "multiply_add_seconds", lambda: 0.0)
+    square = seconds("EASE", 2000, 1000, 3000)
+    assert seconds("EASE", 1500, 500, 3000) == pytest.approx(square / 4)
+    sparse, dense = seconds("EASE", 100, 1000, 3000), seconds("EASE", 100, 1000, 6000)
+    assert dense > sparse > square  # users are fewer: their products are summed up, too
+
+
+def test_a_filter_takes_pairs_of_items_and_the_square_of_items() -> None:
+    one = mfrank.Interactions.from_sparse(sp.csr_array(np.ones((3, 1000))))
+    other = mfrank.Interactions.from_sparse(sp.csr_array(np.ones((6, 1000))))
+    few, many = (
+        named("ItemFilter").work(0, Setting(Facts.of(data), 64, 0, 1)) for data in (one, other)
+    )
+    square = few - (many - few)  # what three further users do not change
+    assert 0 < square < few
+    assert seconds("ItemFilter", 1, 2000, 1) == pytest.approx(4 * square, rel=0.01)
+    knn = [named("ItemKNN").work(0, Setting(Facts.of(data), 64, 0, 1)) for data in (one, other)]
+    assert knn[1] == pytest.approx(2 * knn[0])
+    assert seconds("ItemKNN", 1, 10, 10) == pytest.approx(100 / 3e6 * knn[0])
+    popular = seconds("Popularity", 50, 40, 900)
+    assert seconds("Popularity", 50, 40, 1800) == pytest.approx(2 * popular)
+    recent = [
+        Recent().work(0, Setting(Facts.of(mfrank.synthetic(50, 40, n, random_state=0)), 8, 0, 1))
+        for n in (900, 1800)
+    ]
+    assert recent[1] == pytest.approx(2 * recent[0])
+
+
+def test_threads_share_the_products_of_a_descent() -> None:
+    alone, shared = (seconds("SampledSoftmax", 30_000, 900, 40_000, n) for n in (1, 4))
+    assert alone / 4 < shared < alone
+    all_cores = seconds("SampledSoftmax", 30_000, 900, 40_000, 0)
+    assert all_cores == seconds("SampledSoftmax", 30_000, 900, 40_000, usable_cores())
+    twice = seconds("SampledSoftmax", 60_000, 900, 80_000)
+    assert twice == pytest.approx(2 * alone, rel=0.01)
+
+
+# --- a space
+
+
+def test_a_space_knows_its_families_by_name_and_ladder() -> None:
+    assert TIMED_SPACE.ladder_of("RG2") == "ALS"
+    assert TIMED_SPACE.ladder_of("RecentPopularity") == "recent popularity"
+    assert TIMED_SPACE.ladder_of("ItemKNN") is None
+    assert list(TIMED_SPACE.ladders) == ["recent popularity", *FAMILIES]
+    readers = TIMED_SPACE.with_readers_first()
+    names = [family.name for family in readers.ladders["ALS"]]
+    others = [family.name for family in CLOSED if not family.uses_values]
+    assert names == ["WRMF", *others]
+    assert readers.baselines == BASELINES
+    alone = Space.of_one(named("RG2"))
+    assert [family.name for family in alone.families()] == ["RG2"]
+    assert alone.baselines == ()
+
+
+def test_options_are_rounded_to_three_digits() -> None:
+    assert [short(value) for value in (0.123456, 98765.0, 1.0)] == [0.123, 98800.0, 1.0]
+
+
+def test_points_near_another_are_a_tenth_of_an_axis_away() -> None:
+    steps = np.subtract([near((0.5, 0.5), number, 3) for number in range(300)], 0.5)
+    assert steps.std(axis=0) == pytest.approx([0.1, 0.1], rel=0.15)
+    assert near((0.5, 0.5), 1, 3) == tuple(0.5 + steps[1])
+    assert near((0.5, 0.5), 1, 4) != near((0.5, 0.5), 1, 3)

@@ -69,7 +69,7 @@ def test_what_is_asked_reaches_the_search(asked: dict[str, Any]) -> None:
     assert (asked["seed"], asked["metric"], asked["valid"]) == (5, mfrank.Recall @ 7, None)
     assert asked["data"] is DATA
     with pytest.raises(Asked):
-        mfrank.tune(DATA.user_items, random_state=0)
+        mfrank.tune(DATA.user_items)
     usual = {"trials": None, "factors": 512, "n_threads": 0, "memory": None, "storage": None}
     assert {name: asked[name] for name in usual} == usual
     assert (asked["seed"], asked["metric"], asked["show_progress"]) == (0, mfrank.NDCG @ 20, False)
