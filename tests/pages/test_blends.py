@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_site import client, data, models, pair
+from small_site import client, data, ids, models, pair
 
 import mfrank
 from mfrank.pages.world import World, blended
@@ -24,10 +24,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def compared(site: Any, weight: float | None, n: int = 20) -> dict[str, Any]:
     asked = {"n": n, "format": "json"} | ({} if weight is None else {"weight": weight})
     return dict(site.get(f"/compare/{USER}", params=asked).json())
-
-
-def ids(listed: list[dict[str, Any]]) -> list[Any]:
-    return [each["id"] for each in listed]
 
 
 @pytest.mark.parametrize("weight", [0.35, 1])

@@ -1,12 +1,18 @@
-"""Places on the map: near where items are similar; and the points of a curve."""
+"""The map: places, near where items are similar, and its page; and the points of a curve."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
+from small_site import client, data, ids, models, popular, shown
 
 import mfrank
 from mfrank.pages.pictures import _pull, _start, curve, places
+
+ITEMS = data().item_ids.labels.tolist()
 
 
 def groups() -> mfrank.Recommender:
@@ -122,6 +128,38 @@ def test_few_items_have_places_too(n: int) -> None:
         at[:, 1].tolist() == [0.5] * n and at[:, 0].tolist() == np.linspace(0, 1, n).tolist()
     )
     assert in_a_line == (n < 4)
+
+
+def test_the_map_has_the_most_popular_items_by_kind(site: Any) -> None:
+    page = shown(site, "/map", n=30)
+    assert ids(page["points"]) == popular()[:30]
+    kinds = [each["kind"] for each in shown(site, "/map", n=30)["points"]]
+    named = [ITEMS.index(item) % 3 for item in popular()[:30] if item != ITEMS[-1]]
+    names = [("Tea", "Coffee", "Pie")[kind] for kind in named]
+    assert [page["kinds"][kind] for kind in kinds if kind >= 0] == names
+    counts = [names.count(kind) for kind in page["kinds"]]
+    assert counts == sorted(counts, reverse=True)
+    at = places(models()["als"], data().item_ids.rows(popular()[:30]))
+    assert [[each["x"], each["y"]] for each in page["points"]] == at.round(4).tolist()
+    assert page["n"] == 30
+    assert 'data-points="/map?n=30&amp;format=json"' in site.get("/map?n=30").text
+    assert site.get("/map").text.count("/item/") == 20
+
+
+def test_a_map_shows_at_most_seven_kinds_and_items_that_somebody_has(tmp_path: Path) -> None:
+    file = tmp_path / "kinds.csv"
+    rows = [f"{item},{item},k{min(row // 5, 9)}" for row, item in enumerate(ITEMS)]
+    file.write_text("\n".join(["item,title,kind", *rows]))
+    page = shown(client(tmp_path, items=file), "/map")
+    assert len(page["kinds"]) == 7
+    assert {each["kind"] for each in page["points"]} == {-1, *range(7)}
+    matrix = data().user_items.tolil()
+    matrix[:, :6] = 0
+    matrix[3, 5] = 1
+    rare = mfrank.Interactions(matrix.tocsr(), data().user_ids, data().item_ids)
+    few = client(tmp_path, models={"m": mfrank.Popularity().fit(rare)}, items=None)
+    assert set(ids(shown(few, "/map")["points"])) == set(ITEMS[5:])
+    assert {each["kind"] for each in shown(few, "/map")["points"]} == {-1}
 
 
 def test_a_curve_goes_from_the_first_to_the_last_epoch() -> None:

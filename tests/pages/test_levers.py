@@ -12,19 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from markupsafe import escape
-from small_site import KINDS, MARKUP, client, data, models
+from small_site import KINDS, MARKUP, client, data, models, shown
 
 import mfrank
 
 ITEMS = data().item_ids.labels.tolist()
 USER = data().user_ids.labels.tolist()[3]
 KINDS_OF = {item: KINDS[row % 3].split("|") for row, item in enumerate(ITEMS[:-1])}
-
-
-def shown(site: Any, path: str, **asked: Any) -> dict[str, Any]:
-    answer = site.get(path, params={**asked, "format": "json"})
-    assert answer.status_code == 200, answer.text
-    return dict(answer.json())
 
 
 def ids(page: dict[str, Any]) -> list[Any]:

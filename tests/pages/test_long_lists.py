@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from small_site import ids
 from starlette.datastructures import QueryParams
 
 import mfrank
@@ -41,10 +42,6 @@ def world() -> World:
 
 def asked(query: str, **places: str) -> Asked:
     return Asked("/", places, QueryParams(query))
-
-
-def ids(listed: list[dict[str, Any]]) -> list[Any]:
-    return [each["id"] for each in listed]
 
 
 def test_lists_go_on_beyond_the_ranks_that_are_told(world: World) -> None:

@@ -7,22 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_site import client, data, models
+from small_site import client, data, ids, models, shown
 
 import mfrank
 
 ITEMS = data().item_ids.labels.tolist()
 ITEM = ITEMS[5]
-
-
-def shown(site: Any, path: str, **asked: Any) -> dict[str, Any]:
-    answer = site.get(path, params={**asked, "format": "json"})
-    assert answer.status_code == 200, answer.text
-    return dict(answer.json())
-
-
-def ids(listed: list[dict[str, Any]]) -> list[Any]:
-    return [each["id"] for each in listed]
 
 
 def test_picked_items_can_be_taken_out_and_others_added(site: Any) -> None:

@@ -8,31 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_site import client, data, models, pair
+from small_site import client, data, ids, models, pair, popular, shown
 
 import mfrank
 from mfrank.data import Counts, Ids
-from mfrank.pages.pictures import places
 from mfrank.store import seconds_of
 
 USERS = data().user_ids.labels.tolist()
 ITEMS = data().item_ids.labels.tolist()
 USER, ITEM = USERS[3], ITEMS[5]
 COUNTS = models()["als"].store.counts.items
-
-
-def shown(site: Any, path: str, **asked: Any) -> dict[str, Any]:
-    answer = site.get(path, params={**asked, "format": "json"})
-    assert answer.status_code == 200, answer.text
-    return dict(answer.json())
-
-
-def ids(listed: list[dict[str, Any]]) -> list[Any]:
-    return [each["id"] for each in listed]
-
-
-def popular() -> list[Any]:
-    return [ITEMS[row] for row in np.argsort(-COUNTS, kind="stable")]
 
 
 @pytest.fixture(scope="module")
@@ -438,38 +423,6 @@ def test_a_curve_of_stopping_and_what_a_model_does_not_know(tmp_path: Path) -> N
     site = client(tmp_path, models={"none": mfrank.Recommender.of(none)}, data=None, items=None)
     sizes = shown(site, "/model/0")["sizes"]
     assert (sizes["interactions"], sizes["density"]) == (0, None)
-
-
-def test_the_map_has_the_most_popular_items_by_kind(site: Any) -> None:
-    page = shown(site, "/map", n=30)
-    assert ids(page["points"]) == popular()[:30]
-    kinds = [each["kind"] for each in shown(site, "/map", n=30)["points"]]
-    named = [ITEMS.index(item) % 3 for item in popular()[:30] if item != ITEMS[-1]]
-    names = [("Tea", "Coffee", "Pie")[kind] for kind in named]
-    assert [page["kinds"][kind] for kind in kinds if kind >= 0] == names
-    counts = [names.count(kind) for kind in page["kinds"]]
-    assert counts == sorted(counts, reverse=True)
-    at = places(models()["als"], data().item_ids.rows(popular()[:30]))
-    assert [[each["x"], each["y"]] for each in page["points"]] == at.round(4).tolist()
-    assert page["n"] == 30
-    assert 'data-points="/map?n=30&amp;format=json"' in site.get("/map?n=30").text
-    assert site.get("/map").text.count("/item/") == 20
-
-
-def test_a_map_shows_at_most_seven_kinds_and_items_that_somebody_has(tmp_path: Path) -> None:
-    file = tmp_path / "kinds.csv"
-    rows = [f"{item},{item},k{min(row // 5, 9)}" for row, item in enumerate(ITEMS)]
-    file.write_text("\n".join(["item,title,kind", *rows]))
-    page = shown(client(tmp_path, items=file), "/map")
-    assert len(page["kinds"]) == 7
-    assert {each["kind"] for each in page["points"]} == {-1, *range(7)}
-    matrix = data().user_items.tolil()
-    matrix[:, :6] = 0
-    matrix[3, 5] = 1
-    rare = mfrank.Interactions(matrix.tocsr(), data().user_ids, data().item_ids)
-    few = client(tmp_path, models={"m": mfrank.Popularity().fit(rare)}, items=None)
-    assert set(ids(shown(few, "/map")["points"])) == set(ITEMS[5:])
-    assert {each["kind"] for each in shown(few, "/map")["points"]} == {-1}
 
 
 def test_pairs_of_models_have_sound_pages(tmp_path: Path) -> None:

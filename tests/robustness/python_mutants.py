@@ -50,6 +50,9 @@ from python_constants import exchange_constant, lines_that_name
 
 # Whose tests see the changes of a folder; others have a folder of tests of their own.
 TESTS = {
+    **dict.fromkeys(
+        ("__init__.py", "__main__.py", "_lazy.py", "_version.py"), ("test_public_names.py",)
+    ),
     "als": (
         *("als", "models/test_als_checkpoints.py", "models/test_closed_form.py"),
         *("models/test_daily_deltas.py", "models/test_durations.py", "models/test_explain.py"),

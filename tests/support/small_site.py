@@ -15,7 +15,18 @@ import mfrank
 
 pytest.importorskip("jinja2", reason="needs Jinja2: pip install mfrank[pages]")
 
-__all__ = ["MARKUP", "client", "data", "data_file", "items_file", "models", "pair"]
+__all__ = [
+    "MARKUP",
+    "client",
+    "data",
+    "data_file",
+    "ids",
+    "items_file",
+    "models",
+    "pair",
+    "popular",
+    "shown",
+]
 
 MARKUP = "<script>alert('x')</script> & \"Björk\""
 KINDS = ("Tea", "Coffee|Tea", "Pie")
@@ -82,6 +93,24 @@ def client(folder: Path, **more: Any) -> Any:
 
     given = {"models": models(), "data": data(), "items": items_file(folder), **more}
     return TestClient(pages.app(**given), raise_server_exceptions=False)
+
+
+def popular() -> list[Any]:
+    """The items by their number of users in the fit."""
+    order = np.argsort(-models()["als"].store.counts.items, kind="stable")
+    return [data().item_ids.labels[row] for row in order]
+
+
+def shown(site: Any, path: str, **asked: Any) -> dict[str, Any]:
+    """What a page says, from its JSON."""
+    answer = site.get(path, params={**asked, "format": "json"})
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def ids(listed: list[dict[str, Any]]) -> list[Any]:
+    """The ids of items or users as pages show them."""
+    return [each["id"] for each in listed]
 
 
 assert clients  # skips without FastAPI and httpx2
