@@ -96,6 +96,7 @@ def test_what_help_shows_as_a_number_is_read_as_one(
     ("line", "flags"),
     [
         ("compare a.csv", "--split never"),
+        ("export --model m --to onnx a.onnx", "--to text"),
         ("ingest a.csv --folder f", "--at-least 4"),
         ("pagerank a.csv --model m", "--loss logistic"),
         ("plot cost a.json --output a.png", "--by users"),

@@ -165,6 +165,7 @@ def test_results_are_json_on_stdout_or_in_a_file(folder, capsys, tmp_path):  # t
     assert told("similar-items", item, "--n", 3) == [{"item": item, "items": near}]
     why = model.explain(user, None, item, N=2)
     shown = told("explain", user, item, "--n", 2)
+    assert (shown["user"], shown["item"]) == (user, item)
     assert [(each["id"], each["contribution"]) for each in shown["contributions"]] == [
         *why.contributions
     ]

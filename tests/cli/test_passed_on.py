@@ -248,6 +248,23 @@ def test_recommend(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (users, given["on_unknown"], given["fallback"]) == (["b", "zoe"], "skip", "popularity")
 
 
+def test_similar_items(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+    real = mfrank.ALS.similar_items
+
+    def similar_items(self: Any, items: Any, **given: Any) -> Any:
+        calls.append((items.tolist(), given))
+        return real(self, items, **given)
+
+    monkeypatch.setattr(mfrank.ALS, "similar_items", similar_items)
+    run("similar-items i1 i2 --model m")
+    run("similar-items i1 --model m --n 2 --n-threads 2")
+    assert calls == [
+        (["i1", "i2"], {"N": 10, "filter_items": [["i1"], ["i2"]], "n_threads": 0}),
+        (["i1"], {"N": 2, "filter_items": [["i1"]], "n_threads": 2}),
+    ]
+
+
 def test_recommend_all(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     writes: list[Any] = []
     lists = SimpleNamespace(

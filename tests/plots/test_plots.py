@@ -280,7 +280,10 @@ def files(tmp_path_factory: pytest.TempPathFactory, split: Any, models: dict[str
     folder: Path = tmp_path_factory.mktemp("files")
     for name, model in models.items():
         model.save(folder / name)
+    models["RG2"].save(folder / "unseen", with_seen=False)
     BOARD.to_json(folder / "trials.json")
+    for name, text in (("none", "[]"), ("one", '{"value": 1}'), ("numbers", "[1]")):
+        (folder / f"{name}.json").write_text(text)
     users, items = split.test.user_items.nonzero()
     rows = "".join(f"{user},{item}\n" for user, item in zip(users, items, strict=True))
     (folder / "test.csv").write_text("user,item\n" + rows)
@@ -315,6 +318,10 @@ def test_from_the_command_line(
         ("cost trials.json --by epochs", "--by of cost must be factors or seconds; got epochs"),
         ("exposure RG2", "exposure needs --test, a file of held-out interactions"),
         ("leaderboard test.csv", "test.csv is not the JSON of mfrank tune --json"),
+        ("leaderboard none.json", "none.json has no trials: write it by mfrank tune --json"),
+        ("leaderboard one.json", "one.json has no trials: write it by mfrank tune --json"),
+        ("cost numbers.json", "numbers.json has no trials: write it by mfrank tune --json"),
+        ("activity unseen --test test.csv", "unseen was saved without the interactions of its fit"),
         ("cost trials.json trials.json", "cost draws one file, got 2"),
         ("convergence trials.json", "trials.json"),
     ],

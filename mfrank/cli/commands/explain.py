@@ -101,5 +101,5 @@ def _table(user: Any, item: Any, reasons: Reasons) -> Table:
         "item": objects([item] * len(reasons)),
         "rank": np.arange(1, len(reasons) + 1),
         "because": objects([reason for reason, _ in reasons]),
-        "contribution": np.array([amount for _, amount in reasons], dtype=np.float64),
+        "contribution": np.array([amount for _, amount in reasons]),
     }
