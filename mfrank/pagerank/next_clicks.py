@@ -241,5 +241,5 @@ def _joined(graph: Graphs, parts: list[_Part], users: Ints) -> Graphs:
 
 
 def _scaled(features: Floats) -> Floats:
-    largest = features.max(axis=0, initial=0)
+    largest = features.max(axis=0)
     return features / np.where(largest > 0, largest, 1)

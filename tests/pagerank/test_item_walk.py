@@ -150,6 +150,7 @@ def test_paths_of_one_mass_have_the_order_of_their_restarts() -> None:
     start = sp.csr_array(np.full((1, N_ITEMS), 1 / N_ITEMS))
     values = made.rank(start, 1e-12, WALKER)[0]
     paths = heaviest_paths(made, start, values, 0, WALKER.alpha, N_ITEMS)
+    assert made.recency == 0.0
     assert [path.items for path in paths] == [(0,), *((item, 0) for item in range(1, N_ITEMS))]
 
 

@@ -124,6 +124,21 @@ def test_a_gap_parts_sequences_and_an_item_alone_stays_without_edges() -> None:
     np.testing.assert_array_equal(parted.node_features[:, 1], [1, 0, 1, 1])  # where some begin
 
 
+def test_item_features_are_divided_by_their_largest_value_however_small() -> None:
+    given = np.array([[0.2, 0.0], [0.4, 0.0], [0.1, 0.0]])
+    features = item_graph(log("abc"), given, None).node_features
+    np.testing.assert_allclose(features[:, 2:4], [[0.5, 0], [1, 0], [0.25, 0]], rtol=1e-12)
+
+
+def test_candidates_may_be_items_that_nothing_leads_to() -> None:
+    graph = item_graph(log("ab", "ab", "c"), None, None)
+    recent, wanted = sp.csr_array([[1.0, 0, 0]]), sp.csr_array([[0.0, 1, 0]])
+    draw = Draw(1, 9, np.random.default_rng(0))
+    queries = next_click_queries(graph, recent, recent, wanted, draw, WALKER)
+    assert queries.pages.tolist() == [0, 1, 2]
+    assert queries.dangling.tolist() == [False, False, True]
+
+
 def pairs_of(graph: Graphs) -> set[tuple[int, int]]:
     return set(zip(graph.sources.tolist(), graph.links.indices.tolist(), strict=True))
 
