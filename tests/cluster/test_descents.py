@@ -17,6 +17,7 @@ from every_loss import LOSSES
 import mfrank
 from mfrank.arrays import CSR
 from mfrank.backends import choose
+from mfrank.backends.sharded import RowBlock
 from mfrank.cluster import Processes
 from mfrank.descent import ListDrawer, Sampling
 from mfrank.descent.rotation import layout, meet
@@ -111,10 +112,13 @@ class Watched(Shuffled):
     def __init__(self, n_workers: int) -> None:
         super().__init__(n_workers)
         self.meetings: list[Any] = []
+        self.blocks: list[RowBlock] = []
 
     def submit(self, function: Callable[..., Any], *args: Any) -> Delayed:
         if function is meet:
             self.meetings.append(args[2])
+        elif isinstance(args[0], RowBlock):
+            self.blocks.append(args[0])
         return super().submit(function, *args)
 
 
@@ -127,6 +131,23 @@ def test_a_user_travels_once_an_epoch_and_an_item_once_a_round() -> None:
     assert users == np.count_nonzero(np.diff(DATA.user_items.indptr))
     assert items == N_BLOCKS * DATA.n_items
     assert not engine.alive
+
+
+@pytest.mark.parametrize("batches", ["users", "positives"])
+@pytest.mark.usefixtures("four_blocks")
+def test_blocks_of_users_have_about_as_many_visits_each(batches: Any) -> None:
+    """The first user has half of all positives, and half of the users have none."""
+    few = np.arange(1, 31)
+    users, items = np.concatenate([np.zeros(30, int), few]), np.concatenate([few, few])
+    data = mfrank.Interactions.from_arrays(users, items, shape=(61, 31))
+    engine = Watched(2)
+    made(mfrank.BPR(), batches=batches, iterations=1).fit(data, cluster=engine)
+    rows = [block.pattern().counts for block in engine.blocks]
+    visits = [counts.sum() if batches == "positives" else (counts > 0).sum() for counts in rows]
+    assert sum(len(counts) for counts in rows) == 61
+    most = 30 if batches == "positives" else 1
+    assert max(visits) <= sum(visits) / N_BLOCKS + most
+    assert min(visits) >= (0 if batches == "positives" else sum(visits) / N_BLOCKS - 1)
 
 
 @pytest.mark.usefixtures("four_blocks")

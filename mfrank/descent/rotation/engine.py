@@ -34,8 +34,8 @@ def rotate(
     tables: FactorTables,
     engine: Engine,
     backend: str,
-    done: int = 0,
-    watch: Callable[[int, int, float], object] | None = None,
+    done: int,
+    watch: Callable[[int, int, float], object],
 ) -> Iterator[Step]:
     """Run gradient descent by rotation; yield copies of the tables after every epoch.
 
@@ -55,9 +55,9 @@ def rotate(
     engine : Engine
     backend : str
         Its name.
-    done : int, default 0
+    done : int
         Epochs already completed, when a fit continues from their tables.
-    watch : function, optional
+    watch : function
         Called after every meeting with the number of visits done in the epoch, the number of visits
         in the epoch, and the seconds since it began.
 
@@ -88,8 +88,7 @@ def rotate(
         for pair, loss in rotation.losses(dealt, epoch):
             losses[pair] = loss
             n_done += int(dealt.visits[pair.users, pair.items])
-            if watch:
-                watch(n_done, total, perf_counter() - began)
+            watch(n_done, total, perf_counter() - began)
         mean = sum(losses[pair] for pair in sorted(losses)) / max(total, 1)
         yield ended(plan, epoch, perf_counter() - began, mean, tables)
 
