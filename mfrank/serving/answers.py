@@ -109,7 +109,7 @@ def listed(
     with unannounced():
         answer: Answer = model.recommend(
             users,
-            N=min(n, len(model.item_ids)),
+            N=min(n, len(model.item_ids) or 1),
             filter_already_liked_items=not include_seen,
             fallback=fallback,
             n_threads=1,
@@ -167,7 +167,7 @@ def from_items(
         The model is of a kind that cannot rank for somebody new.
     """
     _check_fallback(model, fallback)
-    n = min(n, len(model.item_ids))
+    n = min(n, len(model.item_ids) or 1)
     are_low = _below(weights or (), model.threshold)
     if weights is not None and len(weights) == len(liked) and any(are_low):
         if on_unknown == "error":

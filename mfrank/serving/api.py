@@ -86,8 +86,8 @@ class Question(NamedTuple):
 class Questions:
     """Answers the questions in the place of an application, which has all other requests.
 
-    The first request calls ``begin``: where the application is mounted in another one, nothing
-    tells it that the service starts.
+    The first call calls ``begin``: where the application is mounted in another one, nothing tells
+    it that the service starts.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Questions:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
-        if self._begin is not None and scope["type"] != "lifespan":
+        if self._begin is not None:
             self._begin()
             self._begin = None
         found = self._found(scope) if scope["type"] == "http" else None

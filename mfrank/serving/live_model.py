@@ -188,8 +188,6 @@ def _folder(model: object) -> Path:
 def _warm(model: Recommender) -> None:
     """Ask twice: what is computed only once, on the first or second call, delays no request."""
     users, items = model.user_ids.labels[:2], model.item_ids.labels[:1]
-    if not len(users) or not len(items):
-        return
     with unannounced():
         for _ in range(2):
             filters = model.seen is not None

@@ -109,6 +109,14 @@ TESTS = {
         *("models/test_n_threads.py", "models/test_removal.py", "models/test_similar_to_new.py"),
         *("robustness/test_pandas_labels.py", "steering"),
     ),
+    "serving": (  # all that start no process
+        *("serving/test_answers.py", "serving/test_api.py", "serving/test_application.py"),
+        *("serving/test_connection_steps.py", "serving/test_connections.py"),
+        *("serving/test_guards.py", "serving/test_http.py", "serving/test_limits.py"),
+        *("serving/test_queries.py", "serving/test_refusals.py", "serving/test_reload.py"),
+        *("serving/test_signals.py", "serving/test_together.py", "serving/test_work.py"),
+        "test_stated_defaults.py",
+    ),
     "steering": ("steering", "robustness/test_pandas_labels.py", "serving/test_work.py"),
     "store": (
         *("store", "steering", "retrieval/test_nobody.py", "evaluation/test_cold.py"),

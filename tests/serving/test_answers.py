@@ -62,6 +62,21 @@ def test_so_many_similar_items_as_asked_for_without_the_item(n: int) -> None:
     assert answers.similar(served, item, n) == expected
 
 
+@pytest.mark.parametrize(("n_users", "n_items"), [(0, 3), (3, 0), (0, 0)])
+def test_a_model_without_users_or_items_has_empty_lists(n_users: int, n_items: int) -> None:
+    store = mfrank.FactorStore(np.ones((n_users, 2)), np.ones((n_items, 2)))
+    asked = client(mfrank.Recommender.of(store))
+    assert asked.get("/health").json()["users"] == n_users
+    lists = [{"user": user, "items": []} for user in range(n_users)]
+    found = asked.post("/recommend", json={"users": list(range(n_users)), "include_seen": True})
+    assert found.json() == {"lists": lists}
+    for each in lists:
+        answer = asked.get(f"/recommend/{each['user']}?include_seen=true")
+        assert answer.json() == each
+    for item in range(n_items):
+        assert len(asked.get(f"/similar/{item}").json()["items"]) == n_items - 1
+
+
 def test_without_histories_nothing_is_known_to_be_popular() -> None:
     bare = mfrank.Recommender.of(model().store)
     with pytest.raises(ValueError, match="ask with fallback=none"):

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import queue
-import re
 import signal
-import subprocess
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,158 +28,8 @@ pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="Windows h
 
 USER = str(named().user_ids.labels[-1])
 
-SERVICE = """
-import sys, time
-from mfrank.cli.main import main
-from mfrank.serving import application as running, live_model, signals
-running._GRACE, signals._LAST = {grace}, {last}
-load, loads = live_model.load, []
-
-def wait(what):
-    print(what, flush=True)
-    return sys.stdin.readline()
-
-def loaded(*args, **how):
-    loads.append(0)
-    if {moment!r} == "start":
-        wait("loading")
-    model = load(*args, **how)
-    asked = []
-    recommend = type(model).recommend
-
-    class Waiting(type(model)):
-        def recommend(self, *args, **how):
-            asked.append(0)
-            if len(asked) > 2 and len(loads) == 1 and {moment!r} == "answer":  # it is asked twice
-                if wait("asked") == "sleep\\n":
-                    time.sleep(600)  # as in a kernel
-            return recommend(self, *args, **how)
-
-    model.__class__ = Waiting
-    return model
-
-live_model.load = loaded
-sys.exit(main(["serve", {folder!r}, "--port", "0"]))
-"""
-
-
-class Service:
-    """A process of ``mfrank serve`` that waits at a moment until it is told to go on."""
-
-    def __init__(self, folder: Path, moment: str, grace: float = 10, last: float = 5) -> None:
-        code = SERVICE.format(folder=str(folder), moment=moment, grace=grace, last=last)
-        pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-        self.process = subprocess.Popen([sys.executable, "-c", code], text=True, **pipes)
-
-    def line(self) -> str:
-        """The next line that it prints."""
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert line, self.process.communicate()[1]
-        return line.strip()
-
-    def address(self) -> str:
-        """Where it listens, when it does."""
-        found = re.match(r"http://127\.0\.0\.1:\d+", self.line())
-        assert found
-        return found[0]
-
-    def goes_on(self, how: str = "") -> None:
-        """End the wait."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(how + "\n")
-        self.process.stdin.flush()
-
-    def gets(self, *signals: signal.Signals) -> None:
-        """Send signals, one after the other."""
-        for each in signals:
-            self.process.send_signal(each)
-
-    def ended(self) -> tuple[int, str]:
-        """How it ended: the exit code, and what it printed on stderr."""
-        told = self.process.communicate(timeout=60)[1]
-        return self.process.returncode, told
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., Service]]:
-    model().save(tmp_path / "model")
-    started = list[Service]()
-
-    def begin(moment: str, **how: Any) -> Service:
-        started.append(Service(tmp_path / "model", moment, **how))
-        return started[-1]
-
-    yield begin
-    for service in started:
-        service.process.kill()
-        service.process.communicate()
-
-
 TERM, INT = signal.SIGTERM, signal.SIGINT
 HUP: Any = getattr(signal, "SIGHUP", None)
-
-
-@pytest.mark.parametrize(("signals", "code"), [([INT], 130), ([HUP, TERM, TERM], 0)])
-def test_a_service_that_is_still_loading_ends(start, signals: list[Any], code: int) -> None:
-    service = start("start")
-    assert service.line() == "loading"
-    service.gets(*signals)
-    ended, told = service.ended()
-    assert ended == code
-    assert "Traceback" not in told
-
-
-def test_a_reload_that_comes_during_the_start_is_done_after_it(start) -> None:
-    service = start("start")
-    assert service.line() == "loading"
-    service.gets(HUP, HUP)
-    service.goes_on()
-    address = service.address()
-    assert service.line() == "loading"  # again, once for both
-    service.goes_on()
-    while httpx2.get(address + "/health").json()["reloads"] != 1:
-        pass
-    service.gets(TERM)
-    code, told = service.ended()
-    assert code == 0
-    assert told.count("a newer model answers") == 1
-
-
-@pytest.mark.parametrize("signals", [[TERM], [TERM, HUP], [HUP, TERM, HUP], [TERM, TERM, HUP]])
-def test_what_has_begun_is_answered_whatever_comes_meanwhile(start, signals: list[Any]) -> None:
-    service = start("answer")
-    url = f"{service.address()}/recommend/{USER}"
-    with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(httpx2.get, url, timeout=60)
-        assert service.line() == "asked"
-        service.gets(*signals)
-        service.goes_on()
-        assert asked.result(60).status_code == 200
-    code, told = service.ended()
-    assert code == 0
-    assert "Traceback" not in told
-
-
-@pytest.mark.parametrize(("first", "later"), [(TERM, [HUP, INT, TERM]), (INT, [TERM, HUP])])
-def test_the_end_does_not_wait_for_a_thread_nor_stops_halfway(
-    start, first: signal.Signals, later: list[Any]
-) -> None:
-    service = start("answer", grace=0.2, last=0.5)
-    url = f"{service.address()}/recommend/{USER}"
-    with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(httpx2.get, url, timeout=60)
-        assert service.line() == "asked"
-        service.goes_on("sleep")
-        service.gets(first)
-        with contextlib.suppress(httpx2.HTTPError):  # what is cut off has no answer
-            assert asked.result(60).status_code == 503
-        service.gets(*later)
-    ended, told = service.ended()
-    # uvicorn raises those that come while it ends: the last one that it sees says the code
-    assert ended in (0, 130)
-    assert "the service ends before a thread" in told
-    assert "Traceback" not in told
 
 
 def test_two_signals_during_a_reload_are_one_more_reload(tmp_path: Path, monkeypatch) -> None:

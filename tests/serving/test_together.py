@@ -300,6 +300,29 @@ def test_who_has_gone_is_not_asked_for_and_a_newer_model_answers_who_waits(
     run(ask)
 
 
+def test_who_comes_while_all_threads_work_is_answered_by_the_next_call(monkeypatch: Any) -> None:
+    monkeypatch.setattr(together, "_LONG", 60.0)
+    monkeypatch.setattr(together, "_QUICK", 0.0)  # every call is made by a thread
+    watched = Watched(model())
+
+    async def ask() -> None:
+        with queue(watched, 2) as asked:
+            for size in (1, 2, 4):  # then eight are asked for at a time
+                await asyncio.gather(*(asked.ask(user, of_length(4)) for user in USERS[:size]))
+            watched.calls.clear()
+            watched.go.clear()
+            waiting = []
+            for place, user in enumerate(USERS[:8]):
+                waiting.append(asked.ask(user, of_length(4)))
+                await until(lambda: len(watched.calls) == min(place + 1, 2))  # noqa: B023
+            await asyncio.sleep(0.01)
+            watched.go.set()
+            await asyncio.gather(*waiting)
+        assert watched.calls == [USERS[:1], USERS[1:2], USERS[2:8]]
+
+    run(ask)
+
+
 @pytest.mark.parametrize("place", [0, 1, 3])
 def test_one_who_gives_up_within_a_call_costs_the_others_nothing(
     monkeypatch: Any, place: int
