@@ -27,6 +27,8 @@ class LimitedConnection(HttpToolsProtocol):
         super().__init__(*args, **options)
         self._limits = limits
         self._in_headers, self._n_bytes = True, 0
+        self._is_behind = False
+        """Whether the headers began behind another request, in bytes that are not counted."""
         self._late: asyncio.TimerHandle | None = None
         self._refusal = 400
 
@@ -43,17 +45,23 @@ class LimitedConnection(HttpToolsProtocol):
         if self._in_headers:
             self._n_bytes += len(data)
         super().data_received(data)
-        if self._in_headers and self._n_bytes and not self.transport.is_closing():
+        if self._has_begun and not self.transport.is_closing():
             if self._n_bytes > self._limits.max_headers:
                 self._refuse(431, self._too_long)
             elif self._late is None:
                 self._wait(self._limits.max_header_seconds)
 
+    def on_message_begin(self) -> None:
+        """Note whether the bytes of this request have been counted."""
+        super().on_message_begin()
+        self._is_behind = not self._n_bytes
+
     def on_headers_complete(self) -> None:
         """Serve the request, unless its headers are too long."""
         self._in_headers = False
         self._stop_waiting()
-        if self._n_bytes > self._limits.max_headers:  # of which some may be the body's
+        # Of the bytes that were counted, some may be the body's.
+        if self._n_bytes > self._limits.max_headers or self._is_behind:
             lengths = (len(name) + len(value) + 4 for name, value in self.headers)
             if len(self.url) + sum(lengths) > self._limits.max_headers:
                 self._refusal = 431
@@ -63,7 +71,7 @@ class LimitedConnection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """Be ready for the headers of the next request."""
         super().on_message_complete()
-        self._in_headers, self._n_bytes = True, 0
+        self._in_headers, self._n_bytes, self._is_behind = True, 0, False
         self._stop_waiting()
         if self.cycle.response_complete and not self.pipeline:  # the answer did not wait for it
             self.timeout_keep_alive_task = self.loop.call_later(
@@ -93,6 +101,11 @@ class LimitedConnection(HttpToolsProtocol):
         self._refuse(self._refusal, self._too_long if self._refusal == 431 else msg)
 
     @property
+    def _has_begun(self) -> bool:
+        """Whether a part of a request's headers has arrived, but not all."""
+        return self._in_headers and (self._n_bytes > 0 or self._is_behind)
+
+    @property
     def _too_long(self) -> str:
         return f"the URL and headers must have at most {self._limits.max_headers:,} bytes"
 
@@ -107,7 +120,7 @@ class LimitedConnection(HttpToolsProtocol):
     def _give_up(self) -> None:
         """Close a connection on which a request does not arrive."""
         self._late = None
-        if self._n_bytes and self._in_headers:
+        if self._has_begun:
             seconds = self._limits.max_header_seconds
             self._refuse(408, f"the headers did not arrive within {seconds:g} s")
         else:

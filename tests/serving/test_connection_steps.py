@@ -231,6 +231,33 @@ def test_headers_that_come_at_once_are_measured(place: str, more: int) -> None:
     steps(test)
 
 
+@pytest.mark.parametrize("more", [0, 1])
+@pytest.mark.parametrize("cut", [0, 90, 150])
+def test_headers_behind_another_request_are_measured_too(cut: int, more: int) -> None:
+    """Although nobody counts the bytes from which they begin."""
+
+    async def test() -> None:
+        asked = Connection(max_headers=100)
+        next_one = b"GET /" + b"a" * (99 + more) + b" HTTP/1.1\r\n\r\n"
+        both = GET * 2 + next_one
+        place = len(GET * 2) + cut if cut else len(both)
+        await asked.receives(both[:place], both[place:])
+        assert (431 in asked.answers()) is bool(more)
+        assert (asked.wire.ended == "closed") is bool(more)
+        assert more or asked.answers() == [200] * 3
+
+    async def never() -> None:
+        asked = Connection()
+        await asked.receives(GET + b"GET /")
+        assert sorted(asked.waits()) == [3.0, KEPT]
+        late = next(timer for timer in asked.loop.timers if timer.seconds == 3.0 and timer.is_set)
+        late.call()
+        assert asked.answers() == [200, 408]
+
+    steps(test)
+    steps(never)
+
+
 def test_a_body_is_no_header() -> None:
     async def test() -> None:
         asked = Connection(max_headers=60)

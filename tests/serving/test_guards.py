@@ -51,6 +51,13 @@ def test_a_host_that_was_refused_may_be_allowed_later() -> None:
     assert allowed.has(b"a.example")
 
 
+SCOPE = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": []}
+
+
+async def ignored(message: Any) -> None:
+    pass
+
+
 async def shown(scope: Any, receive: Any, send: Any) -> None:
     """Answer with what came through the door."""
     names = ("method", "path", "query_string")
@@ -99,6 +106,28 @@ def test_head_is_answered_as_get_without_the_body() -> None:
 )
 def test_paths_and_queries_are_as_they_were_sent(path: bytes, query: bytes, expected: Any) -> None:
     assert json.loads(ask(door(), path, query).body)[1:] == expected
+
+
+@pytest.mark.parametrize(
+    ("scope", "path"),
+    [
+        ({"raw_path": b"/b%20c"}, "/b%20c"),
+        ({"path": "/b c"}, "/b c"),
+        ({"raw_path": b"/@a/b%20c", "root_path": "/@a"}, "/@a/b%20c"),
+        ({"raw_path": b"/%40a/b%20c", "root_path": "/@a"}, "/@a/b%20c"),
+        ({"raw_path": b"/%C3%A9/b%20c", "root_path": "/\xe9"}, "/\xe9/b%20c"),
+    ],
+)
+def test_a_path_begins_with_where_the_application_is_mounted(
+    scope: dict[str, Any], path: str
+) -> None:
+    seen: list[str] = []
+
+    async def noting(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(scope["path"])
+
+    asyncio.run(door(noting)({**SCOPE, **scope}, None, ignored))
+    assert seen == [path]
 
 
 @pytest.mark.parametrize(
@@ -215,18 +244,10 @@ def test_an_answer_that_stalls_is_cut_off(has_begun: bool) -> None:
 def test_a_request_that_has_been_answered_is_not_too_late() -> None:
     async def call() -> None:
         passed = door(max_seconds=0.02)
-        await passed(scope(), None, ignored)
+        await passed(SCOPE, None, ignored)
         await asyncio.sleep(0.06)  # would be cancelled here
 
     asyncio.run(call())
-
-
-def scope() -> dict[str, Any]:
-    return {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": []}
-
-
-async def ignored(message: Any) -> None:
-    pass
 
 
 @pytest.mark.parametrize("has_begun", [False, True])
@@ -242,7 +263,7 @@ def test_a_request_whose_service_ends_is_told_so_if_it_can_be(has_begun: bool) -
         sent.append(message)
 
     async def call() -> None:
-        asked = asyncio.create_task(door(stalling)(scope(), None, send))
+        asked = asyncio.create_task(door(stalling)(SCOPE, None, send))
         await asyncio.sleep(0.01)
         asked.cancel()
         if has_begun:
