@@ -261,6 +261,9 @@ def test_the_description_has_the_limits_that_hold() -> None:
     assert one["maxItems"] == each["maxItems"] == each["items"]["maxItems"] == 3
     assert batch["boosts"]["maxProperties"] == 3
     assert not {"maxItems", "maxProperties"} & {*batch["n"], *batch["diversity"]}
+    for levers in (given, batch):
+        for name, least, most in (("diversity", 0, 1), ("popularity_penalty", 0, 1000)):
+            assert (levers[name]["minimum"], levers[name]["maximum"]) == (least, most)
     assert (batch["n"]["minimum"], batch["n"]["default"], batch["n"]["maximum"]) == (1, 7, 7)
     for path, status in (("?n=7", 200), ("?n=8", 422), ("?n=0", 422)):
         assert asked.get(f"/recommend/{USER}{path}").status_code == status
