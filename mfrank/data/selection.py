@@ -31,19 +31,19 @@ def at_least(
     reached = data.user_items.data >= float(threshold)
     is_weighted = data.cells.values_from == "weights" and threshold > 0  # the sign is as it was
     _tell_of_threshold(data, reached, threshold, is_weighted)
-    found = data.cells.take(np.flatnonzero(reached))
-    if keep_seen:
-        only = data.seen_only.cells if data.seen_only is not None else None
-        found = found._replace(seen_only=only if reached.all() else _also_seen(data, ~reached))
-        if not is_weighted:
-            found = found._replace(values_from="threshold")
+    found, known = data.cells.take(np.flatnonzero(reached)), data.threshold
+    if keep_seen and not reached.all():
+        found = found._replace(seen_only=_also_seen(data, ~reached))
+    elif keep_seen and data.seen_only is not None:
+        found = found._replace(seen_only=data.seen_only.cells)
+    if keep_seen and not is_weighted:
+        found = found._replace(values_from="threshold")
     if binary:
         found = _with_values(found, np.ones_like(found.rows.data))
-    own = data.threshold
     if not is_weighted:
-        own = threshold if own is None else max(threshold, own)
-    made = None if own is None else float(own)
-    return data._of_cells(found, data.user_ids, data.item_ids, data.origin, made)
+        known = threshold if known is None else max(threshold, known)
+    known = None if known is None else float(known)
+    return data._of_cells(found, data.user_ids, data.item_ids, data.origin, known)
 
 
 def _tell_of_threshold(
