@@ -54,7 +54,6 @@ from mfrank.models.closed_form import (
     weigh_items,
 )
 from mfrank.models.factor_model import Callback, FactorModel, Stopping
-from mfrank.models.growing import Update, check_update, solved_anew
 from mfrank.models.options import (
     check_backend,
     check_biases,
@@ -69,6 +68,7 @@ from mfrank.models.resume import (
     in_memory,
     saver,
 )
+from mfrank.models.updates import Update, check_update, solved_anew
 from mfrank.retrieval import (
     Answer,
     Fallback,

@@ -16,7 +16,7 @@ import pytest
 import scipy.sparse as sp
 
 import mfrank
-from mfrank.models import growing as updates
+from mfrank.models import updates
 
 DATA = mfrank.synthetic(30, 20, 300, names=True, random_state=0)
 USERS, ITEMS = DATA.user_ids.labels.tolist(), DATA.item_ids.labels.tolist()
