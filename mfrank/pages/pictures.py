@@ -50,6 +50,7 @@ def curve(values: Sequence[float | int | None]) -> dict[str, Any] | None:
 
 
 _NEIGHBORS, _STEPS, _OTHERS, _FARTHEST, _GRAVITY = 12, 250, 6, 4.0, 0.2
+_MOST_DENSE = 200
 
 
 def places(model: Recommender, rows: NDArray[np.int64], seed: int = 0) -> NDArray[np.float64]:
@@ -66,21 +67,28 @@ def places(model: Recommender, rows: NDArray[np.int64], seed: int = 0) -> NDArra
     n = len(rows)
     if n < 4:
         return np.stack([np.linspace(0, 1, n), np.full(n, 0.5)], axis=1)
-    near, likeness = model.similar_items(rows, _NEIGHBORS + 1, items=rows, by_row=True, n_threads=1)
-    place_of = np.full(len(model.item_ids), -1)
-    place_of[rows] = np.arange(n)
-    heads = np.repeat(np.arange(n), near.shape[1])
-    tails = np.where(near.ravel() >= 0, place_of[near.ravel()], -1)
-    # An item without a direction is like no other, but its list of neighbors is filled in row
-    # order.
-    kept = (tails >= 0) & (tails != heads) & (likeness.ravel() > 0)
-    heads, tails = heads[kept], tails[kept]
+    heads, tails = _edges(model, rows)
     rng = np.random.default_rng(seed)
     at = _start(heads, tails, n, rng)
     for step in range(_STEPS):
         at += _pull(at, heads, tails, n, rng) * (1 - step / _STEPS)
     low, high = np.percentile(at, [0.5, 99.5], axis=0)
     return np.asarray(np.clip((at - low) / np.maximum(high - low, 1e-9), 0, 1))
+
+
+def _edges(
+    model: Recommender, rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """From the place of each item in ``rows`` to the places of those most similar to it.
+
+    An item without a direction is like no other.
+    """
+    near, likeness = model.similar_items(rows, _NEIGHBORS + 1, items=rows, by_row=True, n_threads=1)
+    place_of = np.zeros(len(model.item_ids), dtype=np.int64)
+    place_of[rows] = np.arange(len(rows))
+    heads, tails = np.repeat(np.arange(len(rows)), near.shape[1]), place_of[near.ravel()]
+    kept = (tails != heads) & (likeness.ravel() > 0)  # nor is what fills a list
+    return heads[kept], tails[kept]
 
 
 def _start(
@@ -91,10 +99,15 @@ def _start(
     The eigenvectors' values would put a few loosely connected items far away from all others.
     """
     graph = sp.csr_array((np.ones(len(heads)), (heads, tails)), shape=(n, n))
-    graph = graph + graph.T + 1e-3 * sp.eye_array(n, format="csr")
+    graph = graph + graph.T + 1e-3 * sp.eye_array(n)
     scale = sp.diags_array(1 / np.sqrt(graph.sum(axis=1)))
-    _, vectors = eigsh(scale @ graph @ scale, k=3, which="LA", v0=np.ones(n), tol=1e-3)
-    order = vectors[:, [1, 0]].argsort(axis=0, kind="stable").argsort(axis=0, kind="stable")
+    walk = scale @ graph @ scale
+    if n <= _MOST_DENSE:  # where ARPACK may find few directions, and go on in one drawn at random
+        _, vectors = np.linalg.eigh(walk.toarray())
+    else:
+        _, vectors = eigsh(walk, k=3, which="LA", v0=np.ones(n), tol=1e-3)
+    second, third = vectors[:, -2], vectors[:, -3]
+    order = np.stack([second, third], axis=1).argsort(axis=0).argsort(axis=0)
     return np.asarray(20 * order / n - 10 + 0.1 * rng.standard_normal((n, 2)))
 
 
@@ -118,5 +131,5 @@ def _pull(
     square = (apart**2).sum(axis=1, keepdims=True)
     pushed = np.clip(2 / ((0.01 + square) * (1 + square)) * apart, -_FARTHEST, _FARTHEST)
     for axis in (0, 1):
-        moves[:, axis] += np.bincount(everybody, pushed[:, axis], minlength=n)
+        moves[:, axis] += np.bincount(everybody, pushed[:, axis])
     return 0.1 * np.clip(moves, -_FARTHEST * 5, _FARTHEST * 5)

@@ -261,9 +261,12 @@ def test_groups_of_one_user_have_no_interval(tmp_path: Path) -> None:
         assert row["n_users"] == 1
         assert {each["reach"] for each in row["metrics"]} == {None}
         assert {(each["low"], each["high"]) for each in row["metrics"]} == {(None, None)}
+    assert {each["reach"] is None for each in page["metrics"]} == {False}  # of both users
     page = site.get("/quality/both?format=json").json()
+    assert {each["low"] is None for each in page["metrics"]} == {False}
     for row in page["by_activity"]:
         for each in row["metrics"]:
             assert (each["low"], each["high"], each["better"]) == (None, None, None)
     for path in ("/quality/0", "/quality/1", "/quality/both"):
-        assert site.get(path).status_code == 200
+        answer = site.get(path)
+        assert (answer.status_code, "nan" in answer.text) == (200, False)

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from small_site import client, data, models
 
 import mfrank
+from mfrank.data import Ids
 from mfrank.evaluation import Evaluation
 from mfrank.pages.judging import judge
 
@@ -90,6 +92,25 @@ def test_exchanged_models_have_exchanged_signs(tmp_path: Path, page: dict[str, A
         assert mirrored["difference"] == pytest.approx(-one["difference"])
         assert mirrored["better"] == (None if one["better"] is None else 1 - one["better"])
     assert any(metric["better"] is not None for metric in page["metrics"])
+
+
+def test_of_equal_gains_those_with_most_held_out_come_first(tmp_path: Path) -> None:
+    """To the first model, x and y are popular, to the second, w is."""
+    users, items = Ids.of(["a", "b", "c", "d", "e"]), Ids.of(["v", "w", "x", "y", "z"])
+
+    def of(*rows: str) -> mfrank.Interactions:
+        cells = np.array([[item in row for item in "vwxyz"] for row in rows], dtype=np.float64)
+        return mfrank.Interactions(sp.csr_array(cells), users, items)
+
+    first = mfrank.Popularity().fit(of("z", "vz", "z", "xy", "x"))
+    second = mfrank.Popularity().fit(of("z", "z", "z", "w", "w"))
+    every = of("xz", "vxyz", "xz", "wxy", "wx")
+    site = client(tmp_path, models={"a": first, "b": second}, data=every, items=None)
+    page = site.get("/quality/both?format=json").json()
+    better, worse = page["most"]
+    told = [[each[name] for name in ("id", "ndcg", "held_out", "has")] for each in better]
+    assert told == [["b", [1, 0], 2, 2], ["a", [1, 0], 1, 1], ["c", [1, 0], 1, 1]]
+    assert (worse, page["n_better"], page["n_same"]) == ([], [3, 0], 0)
 
 
 def test_the_page_names_both_and_links_each(site: Any) -> None:
