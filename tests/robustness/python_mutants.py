@@ -132,6 +132,10 @@ TESTS = {
             "robustness/test_pandas_labels.py",
         ),
     ),
+    "tuning": (
+        *("tuning", "cli/test_cli_tune.py", "comparison/test_tuned.py"),
+        "models/test_value_checks.py",
+    ),
 }
 SIGNATURES = "tests/test_stated_defaults.py"
 OPTIONS = ("-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header")

@@ -87,6 +87,8 @@ def test_the_first_of_equals_is_the_best() -> None:
     done = [outcome("IALS", 0, 0.0), outcome("RG2", 0, 0.0), outcome("EALS", 0, None)]
     assert best(done) is done[0]
     assert best(done[1:]) is done[1]
+    better = outcome("RG2", 0, 0.5)
+    assert best([*done, better]) is better
 
 
 def test_what_was_wide_above_the_top_leaves_nobody_behind() -> None:
@@ -102,7 +104,7 @@ def test_of_less_than_three_trials_none_goes_on() -> None:
     ladder = Ladder(ALS[:1], 0)
     done = [outcome("IALS", 0, value, value) for value in (0.1, 0.2)]
     assert ladder.proposed(done, 2).is_new
-    done.append(outcome("IALS", 0, 0.15, 0.3))
+    done.append(outcome("IALS", 0, 0.0, 0.3))
     assert ladder.proposed(done, 2) == Trial("IALS", (0.2,) * 3, 1)
     done.append(outcome("IALS", 0, None, 0.4))  # what failed does not count
     done.append(outcome("IALS", 1, 0.1, 0.2, is_new=False))
@@ -136,9 +138,14 @@ def test_a_body_may_take_its_share_of_what_is_not_reserved(
 
 
 def test_the_spare_time_is_for_the_end() -> None:
-    for spare in (0.0, 1.0):
-        now = [0.0]
-        with Budget(10.0, lambda: now[0], spare).to_the_end():  # noqa: B023
+    now = [0.0]
+
+    def clock() -> float:
+        return now[0]
+
+    for spare, more in ((0.0, {}), (1.0, {"spare": 1.0})):
+        now[0] = 0.0
+        with Budget(10.0, clock, **more).to_the_end():
             now[0] = 10.0 + spare - 0.01
             check_time()
             now[0] = 10.0 + spare + 0.01

@@ -15,6 +15,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from children import PATHS
 from hypothesis import HealthCheck, given, settings
@@ -305,6 +306,125 @@ def test_a_claim_is_renewed_while_its_trial_runs(
     ((_, after),) = claims(path)
     assert after > before
     journal.release()
+
+
+@pytest.mark.parametrize(("error", "ended"), [(ProcessLookupError, True), (PermissionError, False)])
+def test_only_a_process_that_is_gone_has_ended(
+    error: type[Exception], ended: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of another user may not be asked, but is there."""
+    asked = list[tuple[int, int]]()
+
+    def kill(process: int, signal: int) -> None:
+        asked.append((process, signal))
+        raise error
+
+    path = tmp_path / "search.sqlite"
+    one, two = (TrialJournal(path, "search") for _ in range(2))
+    assert one.claimed(in_order) == TRIALS[0]
+    monkeypatch.setattr(os, "kill", kill)
+    assert two.claimed(in_order) == TRIALS[0 if ended else 1]
+    assert asked == [(os.getpid(), 0)]
+    for each in (one, two):
+        each.release()
+
+
+def test_processes_are_those_of_a_machine_and_of_its_space_of_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: object) -> None:
+        raise ProcessLookupError
+
+    path = tmp_path / "search.sqlite"
+    one = TrialJournal(path, "search")
+    monkeypatch.setattr(os, "readlink", lambda _: "pid:[of another container]")
+    two = TrialJournal(path, "search")
+    monkeypatch.setattr(os, "kill", gone)
+    assert [one.claimed(in_order), two.claimed(in_order)] == TRIALS[:2]
+    for each in (one, two):
+        each.release()
+    monkeypatch.setattr(os, "readlink", lambda _: Path("nowhere").read_text())  # not on Linux
+    other = TrialJournal(path, "search")
+    assert other.claimed(in_order) == TRIALS[0]
+    ((owner, _),) = claims(path)
+    assert owner.split(" ", 2)[1:] == [str(os.getpid()), module.socket.gethostname()]
+    other.release()
+
+
+def test_renewing_a_claim_goes_on_after_a_lock_and_ends_with_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, tried, again = tmp_path / "search.sqlite", list[int](), threading.Event()
+
+    def locked(self: TrialJournal) -> None:
+        tried.append(0)
+        if len(tried) > 1:
+            again.set()
+        raise TimeoutError
+
+    monkeypatch.setattr(module, "_CLAIMED", 0.04)
+    monkeypatch.setattr(TrialJournal, "_renew", locked)
+    before = set(threading.enumerate())
+    journal = TrialJournal(path, "search")
+    journal.claimed(in_order)
+    (renewing,) = set(threading.enumerate()) - before
+    assert renewing.daemon
+    assert again.wait(30)
+    journal.release()
+    assert not renewing.is_alive()
+    journal.release()  # nothing is left to release
+
+
+def test_waiting_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "search.sqlite"
+    one, two = (TrialJournal(path, "search") for _ in range(2))
+    only = lambda done: in_order([*done, *map(Outcome.pending, TRIALS[1:])])  # noqa: E731
+    assert one.claimed(only) == TRIALS[0]
+    slept = list[float]()
+
+    def meanwhile(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            one.add(DONE[0])
+
+    monkeypatch.setattr(module.time, "sleep", meanwhile)
+    with caplog.at_level("INFO", "mfrank"):
+        assert two.claimed(only) is None
+    assert caplog.messages == ["storage: waiting for 1 trial that other searches run"]
+    assert len(slept) == 3
+    assert 0 < min(slept) < 2
+
+
+def test_an_empty_file_becomes_that_of_a_search(tmp_path: Path) -> None:
+    path = tmp_path / "search.sqlite"
+    path.touch()
+    assert TrialJournal(written(path), "search").outcomes == DONE[:3]
+    header = path.read_bytes()[:100]
+    assert (header[60:64], header[68:72]) == (b"\0\0\0\1", b"mfrk")  # its version, and whose it is
+
+
+def test_without_a_file_outcomes_are_in_memory() -> None:
+    journal = TrialJournal(None, "search")
+    assert journal.claimed(in_order) == TRIALS[0]
+    journal.add(DONE[0])
+    assert journal.claimed(in_order) == TRIALS[1]
+    journal.release()
+    assert journal.outcomes == [DONE[0]]
+
+
+def test_a_fingerprint_is_that_of_data_options_and_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = replace(mfrank.synthetic(20, 10, 60, random_state=0), timestamps=None)
+    timed = [replace(data, timestamps=np.arange(60) + begin) for begin in (0, 1)]
+    wider = mfrank.synthetic(20, 11, 60, random_state=0)
+    all_of = [[data], [data, data], [timed[0]], [timed[1]], [data, timed[0]], [wider]]
+    found = [module.fingerprint(parts, factors=3) for parts in all_of]
+    found += [module.fingerprint([data], factors=4), module.fingerprint([data], factors=3, seed=0)]
+    assert len(set(found)) == len(found)
+    assert module.fingerprint([replace(data)], factors=3) == found[0]
+    monkeypatch.setattr(module, "__version__", "0.0.0")
+    assert module.fingerprint([data], factors=3) not in found
 
 
 PROCESS = f"""
