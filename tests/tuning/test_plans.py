@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -72,6 +72,10 @@ def test_nothing_is_reserved_for_slow_parts_but_for_the_best() -> None:
     assert plan(1000.0).reserve(quick) == pytest.approx(60 + 800 + 144)
     at_most = [done("IALS", 0.1), done("SampledSoftmax", 0.0, fit=150 / 1.6)]
     assert plan(1000.0).reserve(at_most) == pytest.approx(60 + 150)
+    last = [done("IALS", 0.3, fit=100), done("SampledSoftmax", 0.5, fit=500)]
+    assert plan(1000.0).reserve(last) == pytest.approx(60 + 800)
+    nothing = [done("IALS", 0.1, fit=10), done("SampledSoftmax", 0.0, fit=500)]
+    assert plan(1000.0).reserve(nothing) == pytest.approx(60 + 16)
 
 
 def test_a_single_family_is_not_blended() -> None:
@@ -93,10 +97,11 @@ def test_a_quick_family_may_take_four_times_its_share_and_no_more() -> None:
     assert left["ItemKNN"] == pytest.approx(200.0)
     assert left["ItemFilter"] == left["EASE"] == pytest.approx(400.0)
     assert left["SampledSoftmax"] == pytest.approx(1000.0 - 60.0)
-    outcomes.clear()
-    left.clear()
-    plan(1000.0, 1, space=Space.of_one(named("EASE"))).run(outcomes, run)
-    assert left["EASE"] == 1000.0
+    for search in (plan(1000.0, 1, space=Space.of_one(named("EASE"))), plan(None, 5)):
+        outcomes.clear()
+        left.clear()
+        search.run(outcomes, run)
+        assert left["EASE"] == 1000.0
 
 
 # --- turns
@@ -202,8 +207,9 @@ def test_a_ladder_whose_narrowest_rung_is_too_slow_is_left_and_a_higher_one_is_n
     alone = Space.of_one(named("IALS"))
     good = [done("IALS", 0.1, 1.0, place=place / 10) for place in range(9)]
     assert plan(None, 1000, space=alone).next([*good, late(0)]) is None
-    for error, top in (("OutOfTimeError", 1), ("MemoryError", 1), ("FloatingPointError", 2)):
-        failed = [*good, done("IALS", None, 1.0, 2, place=0.3, error=f"{error}: for a reason")]
+    short, wide, bad = "OutOfTimeError", "MemoryError", "FloatingPointError"
+    for error, rung, top in ((short, 2, 1), (wide, 2, 1), (wide, 1, 0), (bad, 2, 2)):
+        failed = [*good, done("IALS", None, 1.0, rung, place=0.3, error=f"{error}: for a reason")]
         found = list[Outcome](failed)
         rungs = set[int]()
         for _ in range(30):
@@ -217,24 +223,69 @@ def test_a_ladder_whose_narrowest_rung_is_too_slow_is_left_and_a_higher_one_is_n
 # --- rungs by time
 
 
-def test_trials_are_as_wide_as_the_time_allows() -> None:
-    """Of one family: a trial and the refit of its best may take half as long again."""
-    ials = named("IALS")
-    works = [ials.work(rung, SETTING) for rung in range(3)]
-    assert works == sorted(works)
-    first = done("IALS", 0.1, 1.0)
+IALS, SOFTMAX, EASE, RG2 = map(named, ("IALS", "SampledSoftmax", "EASE", "RG2"))
+COSTS = [1.5 * IALS.work(rung, SETTING) / IALS.work(0, SETTING) for rung in range(3)]
+"""Seconds of a trial of IALS and of the refit of its best, if the narrowest takes a second."""
+FIRST = done("IALS", 0.1, 1.0, place=0.3)
+OTHER = done("SampledSoftmax", 0.1, 1.0)
+ONE = Space.of_one(IALS)
+TWO = Space({"a": (IALS,), "b": (SOFTMAX,), "quick": (EASE,)})
+
+
+@pytest.mark.parametrize("rung", [1, 2])
+def test_the_best_climbs_as_high_as_the_time_of_its_ladder_allows(rung: int) -> None:
+    """Quick ladders and those that are over leave the time to the others."""
+    lifted = Trial("IALS", FIRST.trial.point, rung)
+    enough, little = 1.01 * COSTS[rung], 0.99 * COSTS[rung]
+    assert COSTS[0] + COSTS[rung] > enough  # or else there is time for a new point, too
+    assert plan(enough, space=ONE).next([FIRST]) == lifted
+    assert plan(little, space=ONE).next([FIRST]) != lifted
+    both = [FIRST, replace(OTHER, seconds=2.0), done("EASE", 0.1, 1.0)]
+    assert plan(2 * enough + 0.06 * 2 * enough / 0.94, space=TWO).next(both) == lifted
+    assert plan(2 * little, space=TWO).next(both) != lifted
+    failed = [
+        done("SampledSoftmax", None, 2.0, place=place, error="FloatingPointError: diverged")
+        for place in (0.1, 0.2, 0.3)
+    ]
+    assert plan(enough / 0.94, space=TWO).next([FIRST, *failed, both[2]]) == lifted
+
+
+def test_time_for_refits_is_not_spent_on_trials() -> None:
+    long = replace(FIRST, fit_seconds=100.0)
+    assert plan(160 + 1.01 * 1.5, space=ONE).next([long]) is not None
+    assert plan(160 + 0.99 * 1.5, space=ONE).next([long]) is None
+
+
+def test_a_narrow_trial_may_take_more_than_the_share_of_its_ladder() -> None:
+    search = plan(1.9 * 1.5 / 0.94, space=TWO)
+    trial = search.next([FIRST, replace(OTHER, seconds=2.0), done("EASE", 0.1, 1.0)])
+    assert trial is not None
+    assert (trial.family, trial.rung) == ("IALS", 0)
+
+
+@pytest.mark.parametrize(("leader", "goes_on"), [("IALS", True), ("RG2", False)])
+def test_a_trial_takes_as_long_as_others_of_its_family(leader: str, goes_on: bool) -> None:
+    values = {"IALS": 0.1, "RG2": 0.1, leader: 0.5}
+    took = {"IALS": 1.0, "RG2": 100.0}
+    outcomes = [done(family, values[family], took[family]) for family in took]
+    search = plan(100.0, space=Space({"ALS": (IALS, RG2)}))
+    trial = search.next([*outcomes, Outcome.pending(Trial("IALS", (0.9,) * 3, 0))])
+    assert (trial is not None) == goes_on
+
+
+@pytest.mark.parametrize("ladders", [1, 2])
+def test_new_points_are_as_wide_as_24_trials_of_each_ladder_may_be(ladders: int) -> None:
+    space = ONE if ladders == 1 else Space({"a": (IALS,), "b": (SOFTMAX,)})
+    outcomes = [FIRST, done("IALS", None, place=0.4, error="FloatingPointError: diverged")]
+    outcomes += [replace(OTHER, seconds=1e3)] * (ladders - 1)
     for rung in range(3):
-        needed = 1.5 * works[rung] / works[0]
-        for more, reached in ((1.01, rung), (0.99, rung - 1)):
-            search = plan(more * needed, space=Space.of_one(ials))
-            trial = search.next([first])
-            if reached < 0:
-                assert trial is None
-                continue
+        for more, base in ((1.01, rung), (0.99, max(0, rung - 1))):
+            trial = plan(24 * ladders * more * COSTS[rung], space=space).next(outcomes)
             assert trial is not None
-            assert trial.rung <= reached
-            climbed = search.next([first, *([Outcome(trial, 0.2, 0.01, 1, 1.0)] if rung else [])])
-            assert climbed is None or climbed.rung <= reached
+            assert (trial.family, trial.rung, trial.is_new) == ("IALS", base, True)
+    trial = plan(None, 100, space=space).next(outcomes)
+    assert trial is not None
+    assert trial.rung == 0  # where no time is counted
 
 
 def test_the_last_trial_of_a_ladder_lifts_its_best_to_the_top() -> None:
@@ -246,22 +297,6 @@ def test_the_last_trial_of_a_ladder_lifts_its_best_to_the_top() -> None:
     other = [done("SampledSoftmax", 0.1, place=place) for place in (0.1, 0.2, 0.3)]
     trial = plan(None, 6, space=two).next([*some, *other])
     assert trial == Trial("IALS", (0.2,) * 3, 2)
-
-
-def test_where_each_ladder_has_time_for_24_wide_trials_new_ones_are_wide() -> None:
-    ials = named("IALS")
-    works = [ials.work(rung, SETTING) for rung in range(3)]
-    first = done("IALS", 0.1, 1.0, place=0.3)
-    for rung in (1, 2):
-        needed = 24 * 1.5 * works[rung] / works[0]
-        for more, base in ((1.01, rung), (0.99, rung - 1)):
-            search = plan(more * needed, space=Space.of_one(ials))
-            outcomes = [first]
-            for _ in range(3):
-                trial = search.next(outcomes)
-                assert trial is not None
-                outcomes.append(Outcome(trial, None, error="FloatingPointError: diverged"))
-            assert max(one.trial.rung for one in outcomes[1:] if one.trial.is_new) >= base
 
 
 # --- what was left out
@@ -286,4 +321,6 @@ def test_families_are_left_out_for_memory_or_time() -> None:
     assert "a fit would take" in little.left_out([])["ItemKNN"]
     enough = Search(SETTING, Budget(21 * knn, lambda: 0.0), None)
     assert enough.left_out([])["ItemKNN"] == "left out: there was no time for it"
-    assert math.isinf(Budget(None).left())
+    for seconds, told in ((0.7, True), (1.3, False)):  # alone it may take all of the time
+        alone = plan(seconds * work, space=Space.of_one(named("EASE")))
+        assert ("a fit would take" in alone.left_out([])["EASE"]) == told
