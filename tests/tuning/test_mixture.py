@@ -146,6 +146,27 @@ def test_parts_join_while_there_is_time_to_fit_all_of_them_again(
     assert len(mixed(late, outcomes)[0]) == number
 
 
+def test_it_is_late_for_candidates_by_the_refit_of_the_best(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, real = [0.0], Shortlists.of
+    late = dict[float, bool]()
+
+    class Listed:
+        @staticmethod
+        def of(models: Any, judge: TrialJudge, is_late: Any) -> Shortlists:
+            for now[0] in (30.0, 39.0, 41.0):
+                late[now[0]] = is_late()
+            return real(models, judge)
+
+    monkeypatch.setattr(module, "Shortlists", Listed)
+    models = halves()
+    first, second = sorted((outcome(*one) for one in models.items()), key=lambda one: one.value)
+    outcomes = [replace(first, fit_seconds=50.0), replace(second, fit_seconds=0.0)]
+    mixed(replace(runner(models), budget=Budget(100.0, lambda: now[0])), outcomes)
+    assert late == {30.0: False, 39.0: False, 41.0: True}
+
+
 def candidates(left: float, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The families that are listed: the best of each ladder, then others."""
     values = {"ItemFilter": 0.2, "RG2": 0.45, "IALS": 0.5, "EASE": 0.0, "SampledSoftmax": 0.3}
@@ -195,13 +216,17 @@ def test_a_blend_has_factors_and_may_have_items(
     assert len(parts) == (1 if all(items) else 2)
 
 
-def test_factors_are_first_in_a_store_whatever_the_order_of_the_parts() -> None:
+def test_a_blend_is_the_weighted_sum_whatever_the_order_of_its_parts() -> None:
     users, items = np.repeat(np.arange(9), 80), np.tile(np.arange(80), 9)
-    weighted = 0.5 * ALS.score(users, items, by_row=True) / spread(ALS)
-    weighted += FILTER.score(users, items, by_row=True) / spread(FILTER)
-    for models, weights in (([FILTER, ALS], [1.0, 0.5]), ([ALS, FILTER], [0.5, 1.0])):
-        scores = recommender(blended(models, weights)).score(users, items, by_row=True)
-        np.testing.assert_allclose(scores / scores.std(), weighted / weighted.std(), rtol=1e-4)
+    weights = {FILTER: 1.0, EASE: 2.0, ALS: 0.5}
+    wanted = sum(
+        weight * model.score(users, items, by_row=True) / spread(model)
+        for model, weight in weights.items()
+    )
+    for models in ([FILTER, EASE, ALS], [ALS, EASE, FILTER]):
+        whole = recommender(blended(models, [weights[model] for model in models]))
+        scores = whole.score(users, items, by_row=True)
+        np.testing.assert_allclose(scores / scores.std(), wanted / wanted.std(), rtol=1e-3)
 
 
 # --- the scale of scores
@@ -216,7 +241,7 @@ def test_a_spread_is_the_mean_deviation_of_the_scores_of_users() -> None:
     for order in (scores, scores[::-1], scores[:, ::-1]):
         assert spread(scoring(order)) == pytest.approx(scores.std(axis=1).mean())
     assert spread(scoring(np.zeros((3, 4)))) == 1.0  # to divide by
-    named = {"user_ids": [2, 0, 1], "item_ids": [3, 1, 0, 2]}
+    named = {"user_ids": ["a", "b", "c"], "item_ids": ["w", "x", "y", "z"]}
     assert spread(scoring(scores, **named)) == pytest.approx(scores.std(axis=1).mean())
 
 
