@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import threading
 from html.parser import HTMLParser
@@ -12,6 +13,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from clients import client, model, named
+from hypothesis import given
+from hypothesis import strategies as st
 
 import mfrank
 from mfrank.data import UnknownIdError
@@ -52,6 +55,24 @@ def test_lists_are_written_as_dump_writes_them(ids: Any, scores: Any) -> None:
     expected = [{"user": u, "items": i} for u, i in zip(users, answer.to_dicts(), strict=True)]
     assert answers.user_lists(users, answer) == [dump(each) for each in expected]
     assert answers.batch(users, answer) == dump({"lists": expected})
+
+
+labels = st.integers(-(2**63), 2**63 - 1) | st.text() | st.floats(0, 1) | st.booleans()
+
+
+@given(
+    st.lists(st.tuples(labels, st.floats(width=32)), max_size=5),
+    st.lists(st.tuples(st.integers(0, 99), st.floats()), min_size=5, max_size=5),
+)
+def test_written_lists_are_json_of_the_same(one: Any, numbers: Any) -> None:
+    padded = one + [(None, np.nan)] * (5 - len(one))
+    for places in (padded, numbers):
+        ids = np.empty((1, 5), dtype=object if places is padded else np.int64)
+        ids[0] = [label for label, _ in places]
+        answer = Answer(ids, np.array([[score for _, score in places]]))
+        wanted = {"user": "ä", "items": answer.to_dicts()[0]}
+        assert answers.user_lists(["ä"], answer) == [dump(wanted)]
+        assert json.loads(answers.batch(["ä"], answer)) == {"lists": [json.loads(dump(wanted))]}
 
 
 @pytest.mark.parametrize("n", [1, 3, 100])

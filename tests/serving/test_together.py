@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import threading
 import time
 import weakref
@@ -13,20 +12,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import pytest
 from clients import client, kinds, model, named
-from hypothesis import given
-from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 import mfrank
 from mfrank import serving
 from mfrank.arrays import check_time
 from mfrank.data import UnknownIdError
-from mfrank.retrieval import Answer
 from mfrank.serving import together
-from mfrank.serving.answers import batch, dump, user_lists
+from mfrank.serving.answers import dump
 from mfrank.serving.live_model import LiveModel
 from mfrank.serving.questions import ListQuery
 from mfrank.serving.together import Together
@@ -367,6 +362,41 @@ def test_limits_hold_where_users_wait_together() -> None:
     assert "mfrank_requests_in_progress 1" in lines  # this one
 
 
+def test_all_of_a_call_that_takes_too_long_are_told(monkeypatch: Any) -> None:
+    monkeypatch.setattr(together, "_QUICK", 0.0)  # every call is made by a thread
+
+    class Late(Watched):
+        def recommend(self, *args: Any, **options: Any) -> Any:
+            answer = super().recommend(*args, **options)
+            while not self.go.is_set():
+                check_time()
+            return answer
+
+    late = Late(model())
+
+    async def ask() -> None:
+        with queue(late) as asked:
+            for size in (1, 2):  # then four are asked for at a time
+                await asyncio.gather(*(asked.ask(user, of_length(4)) for user in USERS[:size]))
+            late.calls.clear()
+            late.go, asked._max_seconds = Never(), 0.05
+            outcomes = await asyncio.gather(
+                *(asked.ask(user, of_length(4)) for user in USERS[:3]), return_exceptions=True
+            )
+        assert late.calls == [USERS[:3]]
+        told = {(each.status_code, each.detail) for each in outcomes}  # type: ignore[union-attr]
+        assert told == {(503, "there was no answer within 0.05 s; try again later")}
+
+    run(ask)
+
+
+class Never(threading.Event):
+    """An event for which nobody waits, and which does not happen."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        return True
+
+
 def test_clients_with_an_event_loop_for_each_request_are_answered() -> None:
     limits = serving.Limits(max_seconds=10)
     asked = client(Watched(model(), seconds=0.1), limits=limits)  # outside of "with"
@@ -421,21 +451,3 @@ def test_who_waits_when_the_service_stops_is_answered() -> None:
         watched.go.set()
         server.should_exit = True
         thread.join()
-
-
-labels = st.integers(-(2**63), 2**63 - 1) | st.text() | st.floats(0, 1) | st.booleans()
-
-
-@given(
-    st.lists(st.tuples(labels, st.floats(width=32)), max_size=5),
-    st.lists(st.tuples(st.integers(0, 99), st.floats()), min_size=5, max_size=5),
-)
-def test_written_lists_are_json_of_the_same(one: Any, numbers: Any) -> None:
-    padded = one + [(None, np.nan)] * (5 - len(one))
-    for places in (padded, numbers):
-        ids = np.empty((1, 5), dtype=object if places is padded else np.int64)
-        ids[0] = [label for label, _ in places]
-        answer = Answer(ids, np.array([[score for _, score in places]]))
-        wanted = {"user": "ä", "items": answer.to_dicts()[0]}
-        assert user_lists(["ä"], answer) == [dump(wanted)]
-        assert json.loads(batch(["ä"], answer)) == {"lists": [json.loads(dump(wanted))]}
