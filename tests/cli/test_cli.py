@@ -336,6 +336,7 @@ def test_info_tells_versions_backends_and_the_model(model, capsys):
         ("recommend --model nowhere", "make it with mfrank fit FILE --model nowhere"),
         ("evaluate --test train.csv --model nowhere", "there is no model nowhere"),
         ("info --model nowhere", "there is no model nowhere"),
+        ("plot nothing a.json --output a.png", "invalid choice: 'nothing'"),
         ("descend train.csv --model m --start nowhere", "there is no model nowhere"),
         ("recommend --model empty", "empty is not a saved model: it has no manifest.json; pass a"),
         ("recommend --model train.csv", "not a saved model: it is a file, and models are folders"),

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import io
 import os
+import re
 import shlex
 import subprocess
 import sys
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import children
+import numpy as np
 import pytest
 
 import mfrank
@@ -27,22 +31,31 @@ class Shown:
 
     cwd: Path
     text: str
+    compared: tuple[tuple[Any, ...], dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
     """A small demo without implicit, called by ``python -m mfrank``."""
     cwd, out = tmp_path_factory.mktemp("cwd"), io.StringIO()
+    compared: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+    real = demo.compare
+
+    def compare(*data: Any, **options: Any) -> Any:
+        compared.append((data, options))
+        return real(*data, **options)
+
     tiny = demo.Scale(60, 40, 900, factors=4, iterations=2, repeats=1)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo, "compare", compare)
         patch.setattr(demo, "FULL", tiny)
         patch.setattr(demo, "SMALL", tiny)
         patch.setattr(sys, "argv", [str(Path(mfrank.__file__).with_name("__main__.py"))])
         patch.setitem(sys.modules, "implicit", None)
         patch.chdir(cwd)
         with redirect_stdout(out):
-            assert main(["demo", "--output", "my demo"]) == 0
-    return Shown(cwd, out.getvalue())
+            assert main(["demo", "--output", "my demo", "--random-state", "3"]) == 0
+    return Shown(cwd, out.getvalue(), *compared)
 
 
 def test_it_makes_everything_it_says(shown: Shown) -> None:
@@ -51,6 +64,66 @@ def test_it_makes_everything_it_says(shown: Shown) -> None:
     with open(shown.cwd / "my demo" / "recommendations.csv", newline="") as file:
         assert len({row["user"] for row in csv.DictReader(file)}) == 60
     assert mfrank.ALS.load(shown.cwd / "my demo" / "model").objective == mfrank.RG2()
+    names = sorted(path.name for path in (shown.cwd / "my demo").iterdir())
+    assert f"\nIn my demo: {', '.join(names)}\n" in shown.text
+
+
+def rows(data: mfrank.Interactions) -> set[tuple[Any, ...]]:
+    users, items = data.user_ids.raw(data.entry_users), data.item_ids.raw(data.user_items.indices)
+    return set(zip(users, items, np.asarray(data.timestamps).tolist(), strict=True))
+
+
+def test_it_compares_and_fits_made_up_data_by_its_seed(shown: Shown) -> None:
+    folder = shown.cwd / "my demo"
+    data = mfrank.synthetic(60, 40, 900, names=True, random_state=3)
+    assert f"Made {data}.\n" in shown.text
+    assert rows(mfrank.Interactions.from_file(folder / "interactions.csv")) == rows(data)
+    (split,), options = shown.compared
+    expected = mfrank.by_ratio(data, train=0.8, test=0.2, random_state=3)
+    assert (rows(split.train), rows(split.test)) == (rows(expected.train), rows(expected.test))
+    few = {"factors": 4, "iterations": 2, "random_state": 3}
+    assert options == {**few, "repeats": 1, "show_progress": False}
+    model = mfrank.ALS(mfrank.RG2(), **few).fit(data)
+    saved = mfrank.ALS.load(folder / "model")
+    np.testing.assert_array_equal(saved.item_factors, model.item_factors)
+    lists = mfrank.Interactions.from_file(folder / "recommendations.csv", value="score")
+    best = model.recommend(model.user_ids.labels, N=10)
+    assert lists.nnz == sum(item is not None for item in best.ids.ravel())
+
+
+def test_it_shows_what_a_user_of_usual_activity_had_and_gets(shown: Shown) -> None:
+    model = mfrank.ALS.load(shown.cwd / "my demo" / "model")
+    data = mfrank.synthetic(60, 40, 900, names=True, random_state=3)
+    had = re.search(r"^(\S+) had (\d+) items, among them\n  (.*)\n", shown.text, re.MULTILINE)
+    assert had
+    row = data.user_ids.rows([had[1]])[0]
+    n_had = int(data.counts.users[row])
+    assert n_had == int(had[2]) == np.sort(data.counts.users)[30]
+    items = data.item_ids.raw(data.user_items[[row]].indices).tolist()
+    assert had[3].split(", ") == items[:8]
+    best = model.recommend(had[1], N=8).ids
+    told = "and RG2, fitted to all interactions, recommends\n  " + ", ".join(best)
+    assert f"{told}\n" in shown.text
+
+
+@pytest.mark.parametrize(("backend", "size"), [("cpu", "FULL"), ("reference", "SMALL")])
+def test_it_is_smaller_where_nothing_is_compiled(
+    backend: str, size: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stopped(Exception):
+        """Raised in place of the demo's work."""
+
+    def stop(*shape: object, **_options: object) -> None:
+        raise Stopped(*shape)
+
+    monkeypatch.setattr(demo, "choose", lambda name=None: mfrank.backends.named(name or backend))
+    monkeypatch.setattr(demo, "synthetic", stop)
+    scale: demo.Scale = getattr(demo, size)
+    with pytest.raises(Stopped) as stopped:
+        demo.run(argparse.Namespace(output=str(tmp_path), random_state=0))
+    assert stopped.value.args == (scale.users, scale.items, scale.interactions)
+    assert scale.users > scale.items
+    assert scale.interactions > 10 * scale.users
 
 
 def test_every_command_it_prints_works_when_pasted(shown: Shown) -> None:

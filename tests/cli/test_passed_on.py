@@ -469,13 +469,24 @@ def test_plot(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
 
     models, by = asked("convergence m n")
     assert (list(models), by) == (["m", "n"], "seconds")
+    mfrank.load("m").save("old/n")
+    assert list(asked("convergence m old/n")[0]) == ["m", "n"]
+    assert list(asked("convergence old/n n")[0]) == ["old/n", "n"]
     assert asked("convergence m --by epochs")[1] == "epochs"
     assert asked("leaderboard t.json") == ([{"value": 1}],)
     assert asked("cost t.json") == ([{"value": 1}], "factors")
     assert asked("cost t.json --by seconds")[1] == "seconds"
     evaluations, train, metric = asked("activity m n --test plays.csv --metric ndcg@3")
     assert (list(evaluations), train.nnz, metric) == (["m", "n"], DATA.nnz, "ndcg@3")
+    assert [str(one) for one in evaluations["n"].scores] == ["NDCG@3"]
     assert asked("activity m --test plays.csv")[2] == "ndcg@10"
+    Path("new.csv").write_text("user,item\na,i1\nzoe,i1\n")
+    for test, told in (("new.csv", "1 test interaction left out"), ("plays.csv", "")):
+        run(f"plot exposure m --test {test} --output p.png")
+        shown = capsys.readouterr()
+        assert shown.out == "drawn to p.png\n"
+        assert told in shown.err
+        assert told or "left out" not in shown.err
     assert list(asked("exposure m --test plays.csv")[0]) == ["m"]
     for picture, more in (
         ("convergence m", "--test plays.csv"),

@@ -269,10 +269,14 @@ def test_no_window_and_no_global_figure_is_opened() -> None:
     assert not told.stderr
 
 
-def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_matplotlib_the_extra_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install mfrank\[plot\]"):
         plots.cost(BOARD)
+    assert main(["plot", "cost", "no.json", "--output", "no/a.png"]) == 1  # before all else
+    assert "pip install mfrank[plot]" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")
