@@ -11,6 +11,7 @@ import pytest
 import mfrank
 from mfrank.descent import Optimizer
 from mfrank.losses import Loss
+from mfrank.store import is_mapped
 
 DATA = mfrank.synthetic(120, 60, 2000, random_state=0)
 
@@ -82,6 +83,7 @@ def test_a_complete_checkpoint_gives_the_model_back_and_takes_more_epochs(tmp_pa
     ids, _ = same.recommend(DATA.user_ids.raw([0]))
     assert ids.shape == (1, 10)
     assert not same.store.extras  # the state is the checkpoint's, no part of the model
+    assert not is_mapped(same.item_factors)  # whoever removes the folder keeps the model
     longer = made(random_state=None, iterations=6).fit(DATA, checkpoint=folder)
     assert len(longer.store.history) == 6
     assert longer.store.history[:4] == first.store.history
@@ -98,3 +100,15 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
     mfrank.ALS(factors=6, iterations=1).fit(DATA).save(tmp_path / "model")
     with pytest.raises(ValueError, match="holds a saved model"):
         made().fit(DATA, checkpoint=tmp_path / "model")
+
+
+def test_two_fits_hardly_ever_have_one_seed(tmp_path: Path) -> None:
+    """It is drawn from 2^63 numbers; a checkpoint has it, whatever ``random_state`` was."""
+    likes = mfrank.synthetic(4, 5, 8, random_state=0)
+    seeds = []
+    for random_state in (0, 1, 2, None):
+        folder = tmp_path / f"{random_state}"
+        made(iterations=1, random_state=random_state).fit(likes, checkpoint=folder)
+        seeds += mfrank.FactorStore.load(folder).extras["checkpoint_seed"].tolist()
+    assert len(set(seeds)) == 4
+    assert max(seeds) > 2**50
