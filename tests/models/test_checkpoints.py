@@ -271,6 +271,29 @@ def test_two_fits_do_not_share_a_folder(name: str, epoch: int, tmp_path: Path) -
     assert again.item_factors.tobytes() == whole.item_factors.tobytes()
 
 
+@pytest.mark.parametrize("resumed", [False, True])
+def test_a_fit_does_not_write_over_one_that_began_later_and_saved_first(
+    resumed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mfrank.models import descent as module
+
+    make, later, descend = SEEDED["Descent"], list[Any](), module.descend
+    if resumed:
+        stopped(make(iterations=3, random_state=0), tmp_path)
+
+    def begin_another(*given: Any) -> Any:
+        monkeypatch.setattr(module, "descend", descend)
+        later.append(make(iterations=3, random_state=0).fit(DATA, checkpoint=tmp_path))
+        return descend(*given)
+
+    monkeypatch.setattr(module, "descend", begin_another)
+    with pytest.raises(ValueError, match=r"another fit saves its state.*of its own"):
+        make(iterations=3, random_state=0).fit(DATA, checkpoint=tmp_path)
+    kept = mfrank.FactorStore.load(tmp_path)
+    assert len(kept.history) == 3
+    np.testing.assert_array_equal(kept.item_factors, later[0].item_factors)
+
+
 def test_what_changes_lists_is_known_of_a_folder_of_lists() -> None:
     """Every argument of recommend_all that changes lists is compared when a run is resumed."""
     no_change = {"self", "folder", "n_threads", "show_progress", "cluster"}
