@@ -81,7 +81,7 @@ def test_fit_goes_on_from_a_checkpoint(model, train, tmp_path):
     assert len(same.store.history) == 5
 
 
-def test_a_dry_run_tells_what_a_fit_takes_and_fits_nothing(train, tmp_path, capsys):
+def test_a_dry_run_tells_what_a_fit_takes_and_fits_nothing(train, tmp_path, capsys, monkeypatch):
     folder, state = tmp_path / "model", tmp_path / "state"
     command = ["fit", train, "--model", str(folder), *FAST, "--factors", "4096"]
     assert main([*command, "--dry-run"]) == 0
@@ -94,6 +94,10 @@ def test_a_dry_run_tells_what_a_fit_takes_and_fits_nothing(train, tmp_path, caps
     assert f"disk: {users + items:.3g} MiB for the model" in told
     assert f"with a checkpoint {users + 1.5 * items:.3g} MiB more" in told
     assert "seconds an epoch" in told
+    where = "mfrank.cli.commands.fit.told_of_cluster"
+    monkeypatch.setattr(where, lambda model, data, n: f"{model.factors} {data.n_users} on {n}")
+    assert main([*command, "--dry-run", "--cluster", "2"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"4096 {data.n_users} on 2"
     assert main([*command[:-1], "64", "--checkpoint", str(state)]) == 0
     size = sum(file.stat().st_size for file in state.rglob("*"))
     data_plan = FitPlan.of(mfrank.ALS(factors=64), data)

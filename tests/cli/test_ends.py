@@ -90,3 +90,29 @@ def test_nobody_reading_it_ends_it_quietly(line: list[str], both: bool) -> None:
     os.close(writing)
     assert done.returncode == 141 or "--help" in line  # argparse itself ignores a closed pipe
     assert not done.stderr
+
+
+def test_a_service_ends_soon_after_ctrl_c_and_is_asked_for_its_model_by_a_signal_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = signal.getsignal(signal.SIGHUP)
+    while_loading, codes = list[object](), list[int]()
+
+    def app(*_: object, **__: object) -> None:
+        while_loading.append(signal.getsignal(signal.SIGHUP))
+
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mfrank.serving.app", app)
+    monkeypatch.setattr("mfrank.serving.run", stopped)
+    monkeypatch.setattr("mfrank.cli.commands.serve.end_soon", codes.append)
+    assert main(["serve", "nowhere"]) == 2
+    assert "there is no model nowhere; make it with mfrank fit" in capsys.readouterr().err
+    assert while_loading == []
+    mfrank.ALS(factors=2, iterations=1).fit(mfrank.synthetic(9, 6, 30, random_state=0)).save("m")
+    assert main(["serve", "m"]) == 130
+    assert codes == [130]
+    assert while_loading[0] not in (before, signal.SIG_DFL)
+    assert signal.getsignal(signal.SIGHUP) == before

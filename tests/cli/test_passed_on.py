@@ -213,9 +213,17 @@ def test_evaluate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
     assert "left out" not in told.err
     run("evaluate --model m --test plays.csv --train plays.csv")
     assert same(calls[2][1]["train"], DATA)
+    mfrank.load("m").save("unseen", with_seen=False)
+    capsys.readouterr()
+    assert main(["evaluate", "--model", "unseen", "--test", "plays.csv"]) == 2
+    assert "without the interactions of its fit: pass their file with" in capsys.readouterr().err
+    for how in ("--train plays.csv", "--include-seen"):
+        run(f"evaluate --model unseen --test plays.csv {how}")
     scores.n_users = 0
     assert main(["evaluate", "--model", "m", "--test", "plays.csv"]) == 2
-    assert "nothing to evaluate" in capsys.readouterr().err
+    assert "is ranked; items of the fit are not, without --include" in capsys.readouterr().err
+    assert main(["evaluate", "--model", "m", "--test", "plays.csv", "--include-seen"]) == 2
+    assert "has a relevant item that is ranked\n" in capsys.readouterr().err
 
 
 def test_recommend(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -440,6 +448,10 @@ def test_export(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
     users = ("some/out/users.faiss", "user")
     items = "some/out/items.faiss", "item"
     assert told == [(*items, "Flat"), users, (*items, "HNSW32"), users]
+    assert Path("some/out").is_dir()
+    mfrank.EASE().fit(DATA).save("ease")
+    assert main(["export", "--model", "ease", "--to", "faiss", "indexes"]) == 2
+    assert not Path("indexes").exists()
     for to, where, why in (
         ("parquet", "more.csv", "it is a file; pass a folder"),
         ("onnx", "m", "it is a folder; pass a file"),
@@ -472,10 +484,12 @@ def test_plot(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     mfrank.load("m").save("old/n")
     assert list(asked("convergence m old/n")[0]) == ["m", "n"]
     assert list(asked("convergence old/n n")[0]) == ["old/n", "n"]
-    assert asked("convergence m --by epochs")[1] == "epochs"
+    for by in ("seconds", "epochs"):
+        assert asked(f"convergence m --by {by}")[1] == by
     assert asked("leaderboard t.json") == ([{"value": 1}],)
     assert asked("cost t.json") == ([{"value": 1}], "factors")
-    assert asked("cost t.json --by seconds")[1] == "seconds"
+    for by in ("seconds", "factors"):
+        assert asked(f"cost t.json --by {by}")[1] == by
     evaluations, train, metric = asked("activity m n --test plays.csv --metric ndcg@3")
     assert (list(evaluations), train.nnz, metric) == (["m", "n"], DATA.nnz, "ndcg@3")
     assert [str(one) for one in evaluations["n"].scores] == ["NDCG@3"]
