@@ -410,7 +410,9 @@ def test_ingest(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
     assert [given[name] for name in names] == [False, "t", "s", ";", "text", "max"]
 
 
-def test_serve_and_explore(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_serve_and_explore(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("fastapi", reason="needs FastAPI: pip install mfrank[serve]")
     pytest.importorskip("jinja2", reason="needs jinja2: pip install mfrank[pages]")
     runs = recorded(monkeypatch, "mfrank.serving.run")
@@ -430,8 +432,12 @@ def test_serve_and_explore(monkeypatch: pytest.MonkeyPatch) -> None:
     (models, data, items), given = sites[1]
     assert (list(models), data.nnz, items) == (["m", "n"], 1, "items.csv")
     assert given == {"allow_hosts": ["b"]}
+    told = "1 interaction of users or items that are unknown left out"
+    assert told in capsys.readouterr().err
+    run("explore m --data plays.csv")
+    assert "left out" not in capsys.readouterr().err
     run("explore m ./m")
-    assert list(sites[2][0][0]) == ["1. m", "2. ./m"]
+    assert list(sites[3][0][0]) == ["1. m", "2. ./m"]
 
 
 def test_export(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
