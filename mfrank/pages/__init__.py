@@ -49,7 +49,8 @@ def app(
     ModuleNotFoundError
         FastAPI or Jinja2 is not installed.
     ValueError, TypeError, FileNotFoundError
-        There are not one or two models, they are not fitted, or ``items`` cannot be read.
+        There are not one or two models, they are not fitted, they know no user or no item of
+        ``data``, or ``items`` cannot be read.
     """
     with needs("pages"):
         from mfrank.pages.site import build

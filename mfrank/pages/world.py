@@ -62,6 +62,8 @@ class World:
         self._of, self.made = (models, data, items), dict[Any, Any]()
         self._making, self.names = Lock(), list(models)
         self.models = [model._snapshot() for model in models.values()]
+        if data is not None:
+            _check_known(data, self.models)
         self.data = data
         first = self.models[0]
         self.catalog = SiteCatalog(first.item_ids, first.user_ids, _popularity(first), items)
@@ -181,6 +183,18 @@ class World:
 def path_of(*parts: Any) -> str:
     """The path of a page; ids may have every character, also half a surrogate pair."""
     return "/" + "/".join(quote(str(part), safe="", errors="replace") for part in parts)
+
+
+def _check_known(data: Interactions, models: Sequence[Recommender]) -> None:
+    """Raise ValueError if no model knows any user, or any item, of the data."""
+    for side in ("user", "item"):
+        given = getattr(data, f"{side}_ids")
+        known = [getattr(model, f"{side}_ids") for model in models]
+        if len(given) and not any((ids.rows(given.labels, missing=-1) >= 0).any() for ids in known):
+            raise ValueError(
+                f"data have no {side} of the models: their {side} ids are like "
+                f"{given.labels[:3].tolist()}, the models' like {known[0].labels[:3].tolist()}"
+            )
 
 
 def _popularity(model: Recommender) -> NDArray[np.int64]:

@@ -92,13 +92,26 @@ def test_what_is_only_seen_is_neither_history_nor_held_out() -> None:
 
 def test_values_are_told_where_they_differ() -> None:
     def shown(values: list[float]) -> bool:
-        users = ["a", "b", "c"][: len(values)]
-        return world(
-            models()["als"], of=mfrank.Interactions.from_arrays(users, users, values)
-        ).has_values
+        of = mfrank.Interactions.from_arrays(USERS[:3], ITEMS[:3], values)
+        return world(models()["als"], of=of).has_values
 
     assert [shown([1, 1, 1]), shown([1, 2, 1]), shown([2, 1, 1])] == [False, True, True]
-    assert not shown([])
+
+
+def test_data_of_others_are_refused_with_ids_of_both() -> None:
+    als, knn = models().values()
+    strangers = mfrank.Popularity().fit(mfrank.Interactions.from_arrays(["x"], ["y"]))
+    for users, items, side in (([1, 2], ITEMS[:2], "user"), (USERS[:2], [1, 2], "item")):
+        of = mfrank.Interactions.from_arrays(users, items)
+        with pytest.raises(ValueError, match=rf"data have no {side} .* \[1, 2\], the models' like"):
+            world(als, knn, of=of)
+    for given in (data(), mfrank.Interactions.from_arrays(["x"], ["y"])):
+        assert world(als, strangers, of=given).data is given
+    later = next(item for item in own(data(), USER) if item not in own(train(), USER))
+    some = mfrank.Interactions.from_arrays(["x", USER], ["y", later])
+    assert world(als, of=some).has(0, USER).held_out == [(later, 1.0)]
+    nothing = mfrank.Interactions.from_arrays(["x"], ["y"]).take(np.array([False]))
+    assert not world(strangers, of=nothing).has_values
 
 
 def counted(how: str, tmp_path: Path) -> Any:
