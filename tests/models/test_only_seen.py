@@ -143,7 +143,7 @@ def pickled(model: Any, data: Any, folder: Path) -> Lists:
 
 def served(model: Any, data: Any, _: Path) -> Lists:
     users = data.user_ids.labels.tolist()
-    listed = recommendations(model, users, N_ITEMS)
+    listed = recommendations(model, users, N_ITEMS, include_seen=False)
     return {user: {each["id"] for each in row} for user, row in zip(users, listed, strict=True)}
 
 
