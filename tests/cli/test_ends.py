@@ -92,7 +92,7 @@ def test_nobody_reading_it_ends_it_quietly(line: list[str], both: bool) -> None:
     assert not done.stderr
 
 
-def test_a_service_ends_soon_after_ctrl_c_and_is_asked_for_its_model_by_a_signal_before(
+def test_a_service_ends_soon_after_ctrl_c(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import json
-import pkgutil
 import sys
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
+from recorded_commands import COMMANDS, DATA, Calls, defaults, make_files, recorded, run, same
 
 import mfrank
 from mfrank.cli.main import main
@@ -21,57 +18,12 @@ from mfrank.comparison import DEFAULT_METRICS
 from mfrank.data import splits
 from mfrank.store import is_mapped
 
-COMMANDS = "mfrank.cli.commands"
-DATA = mfrank.Interactions.from_arrays(
-    *(np.array(each) for each in (["a", "b", "c", "d"] * 3, [f"i{n % 5}" for n in range(12)])),
-    np.arange(12) % 5 + 1,
-    np.arange(12) + 1_700_000_000,
-)
-Calls = list[tuple[tuple[Any, ...], dict[str, Any]]]
-
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with a file of interactions and two models of it."""
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The current folder has the files."""
+    make_files(tmp_path)
     monkeypatch.chdir(tmp_path)
-    rows = zip(DATA.user_ids.raw(DATA.entry_users), DATA.item_ids.raw(DATA.user_items.indices),
-               DATA.user_items.data, np.asarray(DATA.timestamps), strict=True)  # fmt: skip
-    lines = ["user,item,rating,timestamp", *(",".join(map(str, row)) for row in rows)]
-    (tmp_path / "plays.csv").write_text("\n".join(lines) + "\n")
-    (tmp_path / "more.csv").write_text("user,item,rating\na,i0,5\nzoe,i1,4\n")
-    (tmp_path / "items.txt").write_text("i1\ni2\n")
-    model = mfrank.ALS(factors=2, iterations=2, random_state=0).fit(DATA)
-    model.save(tmp_path / "m")
-    model.save(tmp_path / "n")
-    return tmp_path
-
-
-def recorded(monkeypatch: pytest.MonkeyPatch, place: str, answer: Any = None) -> Calls:
-    """Calls of a function that is replaced: it keeps its signature and returns the answer."""
-    calls: Calls = []
-    real = pkgutil.resolve_name(place)
-
-    @functools.wraps(real)
-    def instead(*args: Any, **given: Any) -> Any:
-        calls.append((args, given))
-        return answer(*args) if callable(answer) else answer
-
-    monkeypatch.setattr(place, instead)
-    return calls
-
-
-def run(line: str) -> None:
-    assert main(line.split()) == 0
-
-
-def defaults(function: Callable[..., Any], names: Mapping[str, Any]) -> dict[str, Any]:
-    parameters = inspect.signature(function).parameters
-    return {name: parameters[name].default for name in names}
-
-
-def same(one: mfrank.Interactions, other: mfrank.Interactions) -> bool:
-    """Whether they have the same cells."""
-    return bool((one.user_items != other.user_items).nnz == 0)
 
 
 def test_tune(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -408,112 +360,3 @@ def test_ingest(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
     given = calls[1][1]
     names = ("value", "timestamp", "timestamp_unit", "sep", "ids", "duplicates")
     assert [given[name] for name in names] == [False, "t", "s", ";", "text", "max"]
-
-
-def test_serve_and_explore(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("fastapi", reason="needs FastAPI: pip install mfrank[serve]")
-    pytest.importorskip("jinja2", reason="needs jinja2: pip install mfrank[pages]")
-    runs = recorded(monkeypatch, "mfrank.serving.run")
-    apps = recorded(monkeypatch, "mfrank.serving.app", "the service")
-    sites = recorded(monkeypatch, "mfrank.pages.app", "the site")
-    run("serve m")
-    assert apps[0] == (("m",), {"limits": mfrank.serving.Limits(), "allow_hosts": []})
-    assert runs[0] == (("the service",), {"host": "127.0.0.1", "port": 8000})
-    run("serve m --port 9 --host 0.0.0.0 --allow-host a --max-n 5")
-    assert apps[1] == (("m",), {"limits": mfrank.serving.Limits(max_n=5), "allow_hosts": ["a"]})
-    assert runs[1] == (("the service",), {"host": "0.0.0.0", "port": 9})
-    run("explore m")
-    (models, data, items), given = sites[0]
-    assert (list(models), data, items, given) == (["m"], None, None, {"allow_hosts": []})
-    assert runs[2] == (("the site",), {"host": "127.0.0.1", "port": 8001})
-    run("explore m ./n --data more.csv --items items.csv --allow-host b")
-    (models, data, items), given = sites[1]
-    assert (list(models), data.nnz, items) == (["m", "n"], 1, "items.csv")
-    assert given == {"allow_hosts": ["b"]}
-    told = "1 interaction of users or items that are unknown left out"
-    assert told in capsys.readouterr().err
-    run("explore m --data plays.csv")
-    assert "left out" not in capsys.readouterr().err
-    run("explore m ./m")
-    assert list(sites[3][0][0]) == ["1. m", "2. ./m"]
-
-
-def test_export(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    for to in ("onnx", "parquet", "safetensors"):
-        calls = recorded(monkeypatch, f"{COMMANDS}.export.to_{to}")
-        run(f"export --model m --to {to} out")
-        store, path = calls[0][0]
-        assert (store.n_users, path) == (4, "out")
-        assert capsys.readouterr().out.startswith("out: ")
-    calls = recorded(monkeypatch, f"{COMMANDS}.export.to_faiss")
-    run("export --model m --to faiss some/out")
-    run("export --model m --to faiss some/out --factory HNSW32")
-    told = [(str(path), *rest) for (_, path, *rest), _ in calls]
-    users = ("some/out/users.faiss", "user")
-    items = "some/out/items.faiss", "item"
-    assert told == [(*items, "Flat"), users, (*items, "HNSW32"), users]
-    assert Path("some/out").is_dir()
-    mfrank.EASE().fit(DATA).save("ease")
-    assert main(["export", "--model", "ease", "--to", "faiss", "indexes"]) == 2
-    assert not Path("indexes").exists()
-    for to, where, why in (
-        ("parquet", "more.csv", "it is a file; pass a folder"),
-        ("onnx", "m", "it is a folder; pass a file"),
-        ("onnx", "m.onnx --factory Flat", "--factory is for --to faiss"),
-    ):
-        assert main(f"export --model m --to {to} {where}".split()) == 2
-        assert why in capsys.readouterr().err
-
-
-def test_plot(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("matplotlib", reason="needs matplotlib: pip install mfrank[plot]")
-    place = f"{COMMANDS}.plot"
-    saves = recorded(monkeypatch, f"{place}.save", lambda axes, path: path)
-    drawn = {
-        name: recorded(monkeypatch, f"{place}.{name}", name)
-        for name in ("convergence", "leaderboard", "cost", "activity", "exposure")
-    }
-    Path("t.json").write_text('[{"value": 1}]')
-
-    def asked(line: str) -> tuple[Any, ...]:
-        name = line.split()[0]
-        run(f"plot {line} --output p.png")
-        assert capsys.readouterr().out == "drawn to p.png\n"
-        assert saves[-1][0] == (name, "p.png")
-        args, given = drawn[name][-1]
-        return (*args, *given.values())
-
-    models, by = asked("convergence m n")
-    assert (list(models), by) == (["m", "n"], "seconds")
-    mfrank.load("m").save("old/n")
-    assert list(asked("convergence m old/n")[0]) == ["m", "n"]
-    assert list(asked("convergence old/n n")[0]) == ["old/n", "n"]
-    for by in ("seconds", "epochs"):
-        assert asked(f"convergence m --by {by}")[1] == by
-    assert asked("leaderboard t.json") == ([{"value": 1}],)
-    assert asked("cost t.json") == ([{"value": 1}], "factors")
-    for by in ("seconds", "factors"):
-        assert asked(f"cost t.json --by {by}")[1] == by
-    evaluations, train, metric = asked("activity m n --test plays.csv --metric ndcg@3")
-    assert (list(evaluations), train.nnz, metric) == (["m", "n"], DATA.nnz, "ndcg@3")
-    assert [str(one) for one in evaluations["n"].scores] == ["NDCG@3"]
-    assert asked("activity m --test plays.csv")[2] == "ndcg@10"
-    Path("new.csv").write_text("user,item\na,i1\nzoe,i1\n")
-    for test, told in (("new.csv", "1 test interaction left out"), ("plays.csv", "")):
-        run(f"plot exposure m --test {test} --output p.png")
-        shown = capsys.readouterr()
-        assert shown.out == "drawn to p.png\n"
-        assert told in shown.err
-        assert told or "left out" not in shown.err
-    assert list(asked("exposure m --test plays.csv")[0]) == ["m"]
-    for picture, more in (
-        ("convergence m", "--test plays.csv"),
-        ("leaderboard t.json", "--metric ndcg@3"),
-        ("cost t.json", "--test plays.csv"),
-    ):
-        assert main(f"plot {picture} {more} --output p.png".split()) == 2
-        assert "it takes no --test and no --metric" in capsys.readouterr().err
-    assert main(["plot", "cost", "t.json", "--sep", ";", "--output", "p.png"]) == 2
-    assert "--sep is about the file of --test" in capsys.readouterr().err
