@@ -6,6 +6,10 @@ from mfrank.als import RGX as RGX
 from mfrank.als import WRMF as WRMF
 from mfrank.als import RG2Sampled as RG2Sampled
 from mfrank.als import RGXPrinted as RGXPrinted
+from mfrank.arrays import InputError as InputError
+from mfrank.arrays import InputMemoryError as InputMemoryError
+from mfrank.arrays import InputTypeError as InputTypeError
+from mfrank.arrays import InputValueError as InputValueError
 from mfrank.comparison import compare as compare
 from mfrank.data import Groups as Groups
 from mfrank.data import Interactions as Interactions

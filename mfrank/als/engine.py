@@ -26,7 +26,16 @@ from mfrank.als.features import Features, Priors
 from mfrank.als.half_steps import HalfSteps, ridge_of
 from mfrank.als.objectives import QuadraticObjective
 from mfrank.als.starts import balance
-from mfrank.arrays import CSR, Recycled, beside, check_time, counted, single_threaded, usable_cores
+from mfrank.arrays import (
+    CSR,
+    InputValueError,
+    Recycled,
+    beside,
+    check_time,
+    counted,
+    single_threaded,
+    usable_cores,
+)
 from mfrank.backends import Backend, Factors, RowProblem, SolveOptions, none_of, withdraw
 from mfrank.data import Counts
 from mfrank.store import Step
@@ -151,10 +160,10 @@ def refuse_dislikes(
 ) -> None:
     """Raise ValueError if there are negative values and the objective does not support them."""
     if not objective.accepts_dislikes and values.size and values.min() < 0:
-        raise ValueError(
-            f"{argument} has {counted(int((values < 0).sum()), 'negative value')} (dislikes); "
-            f"{type(objective).__name__} does not support dislikes. Drop them with "
-            "Interactions.at_least(0), or use WRMF, which supports them"
+        raise InputValueError(
+            f"`{argument}` has {counted(int((values < 0).sum()), 'negative value')} (dislikes); "
+            f"{type(objective).__name__} does not support dislikes",
+            "Drop them with `Interactions.at_least(0)`, or use WRMF, which supports them",
         )
 
 

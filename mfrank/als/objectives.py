@@ -29,7 +29,15 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import CSR, check_at_least_zero, check_choice, check_powers, is_number, shown
+from mfrank.arrays import (
+    CSR,
+    InputValueError,
+    check_at_least_zero,
+    check_choice,
+    check_powers,
+    is_number,
+    shown,
+)
 from mfrank.backends import CellTerm, ObservedLoss, RowProblem, Vector
 from mfrank.data import Counts
 
@@ -360,7 +368,7 @@ class RGXPrinted(RG2):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not (is_number(self.beta) and 0 <= self.beta < 1):
-            raise ValueError(f"beta must be in [0, 1), got {shown(self.beta)}")
+            raise InputValueError(f"`beta` must be in [0, 1), got {shown(self.beta)}")
 
     @property
     def target(self) -> float:
@@ -418,8 +426,9 @@ class RG2Sampled(QuadraticObjective):
 
     def _sampled_fraction(self, n_items: int) -> float:
         if self.negatives >= n_items:
-            raise ValueError(
-                f"negatives must be less than the number of items, {n_items}; got {self.negatives}"
+            raise InputValueError(
+                f"`negatives` must be less than the number of items, {n_items}; got "
+                f"{self.negatives}"
             )
         return (self.negatives + 1) / n_items
 

@@ -10,6 +10,8 @@ from numpy.typing import DTypeLike, NDArray
 from mfrank.als.half_steps import Eigenbasis
 from mfrank.arrays import (
     CSR,
+    InputTypeError,
+    InputValueError,
     Seed,
     beside,
     check_time,
@@ -287,19 +289,19 @@ def first_factors(
         ("user", data.user_ids, start.user_ids),
         ("item", data.item_ids, start.item_ids),
     ):
-        check_numbering(old, ids, "start", side, "fit without start, or to data with its ids")
+        check_numbering(old, ids, "start", side, "fit without `start`, or to data with its ids")
     user_factors = random_factors((data.n_users, width), random, dtype)
     user_factors[data.counts.users == 0] = 0
     item_factors = random_factors((data.n_items, width), random, dtype)
     _carry_over("users", user_factors, data.user_ids, start.user_factors, start.user_ids)
     # ALS begins by solving the users, so only item factors carry the start over.
     if not _carry_over("items", item_factors, data.item_ids, start.item_factors, start.item_ids):
-        raise ValueError("start contains no item of the data; fit without start")
+        raise InputValueError("`start` contains no item of the data", "fit without `start`")
     if start.user_ids.are_text != data.user_ids.are_text:
-        raise ValueError(
-            f"start has users like {start.user_ids.raw([0]).item()!r}, the data like "
-            f"{data.user_ids.raw([0]).item()!r}: convert the ids of one of them, or fit without "
-            "start"
+        raise InputValueError(
+            f"`start` has users like {start.user_ids.raw([0]).item()!r}, the data like "
+            f"{data.user_ids.raw([0]).item()!r}:",
+            "convert the ids of one of them, or fit without `start`",
         )
     return user_factors, item_factors
 
@@ -307,20 +309,21 @@ def first_factors(
 def check_start(start: Any, width: int) -> None:
     """Raise TypeError unless ``start`` is a store, ValueError unless it has ``width`` factors."""
     if not isinstance(start, FactorStore):
-        raise TypeError(f"start must be a fitted model or its store, got {shown(start)}")
+        raise InputTypeError(f"`start` must be a fitted model or its store, got {shown(start)}")
     if start.factors != width:
-        raise ValueError(
-            f"start has {counted(start.factors, 'factor')}, this model {width:,}; "
-            f"use set_params(factors={start.factors}) to match"
+        raise InputValueError(
+            f"`start` has {counted(start.factors, 'factor')}, this model {width:,}",
+            f"use `set_params(factors={start.factors})` to match",
         )
 
 
 def _carry_over(side: str, new: Factors, ids: Ids, old: Factors, old_ids: Ids) -> int:
     """Copy old factors to the rows of the same ids; return the number of such rows."""
     if ids.table is None and old_ids.table is None and len(ids) < len(old_ids):
-        raise ValueError(
-            f"start has {len(old_ids):,} {side}, the data only {len(ids):,}. Without ids, rows are "
-            "matched by number, so that rows can be added but not removed; fit without start"
+        raise InputValueError(
+            f"`start` has {len(old_ids):,} {side}, the data only {len(ids):,}. Without ids, rows "
+            "are matched by number, so that rows can be added but not removed",
+            "fit without `start`",
         )
     rows = old_ids.rows(ids.labels, missing=-1)
     known = np.flatnonzero(rows >= 0)

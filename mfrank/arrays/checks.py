@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mfrank.arrays.errors import InputTypeError, InputValueError
+
 
 class _Short(reprlib.Repr):
     """Prints no int that Python refuses to write: that error would not name the argument."""
@@ -56,12 +58,11 @@ def check_count(
     The error for a larger value ends with ``remedy``.
     """
     if not is_count(value):
-        raise TypeError(f"{name} must be an int, got {shown(value)}")
+        raise InputTypeError(f"`{name}` must be an int, got {shown(value)}")
     if value < least:
-        raise ValueError(f"{name} must be at least {least}, got {shown(value)}")
+        raise InputValueError(f"`{name}` must be at least {least}, got {shown(value)}")
     if most is not None and value > most:
-        end = f"; {remedy}" if remedy else ""
-        raise ValueError(f"{name} must be at most {most}, got {shown(value)}{end}")
+        raise InputValueError(f"`{name}` must be at most {most}, got {shown(value)}", remedy)
 
 
 def check_length(name: str, value: int) -> None:
@@ -73,21 +74,23 @@ def check_above_zero(**values: float) -> None:
     """Raise unless every value is a finite number above 0."""
     for name, value in values.items():
         if not is_number(value) or value <= 0:
-            raise ValueError(f"{name} must be a finite number > 0, got {shown(value)}")
+            raise InputValueError(f"`{name}` must be a finite number > 0, got {shown(value)}")
 
 
 def check_at_least_zero(**values: float) -> None:
     """Raise unless every value is a finite number and at least 0."""
     for name, value in values.items():
         if not is_number(value) or value < 0:
-            raise ValueError(f"{name} must be a finite number >= 0, got {shown(value)}")
+            raise InputValueError(f"`{name}` must be a finite number >= 0, got {shown(value)}")
 
 
 def check_powers(most: float = 1, /, **values: float) -> None:
     """Raise unless every value is a number from 0 to ``most``."""
     for name, value in values.items():
         if not is_number(value) or not 0 <= value <= most:
-            raise ValueError(f"{name} must be a number from 0 to {most:g}, got {shown(value)}")
+            raise InputValueError(
+                f"`{name}` must be a number from 0 to {most:g}, got {shown(value)}"
+            )
 
 
 def share(name: str, value: object, otherwise: str = "") -> float:
@@ -96,9 +99,9 @@ def share(name: str, value: object, otherwise: str = "") -> float:
     ``otherwise`` names the alternatives in the error, such as ``"None or "``.
     """
     if not isinstance(value, float | np.floating):
-        raise TypeError(f"{name} must be {otherwise}a fraction (float), got {shown(value)}")
+        raise InputTypeError(f"`{name}` must be {otherwise}a fraction (float), got {shown(value)}")
     if not 0 < value < 1:
-        raise ValueError(f"{name} must be {otherwise}a fraction in (0, 1), got {value!r}")
+        raise InputValueError(f"`{name}` must be {otherwise}a fraction in (0, 1), got {value!r}")
     return float(value)
 
 
@@ -106,10 +109,10 @@ def check_fractions(**fractions: float) -> None:
     """Raise unless all fractions are >= 0, the first is > 0, and they sum to 1."""
     for name, value in fractions.items():
         if not is_number(value):
-            raise ValueError(f"fractions must be >= 0, got {name}={shown(value)}")
+            raise InputValueError(f"`fractions` must be >= 0, got `{name}={shown(value)}`")
     first = next(iter(fractions))
     if not all(value >= 0 for value in fractions.values()) or fractions[first] == 0:
-        raise ValueError(f"fractions must be >= 0 and {first} > 0, got {fractions}")
+        raise InputValueError(f"`fractions` must be >= 0 and {first} > 0, got {fractions}")
     total = math.fsum(fractions.values())
     if not math.isclose(total, 1):
         raise ValueError(f"{', '.join(fractions)} must sum to 1, got {total:g}")
@@ -119,7 +122,9 @@ def check_choice(name: str, value: object, known: Iterable[object]) -> None:
     """Raise unless the value is one of ``known``: strings, None, True or False."""
     known = tuple(known)
     if not any(value is one or (isinstance(value, str) and value == one) for one in known):
-        raise ValueError(f"{name} must be one of {', '.join(map(str, known))}; got {shown(value)}")
+        raise InputValueError(
+            f"`{name}` must be one of {', '.join(map(str, known))}; got {shown(value)}"
+        )
 
 
 def floats_of(name: str, given: ArrayLike) -> NDArray[np.float64]:
@@ -127,13 +132,13 @@ def floats_of(name: str, given: ArrayLike) -> NDArray[np.float64]:
     try:
         return np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise TypeError(f"{name} must be numbers: {error}") from error
+        raise InputTypeError(f"`{name}` must be numbers: {error}") from error
 
 
 def check_instance(name: str, value: object, kind: type, wanted: str) -> None:
     """Raise TypeError unless the value is of the class; ``wanted`` says what to pass instead."""
     if not isinstance(value, kind):
-        raise TypeError(f"{name} must be {wanted}; got {shown(value)}")
+        raise InputTypeError(f"`{name}` must be {wanted}; got {shown(value)}")
 
 
 # Rows that pandas labels: used by their labels or refused, never read by position in silence.
@@ -160,10 +165,10 @@ def refuse_labels(name: str, given: Any, remedy: str) -> None:
         How the labels are brought into the order, in words that follow "or".
     """
     if is_labelled(given):
-        raise ValueError(
-            f"{name} is a {type(given).__name__} whose index (like {examples(given.index)}) does "
-            f"not count rows from 0, and cannot be used: pass {name}.to_numpy() if its order is "
-            f"right, or {remedy}"
+        raise InputValueError(
+            f"`{name}` is a {type(given).__name__} whose index (like {examples(given.index)}) "
+            "does not count rows from 0, and cannot be used:",
+            f"pass {name}.to_numpy() if its order is right, or {remedy}",
         )
 
 
@@ -181,10 +186,11 @@ def check_same_rows(**columns: Any) -> None:
         own = column.index if hasattr(type(column), "iloc") else None
         if own is None or not (own is index or index.equals(own)):
             theirs = "no index" if own is None else f"another (like {examples(own)})"
-            raise ValueError(
+            raise InputValueError(
                 f"{first} has an index (like {examples(index)}) and {name} has {theirs}, so that "
-                f"their rows may not belong together: pass {first}.to_numpy() and {name} in the "
-                f"same order, or Series with the same index, such as {name}.reindex({first}.index)"
+                "their rows may not belong together:",
+                f"pass {first}.to_numpy() and {name} in the same order, or Series with the same "
+                f"index, such as {name}.reindex({first}.index)",
             )
 
 

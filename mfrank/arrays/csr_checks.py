@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from mfrank.arrays.errors import InputTypeError, InputValueError
 from mfrank.arrays.placement import readable
 
 _ENTRIES_AT_ONCE = 1 << 20  # so that arrays may be mapped that are larger than memory
@@ -72,7 +73,7 @@ def checked_rows(matrix: Any, name: str, rows: NDArray[np.int64] | None = None) 
     nnz = len(matrix.indices)
     _check_values(matrix.data, nnz, name)
     if not ((begins >= 0) & (begins <= ends) & (ends <= nnz)).all():
-        raise ValueError(f"{name}.indptr must ascend from 0 to its {nnz} entries")
+        raise InputValueError(f"`{name}`.indptr must ascend from 0 to its {nnz} entries")
     indptr = np.concatenate([[0], np.cumsum(ends - begins)])
     at = np.arange(indptr[-1]) + np.repeat(begins - indptr[:-1], ends - begins)
     indices = matrix.indices[at]
@@ -128,17 +129,17 @@ def check_indptr(indptr: NDArray[Any], nnz: int, n_rows: int, name: str) -> None
     _check_whole_numbers(indptr, f"{name}.indptr")
     _check_length(indptr, n_rows, name)
     if indptr[0] != 0:
-        raise ValueError(f"{name}.indptr must begin at 0, got {indptr[0]}")
+        raise InputValueError(f"`{name}`.indptr must begin at 0, got {indptr[0]}")
     falls = indptr[1:] < indptr[:-1]  # a difference of unsigned integers is never negative
     if falls.any():
         row = int(falls.argmax())
-        raise ValueError(
-            f"{name}.indptr must not fall, got {indptr[row]} and then {indptr[row + 1]} at row "
+        raise InputValueError(
+            f"`{name}`.indptr must not fall, got {indptr[row]} and then {indptr[row + 1]} at row "
             f"{row}"
         )
     if int(indptr[-1]) != nnz:
-        raise ValueError(
-            f"{name}.indptr must end at {nnz}, the number of entries, got {indptr[-1]}"
+        raise InputValueError(
+            f"`{name}`.indptr must end at {nnz}, the number of entries, got {indptr[-1]}"
         )
 
 
@@ -166,11 +167,13 @@ def _check_sparse(matrix: Any, name: str) -> None:
         remedy = ""
         if isinstance(matrix, np.ndarray):
             remedy = "; convert a dense array with scipy.sparse.csr_array(array)"
-        raise TypeError(
-            f"{name} must be a scipy sparse matrix, got {type(matrix).__name__}{remedy}"
+        raise InputTypeError(
+            f"`{name}` must be a scipy sparse matrix, got {type(matrix).__name__}{remedy}"
         )
     if len(matrix.shape) != 2:
-        raise ValueError(f"{name} must have rows and columns, got {len(matrix.shape)} dimension(s)")
+        raise InputValueError(
+            f"`{name}` must have rows and columns, got {len(matrix.shape)} dimension(s)"
+        )
 
 
 def _checked_triples(matrix: Any, name: str) -> sp.coo_array:
@@ -191,15 +194,19 @@ def _checked_triples(matrix: Any, name: str) -> sp.coo_array:
     elif matrix.format == "dia":
         fits = len(matrix.offsets) == len(matrix.data)
     if not fits:
-        raise ValueError(f"{name} is damaged: its values do not fit its {matrix.format} structure")
+        raise InputValueError(
+            f"`{name}` is damaged: its values do not fit its {matrix.format} structure"
+        )
     triples = matrix.tocoo()
     fits = all(np.shape(places) == np.shape(triples.data) for places in triples.coords)
     if not (fits and all(places.dtype.kind in "iu" for places in triples.coords)):
-        raise ValueError(f"{name} is damaged: it must have a row and a column for each value")
+        raise InputValueError(
+            f"`{name}` is damaged: it must have a row and a column for each value"
+        )
     for axis, (places, size) in enumerate(zip(triples.coords, matrix.shape, strict=True)):
         if len(places) and not (places.min() >= 0 and places.max() < size):
             side = ("row", "column")[axis]
-            raise ValueError(f"{name} is damaged: a {side} lies outside 0..{size - 1}")
+            raise InputValueError(f"`{name}` is damaged: a {side} lies outside 0..{size - 1}")
     if matrix.format == "bsr" and matrix.blocksize != (1, 1):
         triples = sp.coo_array(triples)
         triples.eliminate_zeros()
@@ -213,8 +220,8 @@ def _readable(matrix: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
 
 def _check_length(indptr: NDArray[Any], n_rows: int, name: str) -> None:
     if len(indptr) != n_rows + 1:
-        raise ValueError(
-            f"{name}.indptr must have {n_rows + 1} offsets, one more than rows, got {len(indptr)}"
+        raise InputValueError(
+            f"`{name}`.indptr must have {n_rows + 1} offsets, one more than rows, got {len(indptr)}"
         )
 
 
@@ -222,15 +229,16 @@ def _check_columns(indices: NDArray[Any], n_columns: int, name: str) -> None:
     if len(indices):
         least, most = int(indices.min()), int(indices.max())
         if least < 0 or most >= n_columns:
-            raise ValueError(
-                f"{name}.indices must lie in 0..{n_columns - 1}, got {least if least < 0 else most}"
+            raise InputValueError(
+                f"`{name}`.indices must lie in 0..{n_columns - 1}, got "
+                f"{least if least < 0 else most}"
             )
 
 
 def _check_values(data: Any, nnz: int, name: str) -> None:
     if np.shape(data) != (nnz,):
-        raise ValueError(
-            f"{name}.data must have a value for each of the {nnz} entries, got shape "
+        raise InputValueError(
+            f"`{name}`.data must have a value for each of the {nnz} entries, got shape "
             f"{np.shape(data)}"
         )
 
@@ -238,7 +246,7 @@ def _check_values(data: Any, nnz: int, name: str) -> None:
 def _check_whole_numbers(array: NDArray[Any], name: str) -> None:
     if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.kind not in "iu":
         got = getattr(array, "dtype", type(array).__name__)
-        raise ValueError(
-            f"{name} must be a one-dimensional numpy array of whole numbers, got {got} of shape "
+        raise InputValueError(
+            f"`{name}` must be a one-dimensional numpy array of whole numbers, got {got} of shape "
             f"{np.shape(array)}"
         )

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import device as device_copies
 from mfrank.arrays.csr_checks import checked
+from mfrank.arrays.errors import InputTypeError, InputValueError, within
 from mfrank.arrays.placement import on_host, readable
 
 # Read-only arrays, so that stored data cannot be changed from outside.
@@ -45,7 +46,7 @@ def read_only_rows(rows: sp.csr_array, name: str) -> sp.csr_array:
     """
     own = checked(rows, name)
     if own.format != "csr" or not own.has_canonical_format:
-        raise ValueError(f"{name} must be a CSR with strictly ascending columns in each row")
+        raise InputValueError(f"`{name}` must be a CSR with strictly ascending columns in each row")
     own.data, own.indices, own.indptr = map(read_only, (own.data, own.indices, own.indptr))
     return own
 
@@ -105,14 +106,15 @@ def take(given: Any, name: str) -> Any:
     if kind is None:
         return given
     if kind not in _HOST | _CUDA:
-        raise ValueError(
-            f"{name} lies on a device that mfrank does not read ({type(given).__name__}, DLPack's "
-            f"device type {kind}): copy it to the host first"
+        raise InputValueError(
+            f"`{name}` lies on a device that mfrank does not read ({type(given).__name__}, "
+            f"DLPack's device type {kind}):",
+            "copy it to the host first",
         )
     try:
         return _of_the_gpu(given, name) if kind in _CUDA else _of_the_host(given)
     except (BufferError, RuntimeError, TypeError) as error:
-        raise TypeError(f"{name} cannot be read as an array: {error}") from error
+        raise InputTypeError(f"`{name}` cannot be read as an array: {error}") from error
 
 
 def as_array(given: Any, name: str) -> Any:
@@ -124,7 +126,7 @@ def as_array(given: Any, name: str) -> Any:
     try:
         return np.asanyarray(taken)
     except ValueError as error:  # lists of several lengths
-        raise ValueError(f"{name} must be an array: {error}") from error
+        raise within(f"`{name}` must be an array", error) from error
 
 
 def to_host(given: Any, name: str) -> Any:
@@ -163,9 +165,9 @@ def sparse_to_host(matrix: Any) -> Any:
 def _unmasked(given: np.ma.MaskedArray[Any, Any], name: str) -> Any:
     """The values of a masked array, of which none may be masked: comparisons would skip them."""
     if np.ma.is_masked(given):
-        raise ValueError(
-            f"{name} has masked values; drop them with {name}.compressed(), or give them a value "
-            f"with {name}.filled(value)"
+        raise InputValueError(
+            f"`{name}` has masked values",
+            f"drop them with {name}.compressed(), or give them a value with {name}.filled(value)",
         )
     return given.data
 
@@ -188,8 +190,8 @@ def _of_the_gpu(given: Any, name: str) -> Any:
     from mfrank.arrays import device as gpu  # needed only for arrays on a GPU
 
     if reason := gpu.why_unavailable():
-        raise ValueError(
-            f"{name} lies on a GPU, which cannot be used here: {reason}. Or copy it to the host "
+        raise InputValueError(
+            f"`{name}` lies on a GPU, which cannot be used here: {reason}. Or copy it to the host "
             f"first (torch: {name}.cpu())"
         )
     there = gpu.device().asarray(given)

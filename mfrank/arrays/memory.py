@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays.errors import InputMemoryError
 from mfrank.arrays.placement import empty_aligned, empty_beside
 from mfrank.arrays.text import warn_caller
 
@@ -46,9 +47,10 @@ def check_memory(needed: int, what: str, remedy: str) -> None:
     """
     limit = memory_there_is()
     if limit is not None and needed > limit:
-        raise MemoryError(
+        raise InputMemoryError(
             f"{what} would need {gibibytes(needed)} of memory, but this process may use "
-            f"{gibibytes(limit)} in total; {remedy}"
+            f"{gibibytes(limit)} in total",
+            remedy,
         )
     free = _memory_free()
     if free is not None and needed > free:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays.checks import check_count, is_count
+from mfrank.arrays.errors import InputTypeError
 
 Seed: TypeAlias = int | np.random.Generator | None
 
@@ -31,9 +32,10 @@ def generator(random_state: Seed) -> np.random.Generator:
     if random_state is None or isinstance(random_state, np.random.Generator):
         return np.random.default_rng(random_state)
     if not is_count(random_state):
-        raise TypeError(
-            "random_state must be an int, a numpy.random.Generator or None, got "
-            f"{type(random_state).__name__}; pass a seed or numpy.random.default_rng(seed)"
+        raise InputTypeError(
+            "`random_state` must be an int, a numpy.random.Generator or None, got "
+            f"{type(random_state).__name__}",
+            "pass a seed or `numpy.random.default_rng(seed)`",
         )
     check_count("random_state", random_state, 0)
     return np.random.default_rng(int(random_state))

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 
+from mfrank.arrays.errors import plain
+
 
 def counted(number: int, noun: str) -> str:
     """Such as ``"1 epoch"``, ``"2,000 epochs"``, ``"0 entries"``; ``noun`` is the singular."""
@@ -107,8 +109,10 @@ _PACKAGE = str(Path(__file__).parents[1])
 
 
 def warn_caller(message: str) -> None:
-    """Issue a warning that names the line that called mfrank."""
+    """Issue a warning, with names marked as in errors, from the line that called mfrank."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, RuntimeWarning, stacklevel=level)
+    warning = RuntimeWarning(plain(message))
+    warning.marked = message  # type: ignore[attr-defined]
+    warnings.warn(warning, stacklevel=level)

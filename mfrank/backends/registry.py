@@ -7,7 +7,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, cast
 
-from mfrank.arrays import shown
+from mfrank.arrays import InputTypeError, InputValueError, shown
 from mfrank.backends import cpu, reference
 from mfrank.backends.dense import eigh, sparse_product
 from mfrank.backends.surface import PARTS, Backend, members
@@ -35,7 +35,7 @@ def choose(name: str = "auto") -> Backend:
         If there is no such backend, or it cannot run here; the message says why.
     """
     if not isinstance(name, str):
-        raise TypeError(f"backend must be a name such as 'auto', got {shown(name)}")
+        raise InputTypeError(f"`backend` must be a name such as 'auto', got {shown(name)}")
     if name == "auto":
         return next(b for b in _FASTEST_FIRST.values() if b.why_unavailable() is None)
     backend = named(name)
@@ -61,7 +61,9 @@ def named(name: str) -> Backend:
     if name in (found := _installed()):
         register(name, found[name].load())
         return _registered[name]
-    raise ValueError(f"backend must be one of {', '.join(('auto', *names()))}; got {shown(name)}")
+    raise InputValueError(
+        f"`backend` must be one of {', '.join(('auto', *names()))}; got {shown(name)}"
+    )
 
 
 def names() -> tuple[str, ...]:
@@ -99,9 +101,9 @@ def register(name: str, backend: Any) -> None:
             f"name must not be the name of one of mfrank's backends, got {shown(name)}"
         )
     if not any(hasattr(backend, part) for part in members(Backend)):
-        raise ValueError(
-            f"backend must have some of {', '.join(sorted(members(Backend)))}; "
-            f"{shown(backend)} has none"
+        raise InputValueError(
+            f"`backend` must have some of {', '.join(sorted(members(Backend)))}; {shown(backend)} "
+            "has none"
         )
     _registered[name] = guest(name, backend)
 

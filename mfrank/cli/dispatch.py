@@ -18,8 +18,10 @@ from importlib.util import find_spec
 from typing import Any, NoReturn
 
 from mfrank._version import __version__
+from mfrank.arrays import plain
 from mfrank.cli.commands import commands
 from mfrank.cli.main import is_ctrl_c
+from mfrank.cli.remedies import Flags, message_of
 from mfrank.cli.wording import Wording
 
 Say = Callable[[str], str]
@@ -55,7 +57,11 @@ def run(arguments: list[str]) -> int:
         return 0
     except ValueError as error:
         return _report(_with_remedy(error, arguments), str, debug=debug)
-    say = Wording(args.parser)
+    flags, unmarked = Flags(args.parser), Wording(args.parser)
+
+    def say(message: str) -> str:
+        return flags(message) if plain(message) != message else unmarked(message)
+
     with _messages_on_stderr(say):
         try:
             _import(getattr(args, "imported", []))
@@ -177,7 +183,7 @@ def _message(error: Exception) -> str:
     """Message of an error; for a system error, without its number."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return str(error) or type(error).__name__
+    return message_of(error) or type(error).__name__
 
 
 def _print(message: str) -> None:
@@ -190,10 +196,10 @@ def _messages_on_stderr(say: Say) -> Iterator[None]:
 
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            _print(say(record.getMessage()))
+            _print(say(message_of(record)))
 
     def show(message: Warning | str, *_where: Any, **_more: Any) -> None:
-        _print(say(str(message)))
+        _print(say(message_of(message)))
 
     logger, handler = logging.getLogger("mfrank"), Handler()
     level = logger.level

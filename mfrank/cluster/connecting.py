@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from mfrank.arrays import check_count, is_count, needs, shown
+from mfrank.arrays import InputTypeError, InputValueError, check_count, is_count, needs, shown
 from mfrank.cluster.surface import Engine
 
 if TYPE_CHECKING:
@@ -37,25 +37,31 @@ def check_cluster(cluster: Any) -> None:
     if is_count(cluster):
         check_count("cluster", cluster, 1, _MOST_PROCESSES)
         if sys.platform == "win32":
-            raise ValueError("cluster: worker processes need POSIX; pass a dask.distributed.Client")
+            raise InputValueError(
+                "`cluster`: worker processes need POSIX", "pass a dask.distributed.Client"
+            )
     elif isinstance(cluster, str) and cluster == _RAY:
         _ray()
     elif isinstance(cluster, str):
         if not _ADDRESS.fullmatch(cluster):
-            raise ValueError(
-                "cluster must be the address of a Dask scheduler, such as "
+            raise InputValueError(
+                "`cluster` must be the address of a Dask scheduler, such as "
                 f"'tcp://127.0.0.1:8786', or 'ray', got {shown(cluster)}"
             )
         _client_class()
     elif _is_client(cluster):
         if cluster.asynchronous:
-            raise ValueError("cluster is an asynchronous Client; make one with asynchronous=False")
+            raise InputValueError(
+                "`cluster` is an asynchronous Client", "make one with asynchronous=False"
+            )
         if cluster.status != "running":
-            raise ValueError(f"cluster is a Client that is {cluster.status}; connect a new one")
+            raise InputValueError(
+                f"`cluster` is a Client that is {cluster.status}", "connect a new one"
+            )
     elif isinstance(cluster, type) or not isinstance(cluster, Engine):
-        raise TypeError(
-            "cluster must be a number of worker processes, a dask.distributed.Client, the address "
-            f"of its scheduler, or 'ray'; got {shown(cluster)}"
+        raise InputTypeError(
+            "`cluster` must be a number of worker processes, a dask.distributed.Client, the "
+            f"address of its scheduler, or 'ray'; got {shown(cluster)}"
         )
 
 
@@ -112,7 +118,7 @@ def _connected_to_ray() -> Iterator[None]:
         ray.init(address="auto")
     except ConnectionError as error:
         raise ConnectionError(
-            f"cluster='ray': this machine is part of no Ray cluster ({error}); run `ray start` on "
+            f"cluster: this machine is part of no Ray cluster ({error}); run `ray start` on "
             "each machine, or call ray.init() before"
         ) from error
     try:
@@ -122,7 +128,7 @@ def _connected_to_ray() -> Iterator[None]:
 
 
 def _ray() -> Any:
-    with needs("ray", "cluster='ray' needs Ray, which is not installed"):
+    with needs("ray", "a cluster of Ray needs Ray, which is not installed"):
         import ray
     return ray
 

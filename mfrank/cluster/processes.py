@@ -366,8 +366,9 @@ class Processes:
         task.finish(
             error=RuntimeError(
                 f"one task ended {_MOST_DEATHS} worker processes, the last with exit status "
-                f"{status}; if they ran out of memory, use fewer workers or fewer factors; if they "
-                "were stopped or hung, see patience of mfrank.cluster.processes.Processes"
+                f"{status}; if they ran out of memory, use fewer workers or fewer factors; in "
+                "Python, see patience of mfrank.cluster.processes.Processes if they were stopped "
+                "or hung"
             )
         )
 

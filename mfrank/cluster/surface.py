@@ -93,7 +93,7 @@ def wrong(engine: Engine, what: str, task: str) -> RuntimeError:
     """The error for an impossible result; ``task`` says what was computed."""
     return RuntimeError(
         f"cluster: the engine {type(engine).__name__} returned {what} for {task}, which is not "
-        "what the task gives; use another engine, or cluster=None"
+        "what the task gives; use another engine, or no cluster"
     )
 
 

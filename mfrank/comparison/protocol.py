@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from mfrank.arrays import usable_cores
+from mfrank.arrays import InputValueError, usable_cores
 from mfrank.comparison.contenders import (
     TimedFit,
     fit_once,
@@ -118,7 +118,7 @@ class Course:
         )
         self.evaluate(nothing, users=np.empty(0, dtype=np.int64))
         if not self.test.nnz:
-            raise ValueError("test has no entries, so no ranking can be evaluated")
+            raise InputValueError("`test` has no entries, so no ranking can be evaluated")
 
     def evaluate(self, model: Any, **options: Any) -> Evaluation:
         """Evaluate a model; ``options`` are passed to :func:`mfrank.evaluate`."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mfrank.arrays import Seed, check_count, counted
+from mfrank.arrays import InputValueError, Seed, check_count, counted
 from mfrank.comparison.contenders import (
     TimedFit,
     has_implicit,
@@ -119,7 +119,7 @@ def compare(
             random_state=random_state,
         )
     if not contenders:
-        raise ValueError("models must name at least one model")
+        raise InputValueError("`models` must name at least one model")
     leaderboards, of_search = dict[str, Leaderboard](), list[str]()
     _tell_readers(contenders, course.train)
     with values_told():
@@ -154,10 +154,14 @@ def _tell_readers(contenders: Mapping[str, Any], train: Interactions) -> None:
 def _parts(train: Any, test: Any) -> tuple[Interactions, Interactions]:
     if isinstance(train, Split):
         if test is not None:
-            raise ValueError("a Split has its own test part; pass it alone, or pass train and test")
+            raise InputValueError(
+                "a Split has its own test part", "pass it alone, or pass train and test"
+            )
         train, test = train.train, train.test
     elif test is None:
-        raise ValueError("test is needed: pass it, or a Split, such as mfrank.by_ratio(data)")
+        raise InputValueError(
+            "`test` is needed:", "pass it, or a Split, such as `mfrank.by_ratio(data)`"
+        )
     known = Interactions.of(train)
     return known, in_rows_of(test, known.user_ids, known.item_ids, "test")
 

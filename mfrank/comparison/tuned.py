@@ -8,7 +8,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from mfrank.arrays import check_above_zero, check_count
+from mfrank.arrays import InputValueError, check_above_zero, check_count
 from mfrank.comparison.contenders import ImplicitALS, is_implicit_als, needs_times
 from mfrank.data import Interactions
 from mfrank.evaluation import Metric
@@ -64,9 +64,10 @@ class Tuning:
         check_count("factors", self.factors, 1)
         check_count("random_state", self.seed, 0)
         if not any(space_of(contender) for contender in contenders.values()):
-            raise ValueError(
-                f"tune: none of the models has hyper-parameters that are searched: "
-                f"{', '.join(contenders)}; leave tune out, or add mfrank.tune to models"
+            raise InputValueError(
+                "`tune`: none of the models has hyper-parameters that are searched: "
+                f"{', '.join(contenders)}",
+                "leave `tune` out, or add mfrank.tune to models",
             )
         likes_of(train, "train")
         return metric_of(self.metric)

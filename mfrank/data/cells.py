@@ -14,7 +14,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
-from mfrank.arrays import check_memory, checked, counted, is_count, shown, unshared
+from mfrank.arrays import (
+    InputTypeError,
+    Notice,
+    check_memory,
+    checked,
+    counted,
+    is_count,
+    shown,
+    unshared,
+)
 
 Duplicates = Literal["sum", "max", "last"]
 
@@ -118,10 +127,11 @@ class CellTally:
             are_marks = len(values) > 0 and values.min() == values.max()
             _log.log(
                 logging.INFO if are_marks else logging.WARNING,
-                "%s of %s with the value 0 count as only seen: nothing is learned from them, and "
-                "lists leave them out; dataclasses.replace(data, seen_only=None) forgets them",
-                f"{self.n_zeros:,}",
-                counted(self.n_cells, "entry"),
+                Notice(
+                    f"{self.n_zeros:,} of {counted(self.n_cells, 'entry')} with the value 0 count "
+                    "as only seen: nothing is learned from them, and lists leave them out; "
+                    "`dataclasses.replace(data, seen_only=None)` forgets them"
+                ),
             )
 
 
@@ -132,7 +142,7 @@ _LARGE, _BYTES_OF_ROW = 1 << 27, 16
 def check_shape(shape: tuple[int, int]) -> None:
     """Raise if rows or columns are too many for int32 numbers; entries may be more."""
     if not (isinstance(shape, tuple | list) and len(shape) == 2 and all(map(is_count, shape))):
-        raise TypeError(f"shape must be (n_users, n_items), got {shown(shape)}")
+        raise InputTypeError(f"`shape` must be (`n_users`, `n_items`), got {shown(shape)}")
     for name, n in zip(("users", "items"), shape, strict=True):
         if not 0 <= n < 2**31:
             raise ValueError(f"the number of {name} must lie in 0..2^31 - 1, got {shown(n)}")
@@ -210,7 +220,7 @@ def from_sparse(matrix: Any, *, duplicates: Duplicates) -> Cells:
     """
     triples = checked(matrix, "the matrix")
     if matrix.dtype.kind not in "biuf":
-        raise TypeError(f"values must be real numbers, got dtype {matrix.dtype}")
+        raise InputTypeError(f"`values` must be real numbers, got dtype {matrix.dtype}")
     check_shape(matrix.shape)
     dtype = np.float64 if matrix.dtype == np.float64 else np.float32
     if triples.format == "csr" and triples.has_canonical_format:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import shown
+from mfrank.arrays import InputValueError, shown
 from mfrank.data.ids import Ids
 from mfrank.data.labels import objects
 
@@ -63,23 +63,27 @@ _SHOWN = 6  # ignored columns that are named
 _REMEDIES: Mapping[str, str] = {
     "user": "give it an id, or drop the row",
     "item": "give it an id, or drop the row",
-    "value": "write a number, name a column of times with timestamp=, or ignore the column with "
-    "value=False",
-    "timestamp": "write dates as 2024-12-31, or ignore the column with timestamp=False",
+    "value": "write a number, name a column of times with `timestamp=`, or ignore the column "
+    "with `value=False`",
+    "timestamp": "write dates as 2024-12-31, or ignore the column with `timestamp=False`",
 }
 
 
-class BadRow(ValueError):
+class BadRow(InputValueError):
     """An invalid value in one row; ``row`` counts from 0."""
 
     def __init__(self, what: str, row: int) -> None:
         super().__init__(f"{what} in row {row}")
         self.what, self.row = what, row
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.what, self.row)
 
-def in_column(what: str, role: str, column: Hashable, field: object = "") -> str:
-    """Text of an error, with the column and the remedy for its role, or for the field itself."""
-    return f"{what} in column {column!r}; {_without_marks(str(field)) or _REMEDIES[role]}"
+
+def in_column(what: str, role: str, column: Hashable, field: object = "") -> InputValueError:
+    """An error with the column and the remedy for its role, or for the field itself."""
+    remedy = _without_marks(str(field)) or _REMEDIES[role]
+    return InputValueError(f"{what} in column {column!r}", remedy)
 
 
 def has_marks(field: str) -> bool:
@@ -96,9 +100,9 @@ def _without_marks(field: str) -> str:
         how.append("decimal=','")
     either = " (or decimal=',')" if how == ["thousands=','"] and field.count(",") == 1 else ""
     return (
-        "write numbers with a point before decimals and no mark between thousands, or pass "
-        f"Interactions.from_frame what pandas.read_csv(FILE, sep=..., {', '.join(how)}) reads"
-        f"{either}"
+        "write numbers with a point before decimals and no mark between thousands; in Python, pass "
+        "`Interactions.from_frame` what "
+        f"`pandas.read_csv(FILE, sep=..., {', '.join(how)})`{either} reads"
     )
 
 
@@ -159,13 +163,13 @@ def assign(columns: Sequence[Hashable], chosen: Chosen) -> dict[str, Hashable]:
         candidates = [column] if column is not None else guess(free, role)
         if len(candidates) > 1:
             found = ", ".join(map(repr, candidates))
-            none = "" if role in ("user", "item") else f", or none with {role}=False"
-            raise ValueError(
-                f"several columns may be the {role}: {found}; name one with {role}={none}"
+            none = "" if role in ("user", "item") else f", or none with `{role}=False`"
+            raise InputValueError(
+                f"several columns may be the {role}: {found}", f"name one with `{role}=`{none}"
             )
         if not candidates and role in ("user", "item"):
-            raise ValueError(
-                f"no column looks like the {role}: name it with {role}=; {_listing(columns)}"
+            raise InputValueError(
+                f"no column looks like the {role}:", f"name it with `{role}=`; {_listing(columns)}"
             )
         if candidates:
             roles[role] = candidates[0]
@@ -233,13 +237,13 @@ def _doubt(name: Hashable, roles: Mapping[str, Hashable], chosen: Chosen) -> str
     may_be_value = chosen.get("value") is None
     if value and may_be_value and not words & {"at", "date", "timestamp"}:
         instead = f" in place of {roles['value']!r}" if "value" in roles else ""
-        return f"{name!r} looks like a value: value={name!r} reads it{instead}"
+        return f"{name!r} looks like a value: `value={name!r}` reads it{instead}"
     if time and "timestamp" not in roles and chosen.get("timestamp") is None:
-        return f"{name!r} looks like a time: timestamp={name!r} reads it"
+        return f"{name!r} looks like a time: `timestamp={name!r}` reads it"
     if event and not time and may_be_value:
         return (
             f"{name!r} looks like kinds of events, which all count alike: keep the rows you mean, "
-            "or name a column of weights with value="
+            "or name a column of weights with `value=`"
         )
     return ""
 
@@ -249,7 +253,7 @@ def ignored_roles(chosen: Chosen) -> set[str]:
     ignored = {role for role, column in chosen.items() if column is False}
     for role in ("user", "item"):
         if role in ignored:
-            raise ValueError(f"{role}=False: every interaction needs a user and an item")
+            raise InputValueError(f"`{role}=False`: every interaction needs a user and an item")
     return ignored
 
 

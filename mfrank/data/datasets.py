@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays import InputValueError
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import Split
 from mfrank.files import path_of
@@ -143,7 +144,9 @@ def published_split(path: str | Path, *, column: str = "split") -> Split:
 def _ratings_file(path: Path) -> Iterator[tuple[_Layout, io.TextIOBase]]:
     """Layout and lines of the file of ratings: ``path`` itself, or in this folder or zip file."""
     if path.suffix == ".zip" and path.is_file() and not zipfile.is_zipfile(path):
-        raise ValueError(f"{path}: no zip file, or a damaged one; download it again. {_WHERE}")
+        raise InputValueError(
+            f"{path}: no zip file, or a damaged one", f"download it again. {_WHERE}"
+        )
     if zipfile.is_zipfile(path):
         try:
             with zipfile.ZipFile(path) as archive:
@@ -151,7 +154,9 @@ def _ratings_file(path: Path) -> Iterator[tuple[_Layout, io.TextIOBase]]:
                 with archive.open(name) as member, io.TextIOWrapper(member, "ascii") as lines:
                     yield layout, lines
         except (EOFError, zipfile.BadZipFile, zlib.error) as error:
-            raise ValueError(f"{path}: a damaged zip file: {error}; download it again") from error
+            raise InputValueError(
+                f"{path}: a damaged zip file: {error}", "download it again"
+            ) from error
         return
     if not path.exists():
         raise FileNotFoundError(f"there is no {path}. {_WHERE}")
@@ -167,7 +172,7 @@ def _find(names: list[str], path: Path) -> tuple[_Layout, str]:
     if not found:
         raise FileNotFoundError(f"no file of MovieLens ratings in {path}. {_WHERE}")
     if len(found) > 1:
-        raise ValueError(f"{path} holds {', '.join(sorted(found))}: pass one of them")
+        raise InputValueError(f"{path} holds {', '.join(sorted(found))}:", "pass one of them")
     return layouts[PurePosixPath(found[0]).name], found[0]
 
 
@@ -197,7 +202,9 @@ def _columns(path: str | Path, *others: str) -> dict[str, NDArray[Any]]:
         with np.load(file, allow_pickle=False) as stored:
             columns = {name: stored[name] for name in stored.files}
     except (EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(f"{file}: a damaged file of arrays: {error}; copy it again") from error
+        raise InputValueError(
+            f"{file}: a damaged file of arrays: {error}", "copy it again"
+        ) from error
     for name in ("user", "item"):
         if name not in columns:
             raise ValueError(f"{file} has no array {name!r}, only {', '.join(columns)}")
@@ -210,9 +217,9 @@ def _columns(path: str | Path, *others: str) -> dict[str, NDArray[Any]]:
             )
     for name in ("user", "item"):
         if users.size and columns[name].dtype.kind not in "iu":
-            raise ValueError(
-                f"{file}: {name!r} must hold row numbers from 0, got dtype {columns[name].dtype}; "
-                "pass other ids to Interactions.from_arrays"
+            raise InputValueError(
+                f"{file}: {name!r} must hold row numbers from 0, got dtype {columns[name].dtype}",
+                "pass other ids to Interactions.from_arrays",
             )
     return columns
 

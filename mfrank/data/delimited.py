@@ -17,7 +17,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import counted
+from mfrank.arrays import InputValueError, counted
 from mfrank.data import by_pandas
 from mfrank.data import columns as fields
 from mfrank.data.columns import BadRow, Chosen, IdsAs, in_column
@@ -117,9 +117,9 @@ def _check_thousands(layout: Layout, values: Extent, tell: Tell) -> None:
     if not values.has_thousands:
         tell(logging.WARNING, f"{what}; they are taken as decimals")
         return
-    raise ValueError(
-        f"{what}: all others are whole numbers below 1,000; write thousands without a point, or "
-        "separate the fields by tabs if these are decimals"
+    raise InputValueError(
+        f"{what}: all others are whole numbers below 1,000",
+        "write thousands without a point, or separate the fields by tabs if these are decimals",
     )
 
 
@@ -158,11 +158,11 @@ def _read(
                 else fields.parsed(role, column, ids)
             )
         except BadRow as error:
-            raise ValueError(rows.told(error, role, layout)) from error
+            raise rows.told(error, role, layout) from error
     try:
         return settle(found, unit, is_chosen=is_chosen)
     except BadRow as error:
-        raise ValueError(rows.told(error, "timestamp", layout)) from error
+        raise rows.told(error, "timestamp", layout) from error
 
 
 def _portions(
@@ -179,7 +179,7 @@ def _portions(
     An error in a field is raised only at the end of the file, because an error in the form of a
     later row has precedence, and so does an error in an earlier column.
     """
-    bad: dict[str, tuple[bool, str]] = {}
+    bad: dict[str, tuple[bool, InputValueError]] = {}
     with lines() as text:
         for rows in itertools.islice(_batches(text, layout, n_rows, tell), done, None):
             found: dict[str, NDArray[Any]] = {}
@@ -199,7 +199,7 @@ def _portions(
                 yield found, when
     for role in layout.fields:
         if role in bad:
-            raise ValueError(bad[role][1])
+            raise bad[role][1]
 
 
 def _moments(column: list[str], times: TimeKind | None) -> Moments:
@@ -225,8 +225,8 @@ class _TextRows(NamedTuple):
     def none(cls, layout: Layout) -> _TextRows:
         return cls({role: [] for role in layout.fields}, array("q"))
 
-    def told(self, error: BadRow, role: str, layout: Layout) -> str:
-        """The text of an error in a field."""
+    def told(self, error: BadRow, role: str, layout: Layout) -> InputValueError:
+        """The error of a field."""
         what = f"line {self.begins[error.row]}: {error.what}"
         return in_column(what, role, layout.column(role), self.columns[role][error.row])
 
@@ -244,20 +244,20 @@ def _batches(text: IO[str], layout: Layout, n_rows: int | None, tell: Tell) -> I
                     "; if rows begin with their names, as in a table of R, write it with "
                     "row.names = FALSE"
                 )
-            raise ValueError(
-                f"line {line}: {counted(len(row), 'field')}, the first row has "
-                f"{layout.width:,}; quote fields that contain {layout.separator!r}, or name "
-                f"another separator with sep={lists}"
+            raise InputValueError(
+                f"line {line}: {counted(len(row), 'field')}, the first row has {layout.width:,}",
+                f"quote fields that contain {layout.separator!r}, or name another separator with "
+                f"`sep=`{lists}",
             )
         if layout.repeats_header(row):
-            raise ValueError(
-                f"line {line}: the header again, as where files were put together; remove this "
-                "line, or read the files one by one"
+            raise InputValueError(
+                f"line {line}: the header again, as where files were put together",
+                "remove this line, or read the files one by one",
             )
         for role, field in layout.fields.items():
             if not row[field]:
                 what = f"line {line}: the {role} is missing, its field is empty"
-                raise ValueError(in_column(what, role, layout.column(role)))
+                raise in_column(what, role, layout.column(role))
             batch.columns[role].append(row[field])
         batch.begins.append(line)
         is_empty = False

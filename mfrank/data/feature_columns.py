@@ -27,7 +27,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import counted, shown
+from mfrank.arrays import InputTypeError, InputValueError, counted, shown
 from mfrank.data.columns import NUMBER
 from mfrank.data.odd_ids import SPELLED_MISSING
 from mfrank.data.values import Extent
@@ -93,7 +93,7 @@ class FeatureColumns:
             infinite number; or there are no columns.
         """
         if not table:
-            raise ValueError(f"{argument} has no columns but the ids; leave it out")
+            raise InputValueError(f"`{argument}` has no columns but the ids", "leave it out")
         columns = tuple(_learned(argument, str(name), table[name]) for name in table)
         _log.info("%s: %s", argument, ", ".join(map(_told, columns)))
         for column, given in zip(columns, table.values(), strict=True):
@@ -122,9 +122,9 @@ class FeatureColumns:
         parts = []
         for column in self.columns:
             if column.name not in by_name:
-                raise ValueError(
-                    f"{argument} has no column {column.name!r}, which the fit had; add it, empty "
-                    "where nothing is known"
+                raise InputValueError(
+                    f"`{argument}` has no column {column.name!r}, which the fit had",
+                    "add it, empty where nothing is known",
                 )
             parts.append(_features(argument, column, by_name[column.name], of_fit))
         return sp.csr_array(sp.hstack(parts, format="csr"), dtype=np.float64)
@@ -172,7 +172,9 @@ def _learned(argument: str, name: str, given: NDArray[Any]) -> FeatureColumn:
             scale = float(numbers.std()) if len(numbers) else 0.0
             center = float(numbers.mean()) if len(numbers) else 0.0
         if not np.isfinite([scale, center]).all():
-            raise ValueError(f"{argument}: column {name!r} has numbers too large to standardize")
+            raise InputValueError(
+                f"`{argument}`: column {name!r} has numbers too large to standardize"
+            )
         return FeatureColumn(name, kind, missing, center, scale or 1.0)
     rows = Counter(value for values in _listed(kind, given, present) for value in set(values))
     known = sorted(value for value, count in rows.items() if count >= _FEWEST)
@@ -248,7 +250,9 @@ def _features(
     kind = _kind(argument, column.name, given)
     if (kind == "number") != (column.kind == "number") and present.any():
         what = "numbers" if column.kind == "number" else "texts"
-        raise TypeError(f"{argument}: column {column.name!r} must hold {what}, as in the fit")
+        raise InputTypeError(
+            f"`{argument}`: column {column.name!r} must hold {what}, as in the fit"
+        )
     parts = []
     if column.kind == "number":
         numbers = np.zeros(n_rows)
@@ -325,9 +329,10 @@ def _kind(argument: str, name: str, given: NDArray[Any]) -> Kind:
     if all(_is_list(value) for value in some):
         return "values"
     odd = next(value for value in some if not isinstance(value, str))
-    raise TypeError(
-        f"{argument}: column {name!r} must hold numbers, texts, truth values or lists of texts, "
-        f"got {shown(odd)} among {len(some):,} values; convert it, or leave the column out"
+    raise InputTypeError(
+        f"`{argument}`: column {name!r} must hold numbers, texts, truth values or lists of texts, "
+        f"got {shown(odd)} among {len(some):,} values",
+        "convert it, or leave the column out",
     )
 
 
@@ -346,8 +351,8 @@ def _numbers(argument: str, name: str, given: NDArray[Any]) -> NDArray[np.float6
     numbers[present] = given[present].astype(np.float64)
     if np.isinf(numbers).any():
         row = int(np.argmax(np.isinf(numbers)))
-        raise ValueError(
-            f"{argument}: column {name!r} has an infinite number in row {row}; leave it empty"
+        raise InputValueError(
+            f"`{argument}`: column {name!r} has an infinite number in row {row}", "leave it empty"
         )
     return numbers
 

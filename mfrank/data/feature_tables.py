@@ -14,7 +14,19 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import as_array, checked, counted, needs, shown, sparse_to_host, to_host
+from mfrank.arrays import (
+    InputTypeError,
+    InputValueError,
+    Notice,
+    as_array,
+    checked,
+    counted,
+    needs,
+    shown,
+    sparse_to_host,
+    to_host,
+    within,
+)
 from mfrank.data.columns import guess, parsed, spelled_like
 from mfrank.data.feature_columns import FeatureColumns
 from mfrank.data.frames import columns_reader, is_frame
@@ -111,7 +123,7 @@ class FeatureTable:
         ValueError
             The table has none of these rows.
         """
-        later = f"; partial_fit({self.argument}=...) adds them afterwards"
+        later = f"; `partial_fit({self.argument}=...)` adds them afterwards"
         places = self._places(ids, of_fit=of_fit, later=later)
         here = places >= 0
         # Only these rows: what others hold is not worth a warning.
@@ -148,9 +160,9 @@ class FeatureTable:
             try:
                 table[places[here], at] = column[here].astype(np.float64)
             except (TypeError, ValueError):
-                raise TypeError(
-                    f"{self.argument}: column {shown(name)} must hold numbers; encode categories "
-                    "as columns of 0 and 1, or leave it out"
+                raise InputTypeError(
+                    f"`{self.argument}`: column {shown(name)} must hold numbers",
+                    "encode categories as columns of 0 and 1, or leave it out",
                 ) from None
         return table
 
@@ -163,21 +175,25 @@ class FeatureTable:
         places = ids.rows(self.labels, missing=-1)
         unused = int((places < 0).sum())
         if len(ids) and unused == len(places):
-            raise ValueError(
-                f"{self.argument} has a row for none of the {side}s: its ids are like "
+            raise InputValueError(
+                f"`{self.argument}` has a row for none of the {side}s: its ids are like "
                 f"{_examples(self.labels)}, theirs like {_examples(ids.labels)}"
             )
         without = len(ids) - (len(places) - unused)
         if without and of_fit:
             _log.log(
                 logging.WARNING if 2 * without > len(ids) else logging.INFO,
-                "%s: %s of %s of the interactions have no row, and so no features of their own",
-                *(self.argument, f"{without:,}", counted(len(ids), side)),
+                Notice(
+                    f"`{self.argument}`: {without:,} of {counted(len(ids), side)} of the "
+                    "interactions have no row, and so no features of their own"
+                ),
             )
         if unused and of_fit:
             _log.warning(
-                "%s: %s of %s that the interactions do not have, not used in this fit%s",
-                *(self.argument, counted(unused, "row"), f"{side}s", later),
+                Notice(
+                    f"`{self.argument}`: {counted(unused, 'row')} of {side}s that the interactions "
+                    f"do not have, not used in this fit{later}"
+                ),
             )
         return places
 
@@ -237,7 +253,7 @@ def _divided(
     """The ids, and all columns that are features."""
     repeated = next((name for name in table.names if table.names.count(name) > 1), None)
     if repeated is not None:
-        raise ValueError(f"{argument} has two columns {shown(repeated)}; rename one")
+        raise InputValueError(f"`{argument}` has two columns {shown(repeated)}", "rename one")
     unnamed = [name for name in table.names if is_unnamed(name)]
     features = [name for name in table.names if name not in unnamed]
     columns = _id_columns(features, side)
@@ -248,10 +264,11 @@ def _divided(
     if columns:
         (column,) = columns
         if meaning:
-            raise ValueError(
-                f"{argument} has two sources of ids, {meaning[0].what} and the column "
-                f"{shown(column)}: remove the index with reset_index(drop=True), or the column "
-                f"with drop(columns={shown(column)})"
+            raise InputValueError(
+                f"`{argument}` has two sources of ids, {meaning[0].what} and the column "
+                f"{shown(column)}:",
+                "remove the index with `reset_index(drop=True)`, or the column with "
+                f"`drop(columns={shown(column)})`",
             )
         labels = table.read_ids(column)
         return labels, {name: table.read(name) for name in features if name != column}
@@ -306,7 +323,7 @@ def _of_file(
     try:
         refuse_elsewhere(given)
     except ValueError as error:
-        raise ValueError(f"{argument}: {error}") from None
+        raise within(f"`{argument}`", error) from None
     if path.suffix.lower() == ".parquet":
         with needs("parquet", "parquet files need pyarrow"):
             import pyarrow.parquet
@@ -314,24 +331,28 @@ def _of_file(
             table = pyarrow.parquet.read_table(path)
         return *_of_frame(argument, table, side), {}
     if path.suffix.lower() not in _SEPARATORS:
-        raise ValueError(f"{argument} must be a .csv, .tsv or .parquet file, got {path}")
+        raise InputValueError(f"`{argument}` must be a .csv, .tsv or .parquet file, got {path}")
     try:
         rows = [row for _, row in text_rows(path, _SEPARATORS[path.suffix.lower()])]
     except ValueError as error:
-        raise ValueError(f"{argument}: {error}") from None
+        raise within(f"`{argument}`", error) from None
     if not rows:
-        raise ValueError(f"{argument}: {path} is empty; its first line must name the columns")
+        raise InputValueError(
+            f"`{argument}`: {path} is empty; its first line must name the columns"
+        )
     names, *rows = rows
     if len(names) == 1:
-        raise ValueError(
-            f"{argument}: {path} has one column, {shown(names[0])}; fields of a .csv file are "
-            "separated by commas, those of a .tsv file by tabs: write it so, or pass a DataFrame"
+        raise InputValueError(
+            f"`{argument}`: {path} has one column, {shown(names[0])}; fields of a .csv file are "
+            "separated by commas, those of a .tsv file by tabs:",
+            "write it so, or pass a DataFrame",
         )
     for number, row in enumerate(rows):
         if len(row) != len(names):
-            raise ValueError(
-                f"{argument}: {path} has {len(names)} columns, and row {number} has {len(row)} "
-                "fields; quote fields with separators"
+            raise InputValueError(
+                f"`{argument}`: {path} has {len(names)} columns, and row {number} has {len(row)} "
+                "fields",
+                "quote fields with separators",
             )
 
     def fields(name: Hashable) -> list[str]:
@@ -352,7 +373,7 @@ def _given(argument: str, ids: list[str]) -> list[str]:
     """The ids; raise ValueError if one is empty."""
     row = next((row for row, field in enumerate(ids) if not field.strip()), None)
     if row is not None:
-        raise ValueError(f"{argument}: ids must not be missing, got none in row {row}")
+        raise InputValueError(f"`{argument}`: ids must not be missing, got none in row {row}")
     return ids
 
 
@@ -396,23 +417,26 @@ def feature_rows(name: str, given: Any, n_rows: int, n_features: int | None = No
     here: Any = sparse_to_host(given)
     here = checked(here, name) if sp.issparse(here) else to_host(as_array(here, name), name)
     if here.dtype.kind not in "biuf":
-        raise TypeError(
-            f"{name} must be numbers, got dtype {here.dtype}; make categories columns of 0 and 1"
+        raise InputTypeError(
+            f"`{name}` must be numbers, got dtype {here.dtype}",
+            "make categories columns of 0 and 1",
         )
     side = name.partition("_")[0]
     if here.ndim != 2 or here.shape[0] != n_rows:
-        raise ValueError(
-            f"{name} must have a row for each of the {n_rows:,} {side}s of the interactions, in "
+        raise InputValueError(
+            f"`{name}` must have a row for each of the {n_rows:,} {side}s of the interactions, in "
             f"the order of their {side}_ids, got shape {here.shape}"
         )
     if n_features is not None and here.shape[1] != n_features:
-        raise ValueError(
-            f"{name} must have the {n_features} columns of the fit, got {here.shape[1]}"
+        raise InputValueError(
+            f"`{name}` must have the {n_features} columns of the fit, got {here.shape[1]}"
         )
     if here.shape[1] == 0:
-        raise ValueError(f"{name} has no columns; leave it out to fit without features")
+        raise InputValueError(f"`{name}` has no columns", "leave it out to fit without `features`")
     rows = sp.csr_array(here, dtype=np.float64, copy=True)
     rows.sum_duplicates()
     if not np.isfinite(rows.data).all():
-        raise ValueError(f"{name} must be finite, got NaN or infinity; use 0 for what is missing")
+        raise InputValueError(
+            f"`{name}` must be finite, got NaN or infinity", "use 0 for what is missing"
+        )
     return rows

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import needs
+from mfrank.arrays import InputTypeError, InputValueError, Notice, needs
 from mfrank.data.columns import BadRow, Chosen, assign, guess, in_column, tell_columns
 from mfrank.data.labels import objects
 from mfrank.data.time_units import TimestampUnit
@@ -55,9 +55,9 @@ def frame_columns(
     names, values_of = columns_reader(frame)
     try:
         roles = assign(names, chosen)
-    except ValueError as error:
-        raise ValueError(f"{error}{_of_index(frame)}") from None
-    tell_columns(names, roles, chosen, _log.log)
+    except InputValueError as error:
+        raise InputValueError(f"{error.marked}{_of_index(frame)}") from None
+    tell_columns(names, roles, chosen, lambda level, line: _log.log(level, Notice(line)))
     _tell_index(frame, roles, chosen)
     return settled_columns(unsettled_columns(values_of, roles), roles, chosen, unit)
 
@@ -73,7 +73,7 @@ def settled_columns(
         return settle(found, unit, is_chosen=chosen.get("timestamp") is not None)
     except BadRow as error:
         what = f"{error.what} in row {error.row}"
-        raise ValueError(in_column(what, "timestamp", roles["timestamp"])) from error
+        raise in_column(what, "timestamp", roles["timestamp"]) from error
 
 
 def unsettled_columns(
@@ -91,7 +91,7 @@ def unsettled_columns(
         except BadRow as error:
             what = f"{error.what} in row {first_row + error.row}"
             field = values_of(name)[error.row]
-            raise ValueError(in_column(what, role, name, field)) from error
+            raise in_column(what, role, name, field) from error
     return found
 
 
@@ -108,8 +108,8 @@ def columns_reader(frame: Any) -> tuple[list[Hashable], Callable[[Any], NDArray[
     if _is_of("polars", frame):
         return list(frame.columns), lambda name: _of_polars(frame[name])
     if not hasattr(frame, "__arrow_c_stream__"):
-        raise TypeError(
-            f"frame must be a table with named columns, got {type(frame).__name__}; arrays are "
+        raise InputTypeError(
+            f"`frame` must be a table with named columns, got {type(frame).__name__}; arrays are "
             "taken by Interactions.from_arrays"
         )
     with needs("parquet", f"a {type(frame).__name__} is read with pyarrow"):

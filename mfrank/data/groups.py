@@ -10,7 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import check_count, counted, is_labelled, refuse_labels, shown, to_host
+from mfrank.arrays import (
+    InputTypeError,
+    InputValueError,
+    check_count,
+    counted,
+    is_labelled,
+    refuse_labels,
+    shown,
+    to_host,
+    within,
+)
 from mfrank.data.columns import guess
 from mfrank.data.feature_columns import is_missing
 from mfrank.data.ids import Ids
@@ -51,24 +61,24 @@ class Groups:
 
     def __post_init__(self) -> None:
         if not isinstance(self.names, tuple) or not all(isinstance(n, str) for n in self.names):
-            raise TypeError(f"names must be a tuple of str, got {shown(self.names)}")
+            raise InputTypeError(f"`names` must be a tuple of str, got {shown(self.names)}")
         if len(set(self.names)) < len(self.names):
-            raise ValueError(f"names must be distinct, got {shown(self.names)}")
+            raise InputValueError(f"`names` must be distinct, got {shown(self.names)}")
         refuse_labels("of_rows", self.of_rows, _REMEDY)
         rows = np.asarray(to_host(self.of_rows, "of_rows"))
         if rows.ndim != 1 or rows.dtype.kind not in "iu":
-            raise TypeError(
-                f"of_rows must be a one-dimensional array of integers, got {shown(self.of_rows)}"
+            raise InputTypeError(
+                f"`of_rows` must be a one-dimensional array of integers, got {shown(self.of_rows)}"
             )
         if len(rows) >= 2**31:
-            raise ValueError(f"of_rows must have at most 2^31 - 1 rows, got {len(rows)}")
+            raise InputValueError(f"`of_rows` must have at most 2^31 - 1 rows, got {len(rows)}")
         if len(rows) and not -1 <= int(rows.min()) <= int(rows.max()) < len(self.names):
-            raise ValueError(
-                f"of_rows must be from -1 to {len(self.names) - 1}, numbers of the "
+            raise InputValueError(
+                f"`of_rows` must be from -1 to {len(self.names) - 1}, numbers of the "
                 f"{counted(len(self.names), 'name')}; got {rows.min()} to {rows.max()}"
             )
         if self.ids is not None and len(self.ids) != len(rows):
-            raise ValueError(f"ids must name the {len(rows):,} rows, got {len(self.ids):,}")
+            raise InputValueError(f"`ids` must name the {len(rows):,} rows, got {len(self.ids):,}")
         object.__setattr__(self, "of_rows", rows.astype(np.int64))
 
     @classmethod
@@ -97,15 +107,15 @@ class Groups:
         """
         ids, labels = _divided(labels)
         if isinstance(labels, str | bytes):
-            raise ValueError(
-                f"labels must be a sequence with a label for each row, got {shown(labels)}"
+            raise InputValueError(
+                f"`labels` must be a sequence with a label for each row, got {shown(labels)}"
             )
         refuse_labels("labels", labels, f"{_REMEDY}; {_NAME_IT}")
         given = np.asarray(to_host(labels, "labels"), dtype=object)
         if given.ndim != 1:
-            raise ValueError(
-                f"labels must have one dimension, got shape {given.shape}; of a table, pass one "
-                'column, such as frame.set_index("item")["genre"]'
+            raise InputValueError(
+                f"`labels` must have one dimension, got shape {given.shape}; of a table, pass one "
+                'column, such as `frame.set_index("item")["genre"]`'
             )
         texts = [
             None if is_missing(label) and not isinstance(label, str) else str(label)
@@ -113,7 +123,9 @@ class Groups:
         ]
         names = sorted({text for text in texts if text is not None})
         if not names:
-            raise ValueError(f"labels must have a label that is not missing, got {shown(labels)}")
+            raise InputValueError(
+                f"`labels` must have a label that is not missing, got {shown(labels)}"
+            )
         spelled = [name for name in names if name.strip().casefold() in SPELLED_MISSING]
         if spelled:
             _log.warning(
@@ -135,7 +147,7 @@ class Groups:
         try:
             of_rows, unknown = by_ids(self.of_rows, self.ids, ids, -1)
         except ValueError as error:
-            raise ValueError(f"groups: {error}") from None
+            raise within("`groups`", error) from None
         if of_rows is self.of_rows:
             return self
         if unknown:
@@ -170,7 +182,7 @@ def _divided(labels: Any) -> tuple[Ids | None, Any]:
     try:
         ids = Ids.of(raw)
     except (TypeError, ValueError) as error:
-        raise type(error)(f"labels: {error}") from error
+        raise within("`labels`", error) from error
     return Ids(len(ids), ids.labels), given  # as ids also if they happen to be 0..n-1
 
 

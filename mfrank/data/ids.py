@@ -10,7 +10,16 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import MadeOfFields, check_choice, distinct, lazy, refuse_labels, shown
+from mfrank.arrays import (
+    InputTypeError,
+    InputValueError,
+    MadeOfFields,
+    check_choice,
+    distinct,
+    lazy,
+    refuse_labels,
+    shown,
+)
 from mfrank.data.labels import RawIds, canonical, number, objects
 
 # Ids that a model or a data set does not have: the error, and the option to skip them.
@@ -25,7 +34,7 @@ def check_on_unknown(on_unknown: object) -> None:
     check_choice("on_unknown", on_unknown, get_args(OnUnknown))
 
 
-class UnknownIdError(ValueError):
+class UnknownIdError(InputValueError):
     """Users or items are unknown; a service can answer it with "not found".
 
     Attributes
@@ -44,16 +53,18 @@ class UnknownIdError(ValueError):
     (77,)
     """
 
-    def __init__(self, message: str, ids: Iterable[Hashable]) -> None:
-        super().__init__(message)
+    def __init__(self, problem: str, ids: Iterable[Hashable], remedy: str = "") -> None:
+        super().__init__(problem, remedy)
         self.ids = tuple(dict.fromkeys(ids))
 
-    def given_as(self, argument: str) -> UnknownIdError:
-        """The same error with the name of the argument in front."""
-        return type(self)(f"{argument}: {self}", self.ids)
+    def within(self, place: str) -> UnknownIdError:
+        """The same error with a file or an argument in front."""
+        problem, remedy = self.args
+        return type(self)(f"{place}: {problem}", self.ids, remedy)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (str(self), self.ids)
+        problem, remedy = self.args
+        return type(self), (problem, self.ids, remedy)
 
 
 _SHOWN = 5  # ids named in an error
@@ -81,7 +92,7 @@ class Ids(MadeOfFields):
     def numbered(cls, n: int) -> Ids:
         """Use the row numbers 0..n-1 as ids; nothing is stored."""
         if n < 0:
-            raise ValueError(f"n must not be negative, got {n}")
+            raise InputValueError(f"`n` must not be negative, got {n}")
         return cls(int(n), None)
 
     @classmethod
@@ -101,7 +112,7 @@ class Ids(MadeOfFields):
         different = distinct(table) if table.dtype == np.int64 else set(table)
         if len(different) < len(table):
             first, second = _first_duplicate(table)
-            raise ValueError(
+            raise InputValueError(
                 f"ids must be unique, got {shown(table[first])} in rows {first} and {second}; "
                 "Ids.factorize numbers ids that repeat"
             )
@@ -224,7 +235,7 @@ class Ids(MadeOfFields):
         if numbers.size == 0:
             numbers = numbers.astype(np.int64)
         if numbers.dtype.kind not in "iu":
-            raise TypeError(f"rows must be whole numbers, got dtype {numbers.dtype}")
+            raise InputTypeError(f"`rows` must be whole numbers, got dtype {numbers.dtype}")
         if numbers.size and not (numbers.min() >= -1 and numbers.max() < self.size):
             raise IndexError(f"rows must lie in -1..{self.size - 1} (-1 is padding)")
         if self.table is None:
@@ -265,15 +276,15 @@ class Ids(MadeOfFields):
         """Raise ValueError unless the ids fit a typed column: all integers, or all UTF-8."""
         arrays = self.to_arrays()
         if "whole" in arrays:
-            raise ValueError(
-                f"{name} are partly whole numbers and partly text, and a column has one kind: "
-                "convert all to text"
+            raise InputValueError(
+                f"`{name}` are partly whole numbers and partly text, and a column has one kind:",
+                "convert all to text",
             )
         if "utf8" in arrays:
             try:
                 arrays["utf8"].tobytes().decode()
             except UnicodeDecodeError as error:
-                raise ValueError(f"{name} cannot be written as UTF-8: {error}") from None
+                raise InputValueError(f"`{name}` cannot be written as UTF-8: {error}") from None
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Convert to arrays that can be saved without pickling.
@@ -294,9 +305,10 @@ class Ids(MadeOfFields):
         if labels.dtype == np.int64:
             return {"labels": labels}
         if (row := self.unsavable_row) is not None:
-            raise ValueError(
+            raise InputValueError(
                 f"only whole numbers or strings can be saved as ids, got {labels[row]!r} in row "
-                f"{row}; use str or int ids"
+                f"{row}",
+                "use str or int ids",
             )
         encoded = [str(label).encode("utf-8", "surrogatepass") for label in labels]
         offsets = np.zeros(self.size + 1, dtype=np.int64)
@@ -393,7 +405,9 @@ def stored_ids(arrays: Mapping[str, NDArray[Any]], rows: int) -> Ids:
         return Ids.numbered(rows)
     found = {name: array.dtype.name * (array.ndim == 1) for name, array in arrays.items()}
     if found not in _DTYPES:
-        raise ValueError(f"ids cannot be stored as {', '.join(sorted(arrays))} with these dtypes")
+        raise InputValueError(
+            f"ids cannot be stored as {', '.join(sorted(arrays))} with these dtypes"
+        )
     if "offsets" in arrays and len(arrays["offsets"]) != rows + 1:
         raise ValueError(f"there are {len(arrays['offsets']) - 1} ids stored for {rows} rows")
     if "whole" in arrays and len(arrays["whole"]) != rows:

@@ -11,7 +11,7 @@ from gzip import BadGzipFile, GzipFile
 from pathlib import Path
 from typing import Self
 
-from mfrank.arrays import counted, sized
+from mfrank.arrays import InputValueError, counted, sized
 from mfrank.data.columns import Chosen, IdsAs
 from mfrank.data.ingest import check_files
 from mfrank.data.interaction_folder import ENTRIES_AT_ONCE
@@ -106,8 +106,8 @@ def _text_rows(path: Path) -> int:
         try:
             text = (GzipFile(fileobj=raw) if path.suffix.lower() == ".gz" else raw).read(_SAMPLE)
         except (EOFError, BadGzipFile, zlib.error) as error:
-            raise ValueError(
-                f"{path}: the compressed file is damaged ({error}); copy or download it again"
+            raise InputValueError(
+                f"{path}: the compressed file is damaged ({error})", "copy or download it again"
             ) from error
         at_end = len(text) < _SAMPLE
         consumed = path.stat().st_size if at_end else raw.tell()

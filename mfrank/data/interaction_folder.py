@@ -15,7 +15,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import all_finite, check_indptr, is_number, read_only, read_only_rows, shown
+from mfrank.arrays import (
+    InputValueError,
+    all_finite,
+    check_indptr,
+    is_number,
+    read_only,
+    read_only_rows,
+    shown,
+)
 from mfrank.data import cells
 from mfrank.data.cells import Cells, Counts, SummedCells, ValuesFrom
 from mfrank.data.ids import Ids, stored_ids
@@ -141,7 +149,7 @@ def read(path: Path, *, verify: bool) -> Mapped:
         check_keys(path, plain, set(), {"timestamps"})
         threshold = contents.metadata.get("threshold")
         if not (threshold is None or is_number(threshold)):
-            raise ValueError(f"threshold must be a number, got {shown(threshold)}")
+            raise InputValueError(f"`threshold` must be a number, got {shown(threshold)}")
         users, items = (_rows_of(name, groups[name]) for name in _MATRICES)
         shape = users - 1, items - 1
         user_items = _matrix("user_items", groups["user_items"], shape)
@@ -152,12 +160,12 @@ def read(path: Path, *, verify: bool) -> Mapped:
         item_ids = stored_ids(groups["item_ids"], shape[1])
         times = plain.get("timestamps")
         if times is not None and (times.dtype != np.int64 or times.shape != user_items.data.shape):
-            raise ValueError("timestamps must be int64, one for each entry")
+            raise InputValueError("`timestamps` must be int64, one for each entry")
         seen_only = _seen_only(groups["seen_only"], shape, timed=times is not None)
         summed = _summed(groups["summed"], user_items)
         values_from = contents.metadata.get("values_from", "given")
         if values_from not in get_args(ValuesFrom):
-            raise ValueError(f"values_from is {values_from!r}")
+            raise InputValueError(f"`values_from` is {values_from!r}")
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
     numbers = (np.diff(matrix.indptr).astype(np.int64) for matrix in (user_items, item_users))
@@ -210,9 +218,9 @@ def _matrix(name: str, arrays: dict[str, NDArray[Any]], shape: tuple[int, int]) 
     indptr, indices, values = (arrays[part] for part in _ARRAYS)
     dtypes = indptr.dtype == np.int64, indices.dtype == np.int32, values.dtype in ("f4", "f8")
     if not all(dtypes) or min(shape) < 0:
-        raise ValueError(f"{name} must be stored as int64, int32 and floating-point numbers")
+        raise InputValueError(f"`{name}` must be stored as int64, int32 and floating-point numbers")
     if not all_finite(values):
-        raise ValueError(f"{name} has values that are not finite")
+        raise InputValueError(f"`{name}` has values that are not finite")
     check_indptr(indptr, len(indices), shape[0], name)
     # scipy has one type for both, and copies the columns where the offsets are wider.
     offsets = indptr.astype(np.int32) if len(indices) < 2**31 else indptr

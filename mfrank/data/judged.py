@@ -10,7 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import Seed, check_same_rows, floats_of, generator, share, table, to_host
+from mfrank.arrays import (
+    InputTypeError,
+    InputValueError,
+    Seed,
+    check_same_rows,
+    floats_of,
+    generator,
+    share,
+    table,
+    to_host,
+    within,
+)
 from mfrank.data.frames import columns_reader, is_frame
 from mfrank.data.ids import Ids
 from mfrank.data.labels import RawIds
@@ -77,7 +88,7 @@ class Judged:
         try:
             query_ids, query_rows = Ids.factorize(queries)
         except (TypeError, ValueError) as error:
-            raise type(error)(f"queries: {error}") from error
+            raise within("`queries`", error) from error
         _refuse_unequal(len(query_rows), len(matrix))
         object.__setattr__(self, "query_ids", query_ids)
         object.__setattr__(self, "feature_names", feature_names(features))
@@ -153,7 +164,7 @@ class Judged:
         """
         share("part", part)
         if self.n_queries < 2:
-            raise ValueError("a single query cannot be split: hold_out needs two or more")
+            raise InputValueError("a single query cannot be split: `hold_out` needs two or more")
         size = min(max(round(part * self.n_queries), 1), self.n_queries - 1)
         held = np.zeros(self.n_queries, dtype=bool)
         held[generator(random_state).permutation(self.n_queries)[:size]] = True
@@ -173,7 +184,9 @@ def feature_names(features: Any) -> tuple[str, ...] | None:
         return None
     names = columns_reader(features)[0]
     if len(set(names)) < len(names):
-        raise ValueError(f"features must have a name of its own for each column, got {names}")
+        raise InputValueError(
+            f"`features` must have a name of its own for each column, got {names}"
+        )
     return None if names == list(range(len(names))) else tuple(map(str, names))
 
 
@@ -185,18 +198,19 @@ def feature_matrix(features: ArrayLike) -> NDArray[Any]:
         if matrix.dtype not in (np.float32, np.float64):
             matrix = matrix.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise TypeError(f"features must be a matrix of numbers: {error}") from error
+        raise InputTypeError(f"`features` must be a matrix of numbers: {error}") from error
     if matrix.ndim != 2 or not matrix.shape[1]:
-        raise ValueError(
-            "features must have a row for each document and a column for each feature, got shape "
-            f"{matrix.shape}; a single feature is features[:, None]"
+        raise InputValueError(
+            "`features` must have a row for each document and a column for each feature, got "
+            f"shape {matrix.shape}; a single feature is features[:, None]"
         )
     finite = np.isfinite(matrix)
     if not finite.all():
         row, column = np.argwhere(~finite)[0]
-        raise ValueError(
-            f"features must be finite, got {matrix[row, column]} for document {row}, feature "
-            f"{column}; replace missing values first, by 0 or the feature's mean"
+        raise InputValueError(
+            f"`features` must be finite, got {matrix[row, column]} for document {row}, feature "
+            f"{column}",
+            "replace missing values first, by 0 or the feature's mean",
         )
     return matrix
 
@@ -215,25 +229,25 @@ def _tell_of_answers(names: tuple[str, ...]) -> None:
 
 def _refuse_unequal(n_queries: int, n_documents: int) -> None:
     if n_queries != n_documents:
-        raise ValueError(
-            f"queries must have one id for each of the {n_documents} documents, got "
-            f"{n_queries}; repeat a query's id for each of its documents"
+        raise InputValueError(
+            f"`queries` must have one id for each of the {n_documents} documents, got {n_queries}",
+            "repeat a query's id for each of its documents",
         )
 
 
 def _relevance(given: ArrayLike, n_documents: int) -> NDArray[np.float64]:
     grades = floats_of("relevance", to_host(given, "relevance"))
     if grades.shape != (n_documents,):
-        raise ValueError(
-            f"relevance must have one number for each of the {n_documents} documents, got shape "
+        raise InputValueError(
+            f"`relevance` must have one number for each of the {n_documents} documents, got shape "
             f"{grades.shape}"
         )
     bad = np.flatnonzero(~(np.isfinite(grades) & (grades >= 0)))
     if len(bad):
         shown = ", ".join(f"{grades[row]:g} (document {row})" for row in bad[:_SHOWN])
-        raise ValueError(
-            f"relevance must be finite and >= 0, got {shown}; drop documents that were not "
-            "judged, and make 0 the lowest grade"
+        raise InputValueError(
+            f"`relevance` must be finite and >= 0, got {shown}",
+            "drop documents that were not judged, and make 0 the lowest grade",
         )
     return grades
 

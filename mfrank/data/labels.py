@@ -28,7 +28,7 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import distinct, shown, to_host
+from mfrank.arrays import InputTypeError, InputValueError, distinct, shown, to_host
 
 RawIds = ArrayLike | Iterable[Hashable]
 """Accepted as ids: an array, a column of a data frame, or any ordered iterable of hashables."""
@@ -55,9 +55,9 @@ def canonical(raw: RawIds, first_row: int = 0) -> NDArray[Any]:
         return _from_floats(labels, first_row)
     if kind in "USTO":
         return _from_objects(labels.astype(object, copy=False), first_row)
-    raise TypeError(
-        f"ids must be whole numbers or strings, got dtype {labels.dtype}; convert them to text, or "
-        "is this another column?"
+    raise InputTypeError(
+        f"ids must be whole numbers or strings, got dtype {labels.dtype}",
+        "convert them to text, or is this another column?",
     )
 
 
@@ -80,8 +80,9 @@ def _one_dimensional(raw: RawIds) -> NDArray[Any]:
             f"expected a list or array of ids, got a single {shown(raw)}; wrap it in a list"
         )
     if isinstance(raw, set | frozenset | Mapping):
-        raise TypeError(
-            f"ids must be in an order, got a {type(raw).__name__}; pass a list, such as list(ids)"
+        raise InputTypeError(
+            f"ids must be in an order, got a {type(raw).__name__}",
+            "pass a list, such as list(ids)",
         )
     # A plain list must not reach np.asarray: it would turn [1, "a"] into strings.
     labels = np.asarray(raw) if hasattr(raw, "__array__") else objects(raw)
@@ -97,7 +98,7 @@ def objects(items: Iterable[Any]) -> NDArray[Any]:
 
 def _from_unsigned(labels: NDArray[Any]) -> NDArray[np.int64]:
     if len(labels) and labels.max() > np.iinfo(np.int64).max:
-        raise ValueError(_too_long(labels.max()))
+        raise InputValueError(*_too_long(labels.max()))
     return labels.astype(np.int64)
 
 
@@ -105,13 +106,13 @@ def _from_floats(labels: NDArray[Any], first_row: int) -> NDArray[np.int64]:
     missing = np.isnan(labels)  # first, because it made floats of whole numbers
     if missing.any():
         row = int(np.argmax(missing))
-        raise ValueError(_missing(labels[row], first_row + row, int(missing.sum())))
+        raise InputValueError(*_missing(labels[row], first_row + row, int(missing.sum())))
     bad = ~(np.abs(labels.astype(np.float64)) <= _exact(labels.dtype)) | (
         labels != np.round(labels)
     )
     if bad.any():
         row = int(np.argmax(bad))
-        raise ValueError(_not_whole(labels[row], first_row + row))
+        raise InputValueError(*_not_whole(labels[row], first_row + row))
     return labels.astype(np.int64)
 
 
@@ -129,7 +130,9 @@ def _from_integers(labels: Any) -> NDArray[np.int64]:
     try:
         return np.array(labels, dtype=np.int64)
     except OverflowError as error:
-        raise ValueError(_too_long(next(x for x in labels if not -(2**63) <= x < 2**63))) from error
+        raise InputValueError(
+            *_too_long(next(x for x in labels if not -(2**63) <= x < 2**63))
+        ) from error
 
 
 def _plain(label: Any, row: int, labels: NDArray[Any]) -> Hashable:
@@ -147,24 +150,26 @@ def _plain(label: Any, row: int, labels: NDArray[Any]) -> Hashable:
                 "; a list is no id: give each id by itself, in tables in a row of its own, such as "
                 "by explode of pandas"
             )
-        raise TypeError(f"ids must be hashable, got {shown(label)} in row {row}{remedy}") from error
+        raise InputTypeError(
+            f"ids must be hashable, got {shown(label)} in row {row}{remedy}"
+        ) from error
     if _is_missing(label):
-        raise ValueError(_missing(label, row, sum(map(_is_missing, labels))))
+        raise InputValueError(*_missing(label, row, sum(map(_is_missing, labels))))
     if isinstance(label, str):
         return str.__str__(label)  # an Enum may have another __str__
     if isinstance(label, bool | np.bool_ | _DATES):
         kind = "booleans" if isinstance(label, bool | np.bool_) else "dates"
-        raise TypeError(
-            f"ids must not be {kind}, got {shown(label)} in row {row}; convert them to text, or is "
-            "this another column?"
+        raise InputTypeError(
+            f"ids must not be {kind}, got {shown(label)} in row {row}",
+            "convert them to text, or is this another column?",
         )
     if not isinstance(label, Number):
         return _as_text(label, row)
     whole = _whole(label)
     if whole is None:
-        raise ValueError(_not_whole(label, row))
+        raise InputValueError(*_not_whole(label, row))
     if not -(2**63) <= whole < 2**63:
-        raise ValueError(_too_long(whole))
+        raise InputValueError(*_too_long(whole))
     return whole
 
 
@@ -194,9 +199,9 @@ def _as_text(label: Any, row: int) -> Hashable:
         try:
             return label.decode()
         except UnicodeDecodeError:
-            raise ValueError(
-                f"ids that are bytes must be text in UTF-8, got {shown(label)} in row {row}; write "
-                "other bytes as text with .hex()"
+            raise InputValueError(
+                f"ids that are bytes must be text in UTF-8, got {shown(label)} in row {row}",
+                "write other bytes as text with .hex()",
             ) from None
     return str(label) if isinstance(label, UUID) else label
 
@@ -209,17 +214,18 @@ def _is_missing(label: Any) -> bool:
     return not (isinstance(same, bool | np.bool_) and same)
 
 
-def _missing(label: Any, row: int, number: int) -> str:
+def _missing(label: Any, row: int, number: int) -> tuple[str, str]:
+    """The problem and the remedy."""
     rows = f"row {row}" if number == 1 else f"row {row}, the first of {number:,} such rows"
-    return f"ids must not be missing, got {shown(label)} in {rows}; drop them or give them an id"
+    return f"ids must not be missing, got {shown(label)} in {rows}", "drop them or give them an id"
 
 
-def _not_whole(label: Any, row: int) -> str:
+def _not_whole(label: Any, row: int) -> tuple[str, str]:
     return (
-        f"ids must be whole numbers or strings, got {label} in row {row}; use strings for ids that "
-        "are not whole, or are too large for a float"
+        f"ids must be whole numbers or strings, got {label} in row {row}",
+        "use strings for ids that are not whole, or are too large for a float",
     )
 
 
-def _too_long(label: Any) -> str:
-    return f"ids must fit int64, got {shown(label)}; use strings for longer numbers"
+def _too_long(label: Any) -> tuple[str, str]:
+    return f"ids must fit int64, got {shown(label)}", "use strings for longer numbers"

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO
 
-from mfrank.arrays import counted, shown
+from mfrank.arrays import InputTypeError, InputValueError, counted, shown
 from mfrank.data.columns import (
     NOT_READ,
     NUMBER,
@@ -36,18 +36,18 @@ IF_LISTS = (
     "awk '{for (i = 2; i <= NF; i++) print $1, $i}' FILE > pairs.txt"
 )
 
-_AS_COLUMNS = "name the columns in order with columns=, such as user, item, value, -"
+_AS_COLUMNS = "name the columns in order with `columns=`, such as user, item, value, -"
 
 _FOREIGN: Mapping[str, str] = {
-    r"%%MatrixMarket\b": "a matrix of MatrixMarket: pass Interactions.from_sparse what "
-    "scipy.io.mmread reads",
-    r'\s*[\[{]\s*["{]': "JSON: pass Interactions.from_frame what pandas.read_json(FILE, "
-    "lines=True) reads",
+    r"%%MatrixMarket\b": "a matrix of MatrixMarket: pass `Interactions.from_sparse` what "
+    "`scipy.io.mmread` reads",
+    r'\s*[\[{]\s*["{]': "JSON: pass `Interactions.from_frame` what "
+    "`pandas.read_json(FILE, lines=True)` reads",
     r"\d+:\s*$": "a block of ratings for each item, as those of Netflix: write one rating a line, "
     """such as by awk -F, '/:/ {sub(":.*", ""); item = $0; next} {print $1 "," item "," $2 """
     """"," $3}' FILE > ratings.csv""",
-    r"\S+(?: +\d+:[-+.\deE]+)+\s*$": "rows of libsvm: pass Interactions.from_sparse what "
-    "sklearn.datasets.load_svmlight_file reads",
+    r"\S+(?: +\d+:[-+.\deE]+)+\s*$": "rows of libsvm: pass `Interactions.from_sparse` what "
+    "`sklearn.datasets.load_svmlight_file` reads",
     r"\(.*\)\s*$|\[.*\]\s*$": "tuples or lists of Python: remove their brackets, such as by "
     "sed 's/^[[(]//; s/[])]$//' FILE > new.txt",
     r'"?sep=."?\s*$': "a line for Excel: remove it, such as by tail -n +2 FILE > new.csv",
@@ -85,22 +85,22 @@ class Dialect:
         sep, columns = self.sep, self.columns
         one = isinstance(sep, str) and len(sep) == 1 and sep not in '"\r\n\0'
         if not (sep is None or one or sep == DOUBLE_COLON):
-            raise ValueError(
-                f"sep must be one character, such as ';' or '\\t', or '::', got {shown(sep)}"
+            raise InputValueError(
+                f"`sep` must be one character, such as ';' or '\\t', or '::', got {shown(sep)}"
             )
         check_quote(self.quote, sep)
         if not (self.header is None or isinstance(self.header, bool)):
-            raise TypeError(f"header must be True, False or None, got {shown(self.header)}")
+            raise InputTypeError(f"`header` must be True, False or None, got {shown(self.header)}")
         if columns is None:
             return
         if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
-            raise TypeError(
-                "columns must be a list of names such as ['user', 'item', '-'], got "
+            raise InputTypeError(
+                "`columns` must be a list of names such as ['user', 'item', '-'], got "
                 f"{shown(columns)}"
             )
         named = [name for name in columns if name != NOT_READ]
         if len(set(named)) < len(named):
-            raise ValueError(f"columns must differ in name, got {list(columns)}")
+            raise InputValueError(f"`columns` must differ in name, got {list(columns)}")
 
 
 @dataclass(frozen=True)
@@ -176,10 +176,10 @@ def layout_of(
     if dialect.columns is not None:
         names = dialect.columns
         if len(names) != len(found[0]):
-            raise ValueError(
-                f"columns= names {counted(len(names), 'column')}, and the first row has "
-                f"{counted(len(found[0]), 'field')} separated by {separator!r}; write - for each "
-                "that is ignored"
+            raise InputValueError(
+                f"`columns=` names {counted(len(names), 'column')}, and the first row has "
+                f"{counted(len(found[0]), 'field')} separated by {separator!r}",
+                "write - for each that is ignored",
             )
     width = len(found[0])
     is_named = bool(names) or _are_named(chosen)
@@ -199,13 +199,13 @@ def _refuse_foreign(first: str, found: Sequence[Sequence[str]], dialect: Dialect
     shown_line = repr(first.strip()[:60])
     for start, what in _FOREIGN.items() if dialect.columns is None else ():
         if re.match(start, first):
-            raise ValueError(f"line 1: {shown_line} begins {what}")
+            raise InputValueError(f"line 1: {shown_line} begins {what}")
     is_header = len({len(row) for row in found}) == 1 and any(guess(found[0], r) for r in ROLES)
     if _COMMENT.match(first) and not (is_header or dialect.header):
-        raise ValueError(
-            f"line 1: {shown_line} looks like a comment: remove such lines, such as by "
-            "grep -vE '^[#%]([[:space:]#%]|$)' FILE > new.txt; if it has the "
-            "names of the columns, header=True"
+        raise InputValueError(
+            f"line 1: {shown_line} looks like a comment:",
+            "remove such lines, such as by grep -vE '^[#%]([[:space:]#%]|$)' FILE > new.txt; if "
+            "it has the names of the columns, `header=True`",
         )
 
 
@@ -217,9 +217,11 @@ def _named(
     by_name = {role: _label(role, column, labels, bool(names)) for role, column in chosen.items()}
     try:
         roles = assign(labels, by_name)
-    except ValueError as error:
+    except InputValueError as error:
         if dialect.header is None and dialect.columns is None and not _are_named(chosen):
-            raise ValueError(f"{error}; or, if the first row is no header, header=False") from None
+            raise InputValueError(
+                error.marked, "or, if the first row is no header, `header=False`"
+            ) from None
         raise
     tell_columns(labels, roles, by_name, tell)
     return {role: labels.index(name) for role, name in roles.items()}
@@ -231,15 +233,15 @@ def _label(role: str, column: Hashable, labels: Sequence[Hashable], have_names: 
         return column
     if isinstance(column, str) and not have_names:
         if not column.isdecimal():
-            raise ValueError(
-                f"{role}={column!r} names a column, and without a header columns have none: give "
-                "its number from 1, or name all with columns="
+            raise InputValueError(
+                f"`{role}={column!r}` names a column, and without a header columns have none:",
+                "give its number from 1, or name all with `columns=`",
             )
         column = int(column)
     if isinstance(column, int):
         if not 1 <= column <= len(labels):
-            raise ValueError(
-                f"{role}={column}: there are {counted(len(labels), 'column')}, numbered from 1"
+            raise InputValueError(
+                f"`{role}={column}`: there are {counted(len(labels), 'column')}, numbered from 1"
             )
         return labels[column - 1]
     return column
@@ -256,9 +258,10 @@ def _in_order(
     width = len(found[0])
     if not 2 <= width <= len(ROLES):
         unequal = f"; {IF_LISTS}" if len({len(row) for row in found}) > 1 and width > 1 else ""
-        raise ValueError(
+        raise InputValueError(
             f"no header, and {counted(width, 'column')} separated by {separator!r}, whose roles "
-            f"are unknown; {_AS_COLUMNS}; or name the separator with sep=, or add a header{unequal}"
+            "are unknown",
+            f"{_AS_COLUMNS}; or name the separator with `sep=`, or add a header{unequal}",
         )
     ignored, roles = ignored_roles(chosen), ROLES[:width]
     fields = {role: field for field, role in enumerate(roles) if role not in ignored}
@@ -266,12 +269,12 @@ def _in_order(
     level = logging.WARNING if doubt else logging.INFO
     if dialect.header is None and not any(map(NUMBER.fullmatch, found[0])):
         level = logging.WARNING
-        doubt = f"; the first row is {list(found[0])}: if it is a header, pass header=True"
+        doubt = f"; the first row is {list(found[0])}: if it is a header, pass `header=True`"
     elif dialect.header is None and found[0] == [*map(str, range(width))]:
         level = logging.WARNING
-        doubt = f"; the first row is {list(found[0])}: if these are names, pass header=True"
+        doubt = f"; the first row is {list(found[0])}: if these are names, pass `header=True`"
     taken = ", ".join(roles)
-    tell(level, f"no header found; columns taken as {taken} (columns= names others){doubt}")
+    tell(level, f"no header found; columns taken as {taken} (`columns=` names others){doubt}")
     return fields
 
 
@@ -296,10 +299,10 @@ def _of_another_order(found: Sequence[Sequence[str]], fields: Mapping[str, int])
             if times[role] and not times.get("timestamp") and not doubt:
                 doubt = f"; the {role} {column[0]} looks like a time: {_AS_COLUMNS}"
         if odd and all(column):
-            raise ValueError(
+            raise InputValueError(
                 f"no header, and column {fields[role] + 1} would be the {role}, which "
-                f"{column[0]!r} does not look like; {_AS_COLUMNS}; if the first row has names, "
-                "header=True"
+                f"{column[0]!r} does not look like",
+                f"{_AS_COLUMNS}; if the first row has names, `header=True`",
             )
     return doubt
 
@@ -413,7 +416,7 @@ def rows(
     except csv.Error as error:
         raise ValueError(f"line {begin}: {error}; is a quote {no_end}? {quotes.remedy}") from error
     if row:
-        raise ValueError(f"line {line}: a quote is {no_end}; {quotes.remedy}")
+        raise InputValueError(f"line {line}: a quote is {no_end}", f"{quotes.remedy}")
 
 
 def _has_header(found: Sequence[Sequence[str]], dialect: Dialect, chosen: Chosen) -> bool:
@@ -426,22 +429,24 @@ def _has_header(found: Sequence[Sequence[str]], dialect: Dialect, chosen: Chosen
     of_words = not any(is_number[0]) and any(itertools.chain(*is_number[1:]))
     if dialect.columns is not None:
         if known or of_words:
-            raise ValueError(
-                f"the first row looks like a header: {first}; pass header=True if it is one, or "
-                "header=False if it is data"
+            raise InputValueError(
+                f"the first row looks like a header: {first}",
+                "pass `header=True` if it is one, or `header=False` if it is data",
             )
         return False
     for role, column in chosen.items():
         if isinstance(column, str) and column.isdecimal():
-            raise ValueError(
-                f"{role}={column!r} may be the name of a column or its number: pass header=True if "
-                "the first row has the names, or header=False if it is data"
+            raise InputValueError(
+                f"`{role}={column!r}` may be the name of a column or its number:",
+                "pass `header=True` if the first row has the names, or `header=False` if it is "
+                "data",
             )
     if any(isinstance(column, str) for column in chosen.values()):
         return True
     if known and any(is_number[0]) and len(found[0]) <= len(ROLES):
-        raise ValueError(
-            f"the first row may be a header or data: {first}; pass header=True or header=False"
+        raise InputValueError(
+            f"the first row may be a header or data: {first}",
+            "pass `header=True` or `header=False`",
         )
     return known or of_words
 

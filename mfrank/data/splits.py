@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import (
+    InputValueError,
     Seed,
     check_count,
     check_fractions,
@@ -316,11 +317,11 @@ def by_time(
     if valid is not None:
         train_to = cutoff(timestamps, valid, "valid", before=test_from)
     if train_to > test_from:
-        raise ValueError(f"valid must not begin after test, at {test_from}; got {valid}")
+        raise InputValueError(f"`valid` must not begin after test, at {test_from}; got {valid}")
     if len(timestamps) and (first := timestamps.min()) >= train_to:
-        raise ValueError(
-            f"no entry is left to train on: timestamps go from {first} to {timestamps.max()}; "
-            f"got test={test!r}, valid={valid!r}. Use later timestamps or smaller fractions"
+        raise InputValueError(
+            f"no entry is left to train on: timestamps go from {first} to {timestamps.max()}; got "
+            f"`test={test!r}`, `valid={valid!r}`. Use later timestamps or smaller fractions"
         )
     indptr = interactions.user_items.indptr
 
@@ -396,9 +397,9 @@ def _length(entries: slice) -> int:
 def timestamps_of(interactions: Interactions, split: str, instead: str) -> NDArray[np.int64]:
     """The timestamps that a split needs; raises ValueError if there are none."""
     if interactions.timestamps is None:
-        raise ValueError(
-            f"{split} needs timestamps and these interactions have none; pass them to "
-            f"Interactions.from_arrays, or use {instead}"
+        raise InputValueError(
+            f"`{split}` needs timestamps and these interactions have none",
+            f"pass them to `Interactions.from_arrays`, or use `{instead}`",
         )
     return interactions.timestamps
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import check_count
+from mfrank.arrays import InputValueError, check_count, within
 from mfrank.data.columns import whole_number
 from mfrank.data.text_files import lines_of
 
@@ -45,7 +45,7 @@ def read_svmlight(
         try:
             found = _document(text, n_features)
         except ValueError as error:
-            raise ValueError(f"{path}, line {number}: {error}") from None
+            raise within(f"{path}, line {number}", error) from None
         rows.extend([len(queries)] * len(found.numbers))
         numbers.extend(found.numbers)
         values.extend(found.values)
@@ -67,8 +67,8 @@ def _document(text: str, n_features: int | None) -> _Document:
     grade, *fields = text.split()
     relevance = _number(grade)
     if relevance < 0:
-        raise ValueError(
-            f"relevance must be >= 0, got {grade}; drop documents that were not judged"
+        raise InputValueError(
+            f"`relevance` must be >= 0, got {grade}", "drop documents that were not judged"
         )
     if not fields or not fields[0].startswith("qid:") or fields[0] == "qid:":
         raise ValueError(f"expected qid:query after the relevance, got {' '.join(fields[:1])!r}")
@@ -88,9 +88,10 @@ def _check_table(shape: tuple[int, int], n_values: int) -> None:
     """Refuse a table that is large and nearly empty, as a damaged feature number makes it."""
     documents, width = shape
     if documents * width > max(_LARGE, _MOST_EMPTY * n_values):
-        raise ValueError(
-            f"a table of {documents} documents x {width} features would be nearly empty: the "
-            f"file has {n_values} values; number features without gaps"
+        raise InputValueError(
+            f"a table of {documents} documents x {width} features would be nearly empty: the file "
+            f"has {n_values} values",
+            "number features without gaps",
         )
 
 
@@ -98,11 +99,13 @@ def _check_numbers(numbers: list[int], n_features: int | None) -> None:
     if not numbers:
         return
     if min(numbers) < 1:
-        raise ValueError("features are numbered from 1, got 0; add 1 to all of them")
+        raise InputValueError("`features` are numbered from 1, got 0", "add 1 to all of them")
     if n_features is not None and max(numbers) > n_features:
-        raise ValueError(f"feature {max(numbers)} is beyond n_features={n_features}")
+        raise InputValueError(f"feature {max(numbers)} is beyond `n_features={n_features}`")
     if max(numbers) > _LARGEST:
-        raise ValueError(f"feature {max(numbers)} is beyond {_LARGEST}; number features from 1")
+        raise InputValueError(
+            f"feature {max(numbers)} is beyond {_LARGEST}", "number features from 1"
+        )
     if len(set(numbers)) < len(numbers):
         twice = next(number for number in numbers if numbers.count(number) > 1)
         raise ValueError(f"feature {twice} is given twice")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import Seed, check_count, check_length, generator
+from mfrank.arrays import InputValueError, Seed, check_count, check_length, generator
 from mfrank.data.cells import check_room
 from mfrank.data.interactions import Interactions
 
@@ -195,8 +195,8 @@ def synthetic(
     check_count("interactions", interactions, 1)
     n_users, n_items, interactions = int(n_users), int(n_items), int(interactions)
     if not n_users <= interactions <= n_users * n_items:
-        raise ValueError(
-            f"interactions must be from n_users, {n_users}, to n_users * n_items, "
+        raise InputValueError(
+            f"`interactions` must be from `n_users`, {n_users}, to `n_users` * `n_items`, "
             f"{n_users * n_items}, got {interactions}"
         )
     rng = generator(random_state)

@@ -24,7 +24,7 @@ from typing import IO, Any, NamedTuple, cast, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import needs, shown
+from mfrank.arrays import InputValueError, Notice, needs, shown, within
 from mfrank.data import delimited
 from mfrank.data.columns import Chosen, IdsAs, as_text, assign, tell_columns
 from mfrank.data.frames import columns_reader, settled_columns, unsettled_columns
@@ -63,8 +63,10 @@ def kind_of(path: str | os.PathLike[str]) -> str:
     kind = suffixes[-1] if suffixes else ""
     if kind not in (*USUAL, ".parquet"):
         known = ", ".join(USUAL)
-        remedy = "; mfrank.movielens reads MovieLens as distributed" * (kind == ".zip")
-        raise ValueError(f"{path}: expected a suffix {known} (also with .gz) or .parquet{remedy}")
+        remedy = "`mfrank.movielens` reads MovieLens as distributed" * (kind == ".zip")
+        raise InputValueError(
+            f"{path}: expected a suffix {known} (also with .gz) or .parquet", remedy
+        )
     return kind
 
 
@@ -159,7 +161,7 @@ def read_columns(
     try:
         return delimited.read(lines, dialect, USUAL.get(kind), chosen, ids, tell, unit)
     except ValueError as error:
-        raise ValueError(f"{file}: {error}") from error
+        raise within(str(file), error) from error
 
 
 class Portion(NamedTuple):
@@ -240,7 +242,7 @@ def read_portions(
             yield Portion(columns, first_row, when)
             first_row += len(columns["user"])
     except ValueError as error:
-        raise ValueError(f"{file}: {error}") from error
+        raise within(str(file), error) from error
 
 
 def text_rows(path: str | os.PathLike[str], separator: str) -> Iterator[tuple[int, list[str]]]:
@@ -260,7 +262,7 @@ def text_rows(path: str | os.PathLike[str], separator: str) -> Iterator[tuple[in
         try:
             yield from rows(lines, separator, quotes, keep_blanks=True)
         except ValueError as error:
-            raise ValueError(f"{file}: {error}") from error
+            raise within(str(file), error) from error
     quotes.told(_teller(path, set()))
 
 
@@ -275,22 +277,22 @@ def _teller(path: str | os.PathLike[str], said: set[str]) -> Tell:
     def tell(level: int, line: str) -> None:
         if line not in said:
             said.add(line)
-            _log.log(level, "%s: %s", path, line)
+            _log.log(level, Notice(f"{path}: {line}"))
 
     return tell
 
 
 def _check_options(ids: IdsAs, dialect: Dialect) -> None:
     if ids not in get_args(IdsAs):
-        raise ValueError(f"ids must be 'auto' or 'text', got {shown(ids)}")
+        raise InputValueError(f"`ids` must be 'auto' or 'text', got {shown(ids)}")
     dialect.check()
 
 
 def _refuse_names(file: Path, dialect: Dialect) -> None:
     if dialect.columns is not None or dialect.header is False:
-        raise ValueError(
-            f"{file}: columns= and header= are for text, and a Parquet file names its columns: "
-            "name those that are read with user=, item=, value= and timestamp="
+        raise InputValueError(
+            f"{file}: `columns=` and `header=` are for text, and a Parquet file names its columns:",
+            "name those that are read with `user=`, `item=`, `value=` and `timestamp=`",
         )
 
 
@@ -337,11 +339,11 @@ def faults_named(path: str | os.PathLike[str]) -> Iterator[None]:
         if isinstance(error, MemoryError) or getattr(error, "errno", None) is not None:
             raise
         cause = str(error).partition("\n")[0]
-        raise ValueError(
-            f"{path}: no Parquet file, or a damaged one: {cause}; copy or write it again"
+        raise InputValueError(
+            f"{path}: no Parquet file, or a damaged one: {cause}", "copy or write it again"
         ) from error
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+        raise within(str(path), error) from error
 
 
 def number_of_rows(path: str | os.PathLike[str]) -> int:
@@ -462,7 +464,7 @@ def write_table(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) 
     arrays = {name: np.asarray(column) for name, column in columns.items()}
     if len({array.shape for array in arrays.values()}) > 1:
         lengths = {name: array.shape for name, array in arrays.items()}
-        raise ValueError(f"columns must have one length, got {lengths}")
+        raise InputValueError(f"`columns` must have one length, got {lengths}")
     with replacing(file) as draft:
         if kind == ".parquet":
             write(draft, arrays)

@@ -21,7 +21,7 @@ from typing import IO, Any, NoReturn, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import counted, shown
+from mfrank.arrays import InputValueError, counted, shown, within
 from mfrank.files import path_of
 
 LONGEST_LINE = 1 << 22
@@ -89,16 +89,16 @@ class Text(io.TextIOWrapper):
         if isinstance(error, UnicodeDecodeError):
             raise ValueError(self._not_utf8()) from error
         if isinstance(error, gzip.BadGzipFile) and self._line <= 1:
-            raise ValueError(
-                "it is not compressed by gzip, as its name says; if it is plain text, name it "
-                "without .gz"
+            raise InputValueError(
+                "it is not compressed by gzip, as its name says",
+                "if it is plain text, name it without .gz",
             ) from error
         if isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile):
             raise error
         how = "ends early" if isinstance(error, EOFError) else "is damaged"
-        raise ValueError(
-            f"line {max(1, self._line)}: the compressed file {how} there ({error}); copy or "
-            "download it again"
+        raise InputValueError(
+            f"line {max(1, self._line)}: the compressed file {how} there ({error})",
+            "copy or download it again",
         ) from error
 
     def _not_utf8(self) -> str:
@@ -152,7 +152,7 @@ def lines_of(path: str | os.PathLike[str]) -> Iterator[str]:
         try:
             yield from lines
         except ValueError as error:
-            raise ValueError(f"{file}: {error}") from error
+            raise within(str(file), error) from error
 
 
 def local_file(path: str | os.PathLike[str]) -> Path:
@@ -176,14 +176,15 @@ def refuse_elsewhere(path: str | os.PathLike[str]) -> None:
     """Raise ValueError, with a remedy, for a URL or a folder instead of a file."""
     file = path_of(path)
     if file.is_dir():
-        raise ValueError(f"{file} is a folder; {_in_place_of(file)}")
+        raise InputValueError(f"{file} is a folder", _in_place_of(file))
     url = _URL.match(str(path))
     if url and url[1].lower() == "file":
-        raise ValueError(f"{path} is a URL: pass the path without file://")
+        raise InputValueError(f"{path} is a URL:", "pass the path without file://")
     if url and not file.exists():
-        raise ValueError(
-            f"{path} is not a file of this computer: download it first, or read it with pandas or "
-            "pyarrow and pass the table to Interactions.from_frame"
+        raise InputValueError(
+            f"{path} is not a file of this computer:",
+            "download it first, or read it with pandas or pyarrow and pass the table to "
+            "`Interactions.from_frame`",
         )
 
 
@@ -191,14 +192,14 @@ def _in_place_of(folder: Path) -> str:
     parts = sorted(each for each in folder.glob("part-*") if each.is_file())
     if not parts:
         return (
-            "pass the files in it to Interactions.ingest; Interactions.open opens one that ingest "
-            "wrote, and mfrank.movielens reads MovieLens as distributed"
+            "pass the files in it to `Interactions.ingest`; `Interactions.open` opens one that "
+            "ingest wrote, and `mfrank.movielens` reads MovieLens as distributed"
         )
     pattern = f"{folder}/part-*" + "".join(s for s in parts[0].suffixes[-2:] if s in _KNOWN)
     return (
-        "Spark wrote a table to it in parts, which Interactions.ingest reads: "
-        f"Interactions.ingest(glob.glob({pattern!r}), 'new-folder'), or mfrank ingest {pattern} "
-        "--folder new-folder"
+        "Spark wrote a table to it in parts; in the shell, read them by mfrank ingest "
+        f"{pattern} --folder new-folder; in Python, by "
+        f"Interactions.ingest(glob.glob({pattern!r}), 'new-folder')"
     )
 
 
@@ -215,7 +216,7 @@ AS_USUAL = "auto"
 Tell = Callable[[int, str], None]
 """Logs one line at a level."""
 
-_OF_CALLER = "pass quote=None if quotes are part of the text, quote='\"' if they enclose fields"
+_OF_CALLER = "pass `quote=None` if quotes are part of the text, `quote='\"'` if they enclose fields"
 _NEW_LINE, _BLANK = ord("\n"), ord(" ")
 
 
@@ -223,8 +224,8 @@ def check_quote(quote: str | None, sep: str | None) -> None:
     """Raise ValueError unless it is "auto", None, or one character that can be a quote."""
     one = isinstance(quote, str) and len(quote) == 1 and quote not in f" \r\n\0{sep or ''}"
     if not (quote is None or quote == AS_USUAL or one):
-        raise ValueError(
-            f"quote must be 'auto', None or one character other than sep, got {shown(quote)}"
+        raise InputValueError(
+            f"`quote` must be 'auto', None or one character other than sep, got {shown(quote)}"
         )
 
 
@@ -268,9 +269,10 @@ class Quotes:
         end = begin + len(lines) - 1
         if end > begin:
             if not self._is_sure and self._are_rows(lines):
-                raise ValueError(
+                raise InputValueError(
                     f"lines {begin} to {end} would be one row, because a quote is opened in line "
-                    f"{begin} and closed in line {end}; {self.remedy}"
+                    f"{begin} and closed in line {end}",
+                    f"{self.remedy}",
                 )
             self._joined += 1
             if self._joined == 1:

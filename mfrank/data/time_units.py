@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import check_choice
+from mfrank.arrays import InputValueError, Notice, check_choice
 from mfrank.data.columns import BadRow
 
 TimestampUnit = Literal["s", "ms", "us", "ns"]
@@ -187,7 +187,7 @@ class Magnitudes:
             number, at = self.first["reversed"]
             raise BadRow(
                 f"timestamps must be dates with the year first, like 20240131, and all have it "
-                f"last, like {number}; timestamp_unit='s' keeps the numbers",
+                f"last, like {number}; `timestamp_unit='s'` keeps the numbers",
                 at,
             )
         if 2 * counts.get("digits", 0) > n:
@@ -236,7 +236,7 @@ class Magnitudes:
         but = f", but {why}" if why else ", which is in no known unit since 1970"
         return BadRow(
             f"timestamps must all be in one unit, got {value}{but}; name the unit with "
-            "timestamp_unit='s', 'ms', 'us' or 'ns' ('s' leaves numbers as they are)",
+            "`timestamp_unit='s'`, 'ms', 'us' or 'ns' ('s' leaves numbers as they are)",
             row,
         )
 
@@ -265,9 +265,10 @@ class Magnitudes:
         begin, end = (_day(second) for second in bounds)
         what = "dates like 20240131" if unit == "digits" else f"{_UNITS[unit]} since 1970"
         _log.warning(
-            "timestamps are taken as %s, from %s to %s, and kept in seconds since 1970; "
-            "timestamp_unit='s' keeps the numbers",
-            *(what, begin, end),
+            Notice(
+                f"timestamps are taken as {what}, from {begin} to {end}, and kept in seconds since "
+                "1970; `timestamp_unit='s'` keeps the numbers"
+            )
         )
 
     def check(self, unit: TimestampUnit) -> None:
@@ -278,8 +279,10 @@ class Magnitudes:
             bounds = in_seconds(np.array([self.lowest, self.highest]), unit).tolist()
             first, last = (_day(min(max(at, FIRST_SECOND), LAST_SECOND)) for at in bounds)
             _log.warning(
-                "timestamp_unit=%r makes dates from %s to %s of timestamps that look like %s",
-                *(unit, first, last, _UNITS[likely]),
+                Notice(
+                    f"`timestamp_unit={unit!r}` makes dates from {first} to {last} of timestamps "
+                    f"that look like {_UNITS[likely]}"
+                )
             )
 
     def to_dict(self) -> dict[str, Any]:
@@ -339,8 +342,8 @@ def check_moment(name: str, moment: int, times: NDArray[np.int64]) -> None:
     last = int(times.max(initial=0))
     theirs, own = unit_of(last), unit_of(moment)
     if theirs and own and theirs != own:
-        raise ValueError(
-            f"{name} must be in the unit of the timestamps, {_UNITS[theirs]} up to {last}, got "
+        raise InputValueError(
+            f"`{name}` must be in the unit of the timestamps, {_UNITS[theirs]} up to {last}, got "
             f"{moment}, which looks like {_UNITS[own]}"
         )
 
@@ -365,9 +368,10 @@ def check_parts(spans: Mapping[str, tuple[int, int]], remedy: str) -> None:
             told.setdefault(_UNITS.get(unit or "", "numbers"), (name, last))
     if len(told) > 1 and set(told) != {"numbers"}:
         (one, (name, last)), (other, (second, latest)) = list(told.items())[:2]
-        raise ValueError(
-            f"timestamps must all be in one unit, got {one} up to {last} in {name} and {other} up "
-            f"to {latest} in {second}; {remedy}"
+        raise InputValueError(
+            f"`timestamps` must all be in one unit, got {one} up to {last} in {name} and {other} "
+            f"up to {latest} in {second}",
+            f"{remedy}",
         )
 
 
@@ -383,9 +387,11 @@ def look_like_times(lowest: float, highest: float) -> bool:
 def tell_of_fractions(error: FractionsError) -> None:
     """Log that a column, recognized by name, is left out."""
     _log.warning(
-        "the column that was taken as timestamps is ignored after all: %s is no moment in time; if "
-        "it is a value, such as hours, name it with value=; timestamp_unit= reads it as times",
-        error.number,
+        Notice(
+            f"the column that was taken as timestamps is ignored after all: {error.number} is no "
+            "moment in time; if it is a value, such as hours, name it with `value=`; "
+            "`timestamp_unit=` reads it as times"
+        )
     )
 
 

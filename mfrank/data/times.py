@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import shown
+from mfrank.arrays import InputTypeError, InputValueError, shown
 from mfrank.data.columns import NUMBER, BadRow
 from mfrank.data.time_units import (
     FIRST_SECOND,
@@ -82,7 +82,7 @@ def moments(timestamps: ArrayLike, kind: TimeKind | None = None) -> Moments:
     """
     times = np.asarray(timestamps)
     if times.ndim != 1:
-        raise ValueError(f"timestamps must be in one dimension, got shape {times.shape}")
+        raise InputValueError(f"`timestamps` must be in one dimension, got shape {times.shape}")
     letter = times.dtype.kind
     if letter in "iu":
         if letter == "u":
@@ -93,7 +93,9 @@ def moments(timestamps: ArrayLike, kind: TimeKind | None = None) -> Moments:
     if letter == "M":
         return Moments(_of_datetime64(times), "date")
     if letter not in "UTO":
-        raise TypeError(f"timestamps must be whole numbers or dates, got dtype {times.dtype}")
+        raise InputTypeError(
+            f"`timestamps` must be whole numbers or dates, got dtype {times.dtype}"
+        )
     each = [one.strip() if isinstance(one, str) else one for one in times.tolist()]
     kind = time_kind(each) if kind is None else kind
     if kind == "whole":
@@ -199,7 +201,9 @@ def _of_datetime64(times: NDArray[np.datetime64]) -> NDArray[np.int64]:
     """Seconds of numpy's dates; those beyond the years 1 to 9999 are refused, as of all others."""
     unit = np.datetime_data(times.dtype)[0]
     if unit == "generic":
-        raise TypeError(f"timestamps must be whole numbers or dates, got dtype {times.dtype}")
+        raise InputTypeError(
+            f"`timestamps` must be whole numbers or dates, got dtype {times.dtype}"
+        )
     if unit == "as":  # numpy cannot make seconds of these at once
         times = times.astype("datetime64[fs]")
     missing = np.isnat(times)

@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import Seed, check_count, check_length, counted, generator, is_count, share
+from mfrank.arrays import (
+    InputValueError,
+    Seed,
+    check_count,
+    check_length,
+    counted,
+    generator,
+    is_count,
+    share,
+)
 from mfrank.data.divided import NEVER, blocks_of_users, divided, seen_parts
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import cutoff, rank_in_rows, round_at_random, timestamps_of
@@ -110,9 +119,10 @@ def held_out_users(
     n_test = _number_of_users(test, len(active), "test")
     n_valid = _number_of_users(valid, len(active), "valid")
     if n_test + n_valid >= max(len(active), 1):
-        raise ValueError(
-            f"test and valid hold out {n_test:,} + {n_valid:,} of the "
-            f"{counted(len(active), 'user')} with entries: none is left to train on. Hold out fewer"
+        raise InputValueError(
+            f"`test` and valid hold out {n_test:,} + {n_valid:,} of the "
+            f"{counted(len(active), 'user')} with entries: none is left to train on",
+            "Hold out fewer",
         )
     n_fold_in = np.maximum(round_at_random(counts * fold_in, rng.random(len(counts))), 1)
     # The entries are drawn before the users; a copy draws them again, block by block.
@@ -204,11 +214,11 @@ def by_session(
     if valid is not None:
         train_to = cutoff(ends[active], valid, "valid", before=test_from)
     if train_to > test_from:
-        raise ValueError(f"valid must not begin after test, at {test_from}; got {valid}")
+        raise InputValueError(f"`valid` must not begin after test, at {test_from}; got {valid}")
     if len(active) and ends[active].min() >= train_to:
-        raise ValueError(
+        raise InputValueError(
             f"no session is left to train on: they end from {ends[active].min()} to {ends.max()}; "
-            f"got test={test!r}, valid={valid!r}. Use later timestamps or smaller fractions"
+            f"got `test={test!r}`, `valid={valid!r}`. Use later timestamps or smaller fractions"
         )
     first_part = np.where(ends < train_to, 0, np.where(ends < test_from, 1, 3)).astype(np.int8)
     first_part[counts == 0] = 0

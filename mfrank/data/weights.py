@@ -12,7 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import check_above_zero, check_at_least_zero, counted, is_number, shown
+from mfrank.arrays import (
+    InputValueError,
+    check_above_zero,
+    check_at_least_zero,
+    counted,
+    is_number,
+    shown,
+)
 from mfrank.data.interactions import Interactions
 from mfrank.data.selection import with_weighted_values
 from mfrank.data.splits import timestamps_of
@@ -65,7 +72,7 @@ def bm25_weight(interactions: Any, K1: float = 100.0, B: float = 0.8) -> Interac
     """
     check_at_least_zero(K1=K1, B=B)
     if B > 1:
-        raise ValueError(f"B must be a number from 0 to 1, got {B!r}")
+        raise InputValueError(f"`B` must be a number from 0 to 1, got {B!r}")
     data, values = _positive(interactions)
     lengths = np.bincount(data.user_items.indices, values, minlength=data.n_items)
     mean = lengths.sum() / max(data.n_items, 1)
@@ -204,9 +211,10 @@ def recency_weight(
     if now is None:
         now = latest
     elif not is_number(now) or (len(times) and now < latest):
-        raise ValueError(
-            f"now must be a time not before the latest interaction, at {latest}, got {shown(now)}; "
-            "interactions.take(interactions.timestamps <= now) leaves later ones out"
+        raise InputValueError(
+            f"`now` must be a time not before the latest interaction, at {latest}, got "
+            f"{shown(now)}; `interactions.take(interactions.timestamps <= now)` leaves later ones "
+            "out"
         )
     ages = float(now) - times.astype(np.float64)
     faded = int(np.count_nonzero(ages > _FADED * half_life))
@@ -224,9 +232,9 @@ def _positive(interactions: Any) -> tuple[Interactions, NDArray[np.float64]]:
     data = Interactions.of(interactions)
     values = data.user_items.data.astype(np.float64)
     if (values < 0).any():
-        raise ValueError(
-            f"values must be > 0 to be weighted, got {values.min():g}; drop dislikes with "
-            "interactions.at_least(0)"
+        raise InputValueError(
+            f"`values` must be > 0 to be weighted, got {values.min():g}",
+            "drop dislikes with interactions.`at_least(0)`",
         )
     return data, values
 

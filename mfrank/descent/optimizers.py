@@ -12,6 +12,8 @@ import numpy as np
 
 from mfrank.arrays import (
     Array,
+    InputTypeError,
+    InputValueError,
     check_above_zero,
     check_at_least_zero,
     check_count,
@@ -87,7 +89,7 @@ def _check_rate(rule: Optimizer) -> None:
 
 def _check_decay(name: str, value: float) -> None:
     if not is_number(value) or not 0 <= value < 1:
-        raise ValueError(f"{name} must be in [0, 1), got {shown(value)}")
+        raise InputValueError(f"`{name}` must be in [0, 1), got {shown(value)}")
 
 
 @dataclass(frozen=True)
@@ -232,11 +234,14 @@ class StepDecay(Schedule):
 
     def __post_init__(self) -> None:
         if not isinstance(self.at, list | tuple):
-            raise TypeError(
-                f"at must be a tuple of fractions of the fit, such as (0.5,); got {shown(self.at)}"
+            raise InputTypeError(
+                "`at` must be a tuple of fractions of the fit, such as (0.5,); got "
+                f"{shown(self.at)}"
             )
         if not all(is_number(point) and 0 < point < 1 for point in self.at):
-            raise ValueError(f"at must be fractions of the fit, in (0, 1); got {shown(self.at)}")
+            raise InputValueError(
+                f"`at` must be fractions of the fit, in (0, 1); got {shown(self.at)}"
+            )
         check_above_zero(factor=self.factor)
         object.__setattr__(self, "at", tuple(self.at))
 
@@ -319,8 +324,8 @@ class Langevin(Optimizer):
         check_above_zero(learning_rate=self.learning_rate, temperature=self.temperature)
         check_at_least_zero(shrinkage=self.shrinkage)
         if not self.learning_rate * self.shrinkage < 1:
-            raise ValueError(
-                "learning_rate * shrinkage must be below 1, or a step would remove the whole "
+            raise InputValueError(
+                "`learning_rate` * shrinkage must be below 1, or a step would remove the whole "
                 f"weight; got {self.learning_rate} * {self.shrinkage}"
             )
         check_count("random_state", self.random_state, 0)

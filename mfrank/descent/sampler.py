@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from mfrank.arrays import (
     CSR,
     Array,
+    InputValueError,
     check_at_least_zero,
     check_choice,
     check_count,
@@ -113,9 +114,10 @@ def popularity_weights(rows: CSR, power: float) -> Floats:
     with np.errstate(over="ignore"):
         weights: Floats = np.maximum(popularity, 1.0) ** power
     if not np.isfinite(weights.sum()):
-        raise ValueError(
-            f"popularity_power {power:g} overflows float64 for an item with "
-            f"{popularity.max():,} users; use a smaller one, such as 0.75"
+        raise InputValueError(
+            f"`popularity_power` {power:g} overflows float64 for an item with "
+            f"{popularity.max():,} users",
+            "use a smaller one, such as 0.75",
         )
     return weights
 
@@ -157,15 +159,17 @@ class Sampling:
                 object.__setattr__(self, name, int(getattr(self, name)))
         check_choice("negative_sampling", self.negative_sampling, get_args(NegativeSampling))
         if self.negatives is None and self.negative_sampling != "uniform":
-            raise ValueError(
-                f"negative_sampling={self.negative_sampling!r} draws a sample, but negatives=None "
-                "uses all items; set negatives to a number"
+            raise InputValueError(
+                f"`negative_sampling={self.negative_sampling!r}` draws a sample, but "
+                "`negatives=None` uses all items",
+                "set `negatives` to a number",
             )
         check_choice("shared_negatives", self.shared, (True, False))
         if self.shared and self.negative_sampling == "in-batch":
-            raise ValueError(
-                "shared_negatives=True draws one sample per batch, but "
-                'negative_sampling="in-batch" draws one per list; use "uniform" or "popularity"'
+            raise InputValueError(
+                "`shared_negatives=True` draws one sample per batch, but "
+                '`negative_sampling="in-batch"` draws one per list',
+                'use "uniform" or "popularity"',
             )
         check_at_least_zero(popularity_power=self.power)
 

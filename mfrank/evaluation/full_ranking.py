@@ -11,6 +11,9 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import (
+    InputTypeError,
+    InputValueError,
+    Notice,
     Seed,
     check_count,
     check_instance,
@@ -19,6 +22,7 @@ from mfrank.arrays import (
     generator,
     shown,
     sparse_to_host,
+    within,
 )
 from mfrank.backends.sharded import check_one_place
 from mfrank.cluster import Cluster
@@ -183,7 +187,9 @@ def evaluate(
         model = model._snapshot()  # which another thread may change meanwhile
     check_one_place(cluster, backend)
     if cluster is not None and negatives is not None:
-        raise ValueError("cluster and negatives, which are drawn in turn, do not go together")
+        raise InputValueError(
+            "`cluster` and negatives, which are drawn in turn, do not go together"
+        )
     wanted = _read_metrics(metrics)
     if negatives is not None:
         check_sampled(negatives, wanted)
@@ -270,7 +276,7 @@ def _rows_of(users: RawIds, n_users: int, ids: Ids | None) -> NDArray[np.int64]:
         message = f"users: {error}; row numbers go with by_row=True"
         raise UnknownIdError(message, error.ids) from None
     except (TypeError, ValueError) as error:
-        raise type(error)(f"users: {error}") from None
+        raise within("`users`", error) from None
 
 
 def _tell_of_grades(relevance: sp.csr_array, test: Any, fitted: Any) -> None:
@@ -294,26 +300,29 @@ def _tell_of_grades(relevance: sp.csr_array, test: Any, fitted: Any) -> None:
         return
     _log.log(
         logging.WARNING if is_known else logging.INFO,
-        "test has values from %g to %g, which all count as relevant, while the fit left out those "
-        "below a threshold; at_least(threshold) on the test does so, too",
-        *(least, most),
+        Notice(
+            f"`test` has values from {least:g} to {most:g}, which all count as relevant, while the "
+            "fit left out those below a threshold; `at_least(threshold)` on the test does so, too"
+        ),
     )
 
 
 def _read_metrics(metrics: Metric | str | Iterable[Metric | str]) -> tuple[Metric, ...]:
     several = [metrics] if isinstance(metrics, Metric | str) else metrics
     if not isinstance(several, Iterable):
-        raise TypeError(f"metrics must be metrics such as mfrank.NDCG @ 10, got {shown(metrics)}")
+        raise InputTypeError(
+            f"`metrics` must be metrics such as `mfrank.NDCG @ 10`, got {shown(metrics)}"
+        )
     read: dict[Metric, None] = {}
     for one in several:
         metric = read_metric(one) if isinstance(one, str) else one
         if not isinstance(metric, Metric):
-            raise ValueError(
-                f"metrics must be metrics such as mfrank.NDCG @ 10, or names; got {shown(one)}"
+            raise InputValueError(
+                f"`metrics` must be metrics such as `mfrank.NDCG @ 10`, or names; got {shown(one)}"
             )
         read[metric] = None
     if not read:
-        raise ValueError("metrics must have at least one metric, such as mfrank.NDCG @ 10")
+        raise InputValueError("`metrics` must have at least one metric, such as `mfrank.NDCG @ 10`")
     return tuple(read)
 
 
@@ -321,10 +330,12 @@ def _check_steered(wanted: Iterable[Metric], *, sampled: bool, folded: bool) -> 
     """Raise if a metric, or the protocol, needs rankings that cannot be steered."""
     others = [metric for metric in wanted if isinstance(metric, RankingMetric)]
     if others:
-        raise ValueError(f"steer has a say in the top ranks only: leave out {others[0]}, or steer")
+        raise InputValueError(
+            "`steer` has a say in the top ranks only:", f"leave out {others[0]}, or steer"
+        )
     if sampled or folded:
         what = "negatives" if sampled else "held-out users"
-        raise ValueError(f"steer and {what} do not go together; leave one out")
+        raise InputValueError(f"`steer` and {what} do not go together", "leave one out")
 
 
 def _groups_of(groups: Groups, n_items: int, ids: Ids | None) -> Groups:
@@ -332,8 +343,9 @@ def _groups_of(groups: Groups, n_items: int, ids: Ids | None) -> Groups:
     check_instance("item_groups", groups, Groups, "Groups, such as mfrank.by_popularity(train)")
     groups = groups.in_rows_of(ids)
     if len(groups.of_rows) != n_items:
-        raise ValueError(
-            f"item_groups must have a group for each of the {n_items:,} items, got "
-            f"{len(groups.of_rows):,}; make them of the training data"
+        raise InputValueError(
+            f"`item_groups` must have a group for each of the {n_items:,} items, got "
+            f"{len(groups.of_rows):,}",
+            "make them of the training data",
         )
     return groups

@@ -12,7 +12,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import CSR, all_finite, checked_rows, sparse_to_host
+from mfrank.arrays import (
+    CSR,
+    InputTypeError,
+    InputValueError,
+    all_finite,
+    checked_rows,
+    sparse_to_host,
+)
 from mfrank.data import Groups, HeldOut, Ids, Interactions, aligned, groups_by_popularity, has_zeros
 from mfrank.evaluation.judgements import find, keys
 from mfrank.retrieval import Recommender, RowScorer, Seen, without_relevant
@@ -211,15 +218,15 @@ def matrix_of(rows: UserItems, name: str) -> sp.csr_array:
     """The users x items matrix, canonical and finite; errors begin with ``name``."""
     matrix = rows.user_items if isinstance(rows, HasUserItems) else sparse_to_host(rows)
     if not sp.issparse(matrix):
-        raise TypeError(
-            f"{name} must be Interactions or a scipy sparse matrix, got {type(rows).__name__}"
+        raise InputTypeError(
+            f"`{name}` must be Interactions or a scipy sparse matrix, got {type(rows).__name__}"
         )
     canonical = checked_rows(matrix, name)
     if not canonical.has_canonical_format:
         canonical = canonical.copy()
         canonical.sum_duplicates()
     if not all_finite(canonical.data):
-        raise ValueError(f"{name} must have finite values, got NaN or infinity")
+        raise InputValueError(f"`{name}` must have finite values, got NaN or infinity")
     return canonical
 
 
@@ -237,16 +244,18 @@ def excluded(
     shape = relevance.shape
     if not filters:
         if train is not None:
-            raise ValueError("train is excluded from the ranking: leave it out to rank every item")
+            raise InputValueError(
+                "`train` is excluded from the ranking:", "leave it out to rank every item"
+            )
         nothing = sp.csr_array(shape)
         return nothing, CSR.from_scipy(nothing, None)
     known: Seen | None = getattr(model, "seen", None)
     if train is None:
         if not isinstance(known, Seen):
-            raise ValueError(
-                "train is needed: the interactions that the model was fitted to, which are "
-                "excluded from the ranking. Pass them, or filter_already_liked_items=False to rank "
-                "every item"
+            raise InputValueError(
+                "`train` is needed: the interactions that the model was fitted to, which are "
+                "excluded from the ranking",
+                "Pass them, or `filter_already_liked_items=False` to rank every item",
             )
         seen, rows, some_only = known.matrix, known.rows_of("user"), known.has_only
     elif isinstance(train, Interactions):
@@ -256,10 +265,11 @@ def excluded(
         rows, some_only = CSR.from_scipy(seen, None), has_zeros(seen)
     if seen.shape != shape:
         name = "train" if train is not None else "the data of the fit"
-        raise ValueError(
-            f"{name} must have test's shape {shape}, got {seen.shape}; give test the rows and "
-            "columns of the training data, or pass Interactions, which are matched by id: "
-            "Interactions.from_frame(test, user_ids=train.user_ids, item_ids=train.item_ids)"
+        raise InputValueError(
+            f"`{name}` must have test's shape {shape}, got {seen.shape}",
+            "give test the rows and columns of the training data, or pass Interactions, which are "
+            "matched by id: `Interactions.from_frame(test, user_ids=train.user_ids, "
+            "item_ids=train.item_ids)`",
         )
     if some_only and (ranked := without_relevant(seen, relevance)) is not seen:
         return ranked, CSR.from_scipy(ranked, None)
@@ -270,12 +280,12 @@ def had_in_training(model: Any, shape: tuple[int, int]) -> sp.csr_array:
     """Training items of the users, for evaluations that exclude nothing."""
     known: Seen | None = getattr(model, "seen", None)
     if not isinstance(known, Seen):
-        raise ValueError(
-            "metrics beyond accuracy need the training data, and the model keeps none: pass train, "
-            "without filter_already_liked_items=False"
+        raise InputValueError(
+            "metrics beyond accuracy need the training data, and the model keeps none:",
+            "pass train, without `filter_already_liked_items=False`",
         )
     if known.matrix.shape != shape:
-        raise ValueError(f"test must have the shape of the fit's data {known.matrix.shape}")
+        raise InputValueError(f"`test` must have the shape of the fit's data {known.matrix.shape}")
     return known.positives
 
 
@@ -349,22 +359,22 @@ def folded_in(
 ) -> tuple[Any, Interactions]:
     """The fold-in part, and a function that recommends to users from it."""
     if train is not None or not filters:
-        raise ValueError(
-            "held-out users are folded in from test.fold_in, which is excluded from the ranking: "
-            "leave out train and filter_already_liked_items"
+        raise InputValueError(
+            "held-out users are folded in from test.fold_in, which is excluded from the ranking:",
+            "leave out `train` and `filter_already_liked_items`",
         )
     recommend = getattr(model, "recommend", None)
     if not callable(recommend) or "recalculate_user" not in signature(recommend).parameters:
-        raise TypeError(
-            "to fold in held-out users, model must have a method recommend(users, user_items, N=, "
-            f"recalculate_user=); got {type(model).__name__}"
+        raise InputTypeError(
+            "to fold in held-out users, model must have a method `recommend(users, user_items, "
+            f"N=, recalculate_user=)`; got {type(model).__name__}"
         )
     known, own = ids_of(model), (held_out.fold_in.user_ids, held_out.fold_in.item_ids)
     for theirs, mine in zip(known or own, own, strict=True):
         if theirs != mine:
-            raise ValueError(
-                "the model has other users or items than the split of the held-out users: fit it "
-                "to split.train, with its ids"
+            raise InputValueError(
+                "the model has other users or items than the split of the held-out users:",
+                "fit it to split.train, with its ids",
             )
     fold_in = held_out.fold_in
     if fold_in.timestamps is None or not isinstance(model, RowScorer):

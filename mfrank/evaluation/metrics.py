@@ -14,7 +14,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import shown
+from mfrank.arrays import InputTypeError, InputValueError, shown
 from mfrank.evaluation.inputs import KnownLists
 from mfrank.evaluation.judgements import JudgedLists, Standings
 
@@ -42,7 +42,7 @@ class Metric:
     def k(self) -> int:
         """The cutoff of a metric that needs one; raises ValueError if it is missing."""
         if self.cutoff is None:
-            raise ValueError(f"{self.name} needs a cutoff, as in {self.name} @ 10")
+            raise InputValueError(f"{self.name} needs a cutoff, as in `{self.name} @ 10`")
         return self.cutoff
 
     def depth(self, n_items: int) -> int:
@@ -55,12 +55,12 @@ class Metric:
         if self.cutoff_rule == "none":
             raise ValueError(f"{self.name} reads the whole ranking and takes no cutoff")
         if isinstance(cutoff, bool) or not isinstance(cutoff, int | np.integer):
-            raise TypeError(
-                f"a cutoff must be an integer, as in {self.name} @ 10; got {shown(cutoff)}"
+            raise InputTypeError(
+                f"a cutoff must be an integer, as in `{self.name} @ 10`; got {shown(cutoff)}"
             )
         if not 1 <= cutoff < 2**31:
             bound = "at least 1" if cutoff < 1 else "at most 2^31 - 1"
-            raise ValueError(f"a cutoff must be {bound}; got {self.name} @ {shown(cutoff)}")
+            raise InputValueError(f"a cutoff must be {bound}; got `{self.name} @ {shown(cutoff)}`")
         return replace(self, cutoff=int(cutoff))
 
     def __call__(self, **options: bool | str) -> Self:
@@ -231,7 +231,9 @@ class _NDCG(ListMetric):
 
     def __post_init__(self) -> None:
         if self.gain not in ("binary", "linear", "exponential"):
-            raise ValueError(f"gain must be binary, linear or exponential; got {shown(self.gain)}")
+            raise InputValueError(
+                f"`gain` must be binary, linear or exponential; got {shown(self.gain)}"
+            )
 
     def per_user(self, lists: JudgedLists) -> Floats:
         highest = lists.ideal[:, :1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from mfrank.arrays import shown
+from mfrank.arrays import InputValueError, shown
 from mfrank.evaluation.beyond import IntraListSimilarity, Miscalibration, Novelty, Serendipity
 from mfrank.evaluation.metrics import ALL as OF_RELEVANCE
 from mfrank.evaluation.metrics import MAP, MRR, NDCG, HitRate, LimitedAUC, Metric, Precision, Recall
@@ -29,7 +29,7 @@ def metric(text: str) -> Metric:
     name = parts[1].lower().replace("_", "") if parts else ""
     if parts is None or name not in named:
         names = ", ".join(known.name for known in ALL)
-        raise ValueError(f"{text!r} is not a metric; write one of {names}, as in ndcg@10")
+        raise InputValueError(f"{text!r} is not a metric", f"write one of {names}, as in ndcg@10")
     try:
         chosen = named[name](**_options(parts[2] or ""))
         return chosen if parts[3] is None else chosen @ int(parts[3])

@@ -11,7 +11,15 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import Seed, check_choice, check_count, check_instance, generator, shown
+from mfrank.arrays import (
+    InputValueError,
+    Seed,
+    check_choice,
+    check_count,
+    check_instance,
+    generator,
+    shown,
+)
 from mfrank.evaluation.metrics import Metric
 from mfrank.evaluation.report import Difference, Differences, Evaluation
 
@@ -101,7 +109,9 @@ def paired_differences(
     True
     """
     if not isinstance(evaluations, Mapping) or len(evaluations) < 2:
-        raise ValueError("evaluations must be a dict of at least two, by the names of the models")
+        raise InputValueError(
+            "`evaluations` must be a dict of at least two, by the names of the models"
+        )
     for name, one in evaluations.items():
         check_instance(f"evaluations[{name!r}]", one, Evaluation, "a result of mfrank.evaluate")
     check_count("samples", samples, 100)
@@ -110,7 +120,7 @@ def paired_differences(
     rng = generator(random_state)
     first = next(iter(evaluations)) if to is None else to
     if first not in evaluations:
-        raise ValueError(f"to must be one of {', '.join(evaluations)}; got {shown(to)}")
+        raise InputValueError(f"`to` must be one of {', '.join(evaluations)}; got {shown(to)}")
     mine = evaluations[first]
     others = [name for name in evaluations if name != first]
     alone = {name: mine.compare(evaluations[name], metric) for name in others}

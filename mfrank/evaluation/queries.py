@@ -7,7 +7,16 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import check_instance, floats_of, is_number, refuse_labels, shown, to_host
+from mfrank.arrays import (
+    InputTypeError,
+    InputValueError,
+    check_instance,
+    floats_of,
+    is_number,
+    refuse_labels,
+    shown,
+    to_host,
+)
 from mfrank.data import Judged
 from mfrank.evaluation.judgements import JudgedLists, hashes
 from mfrank.evaluation.metrics import NDCG, LimitedAUC, ListMetric, Metric
@@ -59,14 +68,14 @@ def evaluate_queries(
     refuse_labels("scores", scores, "bring them into the documents' order with reindex()")
     found = floats_of("scores", to_host(scores, "scores"))
     if found.shape != (judged.n_documents,):
-        raise ValueError(
-            f"scores must have shape ({judged.n_documents},), one per document, got {found.shape}"
+        raise InputValueError(
+            f"`scores` must have shape ({judged.n_documents},), one per document, got {found.shape}"
         )
     if not np.isfinite(found).all():
         row = int(np.argmin(np.isfinite(found)))
-        raise ValueError(f"scores must be finite, got {found[row]} for document {row}")
+        raise InputValueError(f"`scores` must be finite, got {found[row]} for document {row}")
     if not (empty is None or is_number(empty)):
-        raise ValueError(f"empty must be a number or None, got {shown(empty)}")
+        raise InputValueError(f"`empty` must be a number or None, got {shown(empty)}")
     sizes = np.bincount(judged.query_rows)
     width = max(metric.depth(int(sizes.max())) for metric in wanted)
     lists, relevant = _judge(judged, found, sizes, width)
@@ -88,17 +97,22 @@ def evaluate_queries(
 def _list_metrics(metrics: Metric | str | Iterable[Metric | str]) -> tuple[ListMetric, ...]:
     several = [metrics] if isinstance(metrics, Metric | str) else metrics
     if not isinstance(several, Iterable):
-        raise TypeError(f"metrics must be metrics such as mfrank.NDCG @ 10, got {shown(metrics)}")
+        raise InputTypeError(
+            f"`metrics` must be metrics such as `mfrank.NDCG @ 10`, got {shown(metrics)}"
+        )
     wanted: list[ListMetric] = []
     for given in several:
         metric = read_metric(given) if isinstance(given, str) else given
         if not isinstance(metric, ListMetric) or isinstance(metric, type(LimitedAUC)):
-            raise TypeError(
-                f"metrics must be of the top ranks, such as mfrank.NDCG @ 10; got {shown(metric)}"
+            raise InputTypeError(
+                f"`metrics` must be of the top ranks, such as `mfrank.NDCG @ 10`; "
+                f"got {shown(metric)}"
             )
         wanted.append(metric)
     if not wanted:
-        raise ValueError("metrics must contain at least one metric, such as mfrank.NDCG @ 10")
+        raise InputValueError(
+            "`metrics` must contain at least one metric, such as `mfrank.NDCG @ 10`"
+        )
     return tuple(dict.fromkeys(wanted))
 
 

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import (
     CSR,
+    InputTypeError,
+    InputValueError,
     Picked,
     Seed,
     as_array,
@@ -165,14 +167,15 @@ class _RecommendRanker:
             returned = self.recommend(users, sp.csr_matrix(self.seen[users]), N=k)
         ids, scores = (as_array(each, "the result of recommend") for each in returned[:2])
         if ids.ndim != 2 or len(ids) != len(users) or ids.shape[1] > k or scores.shape != ids.shape:
-            raise ValueError(
-                f"recommend must return ids and scores of shape ({len(users)}, at most {k}) for "
-                f"{len(users)} users and N={k}; got {ids.shape} and {scores.shape}"
+            raise InputValueError(
+                f"`recommend` must return ids and scores of shape ({len(users)}, at most {k}) for "
+                f"{len(users)} users and `N={k}`; got {ids.shape} and {scores.shape}"
             )
         n_items = self.seen.shape[1]
         if not (ids.dtype.kind in "iu" and bool(((ids >= -1) & (ids < n_items)).all())):
-            raise ValueError(
-                f"recommend must return integer item rows below {n_items}, or -1 after a list's end"
+            raise InputValueError(
+                f"`recommend` must return integer item rows below {n_items}, or -1 after a list's "
+                "end"
             )
         # Some recommenders pad short lists with a repeated item.
         return without_repeats(ids.astype(np.int32)), beside(scores, ids)
@@ -209,7 +212,7 @@ def ranker_of(
         if biases is not None:
             biases = beside(as_array(biases, "item_biases"), items, items.dtype)
             if biases.shape != (len(items),) or not np.isfinite(biases).all():
-                raise ValueError(f"item_biases must be finite, of shape ({len(items)},)")
+                raise InputValueError(f"`item_biases` must be finite, of shape ({len(items)},)")
         if isinstance(source, FactorStore):
             unmet, anybody = source.unmet_items, source.ranks_anybody
         elif hasattr(model, "recommend"):  # another library's model
@@ -222,9 +225,9 @@ def ranker_of(
     function = getattr(model, "recommend", model)
     if callable(function):
         return _RecommendRanker(_by_row(function), seen)
-    raise TypeError(
-        "model must have user_factors and item_factors, or a method recommend(users, user_items, "
-        f"N=), or be such a function; got {type(model).__name__}"
+    raise InputTypeError(
+        "`model` must have `user_factors` and `item_factors`, or a method `recommend(users, "
+        f"user_items, N=)`, or be such a function; got {type(model).__name__}"
     )
 
 
@@ -282,14 +285,15 @@ def _floats(factors: Any, side: str) -> NDArray[Any]:
 
 def _check_shapes(users: NDArray[Any], items: NDArray[Any], shape: tuple[int, int]) -> None:
     if users.shape[1] != items.shape[1]:
-        raise ValueError(
-            f"user_factors and item_factors must have the same number of columns, "
-            f"got {users.shape[1]} and {items.shape[1]}"
+        raise InputValueError(
+            "`user_factors` and `item_factors` must have the same number of columns, got "
+            f"{users.shape[1]} and {items.shape[1]}"
         )
     if (len(users), len(items)) != shape:
-        raise ValueError(
-            f"test has {shape[0]} users and {shape[1]} items, the factors have {len(users)} and "
-            f"{len(items)}; build test with the shape and ids of the model's training data"
+        raise InputValueError(
+            f"`test` has {shape[0]} users and {shape[1]} items, the factors have {len(users)} and "
+            f"{len(items)}",
+            "build test with the shape and ids of the model's training data",
         )
 
 
@@ -367,8 +371,8 @@ def check_sampled(negatives: int, metrics: Iterable[Metric]) -> None:
     check_count("negatives", negatives, 1, 10_000)
     for metric in metrics:
         if not isinstance(metric, ListMetric) or isinstance(metric, type(LimitedAUC)):
-            raise ValueError(
-                "with negatives, metrics must be of relevance at the top ranks, such as "
+            raise InputValueError(
+                "with `negatives`, `metrics` must be of relevance at the top ranks, such as "
                 f"mfrank.NDCG @ 10; got {metric}"
             )
 

@@ -10,7 +10,15 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import aligned, check_instance, counted, paragraphs, table, terminal_width
+from mfrank.arrays import (
+    InputValueError,
+    aligned,
+    check_instance,
+    counted,
+    paragraphs,
+    table,
+    terminal_width,
+)
 from mfrank.data import Groups, Ids
 from mfrank.evaluation.metrics import Metric
 from mfrank.evaluation.names import metric as read_metric
@@ -279,9 +287,9 @@ class Evaluation:
         check_instance("groups", groups, Groups, "Groups, such as mfrank.by_activity(train)")
         groups = groups.in_rows_of(self.user_ids)
         if self.n_users and self.users[-1] >= len(groups.of_rows):
-            raise ValueError(
-                f"groups must have a group for each user, got {len(groups.of_rows):,}; make them "
-                "of the training data, by mfrank.by_activity(train)"
+            raise InputValueError(
+                f"`groups` must have a group for each user, got {len(groups.of_rows):,}",
+                "make them of the training data, by `mfrank.by_activity(train)`",
             )
         number = groups.of_rows[self.users]
         chosen = {name: number == place for place, name in enumerate(groups.names)}
@@ -332,9 +340,10 @@ class Evaluation:
         """Raise unless both evaluations have the same users, with the same relevant items."""
         remedy = "evaluate both on one test part, in one numbering of users and items"
         if not np.array_equal(self.users, other.users):
-            raise ValueError(
-                "evaluations to compare must have the same users and test items; "
-                f"got {self.n_users} and {other.n_users} users, not all the same: {remedy}"
+            raise InputValueError(
+                "evaluations to compare must have the same users and test items; got "
+                f"{self.n_users} and {other.n_users} users, not all the same:",
+                f"{remedy}",
             )
         if self.relevant is None or other.relevant is None:
             return

@@ -11,7 +11,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import check_count, checked_rows, shown, sparse_to_host
+from mfrank.arrays import (
+    InputTypeError,
+    InputValueError,
+    check_count,
+    checked_rows,
+    shown,
+    sparse_to_host,
+)
 from mfrank.data import Interactions
 from mfrank.evaluation.full_ranking import evaluate
 from mfrank.evaluation.inputs import HasUserItems, UserItems, ids_of, in_rows_of, matrix_of
@@ -65,9 +72,9 @@ class EarlyStopping:
         check_count("random_state", self.random_state, 0)
         metric = read_metric(self.metric) if isinstance(self.metric, str) else self.metric
         if not isinstance(metric, Metric) or isinstance(metric, CatalogMetric | KnownMetric):
-            raise ValueError(
-                f"metric must have per-user values of relevance, such as NDCG @ 10; "
-                f"got {shown(metric)}"
+            raise InputValueError(
+                "`metric` must have per-user values of relevance, such as `NDCG @ 10`; got "
+                f"{shown(metric)}"
             )
         object.__setattr__(self, "metric", metric)
 
@@ -87,17 +94,18 @@ class EarlyStopping:
         given = self.valid
         valid: Any = given.user_items if isinstance(given, HasUserItems) else sparse_to_host(given)
         if not sp.issparse(valid):
-            raise TypeError(
-                f"valid must be Interactions or a scipy sparse matrix, got {type(valid).__name__}"
+            raise InputTypeError(
+                f"`valid` must be Interactions or a scipy sparse matrix, got {type(valid).__name__}"
             )
         if (found := cast(Any, valid).shape) != train.shape:
-            raise ValueError(
-                f"valid must have the data's shape {train.shape}, got {found}; make it with "
-                "user_ids=train.user_ids and item_ids=train.item_ids, or split one data set"
+            raise InputValueError(
+                f"`valid` must have the data's shape {train.shape}, got {found}",
+                "make it with `user_ids=train.user_ids` and `item_ids=train.item_ids`, or split "
+                "one data set",
             )
         positive = checked_rows(valid, "valid") > 0
         if positive.nnz == positive.multiply(train.astype(bool)).nnz:
-            raise ValueError("valid has no interaction that is not in the fit's data too")
+            raise InputValueError("`valid` has no interaction that is not in the fit's data too")
 
     def is_over(self, values: Sequence[float]) -> bool:
         """Whether the last ``patience`` values brought no new best."""

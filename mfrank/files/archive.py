@@ -14,6 +14,7 @@ import zipfile
 from pathlib import Path
 from typing import IO, Any, TypeAlias, cast
 
+from mfrank.arrays import InputValueError
 from mfrank.files.atomic import path_of
 from mfrank.files.manifest import MANIFEST, Contents, Format, Manifest
 from mfrank.files.npy import read_array_from, write_array_to
@@ -68,7 +69,7 @@ def read_from(file: IO[bytes], format: Format) -> Contents:
     """Read contents written by :func:`write_to`; errors as in :func:`mfrank.files.folder.read`."""
     where = name_of(file)
     if not (hasattr(file, "seekable") and file.seekable()):
-        raise ValueError("a file object must be seekable: read it into an io.BytesIO first")
+        raise InputValueError("a file object must be seekable:", "read it into an io.BytesIO first")
     length = file.seek(0, os.SEEK_END)
     try:
         with zipfile.ZipFile(file) as archive:

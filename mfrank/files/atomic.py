@@ -14,6 +14,8 @@ from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any
 
+from mfrank.arrays import InputValueError
+
 # Errors of a full disk name the path, because the system does not name a file that is open.
 
 
@@ -66,7 +68,7 @@ def check_replaceable(path: Path) -> None:
     """
     in_dev = path.absolute().parent == Path("/dev")
     if in_dev or (path.exists() and not path.is_file() and not path.is_dir()):
-        raise ValueError(f"cannot write {path}: it is a device, pipe or socket; pass a file")
+        raise InputValueError(f"cannot write {path}: it is a device, pipe or socket", "pass a file")
 
 
 def is_file(path: Path) -> bool:

@@ -28,6 +28,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from mfrank.arrays import InputValueError
 from mfrank.files.atomic import flush, is_file, is_folder, open_regular, sync, wanting_room
 from mfrank.files.locks import LOCK, locked
 from mfrank.files.manifest import (
@@ -55,7 +56,7 @@ _PLACES = {
 """Where folders have their manifest, and of which format; None for any."""
 
 
-class ChangedFolderError(ValueError):
+class ChangedFolderError(InputValueError):
     """The folder has changed since the object to save was loaded from it."""
 
 
@@ -165,7 +166,7 @@ def metadata_of(folder: Path, format: Format) -> Mapping[str, Any] | None:
     if not folder.exists():
         return None
     if not folder.is_dir():
-        raise ValueError(f"cannot save to {folder}: it is a file; pass a folder")
+        raise InputValueError(f"cannot save to {folder}: it is a file", "pass a folder")
     foreign = [
         entry.name
         for entry in folder.iterdir()
@@ -175,9 +176,10 @@ def metadata_of(folder: Path, format: Format) -> Mapping[str, Any] | None:
     if MANIFEST in foreign:  # foreign files beside a manifest are allowed and stay
         return _manifest(folder, format).metadata
     if foreign:
-        raise ValueError(
+        raise InputValueError(
             f"cannot save to {folder}: it holds other files, such as {min(foreign)!r}, and no "
-            f"{MANIFEST}; pass a new or an empty folder"
+            f"{MANIFEST}",
+            "pass a new or an empty folder",
         )
     return None
 
@@ -228,8 +230,8 @@ def _refuse_changed(folder: Path, format: Format, origin: Origin) -> None:
     if known and _current(folder, format) not in (None, *known):
         raise ChangedFolderError(
             f"{folder} has changed since this was loaded from it or saved to it, and what others "
-            "saved there would be lost: load it again and repeat the change, or pass "
-            "overwrite=True"
+            "saved there would be lost:",
+            "load it again and repeat the change, or pass `overwrite=True`",
         )
 
 
@@ -249,9 +251,10 @@ def _manifest(folder: Path, format: Format) -> Manifest:
         refuse_other(folder, format)
         raise ValueError(f"{folder} does not hold {format.name!r}: no {MANIFEST} in it") from None
     except NotADirectoryError:
-        raise ValueError(
-            f"{folder} is a file; pass the folder that was saved, or the opened file, "
-            f"open({str(folder)!r}, 'rb'), if a model was saved to one"
+        raise InputValueError(
+            f"{folder} is a file",
+            f"pass the folder that was saved, or the opened file, open({str(folder)!r}, 'rb'), if "
+            "a model was saved to one",
         ) from None
     return Manifest.parse(text, format, path)
 

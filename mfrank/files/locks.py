@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from mfrank.arrays import InputValueError
 from mfrank.files.atomic import is_file
 
 if sys.platform != "win32":
@@ -118,7 +119,7 @@ def _opened(path: Path) -> Iterator[int]:
 
 
 def _no_lock(path: Path) -> ValueError:
-    return ValueError(
-        f"cannot save to {path.parent}: its {path.name} is not a regular file; remove it, or "
-        "pass another folder"
+    return InputValueError(
+        f"cannot save to {path.parent}: its {path.name} is not a regular file",
+        "remove it, or pass another folder",
     )

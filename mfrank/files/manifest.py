@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays import InputTypeError, InputValueError
+
 MANIFEST = "manifest.json"
 """Name of the manifest file."""
 
@@ -55,9 +57,10 @@ class Format:
             raise ValueError(f"{where} has no format version, got {version!r}: it is damaged")
         if version not in (self.version, *self.reads):
             remedy = "upgrade mfrank" if version > self.version else "save it again"
-            raise ValueError(
-                f"{where} is {self.name!r} of format version {version}; this mfrank reads "
-                f"version {self.version}: {remedy}"
+            raise InputValueError(
+                f"{where} is {self.name!r} of format version {version}; this mfrank reads version "
+                f"{self.version}:",
+                f"{remedy}",
             )
 
 
@@ -169,12 +172,14 @@ def check_storable(name: str, array: NDArray[Any]) -> None:
             f"an array's name must consist of a-z, 0-9 and _ and start with a letter, got {name!r}"
         )
     if not _is_number(array.dtype.str):
-        raise TypeError(
-            f"{name} must hold booleans or numbers in this machine's byte order, got dtype "
+        raise InputTypeError(
+            f"`{name}` must hold booleans or numbers in this machine's byte order, got dtype "
             f"{array.dtype}"
         )
     if not array.flags.c_contiguous:
-        raise ValueError(f"{name} must be C-contiguous; pass numpy.ascontiguousarray(array)")
+        raise InputValueError(
+            f"`{name}` must be C-contiguous", "pass `numpy.ascontiguousarray(array)`"
+        )
 
 
 def dump_json(value: Any) -> str:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from mfrank.arrays import InputValueError
 from mfrank.files.atomic import replacing, sync, wanting_room
 from mfrank.files.locks import LOCK, locked
 from mfrank.files.manifest import Format, dump_json, parse_json
@@ -89,16 +90,16 @@ def check_takes_parts(folder: Path, origin: Origin, format: Format, names: Seque
     if not folder.exists():
         return
     if not folder.is_dir():
-        raise ValueError(f"cannot write to {folder}: it is a file; pass a folder")
+        raise InputValueError(f"cannot write to {folder}: it is a file", "pass a folder")
     has_manifest = (folder / _MANIFEST).exists()
     if has_manifest:
         _check_origin(folder, origin, format)
     own = {LOCK, _MANIFEST, COMPLETE, *(names if has_manifest else ())}
     foreign = sorted(entry.name for entry in folder.iterdir() if _name_of(entry) not in own)
     if foreign:
-        raise ValueError(
-            f"cannot write to {folder}: it holds other files, such as {foreign[0]!r}; pass a new "
-            "or an empty folder"
+        raise InputValueError(
+            f"cannot write to {folder}: it holds other files, such as {foreign[0]!r}",
+            "pass a new or an empty folder",
         )
 
 
@@ -112,17 +113,17 @@ def _check_origin(folder: Path, origin: Origin, format: Format) -> None:
     where = folder / _MANIFEST
     fields = parse_json(where.read_bytes(), where)
     if not isinstance(fields, dict):
-        raise ValueError(f"{where} is damaged: pass another folder")
+        raise InputValueError(f"{where} is damaged:", "pass another folder")
     format.check(fields.get("format"), fields.get("version"), where)
     before = fields.get("origin")
     if not isinstance(before, dict):
-        raise ValueError(f"{where} is damaged: pass another folder")
+        raise InputValueError(f"{where} is damaged:", "pass another folder")
     for name in {**origin, **before}:
         was, now = before.get(name), origin.get(name)
         if was != now:
-            raise ValueError(
-                f"{folder} was begun with {_difference(name, was, now)}; resume it as it was "
-                "begun, or pass another folder"
+            raise InputValueError(
+                f"{folder} was begun with {_difference(name, was, now)}",
+                "resume it as it was begun, or pass another folder",
             )
 
 

@@ -16,7 +16,7 @@ from typing import ClassVar, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike
 
-from mfrank.arrays import Array, is_number, shown
+from mfrank.arrays import Array, InputValueError, is_number, shown
 from mfrank.losses.sums import ListSums
 
 Scores: TypeAlias = Literal["dot", "cosine", "distance"]
@@ -329,7 +329,7 @@ class Loss(ABC):
 def check_decay(decay: float) -> None:
     """Raise ValueError unless the weight of a new estimate is in (0, 1]."""
     if not is_number(decay) or not 0 < decay <= 1:
-        raise ValueError(f"decay must be in (0, 1], got {shown(decay)}")
+        raise InputValueError(f"`decay` must be in (0, 1], got {shown(decay)}")
 
 
 def averaged(

@@ -8,6 +8,7 @@ import numpy as np
 
 from mfrank.arrays import (
     Array,
+    InputValueError,
     check_above_zero,
     check_at_least_zero,
     check_choice,
@@ -78,8 +79,8 @@ class StochasticRank(Loss):
         if self.last_noise is None and self.annealing_batches is None:
             return
         if self.last_noise is None or self.annealing_batches is None:
-            raise ValueError(
-                "last_noise and annealing_batches go together: give both or neither, got "
+            raise InputValueError(
+                "`last_noise` and `annealing_batches` go together: give both or neither, got "
                 f"{shown(self.last_noise)} and {shown(self.annealing_batches)}"
             )
         check_above_zero(last_noise=self.last_noise)

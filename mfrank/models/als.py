@@ -25,6 +25,8 @@ from mfrank.als import (
 )
 from mfrank.arrays import (
     CSR,
+    InputTypeError,
+    InputValueError,
     Seed,
     check_above_zero,
     check_choice,
@@ -186,17 +188,19 @@ class ALS(FactorModel):
 
     def __post_init__(self) -> None:
         if not isinstance(self.objective, QuadraticObjective):
-            raise TypeError(
-                "objective must be one of mfrank's, such as mfrank.RG2() or mfrank.WRMF(alpha=40); "
-                f"got {shown(self.objective)}"
+            raise InputTypeError(
+                "`objective` must be one of mfrank's, such as `mfrank.RG2()` or "
+                f"`mfrank.WRMF(alpha=40)`; got {shown(self.objective)}"
             )
         for name in ("factors", "iterations"):
             check_count(name, getattr(self, name), 1)
-        remedy = "with cg_tolerance each row takes as many steps as it needs"
+        remedy = "with `cg_tolerance` each row takes as many steps as it needs"
         check_count("cg_steps", self.cg_steps, 1, _MOST_STEPS, remedy)
         check_threads(self.n_threads)
         if not (isinstance(self.solver, str) and self.solver in get_args(Solver)):
-            raise ValueError(f"solver must be auto, cholesky or cg; got {shown(self.solver)}")
+            raise InputValueError(
+                f"`solver` must be auto, cholesky or cg; got {shown(self.solver)}"
+            )
         if self.cg_tolerance is not None:
             share("cg_tolerance", self.cg_tolerance, "None or ")
         check_dtype(self.dtype)

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
 from mfrank.als import Explanation, FoldIn, QuadraticObjective, UserWeights, refuse_dislikes
-from mfrank.arrays import CSR, shown, to_host
+from mfrank.arrays import CSR, InputTypeError, InputValueError, shown, to_host
 from mfrank.backends import Factors
 from mfrank.data import Interactions, OnUnknown
 from mfrank.models.options import OPTION_KINDS, option_classes, tell_below, tell_unread_values
@@ -42,12 +42,15 @@ def check_solvable(store: FactorStore, new_items: bool = False) -> None:
     """Raise ValueError if the item biases include a prior, which prevents solving rows."""
     remedy = "load the model without the prior, and add it by mfrank.with_prior afterwards"
     if store.item_prior is not None and had_biases(store):
-        raise ValueError(
-            "users and items cannot be solved, because the item biases of the fit have a prior in "
-            f"them: {remedy}"
+        raise InputValueError(
+            "`users` and items cannot be solved, because the item biases of the fit have a prior "
+            "in them:",
+            f"{remedy}",
         )
     if new_items and not had_biases(store) and store.item_biases is not None:
-        raise ValueError(f"new items have no prior, which all items of this model have: {remedy}")
+        raise InputValueError(
+            "new items have no prior, which all items of this model have:", f"{remedy}"
+        )
 
 
 def feature_means(store: FactorStore, side: Side, raw: Raw) -> Factors | None:
@@ -80,8 +83,8 @@ def clean_rows(rows: sp.csr_array, argument: str, objective: QuadraticObjective)
 def training_rows(seen: Seen | None, objective: QuadraticObjective) -> Seen:
     """The training interactions, with their values if the objective uses them."""
     if seen is None or (objective.uses_values and seen.matrix.dtype == bool):
-        raise ValueError(
-            "user_items is needed: this model does not have the values of its training "
+        raise InputValueError(
+            "`user_items` is needed: this model does not have the values of its training "
             "interactions, which are not saved with it"
         )
     return seen
@@ -154,9 +157,10 @@ def _fitting(sums: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
         merged = sums.astype(dtype)
     finite = np.isfinite(merged)
     if not finite.all():
-        raise ValueError(
-            f"values must be finite and fit {np.dtype(dtype)}, got {sums[~finite][0]} for an item; "
-            "drop or replace it"
+        raise InputValueError(
+            f"`values` must be finite and fit {np.dtype(dtype)}, got {sums[~finite][0]} for an "
+            "item",
+            "drop or replace it",
         )
     return merged
 
@@ -164,11 +168,11 @@ def _fitting(sums: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
 def _numbers(values: Any, size: int) -> NDArray[np.float64]:
     given = np.asarray(to_host(values, "values"))
     if given.shape != (size,):
-        raise ValueError(
-            f"values must have one number for each of the {size} itemids, got shape {given.shape}"
+        raise InputValueError(
+            f"`values` must have one number for each of the {size} itemids, got shape {given.shape}"
         )
     if given.dtype.kind == "c":
-        raise TypeError("values must be real numbers, got complex ones")
+        raise InputTypeError("`values` must be real numbers, got complex ones")
     try:
         return given.astype(np.float64)
     except (TypeError, ValueError) as error:
@@ -216,22 +220,24 @@ def weigh_items(
 def check_user_weights(weights: UserWeights, folding: FoldIn, user: Raw, userid: Raw) -> None:
     """Raise unless weights are of these factors and of this user: a row, or an unknown id."""
     if not isinstance(weights, UserWeights):
-        raise TypeError(f"user_weights must be an explanation's user_weights, got {shown(weights)}")
+        raise InputTypeError(
+            f"`user_weights` must be an explanation's `user_weights`, got {shown(weights)}"
+        )
     width = folding.store.item_factors.shape[1] + folding.biases
     if weights.background.shape != (width,):
-        raise ValueError(
-            f"user_weights have {len(weights.background)} factors, the model {width}: explain "
-            "without them once after each fit"
+        raise InputValueError(
+            f"`user_weights` have {len(weights.background)} factors, the model {width}:",
+            "explain without them once after each fit",
         )
     if weights.version not in (None, folding.version):
-        raise ValueError(
-            "user_weights are of the model as it was before a fit, an update or a removal: "
-            "explain without them once after each"
+        raise InputValueError(
+            "`user_weights` are of the model as it was before a fit, an update or a removal:",
+            "explain without them once after each",
         )
     if weights.user is not None and weights.user != user:
-        raise ValueError(
-            f"user_weights are of another user than {shown(userid)}: explain without them once "
-            "for each user"
+        raise InputValueError(
+            f"`user_weights` are of another user than {shown(userid)}:",
+            "explain without them once for each user",
         )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from mfrank.als import epoch_seconds, shared_seconds
-from mfrank.arrays import CSR, check_memory, counted, warn_caller
+from mfrank.arrays import CSR, InputValueError, check_memory, counted, warn_caller
 from mfrank.backends import Backend, SolveOptions
 from mfrank.data import Counts, Interactions
 from mfrank.descent import Batches, Sampling
@@ -51,11 +51,11 @@ def check_batch_memory(
     if backend.list_sums().holds_pairs:
         numbers = max(numbers, size * loss.largest_pair_array(n_positives, n_negatives))
     if numbers > _MOST_NUMBERS:
-        raise ValueError(
+        raise InputValueError(
             f"a batch of {counted(size, 'list')} of {counted(n_positives, 'positive')} and "
             f"{counted(n_negatives, 'negative')} makes {type(loss).__name__} allocate arrays of "
-            f"{numbers:.1e} numbers; lower batch_size, or set positives and negatives to smaller "
-            "numbers"
+            f"{numbers:.1e} numbers",
+            "lower `batch_size`, or set `positives` and `negatives` to smaller numbers",
         )
 
 
@@ -102,7 +102,7 @@ def check_width(
     # A fraction, because an absurd width is too large for a float.
     needed = max(int(Fraction(tables) * table), table + matrices * width**2 * 8)
     work = f"a fit of {counted(width, 'factor')} to {n_rows:,} users and items"
-    check_memory(needed, work, of_empty_rows(n_rows, data.nnz) + "lower factors")
+    check_memory(needed, work, of_empty_rows(n_rows, data.nnz) + "lower `factors`")
 
 
 def of_empty_rows(n_rows: int, nnz: int) -> str:
@@ -133,12 +133,12 @@ def warn_if_long(
     """Warn if an epoch of ALS takes longer than about a minute, except on a GPU."""
     if not is_on_host(backend) or (seconds := epoch_seconds(counts, width, options)) < _LONG:
         return
-    remedy = "lower factors"
+    remedy = "lower `factors`"
     fewest, side = min((len(counts.items), "items"), (len(counts.users), "users"))
     if width > fewest:
         remedy += f": more than the number of {side}, {fewest:,}, add nothing"
     elif options.solver == "cholesky" and shared_seconds(width) < seconds / 2:
-        remedy += ' or pass solver="auto"'
+        remedy += ' or pass `solver="auto"`'
     warn_caller(
         f"an epoch with {counted(width, 'factor')} will take about {_told(seconds)}, and "
         f"{counted(iterations, 'epoch')} about {_told(seconds * iterations)}; {remedy}"
@@ -187,7 +187,7 @@ def warn_if_steps_are_long(first: float, most: int) -> None:
     if (seconds := first * most) >= _LONG_LEARNING:
         warn_caller(
             f"learning takes up to {counted(most, 'step')}, about {_told(seconds)} by the first; "
-            "lower queries, or the iterations of the method"
+            "lower `queries`, or the iterations of the method"
         )
 
 

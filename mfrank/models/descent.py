@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike
 
 from mfrank.als import as_step, check_start
 from mfrank.arrays import (
+    InputValueError,
     Seed,
     check_above_zero,
     check_at_least_zero,
@@ -73,20 +74,23 @@ def check_rotates(loss: Loss, optimizer: Optimizer) -> None:
     """
     name = type(loss).__name__
     if not loss.decomposes:
-        raise ValueError(
-            f"cluster cannot fit {name}, which needs lists of the whole catalog, and workers have "
-            "a part of the items each; use BPR, BCE or SampledSoftmax, or leave cluster out"
+        raise InputValueError(
+            f"`cluster` cannot fit {name}, which needs lists of the whole catalog, and workers "
+            "have a part of the items each",
+            "use BPR, BCE or SampledSoftmax, or leave `cluster` out",
         )
     if loss.memory(Sizes(1, 1, 1)):
-        raise ValueError(
-            f"cluster cannot fit {name}, which keeps a memory between batches, and workers take "
-            "turns; leave cluster out"
+        raise InputValueError(
+            f"`cluster` cannot fit {name}, which keeps a memory between batches, and workers take "
+            "turns",
+            "leave `cluster` out",
         )
     state = optimizer.state(np.zeros((_ROWS, 2)))
     if optimizer.drifts or any(array.shape[:1] != (_ROWS,) for array in state.values()):
-        raise ValueError(
-            f"cluster cannot use {type(optimizer).__name__}, which keeps more than a state of each "
-            "row, and workers have some rows each; use Adam, Adagrad or SGD, or leave cluster out"
+        raise InputValueError(
+            f"`cluster` cannot use {type(optimizer).__name__}, which keeps more than a state of "
+            "each row, and workers have some rows each",
+            "use Adam, Adagrad or SGD, or leave `cluster` out",
         )
 
 
@@ -228,9 +232,10 @@ class Descent(FactorModel):
         check_choice("item_biases", self.item_biases, (None, True, False))
         check_choice("init", self.init, ("spectral", "random"))
         if self.batches == "positives" and self.loss.remembers_users:
-            raise ValueError(
+            raise InputValueError(
                 f"{type(self.loss).__name__} keeps a state per user, and a batch of positives can "
-                'contain a user more than once; use batches="users"'
+                "contain a user more than once",
+                'use `batches="users"`',
             )
         _ = self._sampling  # its constructor checks the sampling options
         check_above_zero(temperature=self._temperature)
@@ -322,8 +327,8 @@ class Descent(FactorModel):
         watch = FitWatch.of(data, stopping, callback, show_progress)
         rows = positives_of(data, self.dtype)
         if checkpoint is not None and stopping is not None:
-            raise ValueError(
-                "checkpoint and stopping do not go together: a checkpoint has the last epoch, "
+            raise InputValueError(
+                "`checkpoint` and stopping do not go together: a checkpoint has the last epoch, "
                 "not the best; stop by a callback, or evaluate afterwards"
             )
         batches, backend = Batches(self.batches, int(self.batch_size)), choose(self.backend)
@@ -418,9 +423,9 @@ class Descent(FactorModel):
     def _faster(self) -> str:
         """What makes an epoch take less time."""
         if self.negatives is None:
-            return "set negatives to a number, instead of all items"
-        shared = "" if self.shared_negatives else ", or pass shared_negatives=True"
-        return f"lower negatives and factors{shared}"
+            return "set `negatives` to a number, instead of all items"
+        shared = "" if self.shared_negatives else ", or pass `shared_negatives=True`"
+        return f"lower `negatives` and `factors`{shared}"
 
     @property
     def _unsettled(self) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.als import WRMF
-from mfrank.arrays import check_instance, needs
+from mfrank.arrays import InputValueError, check_instance, needs
 from mfrank.data import Counts, Ids
 from mfrank.files import (
     Contents,
@@ -165,7 +165,7 @@ def to_implicit(store: FactorStore, path: StrPath) -> Path:
     """
     check_exportable(store)
     if store.item_prior is not None:
-        raise ValueError("implicit's files cannot contain the item_prior of this store")
+        raise InputValueError("implicit's files cannot contain the `item_prior` of this store")
     users, items = with_bias_columns(store)
     options = {"factors": users.shape[1], **_implicit_options(store), "dtype": store.dtype.name}
     target = path_of(path)
@@ -233,7 +233,9 @@ def _read_npz(path: StrPath) -> tuple[str, NDArray[Any], NDArray[Any], dict[str,
     options = {name: _option(name, arrays[name], path) for name in arrays.keys() - set(_FACTORS)}
     users, items = (arrays[name] for name in _FACTORS)
     if np.ndim(users) != 2 or np.ndim(items) != 2:
-        raise ValueError(f"{path} is damaged: user_factors and item_factors must be matrices")
+        raise InputValueError(
+            f"{path} is damaged: `user_factors` and `item_factors` must be matrices"
+        )
     return model, users, items, options
 
 

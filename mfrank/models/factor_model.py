@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import scipy.sparse as sp
 
-from mfrank.arrays import progress_bar, shown
+from mfrank.arrays import InputTypeError, InputValueError, progress_bar, shown
 from mfrank.backends import choose
 from mfrank.data import Interactions
 from mfrank.models.options import OPTION_KINDS, option_classes, runnable
@@ -127,7 +127,9 @@ class FitWatch:
         check_callback(callback)
         if stopping is not None:
             if not isinstance(stopping, Stopping):
-                raise TypeError(f"stopping must be an EarlyStopping or None, got {shown(stopping)}")
+                raise InputTypeError(
+                    f"`stopping` must be an EarlyStopping or None, got {shown(stopping)}"
+                )
             if isinstance(stopping, AlignedStopping):
                 stopping = stopping.in_rows_of(train)
             stopping.check(train.user_items)
@@ -137,14 +139,14 @@ class FitWatch:
 def check_callback(callback: Callback | None) -> None:
     """Raise TypeError unless it is a function or None."""
     if callback is not None and not callable(callback):
-        raise TypeError(f"callback must be a function or None, got {shown(callback)}")
+        raise InputTypeError(f"`callback` must be a function or None, got {shown(callback)}")
 
 
 def refuse_no_likes(data: Interactions) -> None:
     """Raise ValueError if no entry is positive, because there is nothing to learn from."""
     if not data.user_items.data.max(initial=0) > 0:  # no array as long as the data
-        raise ValueError(
-            f"user_items has no positive entries, so there is nothing to fit to: {data}; check "
+        raise InputValueError(
+            f"`user_items` has no positive entries, so there is nothing to fit to: {data}; check "
             "how it was created and filtered"
         )
 

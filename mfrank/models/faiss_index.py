@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import CSR, check_choice, check_count, check_instance, needs
+from mfrank.arrays import CSR, InputValueError, check_choice, check_count, check_instance, needs
 from mfrank.data import Ids
 from mfrank.files import path_of, replacing
 from mfrank.models.exchange import check_exportable, with_bias_columns
@@ -180,7 +180,9 @@ class FaissLists:
             object.__setattr__(self, "index", index)
         check_instance("index", index, faiss.Index, "the path of a faiss index, or one in memory")
         if index.metric_type != faiss.METRIC_INNER_PRODUCT:
-            raise ValueError("index must be one of inner products; make it with mfrank.to_faiss")
+            raise InputValueError(
+                "`index` must be one of inner products", "make it with mfrank.to_faiss"
+            )
         self._check(model := self.model._snapshot())
         object.__setattr__(self, "_of", model)
 
@@ -188,14 +190,16 @@ class FaissLists:
         """Raise ValueError unless the index has the items of a model, as far as it can be seen."""
         items = _single(with_bias_columns(model.store)[1])
         if (self.index.ntotal, self.index.d) != items.shape:
-            raise ValueError(
-                f"index has {self.index.ntotal:,} vectors of {self.index.d}, and the model's items "
-                f"are {len(items):,} vectors of {items.shape[1]}; make it with mfrank.to_faiss"
+            raise InputValueError(
+                f"`index` has {self.index.ntotal:,} vectors of {self.index.d}, and the model's "
+                f"items are {len(items):,} vectors of {items.shape[1]}",
+                "make it with mfrank.to_faiss",
             )
         if not _holds(self.index, items):
-            raise ValueError(
-                "index has other vectors than the model's items: it is of another model, or of "
-                "this one before a fit, an update or a removal; make it with mfrank.to_faiss"
+            raise InputValueError(
+                "`index` has other vectors than the model's items: it is of another model, or of "
+                "this one before a fit, an update or a removal",
+                "make it with mfrank.to_faiss",
             )
 
     def _as_now(self) -> Recommender:
@@ -214,9 +218,9 @@ class FaissLists:
             np.array_equal(one, other)
             for one, other in zip(_of_items(before), _of_items(now), strict=True)
         ):
-            raise ValueError(
-                "index is of the model's items as they were before a fit, an update or a removal; "
-                "write it again with mfrank.to_faiss, and make FaissLists of it"
+            raise InputValueError(
+                "`index` is of the model's items as they were before a fit, an update or a removal",
+                "write it again with mfrank.to_faiss, and make FaissLists of it",
             )
         object.__setattr__(self, "_of", model)
         return model
@@ -308,9 +312,9 @@ class FaissLists:
 
 def _seen(model: Recommender, rows: NDArray[np.int64]) -> CSR:
     if model.seen is None:
-        raise ValueError(
-            "the model does not know what its users have seen; pass "
-            "filter_already_liked_items=False, or load a model saved with with_seen=True"
+        raise InputValueError(
+            "the model does not know what its users have seen",
+            "pass `filter_already_liked_items=False`, or load a model saved with `with_seen=True`",
         )
     return CSR.from_scipy(model.seen.checked[rows], dtype=None)
 

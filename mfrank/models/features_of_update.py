@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import counted
+from mfrank.arrays import InputValueError, counted
 from mfrank.backends import Factors
 from mfrank.data import FeatureTable, Ids, Interactions, feature_rows, is_table, with_more
 from mfrank.store import FactorStore, columns_of, means_of, weights_of, with_means
@@ -112,10 +112,14 @@ def _read(side: str, given: Any, store: FactorStore) -> Any:
     if given is None:
         return None
     if weights_of(store, side) is None:
-        raise ValueError(f"the model was fitted without {name}; leave it out, or fit anew with it")
+        raise InputValueError(
+            f"the model was fitted without {name}", "leave it out, or fit anew with it"
+        )
     had_table = columns_of(store, side) is not None
     if is_table(given) != had_table:
         form = "a table" if had_table else "a matrix"
-        raise ValueError(f"the model was fitted with {form} as {name}; pass {form} here, too")
+        raise InputValueError(
+            f"the model was fitted with {form} as {name}", f"pass {form} here, too"
+        )
     ids: Ids = getattr(store, f"{side}_ids")
     return FeatureTable.of(name, given, ids) if had_table else given

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import (
+    InputTypeError,
+    InputValueError,
     Seed,
     check_at_least_zero,
     check_count,
@@ -111,7 +113,7 @@ class LinearStore:
         if names is not None:
             sound = isinstance(names, list) and all(isinstance(name, str) for name in names)
             if not sound or len(names) != len(arrays["weights"]):
-                raise ValueError(f"{folder} is damaged: feature_names must name each weight")
+                raise InputValueError(f"{folder} is damaged: `feature_names` must name each weight")
         return cls(
             arrays["weights"], scaling, fitter, history, None if names is None else tuple(names)
         )
@@ -191,15 +193,16 @@ class LinearRanker(Parameters):
         check_kind("loss", self.loss, Loss, "mfrank.ListNet()")
         check_kind("optimizer", self.optimizer, Optimizer, "mfrank.Adam(0.01)")
         if self.loss.pair_scores:
-            raise ValueError(
+            raise InputValueError(
                 f"loss {type(self.loss).__name__} needs distances between item factors, which "
-                "documents do not have; use another, such as mfrank.ListNet()"
+                "documents do not have",
+                "use another, such as `mfrank.ListNet()`",
             )
         for name in ("iterations", "batch_size"):
             check_count(name, getattr(self, name), 1)
         check_at_least_zero(weight_decay=self.weight_decay)
         if not isinstance(self.scale, bool):
-            raise TypeError(f"scale must be True or False, got {shown(self.scale)}")
+            raise InputTypeError(f"`scale` must be True or False, got {shown(self.scale)}")
         generator(self.random_state)
 
     @in_turn
@@ -238,7 +241,7 @@ class LinearRanker(Parameters):
         """
         self.__post_init__()
         if callback is not None and not callable(callback):
-            raise TypeError(f"callback must be a function or None, got {shown(callback)}")
+            raise InputTypeError(f"`callback` must be a function or None, got {shown(callback)}")
         queries = _query_lists(judged, self.loss)
         warn_if_slow()
         scaling = Scaling.of(judged.features) if self.scale else Scaling.none(judged.n_features)
@@ -303,8 +306,9 @@ class LinearRanker(Parameters):
         else:
             given, names = feature_matrix(features), feature_names(features)
         if given.shape[1] != len(coefficients):
-            raise ValueError(
-                f"features must have the fit's {len(coefficients)} columns, got shape {given.shape}"
+            raise InputValueError(
+                f"`features` must have the fit's {len(coefficients)} columns, got shape "
+                f"{given.shape}"
             )
         if names is not None:
             given = given[:, _columns(names, self.store.feature_names)]
@@ -386,8 +390,8 @@ def _query_lists(judged: Judged, loss: Loss) -> QueryLists:
     if most == 0:
         raise ValueError("no document is relevant: relevance must be above 0 for some")
     if most > _MOST_RELEVANT:
-        raise ValueError(
-            f"relevance must be at most {_MOST_RELEVANT}, as gains are 2^relevance - 1; got "
+        raise InputValueError(
+            f"`relevance` must be at most {_MOST_RELEVANT}, as gains are 2^relevance - 1; got "
             f"{most:g}: turn counts into grades, such as 0 to 4"
         )
     return QueryLists(judged.relevance, judged.query_rows, judged.n_queries, loss.cutoff)
@@ -396,14 +400,15 @@ def _query_lists(judged: Judged, loss: Loss) -> QueryLists:
 def _columns(names: tuple[str, ...], known: tuple[str, ...] | None) -> list[int]:
     """Where each column of the fit is in a table with these names."""
     if known is None:
-        raise ValueError(
-            f"features are a table with columns {', '.join(names[:5])}, and those of the fit had "
-            "no names: pass features.to_numpy() if its columns have their order"
+        raise InputValueError(
+            f"`features` are a table with columns {', '.join(names[:5])}, and those of the fit "
+            "had no names:",
+            "pass features.to_numpy() if its columns have their order",
         )
     if set(names) != set(known):
         lacks, extra = (sorted(set(a) - set(b)) for a, b in ((known, names), (names, known)))
         told = f"they lack {lacks[0]!r}" if lacks else f"they also have {extra[0]!r}"
-        raise ValueError(f"features must have the columns of the fit; {told}")
+        raise InputValueError(f"`features` must have the columns of the fit; {told}")
     return [names.index(name) for name in known]
 
 
@@ -415,14 +420,16 @@ def _first_weights(start: ArrayLike | None, scaling: Scaling) -> Floats:
     refuse_labels("start", start, "bring it into the order of the features")
     given = floats_of("start", start)
     if given.shape != (n_features,) or not np.isfinite(given).all():
-        raise ValueError(
-            f"start must be {n_features} finite coefficients, such as another ranker's; got shape "
-            f"{given.shape}"
+        raise InputValueError(
+            f"`start` must be {n_features} finite coefficients, such as another ranker's; got "
+            f"shape {given.shape}"
         )
     varies = scaling.factors > 0
     with np.errstate(over="ignore"):
         weights = np.where(varies, given / np.where(varies, scaling.factors, 1), 0)
         length = (weights**2).sum()  # what a fit must keep finite
     if not np.isfinite(length):
-        raise ValueError("start has coefficients so large that scores overflow; scale them down")
+        raise InputValueError(
+            "`start` has coefficients so large that scores overflow", "scale them down"
+        )
     return weights[None]

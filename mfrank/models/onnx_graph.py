@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank._version import __version__
-from mfrank.arrays import check_instance, needs
+from mfrank.arrays import InputValueError, check_instance, needs
 from mfrank.files import path_of, replacing
 from mfrank.models.exchange import check_exportable, with_bias_columns
 from mfrank.store import (
@@ -72,14 +72,14 @@ def to_onnx(store: FactorStore, path: str | os.PathLike[str]) -> Path:
     check_instance("store", store, FactorStore, "a FactorStore, such as model.store")
     onnx = _onnx()
     if not store.n_items:
-        raise ValueError("store has no items, so there is nothing to rank")
+        raise InputValueError("`store` has no items, so there is nothing to rank")
     store.item_ids.check_column("item_ids")
     scoring = _scoring(onnx, store)
     size = sum(array.nbytes for array in scoring.arrays.values())
     if size > _MOST_BYTES:
-        raise ValueError(
-            f"the model takes {size / 2**30:.1f} GiB, and an ONNX file has at most 2; use "
-            "to_parquet or to_safetensors"
+        raise InputValueError(
+            f"the model takes {size / 2**30:.1f} GiB, and an ONNX file has at most 2",
+            "use to_parquet or to_safetensors",
         )
     model = onnx.helper.make_model(
         _graph(

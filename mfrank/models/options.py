@@ -18,7 +18,15 @@ from numpy.typing import NDArray
 
 from mfrank import als, descent, losses
 from mfrank.als import QuadraticObjective
-from mfrank.arrays import counted, installed, shown, warn_caller
+from mfrank.arrays import (
+    InputTypeError,
+    InputValueError,
+    Notice,
+    counted,
+    installed,
+    shown,
+    warn_caller,
+)
 from mfrank.backends import Backend, GatherDtype, choose
 from mfrank.data import Interactions, ValuesFrom
 from mfrank.descent import Optimizer, Schedule
@@ -38,24 +46,26 @@ def check_backend(backend: Any) -> None:
 def check_dtype(dtype: Any) -> None:
     """Raise unless the dtype is float32 or float64; None (float64 to numpy) is refused."""
     if not _is_dtype(dtype, "float32", "float64"):
-        raise ValueError(f"dtype must be float32 or float64, got {shown(dtype)}")
+        raise InputValueError(f"`dtype` must be float32 or float64, got {shown(dtype)}")
 
 
 def check_kind(name: str, value: object, kind: type, example: str) -> None:
     """Raise unless an option is a dataclass derived from ``kind``, from mfrank or the caller."""
     if not isinstance(value, kind):
-        raise TypeError(f"{name} must be one of mfrank's, such as {example}; got {shown(value)}")
+        raise InputTypeError(
+            f"`{name}` must be one of mfrank's, such as {example}; got {shown(value)}"
+        )
     if not is_dataclass(value):
-        raise TypeError(
-            f"{name} must be a dataclass of its options; put @dataclass(frozen=True) above "
-            f"class {type(value).__name__}"
+        raise InputTypeError(
+            f"`{name}` must be a dataclass of its options",
+            f"put @`dataclass(frozen=True)` above class {type(value).__name__}",
         )
 
 
 def gather_dtype(given: Any) -> GatherDtype | None:
     """Return ``"float16"``, or None for the dtype of the factors; raise ValueError otherwise."""
     if given is not None and not _is_dtype(given, "float16"):
-        raise ValueError(f"gather_dtype must be None or float16, got {shown(given)}")
+        raise InputValueError(f"`gather_dtype` must be None or float16, got {shown(given)}")
     return None if given is None else "float16"
 
 
@@ -63,9 +73,9 @@ def check_gathers(given: Any, name: str, backend: Backend) -> None:
     """Raise unless the named backend can read the fixed side's factors in this dtype."""
     dtype = gather_dtype(given)
     if dtype is not None and dtype not in backend.GATHERS:
-        raise ValueError(
-            f"backend {name!r} reads factors in their own dtype only; leave gather_dtype out, "
-            "or fit on a GPU with backend='cuda' or on a cluster"
+        raise InputValueError(
+            f"backend {name!r} reads factors in their own dtype only",
+            "leave `gather_dtype` out, or fit on a GPU with `backend='cuda'` or on a cluster",
         )
 
 
@@ -129,27 +139,29 @@ def check_biases(
 ) -> None:
     """Raise ValueError if an option cannot be combined with ``biases=True``."""
     if objective.interaction(1):
-        raise ValueError(
-            f"biases=True: {type(objective).__name__} couples all items by their scores, which "
-            "has no closed form with biases; use RG2, or biases=False"
+        raise InputValueError(
+            f"`biases=True`: {type(objective).__name__} couples all items by their scores, which "
+            "has no closed form with biases",
+            "use RG2, or `biases=False`",
         )
     if objective.regularization == 0:
-        raise ValueError("biases=True needs an objective with regularization > 0")
+        raise InputValueError("`biases=True` needs an objective with regularization > 0")
     if solver == "cg" or cg_tolerance is not None or gather_dtype is not None:
-        raise ValueError(
-            "biases=True solves all rows exactly; leave out solver='cg', cg_tolerance and "
-            "gather_dtype"
+        raise InputValueError(
+            "`biases=True` solves all rows exactly",
+            "leave out `solver='cg'`, `cg_tolerance` and `gather_dtype`",
         )
 
 
 def check_biased_fit(backend: Backend, name: str, *others: Any) -> None:
     """Raise ValueError if the backend or arguments of a fit cannot be combined with biases."""
     if not backend.PRIORS:
-        raise ValueError(f"backend {name!r} cannot fit biases; use backend='auto'")
+        raise InputValueError(f"backend {name!r} cannot fit biases", "use `backend='auto'`")
     if any(other is not None for other in others):
-        raise ValueError(
-            "biases=True does not go together with checkpoint, user_features and item_features; "
-            "leave them out"
+        raise InputValueError(
+            "`biases=True` does not go together with checkpoint, `user_features` and "
+            "`item_features`",
+            "leave them out",
         )
 
 
@@ -164,8 +176,8 @@ def check_featured_fit(
     if first is None:
         return
     if not backend.PRIORS:
-        raise ValueError(
-            f"backend {name!r} cannot fit {first}; use backend='auto', or leave it out"
+        raise InputValueError(
+            f"backend {name!r} cannot fit {first}", "use `backend='auto'`, or leave it out"
         )
     if objective.regularization == 0:
         raise ValueError(
@@ -207,16 +219,16 @@ def warn_if_unscaled(objective: QuadraticObjective, data: Interactions) -> None:
         return
     if slope * largest * np.sqrt(density) <= _HEAVY:
         return
-    logarithms = "fit to mfrank.log_weight(data), or " if values.min() > 0 else ""
+    logarithms = "fit to `mfrank.log_weight(data)`, or " if values.min() > 0 else ""
     warn_caller(
         f"{type(objective).__name__} takes values as confidences, and they go up to "
         f"{largest:,.6g} (the median is {median:,.6g}): a few cells outweigh all "
-        f"others; {logarithms}lower alpha"
+        f"others; {logarithms}lower `alpha`"
     )
 
 
-_READS = "mfrank.ALS(mfrank.WRMF(alpha=...)) reads them as confidences"
-_REMEDY = f"{_READS}; if they are ratings, at_least(threshold) keeps those that count as positive"
+_READS = "`mfrank.ALS(mfrank.WRMF(alpha=...))` reads them as confidences"
+_REMEDY = f"{_READS}; if they are ratings, `at_least(threshold)` keeps those that count as positive"
 _told: ContextVar[bool] = ContextVar("_told", default=False)
 
 
@@ -261,9 +273,10 @@ def tell_unread_values(
     source = values_from or source_of(given)
     if source == "repeats":
         _log.info(
-            "%s counts equal rows of a user and an item once, and does not read these values, the "
-            "numbers of such rows, up to %g; %s",
-            *(name, most, _READS),
+            Notice(
+                f"{name} counts equal rows of a user and an item once, and does not read these "
+                f"values, the numbers of such rows, up to {most:g}; {_READS}"
+            )
         )
         return
     if least == most:
@@ -273,8 +286,10 @@ def tell_unread_values(
         _log.info("%s does not read values, which go from %g to %g", name, least, most)
         return
     _log.warning(
-        "%s does not read values, which go from %g to %g: to it, all interactions are alike; %s",
-        *(name, least, most, _REMEDY),
+        Notice(
+            f"{name} does not read values, which go from {least:g} to {most:g}: to it, all "
+            f"interactions are alike; {_REMEDY}"
+        )
     )
 
 
@@ -344,18 +359,23 @@ def tell_below(name: str, given: Any, threshold: float | None, effect: str) -> N
         return
     if are_marks(given, threshold):
         _log.warning(
-            "%s has values that are all 1, and the fit's data were cut by at_least(%g): they are "
-            "taken as marks of what counts; if they are ratings, pass %s.at_least(%g), and "
-            "%s.at_least(1) if not",
-            *(name, threshold, name, threshold, name),
+            Notice(
+                f"`{name}` has values that are all 1, and the fit's data were cut by "
+                f"`at_least({threshold:g})`: they are taken as marks of what counts; if they are "
+                f"ratings, pass `{name}.at_least({threshold:g})`, and `{name}.at_least(1)` if not"
+            )
         )
     if below := n_below(given, threshold):
         remedy = f"keep only values from {threshold:g} on"
         if isinstance(given, Interactions):
-            remedy = f"pass {name}.at_least({threshold:g}), or {name}.at_least(0) if that is meant"
+            remedy = (
+                f"pass `{name}.at_least({threshold:g})`, or `{name}.at_least(0)` if that is meant"
+            )
         _log.warning(
-            "%s has %s below %g, and the fit's data were cut by at_least(%g): these %s; %s",
-            *(name, counted(below, "value"), threshold, threshold, effect, remedy),
+            Notice(
+                f"`{name}` has {counted(below, 'value')} below {threshold:g}, and the fit's data "
+                f"were cut by `at_least({threshold:g})`: these {effect}; {remedy}"
+            )
         )
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from mfrank.arrays import counted, in_turn, paragraphs, table, without_turns
+from mfrank.arrays import InputValueError, counted, in_turn, paragraphs, table, without_turns
 from mfrank.store import IMPORTED, History, OwnClasses, summary
 
 if TYPE_CHECKING:
@@ -287,9 +287,9 @@ def restore(
         raise ValueError(f"no class {name!r} to restore; this version has {', '.join(known)}")
     options = {f.name for f in fields(kind)}
     if unknown := sorted(set(values) - options):
-        raise ValueError(
-            f"{name} has no option {unknown[0]!r}: another version of mfrank saved it; fit again, "
-            "or load the factors alone with mfrank.FactorStore.load"
+        raise InputValueError(
+            f"`{name}` has no option {unknown[0]!r}: another version of mfrank saved it",
+            "fit again, or load the factors alone with mfrank.FactorStore.load",
         )
     for key, value in values.items():
         if isinstance(value, Mapping) and set(value) == {"name", "options"}:
@@ -299,7 +299,7 @@ def restore(
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # the caller's own class may raise whatever it likes
-        raise ValueError(f"{name}: {type(error).__name__}: {error}") from error
+        raise InputValueError(f"`{name}`: {type(error).__name__}: {error}") from error
 
 
 def _plain(value: Any) -> Any:

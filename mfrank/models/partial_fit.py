@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
 from mfrank.als import FOLLOWING, FRESH, TouchedRows
-from mfrank.arrays import CSR, copy_rows, distinct, empty_aligned
+from mfrank.arrays import CSR, InputValueError, copy_rows, distinct, empty_aligned, within
 from mfrank.backends import Factors
 from mfrank.data import Counts, Ids, Interactions, canonical, cells, joined_ids
 from mfrank.retrieval import Raw, Rows, Side, check_rows, is_single
@@ -181,10 +181,10 @@ def grown(side: Side, raw: Raw) -> tuple[Ids, Rows]:
             try:
                 ids = joined_ids(side.name, [side.ids, distinct_new])
             except ValueError as error:
-                raise ValueError(f"{argument}: {error}") from None
+                raise within(f"`{argument}`", error) from None
             rows = ids.rows(many)
     if len(distinct(rows)) < len(rows):
-        raise ValueError(f"{argument} must not repeat")
+        raise InputValueError(f"`{argument}` must not repeat")
     return ids, rows
 
 
@@ -192,13 +192,14 @@ def _continued(side: Side, rows: Rows, argument: str) -> tuple[Ids, Rows]:
     known = len(side.ids)
     added = np.setdiff1d(rows, np.arange(known))
     if side.ids.table is not None and len(added):
-        raise ValueError(
-            f"{argument}: row {added[0]} is new, and new {side.name}s need ids; by_row=True "
+        raise InputValueError(
+            f"`{argument}`: row {added[0]} is new, and new {side.name}s need ids; `by_row=True` "
             f"accepts known {side.name}s only"
         )
     if not np.array_equal(added, np.arange(known, known + len(added))):
-        raise ValueError(
-            f"{argument}: new {side.name}s must continue the numbering from {known}, got {added[0]}"
+        raise InputValueError(
+            f"`{argument}`: new {side.name}s must continue the numbering from {known}, got "
+            f"{added[0]}"
         )
     return (Ids.numbered(known + len(added)) if len(added) else side.ids), rows
 

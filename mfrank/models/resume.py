@@ -20,7 +20,16 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from mfrank.als import Features, Halfway, Momentum, OnHalfStep
-from mfrank.arrays import CSR, Array, beside, copied, on_host
+from mfrank.arrays import (
+    CSR,
+    Array,
+    InputTypeError,
+    InputValueError,
+    Notice,
+    beside,
+    copied,
+    on_host,
+)
 from mfrank.backends import half_of
 from mfrank.data import Interactions
 from mfrank.descent import FactorTables, Optimizer
@@ -95,9 +104,9 @@ class Checkpoint:
         try:
             replace(store, extras=state)._save_over(self.folder, self._state)
         except ChangedFolderError:
-            raise ValueError(
-                f"checkpoint: another fit saves its state to {self.folder}; give each fit a folder "
-                "of its own"
+            raise InputValueError(
+                f"`checkpoint`: another fit saves its state to {self.folder}",
+                "give each fit a folder of its own",
             ) from None
 
     def save_half_step(self, arrays: Mapping[str, Array]) -> None:
@@ -136,19 +145,24 @@ class Checkpoint:
             return None
         store, remedy = FactorStore.load(self.folder, mmap=mmap, verify=True), self._remedy
         if "checkpoint_data" not in store.extras:
-            raise ValueError(f"checkpoint holds a saved model, not the state of a fit{remedy}")
+            raise InputValueError(
+                f"`checkpoint` holds a saved model, not the state of a fit{remedy}"
+            )
         if changed := sorted(_changes(store.fitter, fitter)):
-            raise ValueError(f"checkpoint is of a fit with another {', '.join(changed)}{remedy}")
+            raise InputValueError(
+                f"`checkpoint` is of a fit with another {', '.join(changed)}{remedy}"
+            )
         for name, digest in self.origin.items():
             if not np.array_equal(store.extras.get(f"checkpoint_{name}", ()), digest):
-                raise ValueError(f"checkpoint is of a fit {_OTHER[name]}{remedy}")
+                raise InputValueError(f"`checkpoint` is of a fit {_OTHER[name]}{remedy}")
         self._state.update(store.origin)
         seed, given = (each["options"].get("random_state") for each in (store.fitter, fitter))
         if given is not None and given != seed:
             _log.warning(
-                "checkpoint goes on with random_state=%r, with which the fit was begun, and not "
-                "with %r%s",
-                *(seed, given, remedy),
+                Notice(
+                    f"`checkpoint` goes on with `random_state={seed!r}`, with which the fit was "
+                    f"begun, and not with {given!r}{remedy}"
+                )
             )
         return store
 
@@ -177,8 +191,8 @@ class Checkpoint:
         """An array of a saved state with this shape and dtype; raises as :meth:`array`."""
         saved = kept.get(name)
         if saved is None or (saved.shape, saved.dtype) != (shape, dtype):
-            raise ValueError(
-                f"checkpoint is damaged: its {name} are missing or have another shape or "
+            raise InputValueError(
+                f"`checkpoint` is damaged: its {name} are missing or have another shape or "
                 f"dtype{self._remedy}"
             )
         return saved
@@ -248,9 +262,9 @@ def checkpoint_of(
         The stopping rule has no fingerprint.
     """
     if stopping is not None and not isinstance(stopping, KnownStopping):
-        raise TypeError(
-            "stopping: a checkpoint must know the rule again, and it has no fingerprint(); use "
-            "mfrank.EarlyStopping, or leave checkpoint out"
+        raise InputTypeError(
+            "`stopping`: a checkpoint must know the rule again, and it has no fingerprint()",
+            "use mfrank.EarlyStopping, or leave `checkpoint` out",
         )
     return Checkpoint.of(
         folder,

@@ -21,7 +21,16 @@ from mfrank.als import (
     alternate,
     refuse_dislikes,
 )
-from mfrank.arrays import CSR, check_above_zero, check_count, shown, sparse_to_host
+from mfrank.arrays import (
+    CSR,
+    InputTypeError,
+    InputValueError,
+    Notice,
+    check_above_zero,
+    check_count,
+    shown,
+    sparse_to_host,
+)
 from mfrank.backends import Backend, SolveOptions
 from mfrank.data import Counts, Ids, Interactions, cells, check_numbering, with_labels
 from mfrank.models.closed_form import (
@@ -62,9 +71,9 @@ _MOST = 1000  # updates whose numbers are kept
 def check_batch(batch: str | None) -> None:
     """Raise unless ``batch`` is a valid name or None."""
     if batch is not None and not isinstance(batch, str):
-        raise TypeError(f'batch must be a name, such as "2026-11-25", got {shown(batch)}')
+        raise InputTypeError(f'`batch` must be a name, such as "2026-11-25", got {shown(batch)}')
     if batch is not None and not batch.strip():
-        raise ValueError('batch must be a name, such as "2026-11-25", got an empty one')
+        raise InputValueError('`batch` must be a name, such as "2026-11-25", got an empty one')
 
 
 def was_applied(history: History, batch: str | None, content: int) -> bool:
@@ -78,15 +87,18 @@ def was_applied(history: History, batch: str | None, content: int) -> bool:
             _log.info("batch %r was applied before: the model stays as it is", batch)
         else:
             _log.warning(
-                "batch %r was applied before, with other interactions: the model stays as it is; "
-                "if these are new ones, name them otherwise with batch=",
-                batch,
+                Notice(
+                    f"batch {batch!r} was applied before, with other interactions: the model stays "
+                    "as it is; if these are new ones, name them otherwise with `batch=`"
+                )
             )
         return True
     if content and any(one.get("content") == content for one in history):
         _log.warning(
-            "these interactions are those of an earlier update, and are applied again; where each "
-            "update has a name, by batch=, it is applied once"
+            Notice(
+                "these interactions are those of an earlier update, and are applied again; where "
+                "each update has a name, by `batch=`, it is applied once"
+            )
         )
     return False
 
@@ -137,7 +149,7 @@ def check_update(alternations: int, decay: float, batch: str | None) -> None:
     check_batch(batch)
     check_above_zero(decay=decay)
     if decay > 1:
-        raise ValueError(f"decay must be at most 1, got {decay}")
+        raise InputValueError(f"`decay` must be at most 1, got {decay}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -189,8 +201,8 @@ class Update:
         """Read and check what is new; None if the model has had this batch, which is logged."""
         began = perf_counter()
         if decay < 1 and not objective.uses_values:
-            raise ValueError(
-                f"decay needs an objective that uses values, such as WRMF; "
+            raise InputValueError(
+                "`decay` needs an objective that uses values, such as WRMF; "
                 f"{type(objective).__name__} reads only which cells are observed"
             )
         features = FeaturesOfUpdate.of(user_features, item_features, store)
@@ -341,10 +353,10 @@ def _new_of(new: Any, store: FactorStore) -> Interactions:
     for side in ("user", "item"):
         known: Ids = getattr(store, f"{side}_ids")
         if new is not None and sp.issparse(here) and known.table is not None and known.are_numbers:
-            raise ValueError(
-                f"new is a matrix, whose rows have no ids, and the model's {side} ids are like "
-                f"{known.labels.item(0)!r}: pass Interactions.from_sparse(new, user_ids=..., "
-                "item_ids=...)"
+            raise InputValueError(
+                f"`new` is a matrix, whose rows have no ids, and the model's {side} ids are like "
+                f"{known.labels.item(0)!r}:",
+                "pass `Interactions.from_sparse(new, user_ids=..., item_ids=...)`",
             )
         check_numbering(getattr(data, f"{side}_ids"), known, "new", side)
     return data

@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import check_count, counted, distinct, refuse_labels, shown
+from mfrank.arrays import (
+    InputTypeError,
+    InputValueError,
+    check_count,
+    counted,
+    distinct,
+    refuse_labels,
+    shown,
+)
 from mfrank.data import FeatureTable, Ids, is_table
 
 Ints = NDArray[np.int64]
@@ -21,9 +29,9 @@ def numbers(name: str, values: Any, size: int) -> Ints:
     """Return whole numbers in 0..size-1, int64, shape (n,) with n >= 1."""
     got = rows(name, values, None)
     if not len(got):
-        raise ValueError(f"{name} must contain at least one number, got none")
+        raise InputValueError(f"`{name}` must contain at least one number, got none")
     if got.max() >= size:
-        raise ValueError(f"{name} must lie in 0..{size - 1}, got {got.max()}")
+        raise InputValueError(f"`{name}` must lie in 0..{size - 1}, got {got.max()}")
     return got
 
 
@@ -34,9 +42,9 @@ def whole(name: str, values: Any) -> Ints:
     if got.size == 0:
         got = got.astype(np.int64)
     if got.ndim != 1 or got.dtype.kind not in "iu":
-        raise TypeError(
-            f"{name} must be whole numbers of shape (n,), got {got.dtype} of {got.shape}; "
-            "number other ids with mfrank.data.ids.Ids.factorize"
+        raise InputTypeError(
+            f"`{name}` must be whole numbers of shape (n,), got {got.dtype} of {got.shape}",
+            "number other ids with mfrank.data.ids.Ids.factorize",
         )
     return np.ascontiguousarray(got, dtype=np.int64)
 
@@ -45,9 +53,11 @@ def rows(name: str, values: Any, size: int | None) -> Ints:
     """Return whole numbers >= 0, int64, shape (size,) unless ``size`` is None."""
     got = whole(name, values)
     if size is not None and len(got) != size:
-        raise ValueError(f"{name} must have {size} elements, got {len(got)}")
+        raise InputValueError(f"`{name}` must have {size} elements, got {len(got)}")
     if len(got) and got.min() < 0:
-        raise ValueError(f"{name} must not be negative, got {got.min()} at index {got.argmin()}")
+        raise InputValueError(
+            f"`{name}` must not be negative, got {got.min()} at index {got.argmin()}"
+        )
     return got
 
 
@@ -57,8 +67,8 @@ def n_nodes(given: int | None, sizes: Sequence[int], sources: Any, targets: Any)
         check_count("n_nodes", given, 1)
     stated = {*sizes, *(() if given is None else (int(given),))}
     if len(stated) > 1:
-        raise ValueError(
-            f"node_features, query_of, labels and n_nodes disagree on the number of nodes: "
+        raise InputValueError(
+            "`node_features`, `query_of`, labels and `n_nodes` disagree on the number of nodes: "
             f"{', '.join(map(str, sorted(stated)))}"
         )
     size = (
@@ -73,14 +83,14 @@ def edges(sources: ArrayLike, targets: ArrayLike, size: int) -> tuple[Ints, Ints
     """Return both ends of the edges, int64; they must be nodes in 0..size-1."""
     ends = rows("sources", sources, None), rows("targets", targets, None)
     if len(ends[0]) != len(ends[1]):
-        raise ValueError(
-            f"sources and targets must have one length, got {len(ends[0])} and {len(ends[1])}"
+        raise InputValueError(
+            f"`sources` and targets must have one length, got {len(ends[0])} and {len(ends[1])}"
         )
     for name, end in zip(("sources", "targets"), ends, strict=True):
         if len(end) and end.max() >= size:
-            raise ValueError(
-                f"{name} must lie in 0..{size - 1}, got {end.max()}; n_nodes or the rows of "
-                "node_features set the number of nodes"
+            raise InputValueError(
+                f"`{name}` must lie in 0..{size - 1}, got {end.max()}; `n_nodes` or the rows of "
+                "`node_features` set the number of nodes"
             )
     return ends
 
@@ -90,9 +100,9 @@ def unique_edges(sources: Ints, targets: Ints) -> None:
     again = np.flatnonzero((np.diff(sources) == 0) & (np.diff(targets) == 0))
     if len(again):
         at = again[0]
-        raise ValueError(
-            f"edge {sources[at]} -> {targets[at]} occurs twice; merge repeated edges first, for "
-            "example into one edge with their number as a feature"
+        raise InputValueError(
+            f"edge {sources[at]} -> {targets[at]} occurs twice",
+            "merge repeated edges first, for example into one edge with their number as a feature",
         )
 
 
@@ -101,9 +111,9 @@ def offsets(query_of: ArrayLike, size: int) -> Ints:
     queries = rows("query_of", query_of, size)
     steps = np.diff(queries)
     if queries[0] != 0 or not np.isin(steps, (0, 1)).all():
-        raise ValueError(
-            "query_of must be 0, 0, ..., 1, 1, ...: number the nodes query by query, with at "
-            "least one node per query"
+        raise InputValueError(
+            "`query_of` must be 0, 0, ..., 1, 1, ...:",
+            "number the nodes query by query, with at least one node per query",
         )
     begins = np.flatnonzero(steps) + 1
     return np.concatenate([[0], begins, [size]]).astype(np.int64)
@@ -113,7 +123,9 @@ def partition(nodes: Ints, size: int) -> None:
     """Raise unless ``nodes`` are the offsets of one or more queries, from 0 to ``size``."""
     fits = len(nodes) > 1 and nodes[0] == 0 and nodes[-1] == size
     if not fits or not (np.diff(nodes) > 0).all():
-        raise ValueError(f"nodes must ascend strictly from 0 to {size}, with at least one query")
+        raise InputValueError(
+            f"`nodes` must ascend strictly from 0 to {size}, with at least one query"
+        )
 
 
 def features_of(name: str, values: Any, ids: Ids) -> NDArray[np.float64]:
@@ -124,9 +136,10 @@ def features_of(name: str, values: Any, ids: Ids) -> NDArray[np.float64]:
     without = np.isnan(found).all(axis=1)
     if without.any():
         first = ids.raw(np.flatnonzero(without)[:1]).tolist()[0]
-        raise ValueError(
-            f"{name} has no row for {counted(int(without.sum()), 'item')}, such as {shown(first)}; "
-            "add them, with 0 for what is unknown"
+        raise InputValueError(
+            f"`{name}` has no row for {counted(int(without.sum()), 'item')}, such as "
+            f"{shown(first)}",
+            "add them, with 0 for what is unknown",
         )
     return features(name, found, len(ids))
 
@@ -136,20 +149,24 @@ def features(name: str, values: Any, n_rows: int) -> NDArray[np.float64]:
     refuse_labels(name, values, _REMEDY)
     got = np.asarray(values)
     if got.dtype.kind not in "buif" or got.ndim != 2:
-        raise TypeError(
-            f"{name} must be numbers of shape ({n_rows}, m), got {got.dtype} of {got.shape}; a "
+        raise InputTypeError(
+            f"`{name}` must be numbers of shape ({n_rows}, m), got {got.dtype} of {got.shape}; a "
             f"single feature is {name}[:, None]"
         )
     if len(got) != n_rows or got.shape[1] == 0:
-        raise ValueError(f"{name} must have {n_rows} rows and at least one column, got {got.shape}")
+        raise InputValueError(
+            f"`{name}` must have {n_rows} rows and at least one column, got {got.shape}"
+        )
     wide = np.ascontiguousarray(got, dtype=np.float64)
     if not np.isfinite(wide).all():
         row, column = np.argwhere(~np.isfinite(wide))[0]
-        raise ValueError(f"{name} must be finite, got {wide[row, column]} at [{row}, {column}]")
+        raise InputValueError(
+            f"`{name}` must be finite, got {wide[row, column]} at [{row}, {column}]"
+        )
     if wide.min(initial=0.0) < 0:
         row, column = np.argwhere(wide < 0)[0]
-        raise ValueError(
-            f"{name} must be >= 0, as weights of a walk are, got {wide[row, column]:g} at "
+        raise InputValueError(
+            f"`{name}` must be >= 0, as weights of a walk are, got {wide[row, column]:g} at "
             f"[{row}, {column}]; subtract the column's minimum, or split the column into its "
             "positive and its negative part"
         )
@@ -161,12 +178,16 @@ def labels(values: Any, size: int) -> NDArray[np.float64]:
     refuse_labels("labels", values, _REMEDY)
     got = np.asarray(values)
     if got.dtype.kind not in "buif":
-        raise TypeError(f"labels must be numbers, NaN where not judged; got dtype {got.dtype}")
+        raise InputTypeError(
+            f"`labels` must be numbers, NaN where not judged; got dtype {got.dtype}"
+        )
     if got.shape != (size,):
-        raise ValueError(f"labels must have shape ({size},), one per node, got {got.shape}")
+        raise InputValueError(f"`labels` must have shape ({size},), one per node, got {got.shape}")
     wide = got.astype(np.float64)
     if np.isinf(wide).any():
-        raise ValueError("labels must be finite, or NaN where a node is not judged; got infinity")
+        raise InputValueError(
+            "`labels` must be finite, or NaN where a node is not judged; got infinity"
+        )
     return wide
 
 
@@ -174,12 +195,12 @@ def seeds(values: Any, nodes: Ints) -> Ints:
     """Return distinct nodes, ascending, with at least one per query."""
     got = distinct(rows("seeds", values, None))
     if len(got) and got[-1] >= nodes[-1]:
-        raise ValueError(f"seeds must lie in 0..{nodes[-1] - 1}, got {got[-1]}")
+        raise InputValueError(f"`seeds` must lie in 0..{nodes[-1] - 1}, got {got[-1]}")
     empty = np.flatnonzero(np.diff(np.searchsorted(got, nodes)) == 0)
     if len(empty):
-        raise ValueError(
-            f"query {empty[0]} has no seed where a walk could begin ({len(empty)} such queries); "
-            'pass at least one node of each query, or seeds="all"'
+        raise InputValueError(
+            f"query {empty[0]} has no seed where a walk could begin ({len(empty)} such queries)",
+            'pass at least one node of each query, or `seeds="all"`',
         )
     return got
 

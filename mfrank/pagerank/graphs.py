@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import CSR, check_same_rows, lazy, refuse_labels
+from mfrank.arrays import CSR, InputValueError, check_same_rows, lazy, refuse_labels
 from mfrank.pagerank import checks as check
 
 Ints = NDArray[np.int64]
@@ -139,7 +139,7 @@ class Graphs:
         check.unique_edges(from_, to)
         features = np.ones((len(to), 1)) if edge_features is None else np.asarray(edge_features)
         if len(features) != len(to):
-            raise ValueError(f"edge_features has {len(features)} rows for {len(to)} edges")
+            raise InputValueError(f"`edge_features` has {len(features)} rows for {len(to)} edges")
         nodes = check.offsets(np.zeros(size, np.int64) if query_of is None else query_of, size)
         every = np.arange(size)
         return cls(
@@ -211,8 +211,8 @@ class Graphs:
         query = check.whole("queries", np.asarray(queries))
         page = check.whole("pages", np.asarray(pages))
         if len(query) != len(page):
-            raise ValueError(
-                f"queries and pages must have one length, got {len(query)} and {len(page)}"
+            raise InputValueError(
+                f"`queries` and pages must have one length, got {len(query)} and {len(page)}"
             )
         width = 1 + int(self.pages.max())
         order = np.argsort(self.queries[self.query_of], kind="stable")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import (
     CSR,
+    InputValueError,
     MadeOfFields,
     check_at_least_zero,
     check_csr,
@@ -142,10 +143,10 @@ class ItemWalk(MadeOfFields):
         bases, recency = arrays["bases"], arrays["recency"]
         for name, values in (("steps", steps), ("bases", bases), ("recency", recency)):
             if values.dtype != np.float64 or values.ndim != 1:
-                raise ValueError(f"{name} must be float64 of shape (n,), got {values.dtype}")
+                raise InputValueError(f"`{name}` must be float64 of shape (n,), got {values.dtype}")
             check_finite(name, values)
         if len(recency) != 1:
-            raise ValueError(f"recency must be one number, got {len(recency)}")
+            raise InputValueError(f"`recency` must be one number, got {len(recency)}")
         n = len(bases)
         check_csr(indptr, indices, n, n, "steps", data=steps)
         return cls(sp.csr_array((steps, indices, indptr), (n, n)), bases, float(recency[0]))
@@ -288,23 +289,25 @@ def with_prior(store: FactorStore, weight: float, prior: FactorStore | None = No
     for name, one in (("store", store), ("prior", source)):
         check_instance(name, one, FactorStore, "a FactorStore, such as model.store")
     if not ranks_by_factors(store):
-        raise ValueError(
-            f"store is of {store.fitter['name']}, which ranks by other things than its factors, so "
-            "that a prior would change nothing; give a model with factors, such as ALS, or a blend"
+        raise InputValueError(
+            f"`store` is of {store.fitter['name']}, which ranks by other things than its factors, "
+            "so that a prior would change nothing",
+            "give a model with factors, such as ALS, or a blend",
         )
     source, store = source.on_host(), store.on_host()
     if source.item_prior is None:
-        raise ValueError(
-            f"there is no item_prior in {shown(source)}; a SupervisedPageRank's store has one"
+        raise InputValueError(
+            f"there is no `item_prior` in {shown(source)}; a SupervisedPageRank's store has one"
         )
     if source.item_ids != store.item_ids:
-        raise ValueError(
-            f"prior and store have different items ({len(source.item_ids)} and "
-            f"{len(store.item_ids)}); fit both to data with the same item ids"
+        raise InputValueError(
+            f"`prior` and store have different items ({len(source.item_ids)} and "
+            f"{len(store.item_ids)})",
+            "fit both to data with the same item ids",
         )
     values = source.item_prior.astype(np.float64)
     if values.min() < 0 or values.max() <= 0:
-        raise ValueError("item_prior must be >= 0, with at least one value above 0")
+        raise InputValueError("`item_prior` must be >= 0, with at least one value above 0")
     logs = np.log(np.where(values > 0, values, values[values > 0].min() / 2))
     own = 0.0 if store.item_biases is None else store.item_biases.astype(np.float64)
     return replace(store, item_biases=own + weight * logs, item_prior=source.item_prior)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import (
+    InputValueError,
     Seed,
     check_above_zero,
     check_at_least_zero,
@@ -93,7 +94,7 @@ class Ball:
         refuse_labels("start", weights, "bring it into the order of the features")
         begin = np.array(weights, dtype=np.float64)
         if begin.shape != (size,) or not np.isfinite(begin).all():
-            raise ValueError(f"start must be {size} finite weights, got shape {begin.shape}")
+            raise InputValueError(f"`start` must be {size} finite weights, got shape {begin.shape}")
         return self.project(begin)
 
 
@@ -239,10 +240,11 @@ class GFN:
         reach, error = self.reach(m), self.error(m)
         longest = min(self.radius, 1 - LEAST)
         if reach >= longest:
-            raise ValueError(
+            raise InputValueError(
                 f"epsilon {self.epsilon:g} and smoothness {self.smoothness:g} make probes of "
-                f"length {reach:g}, but in the ball of radius {self.radius:g} they must be shorter "
-                f"than {longest:g}; lower epsilon or raise smoothness"
+                f"length {reach:g}, but in the ball of radius {self.radius:g} they must be "
+                f"shorter than {longest:g}",
+                "lower `epsilon` or raise `smoothness`",
             )
         ball, random = Ball(self.radius - reach, LEAST + reach), generator(self.random_state)
         weights = ball.start(start, m)

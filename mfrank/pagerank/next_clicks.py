@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import CSR, distinct
+from mfrank.arrays import CSR, InputValueError, distinct
 from mfrank.data import Interactions
 from mfrank.pagerank import checks as check
 from mfrank.pagerank.graphs import Graphs
@@ -146,9 +146,10 @@ def next_click_queries(
     n_items = recent.shape[1]
     eligible = np.flatnonzero(_has_any_of(graph, recent) & _has_any_of(graph, labels))
     if not len(eligible):
-        raise ValueError(
+        raise InputValueError(
             "there is no next item to learn from: no user has both a recent and a relevant item "
-            "in the graph; pass labels, or method=None"
+            "in the graph",
+            "pass labels, or `method=None`",
         )
     users = np.sort(draw.random.choice(eligible, min(draw.queries, len(eligible)), replace=False))
     walk = ItemWalk.of(graph, np.ones(sum(graph.n_features)), n_items, has_recency=True)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import (
     CSR,
+    InputValueError,
     check_above_zero,
     check_count,
     check_threads,
@@ -157,7 +158,7 @@ class RandomWalk:
         """
         out = checked_rows(links, "links").astype(np.float64, copy=False)
         if out.shape[0] != out.shape[1] or out.shape[0] == 0:
-            raise ValueError(f"links must be square, nodes x nodes, got shape {out.shape}")
+            raise InputValueError(f"`links` must be square, nodes x nodes, got shape {out.shape}")
         if not (out.has_canonical_format and out.data.all()):
             out = out.copy()  # leave the caller's matrix unchanged
             out.sum_duplicates()
@@ -167,7 +168,7 @@ class RandomWalk:
         with np.errstate(over="ignore"):
             totals = out.sum(axis=1)
         if not np.isfinite(totals).all():
-            raise ValueError("weights of links overflow in their sum; scale them down")
+            raise InputValueError("weights of links overflow in their sum", "scale them down")
         return cls(Moves.of(out))
 
     @property
@@ -239,14 +240,14 @@ class RandomWalk:
         refuse_labels("restarts", restarts, "bring it into the order of the nodes")
         begin = np.array(restarts, dtype=np.float64, order="C")
         if begin.ndim not in (1, 2) or len(begin) != self.n_nodes or begin.size == 0:
-            raise ValueError(
-                f"restarts must have shape ({self.n_nodes},) or ({self.n_nodes}, k), got "
+            raise InputValueError(
+                f"`restarts` must have shape ({self.n_nodes},) or ({self.n_nodes}, k), got "
                 f"{begin.shape}"
             )
         totals = begin.sum(axis=0)
         if not np.isfinite(totals).all() or begin.min() < 0 or np.min(totals) <= 0:
-            raise ValueError(
-                "restarts must be finite and >= 0, with a positive value in each column"
+            raise InputValueError(
+                "`restarts` must be finite and >= 0, with a positive value in each column"
             )
         return np.asarray(begin / totals)
 

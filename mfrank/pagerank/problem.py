@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import (
+    InputValueError,
     check_at_least_zero,
     check_choice,
     check_threads,
@@ -76,9 +77,9 @@ class SquareLoss:
         """
         worse, better = _pairs(graphs)
         if not len(worse):
-            raise ValueError(
-                "no query has pages with different labels, so there is nothing to learn; pass at "
-                "least two different ones of some query to graphs.with_labels"
+            raise InputValueError(
+                "no query has pages with different labels, so there is nothing to learn",
+                "pass at least two different ones of some query to graphs.with_labels",
             )
         if isinstance(self.margin, Mapping):
             margins = np.zeros(len(worse))
@@ -260,8 +261,8 @@ def sensitivity(transitions: Transitions) -> float:
     """
     least = float(transitions.weights.min())
     if least <= 0:
-        raise ValueError(
-            "weights must be > 0 for a gradient of known accuracy, as the learners ensure"
+        raise InputValueError(
+            "`weights` must be > 0 for a gradient of known accuracy, as the learners ensure"
         )
     return 2 / least
 

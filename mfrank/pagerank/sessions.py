@@ -8,7 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import CSR, check_above_zero, check_count, check_same_rows
+from mfrank.arrays import (
+    CSR,
+    InputTypeError,
+    InputValueError,
+    check_above_zero,
+    check_count,
+    check_same_rows,
+)
 from mfrank.data import (
     Ids,
     Interactions,
@@ -157,9 +164,9 @@ class Sessions:
             There are no timestamps.
         """
         if data.timestamps is None:
-            raise ValueError(
-                "data must have timestamps, which order users' items into sequences; pass them to "
-                "Interactions.from_arrays"
+            raise InputValueError(
+                "`data` must have timestamps, which order users' items into sequences",
+                "pass them to `Interactions.from_arrays`",
             )
         items = data.user_items.indices.astype(np.int64)
         of_item = None if queries is None else _one_per_item(queries, data.n_items)[items]
@@ -213,10 +220,10 @@ class Sessions:
         for name in ("least_visits", "least_moves", "least_starts"):
             check_count(name, locals()[name], 1)
         if is_frame(page_features):
-            raise TypeError(
-                "page_features must be an array with the rows of page_ids, got a "
-                f"{type(page_features).__name__}: pass its columns of features by "
-                "reindex(page_ids.labels).to_numpy()"
+            raise InputTypeError(
+                "`page_features` must be an array with the rows of `page_ids`, got a "
+                f"{type(page_features).__name__}:",
+                "pass its columns of features by reindex(page_ids.labels).to_numpy()",
             )
         if page_features is not None:
             page_features = check.features("page_features", page_features, len(self.page_ids))
@@ -225,9 +232,10 @@ class Sessions:
         seeds = kept & (counted.starts >= least_starts)
         kept &= np.isin(counted.queries, counted.queries[seeds])
         if not kept.any():
-            raise ValueError(
-                "no query keeps a seed; lower least_visits or least_starts (the largest counts are "
-                f"{counted.visits.max()} visits and {counted.starts.max()} starts)"
+            raise InputValueError(
+                "no query keeps a seed",
+                "lower `least_visits` or `least_starts` (the largest counts are "
+                f"{counted.visits.max()} visits and {counted.starts.max()} starts)",
             )
         return _built(
             counted.restricted(kept, counted.moves >= least_moves), page_features, least_starts
@@ -258,7 +266,9 @@ class Sessions:
 def _one_per_item(queries: Any, n_items: int) -> NDArray[Any]:
     of_item = np.asarray(queries)
     if of_item.shape != (n_items,):
-        raise ValueError(f"queries must have shape ({n_items},), one per item, got {of_item.shape}")
+        raise InputValueError(
+            f"`queries` must have shape ({n_items},), one per item, got {of_item.shape}"
+        )
     return of_item
 
 

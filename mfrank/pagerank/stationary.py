@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import CSR, lazy, single_threaded
+from mfrank.arrays import CSR, InputValueError, lazy, single_threaded
 from mfrank.backends import Backend, Chain, Moves, Until, Walked
 from mfrank.pagerank.graphs import Graphs
 
@@ -109,11 +109,14 @@ def _checked(graphs: Graphs, weights: ArrayLike | None) -> Floats:
     size = sum(graphs.n_features)
     phi = np.ones(size) if weights is None else np.array(weights, dtype=np.float64)
     if phi.shape != (size,):
-        raise ValueError(
-            f"weights must have shape ({size},), of node and then of edge features, got {phi.shape}"
+        raise InputValueError(
+            f"`weights` must have shape ({size},), of node and then of edge features, got "
+            f"{phi.shape}"
         )
     if not (np.isfinite(phi).all() and phi.min() >= 0):
-        raise ValueError("weights must be finite and >= 0, because they define probabilities")
+        raise InputValueError(
+            "`weights` must be finite and >= 0, because they define probabilities"
+        )
     return phi
 
 

@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlencode
 
 from starlette.datastructures import QueryParams
 
+from mfrank.arrays import InputValueError
 from mfrank.data import Ids, UnknownIdError
 from mfrank.pages.world import World
 from mfrank.serving.answers import from_url, one_from_url
@@ -48,14 +49,18 @@ class Asked:
         """A text in the query; empty if there is none."""
         text = self.query.get(name, "").strip()
         if len(text) > longest:
-            raise ValueError(f"{name} must have at most {longest} characters, got {len(text)}")
+            raise InputValueError(
+                f"`{name}` must have at most {longest} characters, got {len(text)}"
+            )
         return text
 
     def number(self, name: str, default: int, low: int, high: int) -> int:
         """A whole number in the query."""
         text = self.query.get(name, str(default))
         if not (text.isascii() and text.isdigit() and len(text) < 10 and low <= int(text) <= high):
-            raise ValueError(f"{name} must be a whole number from {low} to {high}, got {text!r}")
+            raise InputValueError(
+                f"`{name}` must be a whole number from {low} to {high}, got {text!r}"
+            )
         return int(text)
 
     def decimal(self, name: str, default: float, low: float, high: float) -> float:
@@ -66,7 +71,9 @@ class Asked:
         except ValueError:
             number = math.nan
         if not low <= number <= high:
-            raise ValueError(f"{name} must be a number from {low:g} to {high:g}, got {text!r}")
+            raise InputValueError(
+                f"`{name}` must be a number from {low:g} to {high:g}, got {text!r}"
+            )
         return number + 0.0  # no -0
 
     def place(self, name: str, size: int) -> int:
@@ -106,7 +113,7 @@ class Asked:
         """Where a list stands, ``n`` to a page; the first rank of this page, and what is on it."""
         page, last = self.page(name), min(max(1, -(-len(every) // n)), _LAST_PAGE)
         if page > last:
-            raise ValueError(f"{name} must be a whole number from 1 to {last}, got {page}")
+            raise InputValueError(f"`{name}` must be a whole number from 1 to {last}, got {page}")
         about = {
             "page": page,
             "of": last,

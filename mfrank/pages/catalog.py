@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import counted
+from mfrank.arrays import InputValueError, counted
 from mfrank.data import Ids, is_unnamed, objects, place_of_ids, spelled_like, text_rows
 from mfrank.files import path_of
 
@@ -191,7 +191,7 @@ def _match(sought: str, name: str, label: str) -> int | None:
 
 def _read(path: Path, known: Ids) -> tuple[dict[Any, Entry], dict[str, SortingColumn]]:
     if path.suffix not in (".csv", ".tsv"):
-        raise ValueError(f"items must be a .csv or .tsv file, got {path}")
+        raise InputValueError(f"`items` must be a .csv or .tsv file, got {path}")
     table = list(text_rows(path, "\t" if path.suffix == ".tsv" else ","))
     if not table:
         raise ValueError(f"{path} is empty: it has no header and no rows")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mfrank.arrays import InputValueError
 from mfrank.models import ALS, NeighborRecommender, Popularity, SupervisedPageRank
 from mfrank.pages.asked import Asked
 from mfrank.pages.catalog import SortingColumn
@@ -59,7 +60,9 @@ def levers_of(world: World, index: int, asked: Asked) -> AskedLevers:
     column = _column(world, asked)
     cap = asked.number("at_most", 0, 1, _LONGEST) if asked.text("at_most") else None
     if cap is not None and column is None:
-        raise ValueError("at_most needs a file of items with a column of kinds, such as genres")
+        raise InputValueError(
+            "`at_most` needs a file of items with a column of kinds, such as genres"
+        )
     only, without, boost = (_choice(world, asked, name) for name in ("only", "without", "boost"))
     boosted = boost[0].items(boost[1]) if boost and by else []
     steer = steered(
@@ -148,7 +151,9 @@ def _choice(world: World, asked: Asked, name: str) -> tuple[SortingColumn, str] 
         return None
     if text not in choices:
         such = next((f"such as {each!r}" for each in choices), "there is none")
-        raise ValueError(f"{name} must be a column of kinds and a value ({such}), got {text!r}")
+        raise InputValueError(
+            f"`{name}` must be a column of kinds and a value ({such}), got {text!r}"
+        )
     return choices[text]
 
 

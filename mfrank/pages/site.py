@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.staticfiles import StaticFiles
 
 from mfrank._version import __version__
-from mfrank.arrays import usable_cores
+from mfrank.arrays import InputValueError, usable_cores
 from mfrank.data import Interactions
 from mfrank.models import tell_below
 from mfrank.pages.asked import Asked
@@ -117,7 +117,7 @@ class _Site:
     def _shown(self, name: str, view: View, asked: Asked) -> Response:
         format = asked.query.get("format", "html")
         if format not in _FORMATS:
-            raise ValueError(f"format must be html or json, got {format!r}")
+            raise InputValueError(f"`format` must be html or json, got {format!r}")
         self.world = world = self.world.now()
         content = view(world, asked)
         if format == "json":

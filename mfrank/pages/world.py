@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import check_instance
+from mfrank.arrays import InputValueError, check_instance
 from mfrank.data import Counts, Interactions, UnknownIdError
 from mfrank.models import ALS
 from mfrank.pages.catalog import SiteCatalog
@@ -54,7 +54,7 @@ class World:
         items: str | os.PathLike[str] | None,
     ) -> None:
         if not 1 <= len(models) <= 2:
-            raise ValueError(f"models must be one or two, got {len(models)}")
+            raise InputValueError(f"`models` must be one or two, got {len(models)}")
         for name, model in models.items():
             check_instance(f"models[{name!r}]", model, Recommender, "a fitted model")
         if data is not None:
@@ -231,7 +231,7 @@ def blended(world: World, user: Any, weight: float, n: int) -> Items:
         The models cannot be blended.
     """
     if reason := why_no_blend(world):
-        raise ValueError(f"weight needs two models that can be blended, but {reason}")
+        raise InputValueError(f"`weight` needs two models that can be blended, but {reason}")
     first, second = (_of_user(model.store.on_host(), user) for model in world.models)
     each = [world.has(index, user) for index in (0, 1)]
     seen = {item for has in each for item in has.left_out or dict(has.seen)}

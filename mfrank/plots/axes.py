@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mfrank.arrays import needs
+from mfrank.arrays import InputTypeError, needs
 from mfrank.comparison import Comparison
 from mfrank.evaluation import Evaluation, Metric
 from mfrank.evaluation import metric as read_metric
@@ -41,7 +41,7 @@ def axes_of(ax: Any, width: float = 5.5, height: float = 3.6) -> Axes:
     from matplotlib.figure import Figure
 
     if ax is not None and not isinstance(ax, Axes):
-        raise TypeError(f"ax must be a matplotlib Axes or None, got {type(ax).__name__}")
+        raise InputTypeError(f"`ax` must be a matplotlib Axes or None, got {type(ax).__name__}")
     if ax is None:
         figure = Figure(figsize=(width, height), dpi=150, layout="constrained")
         ax = figure.add_subplot()
@@ -114,7 +114,7 @@ def evaluations_of(results: Any) -> dict[str, Evaluation]:
         and all(isinstance(one, Evaluation) for one in results.values())
     ):
         return {str(name): one for name, one in results.items()}
-    raise TypeError(
-        "results must be a Leaderboard, a Comparison, or Evaluations by the names of the models; "
-        f"got {type(results).__name__}"
+    raise InputTypeError(
+        "`results` must be a Leaderboard, a Comparison, or Evaluations by the names of the "
+        f"models; got {type(results).__name__}"
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from mfrank.arrays import check_choice, check_count, counted
+from mfrank.arrays import InputTypeError, InputValueError, check_choice, check_count, counted
 from mfrank.evaluation import Metric
 from mfrank.plots.axes import (
     BARS,
@@ -70,7 +70,7 @@ def convergence(
         check_choice("value", value, tuple(_LABELS))
     named = models if isinstance(models, Mapping) else {"": models}
     if not named:
-        raise ValueError("models must name at least one model")
+        raise InputValueError("`models` must name at least one model")
     histories = {str(name): _history(name, model) for name, model in named.items()}
     chosen: str | None = value or next(
         (key for key in _LABELS if all(_has(history, key) for history in histories.values())), None
@@ -78,13 +78,15 @@ def convergence(
     for name, history in histories.items():
         if chosen is None or not _has(history, chosen):
             of = f" of {name}" if name else ""
-            raise ValueError(
-                f"the fit{of} recorded no {chosen or 'value'} by epoch: fit with "
-                "stopping=EarlyStopping(valid), or with track_objective=True (from the shell: "
-                "--track-objective)"
+            raise InputValueError(
+                f"the fit{of} recorded no {chosen or 'value'} by epoch:",
+                "fit with `stopping=EarlyStopping(valid)`, or with `track_objective=True` (from "
+                "the shell: --track-objective)",
             )
         if by == "seconds" and not all("seconds" in epoch for epoch in history):
-            raise ValueError("models must have the seconds of each epoch; otherwise draw by epochs")
+            raise InputValueError(
+                "`models` must have the seconds of each epoch; otherwise draw by epochs"
+            )
     curves = {name: _curve(history, by, str(chosen)) for name, history in histories.items()}
     relative = chosen == "objective" and _minimize_several(named.values())
     if relative:
@@ -193,7 +195,9 @@ def cost(
     check_choice("by", by, ("factors", "seconds"))
     rows = rows_of(results)
     if rows is None:
-        raise TypeError(f"results must be a Leaderboard of tune, got {type(results).__name__}")
+        raise InputTypeError(
+            f"`results` must be a Leaderboard of tune, got {type(results).__name__}"
+        )
     points = [row for row in rows if row[by]]
     if not points:
         raise ValueError(f"no model of the leaderboard has {by}")

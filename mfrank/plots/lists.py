@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays import InputValueError
 from mfrank.data import Groups, Interactions, by_activity, by_ids
 from mfrank.evaluation import Metric
 from mfrank.plots.axes import BARS, COLORS, GRAY, MARKERS, axes_of, evaluations_of, metric_of
@@ -118,13 +119,13 @@ def exposure(results: Any, train: Any, *, ax: Axes | None = None) -> Axes:
     for name, one in evaluations.items():
         of = f" of {name}" if name else ""
         if one.exposure is None or not one.exposure.any():
-            raise ValueError(
+            raise InputValueError(
                 f"the evaluation{of} has no lists: evaluate with a metric such as ndcg@10, and "
-                "without negatives"
+                "without `negatives`"
             )
         if len(one.exposure) != len(popularity[name]):
-            raise ValueError(
-                f"train must have the {len(one.exposure):,} items of the evaluation{of}, got "
+            raise InputValueError(
+                f"`train` must have the {len(one.exposure):,} items of the evaluation{of}, got "
                 f"{len(popularity[name]):,}"
             )
     axes = axes_of(ax)

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.arrays import (
+    InputValueError,
     check_choice,
     check_length,
     checked_rows,
@@ -173,7 +174,9 @@ def for_all_users(values: Any, n_users: int, argument: str) -> Any:
         return given
     n_rows = given.shape[0] if is_sparse else len(given)
     if n_rows != n_users:
-        raise ValueError(f"{argument} must have a row for each of {n_users} users, got {n_rows}")
+        raise InputValueError(
+            f"`{argument}` must have a row for each of {n_users} users, got {n_rows}"
+        )
     return checked_rows(given, argument) if is_sparse else given
 
 

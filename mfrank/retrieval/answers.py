@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import (
     CSR,
+    InputValueError,
     Listed,
     Picked,
     beside,
@@ -168,10 +169,10 @@ class OwnRows:
         if self.matrix is not None:
             return columns_of(self.rows)
         if self.fit is None:
-            raise ValueError(
-                f"{self.argument} is needed to filter seen {self.answering.name}s, because this "
-                "model has no interactions: pass it, or "
-                f"filter_already_liked_{self.answering.name}s=False"
+            raise InputValueError(
+                f"`{self.argument}` is needed to filter seen {self.answering.name}s, because this "
+                "model has no interactions:",
+                f"pass it, or `filter_already_liked_{self.answering.name}s=False`",
             )
         return Picked(self.fit.rows_of(self.known.side.name), self.known.rows)
 
@@ -279,7 +280,7 @@ def _check_room(n_lists: int, n: int) -> None:
     """Raise MemoryError if lists of this length would have no room."""
     if (places := n_lists * int(n)) > _MANY_PLACES:
         lists = f"{counted(n_lists, 'list')} of N={n:,} items"
-        check_memory(_BYTES_OF_PLACE * places, lists, "lower N")
+        check_memory(_BYTES_OF_PLACE * places, lists, "lower `N`")
 
 
 class ListCall(NamedTuple):

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import beside, counted, on_host
+from mfrank.arrays import InputValueError, Notice, beside, counted, on_host
 from mfrank.backends import Factors
 from mfrank.data import Interactions
 from mfrank.retrieval.answers import ListCall, QueryFactors, best
@@ -57,9 +57,9 @@ def tell_nobody(n_nobody: int, n_queries: int, noun: str, *, filled: bool = Fals
     level = logging.INFO if n_queries == 1 else logging.WARNING  # one empty list is seen as it is
     then = "are of the most popular items" if filled else "are empty"
     if noun == "user" and not filled:
-        then += '; fallback="popularity" lists popular items'
+        then += '; `fallback="popularity"` lists popular items'
     told = f"{n_nobody:,} of {counted(n_queries, noun)}"
-    _log.log(level, "%s: nothing to go by, so their lists %s", told, then)
+    _log.log(level, Notice(f"{told}: nothing to go by, so their lists {then}"))
 
 
 def popularity_of(held: Held, given: Matrix | None, items: Side) -> Factors:
@@ -73,9 +73,10 @@ def popularity_of(held: Held, given: Matrix | None, items: Side) -> Factors:
     if held.seen is not None:
         return held.seen.popularity
     if not isinstance(given, Interactions):
-        raise ValueError(
-            'fallback="popularity" needs the interactions of the fit, which this model does not '
-            "have: fit it anew, save it with_seen=True, or pass user_items=Interactions"
+        raise InputValueError(
+            '`fallback="popularity"` needs the interactions of the fit, which this model does not '
+            "have:",
+            "fit it anew, save it `with_seen=True`, or pass `user_items=Interactions`",
         )
     liked = given.user_items.indices[given.user_items.data > 0]
     counts = np.bincount(liked, minlength=given.n_items)

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import (
     CSR,
+    InputTypeError,
+    InputValueError,
     Listed,
     Picked,
     beside,
@@ -90,9 +92,9 @@ class Candidates:
         one_each, or_one = {n_queries}, {1, n_queries}
         for rows, allowed in (*((each, one_each) for each in self.exclude), (self.only, or_one)):
             if rows is not None and (rows.n_rows not in allowed or rows.n_columns != n_items):
-                raise ValueError(
-                    f"candidates must be for {n_queries} queries and {n_items} items, "
-                    f"got {rows.n_rows} and {rows.n_columns}"
+                raise InputValueError(
+                    f"`candidates` must be for {n_queries} queries and {n_items} items, got "
+                    f"{rows.n_rows} and {rows.n_columns}"
                 )
 
     def allow(self, items: Rows) -> NDArray[np.bool_]:
@@ -172,17 +174,18 @@ def given_filter(values: Any, argument: str) -> Any:
         if taken.dtype != object or taken.ndim != 1 or all(map(is_single, taken)):
             return given
         if given is not taken:
-            raise TypeError(
-                f"{argument} must be one list of ids, or a list of lists, got a column of lists "
-                f"({type(given).__name__}); pass its .tolist(), in the order of the query ids"
+            raise InputTypeError(
+                f"`{argument}` must be one list of ids, or a list of lists, got a column of lists "
+                f"({type(given).__name__})",
+                "pass its .tolist(), in the order of the query ids",
             )
         given = taken.tolist()
     if all(map(is_single, given)):
         return given
     for place, row in enumerate(given):
         if is_single(row):
-            raise TypeError(
-                f"{argument} must be one list of ids, or have a list for each query id; got "
+            raise InputTypeError(
+                f"`{argument}` must be one list of ids, or have a list for each query id; got "
                 f"{shown(row)} among lists, in place {place}"
             )
     return [given_ids(row, argument, ordered=False) for row in given]
@@ -221,8 +224,8 @@ def _listed(
     if not is_nested(values):
         return distinct(side.rows_of_known(values, argument, on_unknown)).astype(np.int32)
     if len(values) != queries.n_queries:
-        raise ValueError(
-            f"{argument} must have a list for each of the {queries.n_queries} queries, or be "
+        raise InputValueError(
+            f"`{argument}` must have a list for each of the {queries.n_queries} queries, or be "
             f"one list for all; got {len(values)} lists"
         )
     if is_on_gpu(values):
@@ -271,9 +274,9 @@ def of_sparse(matrix: Any, n_items: int, name: str) -> CSR:
     indptr, indices = rows.indptr.astype(np.int64), rows.indices
     there = (indptr[0] == 0) & (indptr[-1] == len(indices)) & (indptr[1:] >= indptr[:-1]).all()
     if not (there & (indices >= 0).all() & (indices < n_items).all()):
-        raise ValueError(
-            f"{name} is damaged: its columns must lie in 0..{n_items - 1}, and indptr must ascend "
-            f"from 0 to the number of entries, {len(indices)}"
+        raise InputValueError(
+            f"`{name}` is damaged: its columns must lie in 0..{n_items - 1}, and indptr must "
+            f"ascend from 0 to the number of entries, {len(indices)}"
         )
     return _ascending(CSR(indptr, indices.astype(np.int32, copy=False), None, n_items))
 
@@ -287,7 +290,7 @@ def of_table(table: Any, n_items: int, name: str) -> CSR:
         The array is not 2-D, or has entries that are not integers in ``0 <= row < n_items``.
     """
     if table.ndim != 2:
-        raise ValueError(f"{name} must have one or two axes, got shape {table.shape}")
+        raise InputValueError(f"`{name}` must have one or two axes, got shape {table.shape}")
     columns = check_rows_there(table.ravel(), n_items, name).astype(np.int32)
     indptr = np.arange(len(table) + 1, like=columns) * table.shape[1]
     return _ascending(CSR(indptr, columns, None, n_items))

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import MadeOfFields, lazy
+from mfrank.arrays import InputTypeError, InputValueError, MadeOfFields, lazy
 from mfrank.data import Counts, without_zeros
 from mfrank.files import Origin
 from mfrank.retrieval.seen import Seen
@@ -120,14 +120,15 @@ def without(
     known = {name for side in _PER_ROW for name in (*names_of(side), columns_name(side))}
     unknown = set(store.extras) - known
     if unknown:
-        raise TypeError(
+        raise InputTypeError(
             f"the store has extras of {store.fitter['name']} ({', '.join(sorted(unknown))}), of "
-            "which it is not known what they hold of users and items; fit anew without them"
+            "which it is not known what they hold of users and items",
+            "fit anew without them",
         )
     if store.counts is not None and seen is None:
-        raise ValueError(
-            "the model has no seen entries, by which its counts could be lowered: remove from the "
-            "model that was fitted, or from one saved with with_seen=True"
+        raise InputValueError(
+            "the model has no seen entries, by which its counts could be lowered:",
+            "remove from the model that was fitted, or from one saved with `with_seen=True`",
         )
     store = store.on_host()
     kept = {"user": _others(users, store.n_users), "item": _others(items, store.n_items)}

@@ -8,7 +8,18 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from mfrank.arrays import CSR, Listed, Picked, checked_rows, distinct, on_host, sparse_to_host
+from mfrank.arrays import (
+    CSR,
+    InputTypeError,
+    InputValueError,
+    Listed,
+    Picked,
+    checked_rows,
+    distinct,
+    on_host,
+    sparse_to_host,
+    within,
+)
 from mfrank.data import Interactions, check_numbering, is_frame, select
 from mfrank.retrieval.side import Raw, Rows, Side, check_rows_there, is_single
 
@@ -88,9 +99,9 @@ class Queries:
         if self.rows is not None and given == self.n_rows:
             return True
         whole = "" if self.rows is None else f", or be the whole matrix of {self.n_rows}"
-        raise ValueError(
-            f"{name} must have as many rows as there are query ids, {self.n_queries}, in "
-            f"their order{whole}; got {given}. Pass the rows of these ids, such as {name}[rows]"
+        raise InputValueError(
+            f"`{name}` must have as many rows as there are query ids, {self.n_queries}, in their "
+            f"order{whole}; got {given}. Pass the rows of these ids, such as {name}[rows]"
         )
 
 
@@ -122,8 +133,8 @@ def given_rows(
         return _by_ids(matrix, matrix.user_items, raw, query_side, answering, argument)
     if not sp.issparse(matrix):
         remedy = "; read it by Interactions.from_frame first" if is_frame(matrix) else ""
-        raise TypeError(
-            f"{argument} must be Interactions or a scipy sparse matrix, got "
+        raise InputTypeError(
+            f"`{argument}` must be Interactions or a scipy sparse matrix, got "
             f"{type(matrix).__name__}{remedy}"
         )
     check_columns(matrix, len(answering.ids), argument)
@@ -165,7 +176,7 @@ def _by_ids(
             # Unknown ids that are only seen cannot be listed anyway.
             picked = select(picked, np.flatnonzero(place[picked.indices] >= 0))
     except ValueError as error:
-        raise ValueError(f"{argument}: {error}") from None
+        raise within(f"`{argument}`", error) from None
     shape = picked.shape[0], len(answering.ids)
     return sp.csr_array((picked.data, place[picked.indices], picked.indptr), shape)
 
@@ -174,7 +185,7 @@ def check_columns(matrix: Any, n_columns: int, name: str) -> None:
     """Raise ValueError unless a matrix argument has this number of columns."""
     if matrix.ndim != 2 or matrix.shape[1] != n_columns:
         noun = name.rpartition("_")[2]  # "user_items" and "filter_items" have items as columns
-        raise ValueError(
-            f"{name} must have a column for each of the {n_columns} {noun}, got shape "
+        raise InputValueError(
+            f"`{name}` must have a column for each of the {n_columns} {noun}, got shape "
             f"{matrix.shape}"
         )

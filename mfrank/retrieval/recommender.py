@@ -15,6 +15,8 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import (
+    InputTypeError,
+    InputValueError,
     Listed,
     beside,
     check_instance,
@@ -254,7 +256,9 @@ class Recommender:
             popularity = popularity_of(held, user_items, item_side)
         if recalculate_user:
             if user_items is None:
-                raise ValueError("recalculate_user=True needs the users' rows in user_items")
+                raise InputValueError(
+                    "`recalculate_user=True` needs the users' rows in `user_items`"
+                )
             known = KnownQueries.to_solve(users, userid)
         else:
             known = KnownQueries.of(users, userid, on_unknown)
@@ -464,17 +468,19 @@ class Recommender:
 
     def recalculate_user(self, userid: Raw, user_items: Matrix, *, by_row: bool = False) -> Factors:
         """Raise TypeError: only models with a quadratic objective can fold users in."""
-        raise TypeError(
+        raise InputTypeError(
             f"{type(self).__name__} cannot fold users in: it has no objective with a closed-form "
-            "solution. Use recalculate_user=False; evaluate it by a split such as by_time or "
-            "by_ratio, whose test users are in the training part"
+            "solution",
+            "Use `recalculate_user=False`; evaluate it by a split such as by_time or by_ratio, "
+            "whose test users are in the training part",
         )
 
     def recalculate_item(self, itemid: Raw, item_users: Matrix, *, by_row: bool = False) -> Factors:
         """Raise TypeError: only models with a quadratic objective can fold items in."""
-        raise TypeError(
+        raise InputTypeError(
             f"{type(self).__name__} cannot fold items in: it has no objective with a closed-form "
-            "solution. Use recalculate_item=False"
+            "solution",
+            "Use `recalculate_item=False`",
         )
 
     @in_turn

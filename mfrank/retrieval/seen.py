@@ -9,7 +9,17 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import CSR, MadeOfFields, check_csr, check_indptr, is_canonical, lazy, read_only
+from mfrank.arrays import (
+    CSR,
+    InputValueError,
+    MadeOfFields,
+    check_csr,
+    check_indptr,
+    is_canonical,
+    lazy,
+    read_only,
+    within,
+)
 from mfrank.data import has_zeros, not_in, select, without_zeros
 from mfrank.store import FactorStore, is_mapped
 
@@ -124,9 +134,9 @@ def pack(store: FactorStore, seen: sp.csr_array) -> FactorStore:
     try:
         check_seen(seen)
     except ValueError as error:
-        raise ValueError(
-            f"the model's interactions were changed since the fit ({error}); fit anew, or save "
-            "with with_seen=False"
+        raise InputValueError(
+            f"the model's interactions were changed since the fit ({error})",
+            "fit anew, or save with `with_seen=False`",
         ) from error
     pattern: dict[str, NDArray[Any]] = {
         _INDPTR: seen.indptr.astype(np.int64, copy=False),
@@ -167,5 +177,5 @@ def unpack(store: FactorStore) -> tuple[FactorStore, sp.csr_array | None]:
         if not is_mapped(indices):
             check_seen(seen)
     except ValueError as error:
-        raise ValueError(f"the seen items saved with the model are damaged: {error}") from error
+        raise within("the seen items saved with the model are damaged", error) from error
     return replace(store, extras=extras), seen

@@ -10,7 +10,18 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import as_array, beside, is_on_gpu, on_host, shown, take, to_host
+from mfrank.arrays import (
+    InputTypeError,
+    InputValueError,
+    as_array,
+    beside,
+    is_on_gpu,
+    on_host,
+    shown,
+    take,
+    to_host,
+    within,
+)
 from mfrank.backends import Factors
 from mfrank.data import Ids, OnUnknown, UnknownIdError
 from mfrank.store import FactorStore
@@ -50,15 +61,16 @@ def given_ids(raw: Raw, argument: str, *, ordered: bool = True) -> Raw:
         return raw
     if isinstance(raw, set | frozenset):
         if ordered:
-            raise TypeError(
-                f"{argument} must be in an order, because answers are, got a {type(raw).__name__}; "
-                "pass a list, such as list(ids)"
+            raise InputTypeError(
+                f"`{argument}` must be in an order, because answers are, got a "
+                f"{type(raw).__name__}",
+                "pass a list, such as list(ids)",
             )
         return list(raw)
     if isinstance(raw, Mapping) or sp.issparse(raw):
-        raise TypeError(
-            f"{argument} must be an id or a list of ids, got a {type(raw).__name__}; of a mapping, "
-            "list(ids) are its keys"
+        raise InputTypeError(
+            f"`{argument}` must be an id or a list of ids, got a {type(raw).__name__}; of a "
+            "mapping, list(ids) are its keys"
         )
     if isinstance(raw, Iterator | MappingView):
         return list(cast(Iterable[Any], raw))
@@ -73,7 +85,7 @@ def given_id(raw: Raw, argument: str) -> Raw:
     """A single id; raise TypeError if it is anything else."""
     single = raw if isinstance(raw, set | frozenset) else given_ids(raw, argument)
     if not is_single(single):
-        raise TypeError(f"{argument} must be one id, got {shown(raw)}")
+        raise InputTypeError(f"`{argument}` must be one id, got {shown(raw)}")
     return single
 
 
@@ -101,12 +113,16 @@ def check_rows_there(
     """
     rows = as_array(values, name)
     if rows.ndim != 1:
-        raise ValueError(f"{name} must be one-dimensional, got an array of shape {rows.shape}")
+        raise InputValueError(
+            f"`{name}` must be one-dimensional, got an array of shape {rows.shape}"
+        )
     if rows.size == 0:
         return beside(np.empty(0, dtype=np.int64), rows)
     if rows.dtype.kind not in "iu":
         remedy = "; use np.flatnonzero(mask)" if rows.dtype.kind == "b" else ""
-        raise TypeError(f"{name} must be integer row numbers, got dtype {rows.dtype}{remedy}")
+        raise InputTypeError(
+            f"`{name}` must be integer row numbers, got dtype {rows.dtype}{remedy}"
+        )
     wrong = (rows < 0) | (rows >= n_rows)
     if missing is not None:
         return np.where(wrong, np.int64(missing), rows.astype(np.int64))
@@ -174,9 +190,9 @@ class Side:
         try:
             return self.ids.rows(many, missing=missing)
         except UnknownIdError as error:
-            raise error.given_as(argument) from None
+            raise error.within(f"`{argument}`") from None
         except (TypeError, ValueError) as error:
-            raise type(error)(f"{argument}: {error}") from None
+            raise within(f"`{argument}`", error) from None
 
     def answer(self, rows: NDArray[np.int32]) -> NDArray[Any]:
         """The caller's ids of row numbers; labels are on the host."""

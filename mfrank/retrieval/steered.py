@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import Listed, beside, check_instance, listed_on_host, on_host
+from mfrank.arrays import InputValueError, Listed, beside, check_instance, listed_on_host, on_host
 from mfrank.backends import Factors
 from mfrank.data import OnUnknown
 from mfrank.retrieval.answers import ListOptions, QueryFactors
@@ -51,9 +51,10 @@ def calibrates(levers: Levers, given: object, seen: object) -> bool:
     if not levers.calibration:
         return False
     if given is None and seen is None:
-        raise ValueError(
-            "user_items is needed for the calibration of steer, because this model has no "
-            "interactions: pass it, or use calibration=0"
+        raise InputValueError(
+            "`user_items` is needed for the calibration of steer, because this model has no "
+            "interactions:",
+            "pass it, or use `calibration=0`",
         )
     return True
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import (
+    InputValueError,
     as_array,
     beside,
     check_length,
@@ -84,8 +85,8 @@ def recommend(
     if item_bias is not None:
         item_bias = as_array(item_bias, "item_bias")
         if item_bias.shape != (len(item_factors),):
-            raise ValueError(
-                f"item_bias must have {len(item_factors)} values, got shape {item_bias.shape}"
+            raise InputValueError(
+                f"`item_bias` must have {len(item_factors)} values, got shape {item_bias.shape}"
             )
     return best_rows(queries, item_factors, n, candidates, item_bias, unmet, backend, n_threads)
 
@@ -258,9 +259,9 @@ def score(
     user_rows = beside(given_users, user_factors)
     item_rows = beside(check_rows_there(items, len(item_factors), "items"), item_factors)
     if len(user_rows) != len(item_rows):
-        raise ValueError(
-            "users and items must have one length, one item per user; "
-            f"got {counted(len(user_rows), 'user')} and {counted(len(item_rows), 'item')}"
+        raise InputValueError(
+            "`users` and items must have one length, one item per user; got "
+            f"{counted(len(user_rows), 'user')} and {counted(len(item_rows), 'item')}"
         )
     scores = empty_beside(item_factors, (len(user_rows),))
     for begin in range(0, len(user_rows), _PAIRS_AT_ONCE):
@@ -306,15 +307,15 @@ def look_up(rows: Rows, table: Factors, backend: Backend) -> Factors:
 def _as_queries(vectors: ArrayLike, factors: Factors, name: str) -> Factors:
     queries = _contiguous(as_array(vectors, name), factors.dtype)
     if queries.ndim != 2 or queries.shape[1] != factors.shape[1]:
-        raise ValueError(
-            f"{name} must have shape (n_queries, {factors.shape[1]}), got {queries.shape}"
+        raise InputValueError(
+            f"`{name}` must have shape (`n_queries`, {factors.shape[1]}), got {queries.shape}"
         )
     return queries
 
 
 def _check_finite(vectors: Factors, name: str) -> None:
     if not np.isfinite(vectors).all():
-        raise ValueError(f"{name} must be finite, got NaN or infinity")
+        raise InputValueError(f"`{name}` must be finite, got NaN or infinity")
 
 
 def _contiguous(array: Any, dtype: np.dtype[Any]) -> Factors:

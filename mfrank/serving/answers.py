@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import check_time, on_host
+from mfrank.arrays import InputValueError, check_time, on_host
 from mfrank.data import Ids, objects, spelled_like
 from mfrank.models import ALS, Popularity, SupervisedPageRank, values_told
 from mfrank.retrieval import (
@@ -101,9 +101,9 @@ def listed(
 ) -> Answer:
     """The lists of many users; options are those of ``recommend``."""
     if model.seen is None and not include_seen:
-        raise ValueError(
-            "this model was saved without the users' items, so that lists cannot leave them out; "
-            "ask with include_seen=true"
+        raise InputValueError(
+            "this model was saved without the users' items, so that lists cannot leave them out",
+            "ask with `include_seen=true`",
         )
     _check_fallback(model, fallback)
     with unannounced():
@@ -128,7 +128,9 @@ def listed_in_portions(
         return listed(model, users, n, filter_items=filter_items, items=items, **more)
     for name, each in ("filter_items", filter_items), ("items", items):
         if is_nested(each) and len(each) != len(users):
-            raise ValueError(f"{name} must be one list for all users, or a list for each of them")
+            raise InputValueError(
+                f"`{name}` must be one list for all users, or a list for each of them"
+            )
     if more.get("on_unknown") != "skip":
         model.user_ids.rows(users)  # so that an error names all that are unknown
     answers = []
@@ -195,7 +197,7 @@ def from_items(
             f"{type(model).__name__} cannot rank for somebody new; a model of mfrank fit can"
         )
     if weights is not None and len(weights) != len(liked):
-        raise ValueError("weights must have one number for each liked item")
+        raise InputValueError("`weights` must have one number for each liked item")
     columns = model.item_ids.rows(liked, missing=None if on_unknown == "error" else -1)
     values = np.ones(len(columns)) if weights is None else np.asarray(weights, dtype=np.float64)
     known = columns >= 0
@@ -216,9 +218,10 @@ def _below(weights: Sequence[float], threshold: float | None) -> list[bool]:
 
 def _check_fallback(model: Recommender, fallback: Fallback) -> None:
     if fallback != "none" and model.seen is None:
-        raise ValueError(
+        raise InputValueError(
             "this model was saved without the users' items, so that it is not known what is "
-            "popular: ask with fallback=none"
+            "popular:",
+            "ask with `fallback=none`",
         )
 
 

@@ -15,6 +15,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mfrank.arrays import InputValueError
 from mfrank.retrieval import Recommender
 from mfrank.serving.answers import (
     batch,
@@ -247,20 +248,20 @@ def _charge(limits: Limits, model: Recommender, users: int, n: int, diversity: f
     """Refuse steered lists that would take too long to choose."""
     n, most = min(n, len(model.item_ids)), limits.max_steered
     if diversity and users * n * n > most:
-        raise ValueError(
-            f"diversity: {users} users x n={n} x n must be at most {most:,}; ask for fewer users "
-            "or a smaller n, or serve with a larger --max-steered"
+        raise InputValueError(
+            f"`diversity`: {users} users x `n={n}` x n must be at most {most:,}",
+            "ask for fewer users or a smaller n, or serve with a larger --max-steered",
         )
 
 
 def _batch_answer(model: Recommender, asked: Batch, limits: Limits) -> Any:
     """The answer to POST /recommend."""
     if (asked.users is None) == (asked.from_items is None):
-        raise ValueError("the body must have either users or from_items")
+        raise InputValueError("the body must have either users or `from_items`")
     if asked.weights is not None and asked.from_items is None:
-        raise ValueError("weights go with from_items")
+        raise InputValueError("`weights` go with `from_items`")
     if asked.include_seen and asked.users is None:
-        raise ValueError("include_seen goes with users; somebody new has from_items only")
+        raise InputValueError("`include_seen` goes with users; somebody new has `from_items` only")
     check_length(asked.n, limits)
     n_users = 1 if asked.users is None else len(asked.users)
     _charge(limits, model, n_users, asked.n, asked.diversity)

@@ -15,7 +15,7 @@ from fastapi import FastAPI, Response
 from starlette.types import ASGIApp
 
 from mfrank._version import __version__
-from mfrank.arrays import check_above_zero, single_threaded, usable_cores
+from mfrank.arrays import InputValueError, check_above_zero, single_threaded, usable_cores
 from mfrank.retrieval import Recommender
 from mfrank.serving.api import Questions, routes
 from mfrank.serving.connections import LimitedConnection
@@ -90,7 +90,7 @@ _BACKLOG = 2048
 def serve(application: FastAPI, host: str, port: int) -> None:
     """What :func:`mfrank.serving.run` does."""
     if not 0 <= port < 2**16:
-        raise ValueError(f"port must be a whole number from 0 to 65535, got {port}")
+        raise InputValueError(f"`port` must be a whole number from 0 to 65535, got {port}")
     config = configured(application, host)
     live = getattr(application.state, "live", None)
     with handled(live), _listening(host, port) as place:

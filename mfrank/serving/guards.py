@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mfrank.arrays import shown
+from mfrank.arrays import InputTypeError, InputValueError, shown
 from mfrank.serving.limits import Limits, Measures
 from mfrank.serving.refusals import refusal, refused, too_late
 
@@ -62,11 +62,11 @@ class AllowedHosts:
     def add(self, names: Iterable[str]) -> None:
         """Allow more names."""
         if isinstance(names, str | bytes):
-            raise TypeError(f"allow_hosts must be a list of host names, got {shown(names)}")
+            raise InputTypeError(f"`allow_hosts` must be a list of host names, got {shown(names)}")
         for name in names:
             if not isinstance(name, str) or not _HOST.fullmatch(name.lower()):
-                raise ValueError(
-                    "allow_hosts must have names of hosts alone, such as api.example.com or "
+                raise InputValueError(
+                    "`allow_hosts` must have names of hosts alone, such as api.example.com or "
                     f"*.example.com, got {shown(name)}"
                 )
             self._names.add(name.lower().rstrip("."))

@@ -13,7 +13,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Literal
 
-from mfrank.arrays import shown
+from mfrank.arrays import InputTypeError, InputValueError, shown
 from mfrank.files import MANIFEST, path_of
 from mfrank.models import load
 from mfrank.retrieval import Recommender, unannounced
@@ -56,7 +56,9 @@ class LiveModel:
         self._classes = (classes,) if isinstance(classes, type) else tuple(classes)
         self._trust = trust
         if self.folder is None and (self._classes or trust):
-            raise ValueError("classes and trust are for a folder; this model is loaded already")
+            raise InputValueError(
+                "`classes` and trust are for a folder; this model is loaded already"
+            )
         self._version = self._look()
         self.current = model if isinstance(model, Recommender) else self._loaded(_folder(model))
         _warm(self.current)
@@ -181,7 +183,7 @@ def _keep_watch(live: weakref.ref[LiveModel], orders: SimpleQueue[_Order], secon
 
 def _folder(model: object) -> Path:
     if not isinstance(model, str | os.PathLike):
-        raise TypeError(f"model must be a fitted model or a folder, got {shown(model)}")
+        raise InputTypeError(f"`model` must be a fitted model or a folder, got {shown(model)}")
     return path_of(model)
 
 

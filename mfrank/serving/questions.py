@@ -17,7 +17,7 @@ from fastapi import Path
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 from starlette.exceptions import HTTPException
 
-from mfrank.arrays import shown
+from mfrank.arrays import InputValueError, shown
 from mfrank.retrieval import Fallback
 from mfrank.serving.limits import Limits
 
@@ -221,7 +221,7 @@ def read_query(query: bytes, form: type[Query], limits: Limits) -> Query:
         if name in _LISTS:
             check_lengths({name: values}, limits)
         elif len(values) > 1:
-            raise ValueError(f"{name} must be given once, got {len(values)} of it")
+            raise InputValueError(f"`{name}` must be given once, got {len(values)} of it")
         else:
             given[name] = values[0]
     asked = form.model_validate({"n": limits.usual_n, **given})
@@ -238,9 +238,9 @@ def check_length(n: int, limits: Limits) -> None:
     ValueError
     """
     if n > limits.max_n:
-        raise ValueError(
-            f"n must be at most {limits.max_n}, got {n}; a service with another --max-n has longer "
-            "lists"
+        raise InputValueError(
+            f"`n` must be at most {limits.max_n}, got {n}; a service with another --max-n has "
+            "longer lists"
         )
 
 
@@ -254,9 +254,9 @@ def check_lengths(lists: Mapping[str, Any], limits: Limits) -> None:
     for name, ids in lists.items():
         nested = sum(len(each) for each in ids if isinstance(each, list))
         if max(len(ids), nested) > limits.max_batch:
-            raise ValueError(
-                f"{name}: a request may have at most {limits.max_batch} ids in a list; a service "
-                "with another --max-batch takes more"
+            raise InputValueError(
+                f"`{name}`: a request may have at most {limits.max_batch} ids in a list; a "
+                "service with another --max-batch takes more"
             )
 
 
@@ -305,7 +305,7 @@ def _check_types(name: str, given: list[Any] | dict[str, Any]) -> None:
     wrong = next((each for each in values if type(each) not in right), None)
     if not {type(each) for each in values} <= set(right):
         what = "ids, which are texts or whole numbers" if is_ids else "numbers"
-        raise ValueError(f"{name} must have {what}, got {shown(wrong)}")
+        raise InputValueError(f"`{name}` must have {what}, got {shown(wrong)}")
 
 
 def _json(body: bytes) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import CSR, shown
+from mfrank.arrays import CSR, InputTypeError, Notice, shown
 from mfrank.data import is_missing
 
 _log = logging.getLogger("mfrank")
@@ -49,8 +49,10 @@ class ItemCategories:
         rows = rows_of(list(categories)).tolist()
         if rows and max(rows) < 0:
             _log.warning(
-                "categories have none of the items, so they have no effect: their ids are like %s",
-                shown(next(iter(categories))),
+                Notice(
+                    "`categories` have none of the items, so they have no effect: their ids are "
+                    f"like {shown(next(iter(categories)))}"
+                )
             )
         numbers = {label: n for n, label in enumerate(dict.fromkeys(chain.from_iterable(labels)))}
         widest = max(map(len, labels), default=1)
@@ -89,8 +91,8 @@ def labels_of(given: Any) -> list[Hashable]:
     try:
         return list(dict.fromkeys(label for label in labels if not is_missing(label)))
     except TypeError:
-        raise TypeError(
-            f"categories must have a label, or a list of labels, for an item; got {shown(given)}"
+        raise InputTypeError(
+            f"`categories` must have a label, or a list of labels, for an item; got {shown(given)}"
         ) from None
 
 

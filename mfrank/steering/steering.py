@@ -7,7 +7,14 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mfrank.arrays import MadeOfFields, check_count, is_number, shown
+from mfrank.arrays import (
+    InputTypeError,
+    InputValueError,
+    MadeOfFields,
+    check_count,
+    is_number,
+    shown,
+)
 from mfrank.data import Ids, UnknownIdError
 from mfrank.steering.categories import labels_of
 
@@ -98,7 +105,7 @@ class Steering(MadeOfFields):
             if isinstance(given, Mapping):
                 object.__setattr__(self, name, dict(given))
             elif name == "boosts" or given is not None:
-                raise TypeError(f"{name} must be a mapping by item id, got {shown(given)}")
+                raise InputTypeError(f"`{name}` must be a mapping by item id, got {shown(given)}")
         if isinstance(self.at_most, Mapping):
             object.__setattr__(self, "at_most", dict(self.at_most))
         for item, boost in self.boosts.items():
@@ -131,7 +138,7 @@ class Steering(MadeOfFields):
         try:
             boosted = items.rows(list(self.boosts)).tolist()
         except UnknownIdError as error:
-            raise error.given_as("steer.boosts") from None
+            raise error.within("`steer.boosts`") from None
         boosts = zip(boosted, self.boosts.values(), strict=True)
         categories = None
         if self.categories is not None:
@@ -156,7 +163,7 @@ class Steering(MadeOfFields):
         if self.categories is None:
             for name in ("at_most", "calibration"):
                 if getattr(self, name) not in (None, 0):
-                    raise ValueError(f"{name} needs categories, the labels of items")
+                    raise InputValueError(f"`{name}` needs categories, the labels of items")
             return
         known = {label for labels in self.categories.values() for label in labels_of(labels)}
         if self.at_most is None:
@@ -167,7 +174,9 @@ class Steering(MadeOfFields):
         for label, cap in self.at_most.items():
             check_count(f"at_most[{shown(label)}]", cap, 0)
             if label not in known:
-                raise ValueError(f"at_most has {shown(label)}, which is no category of any item")
+                raise InputValueError(
+                    f"`at_most` has {shown(label)}, which is no category of any item"
+                )
 
 
 def _by_id(name: str, given: Any) -> Any:
@@ -176,16 +185,21 @@ def _by_id(name: str, given: Any) -> Any:
         return given
     index = given.index
     if given.ndim != 1 or (type(index).__name__ == "RangeIndex" and index.name is None):
-        raise ValueError(
-            f"{name} must have the ids of items as its index, got a {type(given).__name__} whose "
-            "index counts rows: pass frame.set_index('item')[column]"
+        raise InputValueError(
+            f"`{name}` must have the ids of items as its index, got a {type(given).__name__} "
+            "whose index counts rows:",
+            "pass `frame.set_index('item')[column]`",
         )
     if not index.is_unique:
         twice = index[index.duplicated()][0]
-        raise ValueError(f"{name} has {shown(twice)} twice in its index; each item has one value")
+        raise InputValueError(
+            f"`{name}` has {shown(twice)} twice in its index; each item has one value"
+        )
     return dict(zip(index.tolist(), given.tolist(), strict=True))
 
 
 def _check_between(name: str, value: object, least: int, most: int) -> None:
     if not (is_number(value) and least <= value <= most):  # type: ignore[operator]
-        raise ValueError(f"{name} must be a number from {least} to {most}, got {shown(value)}")
+        raise InputValueError(
+            f"`{name}` must be a number from {least} to {most}, got {shown(value)}"
+        )

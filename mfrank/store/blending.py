@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import check_at_least_zero, check_instance
+from mfrank.arrays import InputValueError, check_at_least_zero, check_instance
 from mfrank.data import Counts
 from mfrank.store import contents as extra_rows
 from mfrank.store.factors import FactorStore
@@ -69,14 +69,14 @@ def blend(store: FactorStore, other: FactorStore, weight: float) -> FactorStore:
         check_instance(name, one, FactorStore, "a FactorStore, such as model.store")
         _refuse_walks(name, one)
     if not any(ranks_by_factors(one) for one in (store, other)):
-        raise ValueError(
-            "store and other are both of weights between items; blend one of them with a model "
-            "with factors, such as ALS, first"
+        raise InputValueError(
+            "`store` and other are both of weights between items",
+            "blend one of them with a model with factors, such as ALS, first",
         )
     for name in ("user_ids", "item_ids"):
         if getattr(store, name) != getattr(other, name):
-            raise ValueError(
-                f"{name} of the two stores differ; fit both to data of the same users and items"
+            raise InputValueError(
+                f"`{name}` of the two stores differ", "fit both to data of the same users and items"
             )
     both = [store.on_host(), other.on_host()]
     if weight:
@@ -123,7 +123,7 @@ def check_ranks_by_factors(store: FactorStore, remedy: str) -> None:
     name = store.fitter["name"]
     what = "weights between items" if has_item_weights(store) else "a walk on items"
     only = f"{what} beside its factors" if name == _WITH_ITEMS else f"{what}, not by its factors"
-    raise ValueError(f"store is of {name}, which ranks by {only}; {remedy}")
+    raise InputValueError(f"`store` is of {name}, which ranks by {only}", f"{remedy}")
 
 
 def has_item_weights(store: FactorStore) -> bool:
@@ -200,9 +200,10 @@ def _times(store: FactorStore, weight: float, like: FactorStore) -> dict[str, An
 def _refuse_walks(name: str, store: FactorStore) -> None:
     """Raise ValueError if the scores are neither products of factors nor weights between items."""
     if extra_rows.has_rows(store.extras) and not has_item_weights(store):
-        raise ValueError(
-            f"{name} is of {store.fitter['name']}, whose scores are no products of factors; blend "
-            "models with factors, such as ALS and Descent, or add its prior with mfrank.with_prior"
+        raise InputValueError(
+            f"`{name}` is of {store.fitter['name']}, whose scores are no products of factors",
+            "blend models with factors, such as ALS and Descent, or add its prior with "
+            "mfrank.with_prior",
         )
 
 

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import (
+    InputTypeError,
+    InputValueError,
     as_array,
     beside,
     check_instance,
@@ -31,10 +33,12 @@ def factor_matrix(side: str, array: Any, rows: int) -> NDArray[Any]:
     refuse_labels(name, array, f"that beside {side}_ids={name}.index")
     given = as_array(array, name)
     if given.dtype not in (np.float32, np.float64):
-        raise TypeError(f"{name} must be float32 or float64, got {given.dtype}; cast it first")
+        raise InputTypeError(
+            f"`{name}` must be float32 or float64, got {given.dtype}", "cast it first"
+        )
     if given.ndim != 2 or given.shape[0] != rows or given.shape[1] == 0:
-        raise ValueError(
-            f"{name} must have a row for each of its {rows} ids ({side}_ids) and at least one "
+        raise InputValueError(
+            f"`{name}` must have a row for each of its {rows} ids ({side}_ids) and at least one "
             f"column, got shape {given.shape}"
         )
     return _kept(name, given)
@@ -45,9 +49,9 @@ def per_row(name: str, array: Any, rows: int, factors: NDArray[Any]) -> NDArray[
     refuse_labels(name, array, "bring it into the order of the ids with reindex(ids).to_numpy()")
     given = beside(as_array(array, name), factors)
     if given.dtype.kind not in "biuf":
-        raise TypeError(f"{name} must hold numbers, got dtype {given.dtype}")
+        raise InputTypeError(f"`{name}` must hold numbers, got dtype {given.dtype}")
     if given.shape != (rows,):
-        raise ValueError(f"{name} must have shape ({rows},), got {given.shape}")
+        raise InputValueError(f"`{name}` must have shape ({rows},), got {given.shape}")
     if given.dtype != factors.dtype:
         with np.errstate(over="ignore"):  # an overflow is found below, as infinity
             given = given.astype(factors.dtype)
@@ -70,8 +74,9 @@ def counts_of(counts: Counts, users: int, items: int) -> Counts:
     sides = {"counts.users": (here.users, users), "counts.items": (here.items, items)}
     for name, (array, size) in sides.items():
         if array.dtype != np.int64 or array.shape != (size,):
-            raise ValueError(
-                f"{name} must be int64 of shape ({size},), got {array.dtype} of shape {array.shape}"
+            raise InputValueError(
+                f"`{name}` must be int64 of shape ({size},), got {array.dtype} of shape "
+                f"{array.shape}"
             )
         check_not_negative(name, array)
     return Counts(read_only(here.users), read_only(here.items))
@@ -80,30 +85,32 @@ def counts_of(counts: Counts, users: int, items: int) -> Counts:
 def threshold_of(threshold: float | None) -> float | None:
     """Check a threshold; return it as a float of Python."""
     if threshold is not None and not is_number(threshold):
-        raise ValueError(f"threshold must be a finite number or None, got {shown(threshold)}")
+        raise InputValueError(
+            f"`threshold` must be a finite number or None, got {shown(threshold)}"
+        )
     return None if threshold is None else float(threshold)
 
 
 def check_not_negative(name: str, counts: NDArray[np.int64]) -> None:
     """Raise if a count is negative."""
     if counts.size and counts.min() < 0:
-        raise ValueError(f"{name} must not be negative, got {counts.min()}")
+        raise InputValueError(f"`{name}` must not be negative, got {counts.min()}")
 
 
 def fitter_of(fitter: Mapping[str, Any]) -> dict[str, Any]:
     """Check a fitter's description; return a copy of plain JSON types."""
     if not isinstance(fitter, Mapping):
-        raise TypeError(f"fitter must be a dict, got {shown(fitter)}")
+        raise InputTypeError(f"`fitter` must be a dict, got {shown(fitter)}")
     is_described = set(fitter) == {"name", "options"} and isinstance(fitter["name"], str)
     if not (is_described and isinstance(fitter["options"], Mapping)):
-        raise ValueError(
-            f"fitter must be {{'name': str, 'options': {{...}}}}, got keys {list(fitter)}; "
-            "mfrank.models.parameters.describe makes it"
+        raise InputValueError(
+            f"`fitter` must be {{'name': str, 'options': {{...}}}}, got keys {list(fitter)}",
+            "mfrank.models.parameters.describe makes it",
         )
     try:
         plain: dict[str, Any] = json.loads(json.dumps(dict(fitter), allow_nan=False))
     except (RecursionError, TypeError, ValueError) as error:
-        raise ValueError(f"fitter must be plain JSON: {error}") from None
+        raise InputValueError(f"`fitter` must be plain JSON: {error}") from None
     return plain
 
 
@@ -112,7 +119,9 @@ def history_of(
 ) -> tuple[dict[str, float | int | None], ...]:
     """Check the records of all epochs."""
     if not isinstance(history, Sequence) or not all(isinstance(one, Mapping) for one in history):
-        raise TypeError(f"history must be a list of dicts, one per epoch; got {shown(history)}")
+        raise InputTypeError(
+            f"`history` must be a list of dicts, one per epoch; got {shown(history)}"
+        )
     return tuple(map(_history_record, history))
 
 
@@ -120,9 +129,9 @@ def _history_record(record: Mapping[str, float | int | None]) -> dict[str, float
     """Check the record of an epoch; NaN and infinity, which JSON lacks, become None."""
     for name, value in record.items():
         if not (isinstance(name, str) and (value is None or isinstance(value, int | float))):
-            raise TypeError(
-                "history must hold Python numbers or None by name, got "
-                f"{shown(name)}: {shown(value)}"
+            raise InputTypeError(
+                f"`history` must hold Python numbers or None by name, got {shown(name)}: "
+                f"{shown(value)}"
             )
     return {
         name: None if isinstance(value, float) and not math.isfinite(value) else value
@@ -133,11 +142,11 @@ def _history_record(record: Mapping[str, float | int | None]) -> dict[str, float
 def versions_of(versions: Mapping[str, str]) -> dict[str, str]:
     """Check versions: strings by name."""
     if not isinstance(versions, Mapping):
-        raise TypeError(f"versions must be a dict of strings by name, got {shown(versions)}")
+        raise InputTypeError(f"`versions` must be a dict of strings by name, got {shown(versions)}")
     for name, version in versions.items():
         if not (isinstance(name, str) and isinstance(version, str)):
-            raise TypeError(
-                f"versions must be strings by name, got {shown(name)}: {shown(version)}"
+            raise InputTypeError(
+                f"`versions` must be strings by name, got {shown(name)}: {shown(version)}"
             )
     return dict(versions)
 
@@ -145,7 +154,7 @@ def versions_of(versions: Mapping[str, str]) -> dict[str, str]:
 def extras_of(extras: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """Check the arrays of ``extras``; return them C-contiguous, read-only, in numpy."""
     if not isinstance(extras, Mapping):
-        raise TypeError(f"extras must be a dict of arrays by name, got {shown(extras)}")
+        raise InputTypeError(f"`extras` must be a dict of arrays by name, got {shown(extras)}")
     return {name: _extra_array(name, array) for name, array in extras.items()}
 
 
@@ -181,7 +190,8 @@ def check_finite(name: str, array: NDArray[Any]) -> None:
     if not array.size or (math.isfinite(array.min()) and math.isfinite(array.max())):
         return
     row = int(np.argwhere(~np.isfinite(array))[0, 0])
-    raise ValueError(
-        f"{name} must be finite, got NaN or infinity in row {row}: if these are fitted, the fit "
-        "has diverged; raise its regularization or lower its learning rate"
+    raise InputValueError(
+        f"`{name}` must be finite, got NaN or infinity in row {row}:",
+        "if these are fitted, the fit has diverged; raise its regularization or lower its "
+        "learning rate",
     )

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import check_csr, check_indptr, on_host
+from mfrank.arrays import InputValueError, check_csr, check_indptr, on_host
 from mfrank.data import Counts, stored_ids
 from mfrank.files import Contents, check_keys
 from mfrank.store import checks as check
@@ -115,7 +115,7 @@ def unpack(extras: Mapping[str, NDArray[Any]], name: str, shape: tuple[int, int]
     """
     data, indices, indptr = (extras[each] for each in (name, f"{name}_indices", f"{name}_indptr"))
     if data.dtype != np.float64 or indices.dtype != np.int32 or data.shape != indices.shape:
-        raise ValueError(f"{name} must be float64, each with an int32 column")
+        raise InputValueError(f"`{name}` must be float64, each with an int32 column")
     if is_mapped(indices):
         check_indptr(indptr, indices.size, shape[0], name)
     else:
@@ -139,7 +139,7 @@ def unpack_neighbors(
     """The weights and values of :func:`pack_neighbors`, checked; errors of :func:`unpack`."""
     width = len(extras["neighbors_indptr"]) - 1
     if width % max(n_items, 1):
-        raise ValueError(f"neighbors must have rows for all of {n_items} items")
+        raise InputValueError(f"`neighbors` must have rows for all of {n_items} items")
     weights = unpack(extras, "neighbors", (width, n_items))
     values = unpack(extras, "values", (n_users, width))
     check_csr(weights.indptr, weights.indices, *weights.shape, "neighbors")  # if mapped: is small

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from mfrank._version import __version__
 from mfrank.arrays import (
+    InputValueError,
     MadeOfFields,
     counted,
     covariance_of,
@@ -127,14 +128,14 @@ class FactorStore(MadeOfFields):
             put(f"{side}_factors", check.factor_matrix(side, factors, len(own)))
         users, items = len(self.user_ids), len(self.item_ids)
         if self.item_factors.shape[1] != self.factors or self.item_factors.dtype != self.dtype:
-            raise ValueError(
-                f"user_factors and item_factors must have one width and dtype, got "
+            raise InputValueError(
+                "`user_factors` and `item_factors` must have one width and dtype, got "
                 f"{self.factors} columns of {self.dtype} and {self.item_factors.shape[1]} of "
                 f"{self.item_factors.dtype}"
             )
         if is_on_gpu(self.user_factors) != is_on_gpu(self.item_factors):
-            raise ValueError(
-                "user_factors and item_factors must be both on the host or both on the GPU"
+            raise InputValueError(
+                "`user_factors` and `item_factors` must be both on the host or both on the GPU"
             )
         for name, size in (("user_biases", users), ("item_biases", items), ("item_prior", items)):
             if getattr(self, name) is not None:
@@ -177,9 +178,9 @@ class FactorStore(MadeOfFields):
             If the store has none.
         """
         if self.counts is None:
-            raise ValueError(
-                "this needs the counts of the fit, which the store was made without: pass "
-                "FactorStore(..., counts=interactions.counts)"
+            raise InputValueError(
+                "this needs the counts of the fit, which the store was made without:",
+                "pass `FactorStore(..., counts=interactions.counts)`",
             )
         return self.counts
 
@@ -344,7 +345,7 @@ class FactorStore(MadeOfFields):
         if isinstance(place, Path):
             return cls.from_contents(read(place, FORMAT, mmap=mmap, verify=verify), place)
         if mmap:
-            raise ValueError("mmap=True needs a folder: a file object cannot be mapped")
+            raise InputValueError("`mmap=True` needs a folder: a file object cannot be mapped")
         return cls.from_contents(read_from(place, FORMAT), name_of(place))
 
     def to_contents(self) -> Contents:

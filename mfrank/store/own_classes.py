@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
-from mfrank.arrays import check_instance, shown
+from mfrank.arrays import InputTypeError, InputValueError, check_instance, shown
 from mfrank.files import path_of
 
 
@@ -45,7 +45,7 @@ class OwnClasses:
         listed = tuple(several) if isinstance(several, Iterable) else (several,)
         for one in listed:
             if not isinstance(one, type):
-                raise TypeError(f"classes must be a list of classes, got {shown(one)}")
+                raise InputTypeError(f"`classes` must be a list of classes, got {shown(one)}")
         folder = None if hasattr(place, "read") else path_of(place).absolute()
         return cls(listed, trust, folder)
 
@@ -62,10 +62,11 @@ class OwnClasses:
             (one for one in self.classes if one.__qualname__ == name), None
         )
         if found is None and module == "__main__":
-            raise ValueError(
+            raise InputValueError(
                 f"class {path!r} is defined in a script or notebook, where no other process can "
-                f"find it: define {name} in a module of its own and import it from there, or pass "
-                f"classes=[{name}] to load"
+                "find it:",
+                f"define {name} in a module of its own and import it from there, or pass "
+                f"`classes=[{name}]` to load",
             )
         if found is None:
             if self.trust:
@@ -73,7 +74,7 @@ class OwnClasses:
             # Not by getattr, which may run a module's own __getattr__.
             found = getattr(sys.modules.get(module), "__dict__", {}).get(name)
         if found is None:
-            raise ValueError(_not_found(path, module, name, imported=module in sys.modules))
+            raise _not_found(path, module, name, imported=module in sys.modules)
         if not (isinstance(found, type) and issubclass(found, kinds) and is_dataclass(found)):
             wanted = ", ".join(kind.__name__ for kind in kinds)
             raise ValueError(
@@ -93,10 +94,10 @@ class OwnClasses:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # whatever a module raises, even SystemExit
-            raise ValueError(
-                f"class {path!r} cannot be imported ({type(error).__name__}: {error}): define it "
-                "at the top of a module that Python can import, or load the factors alone with "
-                "mfrank.FactorStore.load"
+            raise InputValueError(
+                f"class {path!r} cannot be imported ({type(error).__name__}: {error}):",
+                "define it at the top of a module that Python can import, or load the factors "
+                "alone with `mfrank.FactorStore.load`",
             ) from error
 
 
@@ -108,14 +109,15 @@ def _path(one: type) -> str:
     return f"{one.__module__}:{one.__qualname__}"
 
 
-def _not_found(path: str, module: str, name: str, *, imported: bool) -> str:
+def _not_found(path: str, module: str, name: str, *, imported: bool) -> InputValueError:
     if imported:
-        return (
-            f"class {path!r} is not in {module}: define it at the top of a module that Python can "
-            "import, or load the factors alone with mfrank.FactorStore.load"
+        return InputValueError(
+            f"class {path!r} is not in {module}:",
+            "define it at the top of a module that Python can import, or load the factors alone "
+            "with `mfrank.FactorStore.load`",
         )
-    return (
-        f"the model uses the class {path!r}, whose module is not imported: import it first; in the "
-        f"shell, by --import {module}; in Python, classes=[{name}] will do, or trust=True if this "
-        "folder may run code"
+    return InputValueError(
+        f"the model uses the class {path!r}, whose module is not imported:",
+        f"import it first; in the shell, by --import {module}; in Python, `classes=[{name}]` will "
+        "do, or `trust=True` if this folder may run code",
     )

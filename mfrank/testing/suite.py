@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any, TypeAlias
 
-from mfrank.arrays import shown
+from mfrank.arrays import InputValueError, shown
 from mfrank.backends import PARTS, Backend, guest, members
 from mfrank.testing import list_checks as lists
 from mfrank.testing import row_checks as rows
@@ -55,7 +55,7 @@ def check(backend: Any, parts: Iterable[str] | None = None) -> None:
     own = [part for part, of in PARTS.items() if any(hasattr(backend, n) for n in members(of))]
     chosen = own if parts is None else list(parts)
     if unknown := [part for part in chosen if part not in CHECKS]:
-        raise ValueError(f"parts must be of {', '.join(CHECKS)}; got {shown(unknown[0])}")
+        raise InputValueError(f"`parts` must be of {', '.join(CHECKS)}; got {shown(unknown[0])}")
     if not chosen:
         raise ValueError(f"{shown(backend)} has no function of a backend")
     whole = guest(type(backend).__name__, backend)

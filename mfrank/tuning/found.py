@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mfrank.arrays import OutOfTimeError, counted, memory_free_now, shown
+from mfrank.arrays import InputValueError, OutOfTimeError, counted, memory_free_now, shown
 from mfrank.data import Interactions
 from mfrank.evaluation import CatalogMetric, KnownMetric, Metric, Score
 from mfrank.evaluation import metric as read_metric
@@ -119,8 +119,9 @@ def metric_of(metric: Metric | str) -> Metric:
     """The metric, checked: a search needs values to maximize."""
     chosen = read_metric(metric) if isinstance(metric, str) else metric
     if not isinstance(chosen, Metric) or isinstance(chosen, CatalogMetric | KnownMetric):
-        raise ValueError(
-            f"metric must have per-user values of relevance, such as NDCG @ 20; got {shown(metric)}"
+        raise InputValueError(
+            "`metric` must have per-user values of relevance, such as `NDCG @ 20`; got "
+            f"{shown(metric)}"
         )
     chosen.depth(1)  # raises if it lacks its cutoff
     return chosen
@@ -137,9 +138,10 @@ def without_dislikes(data: Any, name: str) -> Interactions:
     """The data as interactions, without dislikes."""
     interactions = Interactions.of(data)
     if negative := int((interactions.user_items.data < 0).sum()):
-        raise ValueError(
-            f"{name} has {counted(negative, 'negative value')} (dislikes), which most of the "
-            "models searched cannot use; drop them with Interactions.at_least(0)"
+        raise InputValueError(
+            f"`{name}` has {counted(negative, 'negative value')} (dislikes), which most of the "
+            "models searched cannot use",
+            "drop them with `Interactions.at_least(0)`",
         )
     return interactions
 

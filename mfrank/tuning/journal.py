@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mfrank._version import __version__
-from mfrank.arrays import counted
+from mfrank.arrays import InputValueError, counted
 from mfrank.data import Interactions
 from mfrank.files import open_regular, path_of
 from mfrank.retrieval import of_filter
@@ -217,9 +217,9 @@ class TrialJournal:
                     f"storage: another process has locked {self._path} for more than {_LOCKED:g} "
                     "s; end it and make the same call again, or name another file"
                 ) from error
-            raise ValueError(
-                f"storage: {self._path} cannot be used as the SQLite file of a search ({error}); "
-                "name another file"
+            raise InputValueError(
+                f"`storage`: {self._path} cannot be used as the SQLite file of a search ({error})",
+                "name another file",
             ) from error
 
 
@@ -244,9 +244,11 @@ class _Renewal:
 def _check_file(path: Path) -> None:
     """Raise ValueError unless a search may use the file; SQLite has not opened it."""
     if not path.parent.is_dir():
-        raise ValueError(f"storage: there is no folder {path.parent}; create it first")
+        raise InputValueError(f"`storage`: there is no folder {path.parent}", "create it first")
     if path.is_dir():
-        raise ValueError(f"storage must be a file, such as search.sqlite; {path} is a folder")
+        raise InputValueError(
+            f"`storage` must be a file, such as search.sqlite; {path} is a folder"
+        )
     if not path.exists():
         return
     with open_regular(path) as file:
@@ -254,9 +256,9 @@ def _check_file(path: Path) -> None:
     if not header:
         return
     if len(header) < _HEADER or not header.startswith(b"SQLite format 3\0"):
-        raise ValueError(
-            f"storage: {path} cannot be used as the SQLite file of a search (it is no database); "
-            "name another file"
+        raise InputValueError(
+            f"`storage`: {path} cannot be used as the SQLite file of a search (it is no database)",
+            "name another file",
         )
     # By SQLite's documentation of its header; a file with a write-ahead log is none of ours.
     version, application = struct.unpack_from(">I", header, 60)[0], header[68:72]
@@ -264,13 +266,15 @@ def _check_file(path: Path) -> None:
     if not is_own and (application != bytes(4) or header[18] != 1):
         raise _foreign(path)
     if is_own and version > _VERSION:
-        raise ValueError(f"storage: {path} is of a newer mfrank; install it, or name another file")
+        raise InputValueError(
+            f"`storage`: {path} is of a newer mfrank", "install it, or name another file"
+        )
 
 
 def _foreign(path: Path) -> ValueError:
-    return ValueError(
-        f"storage: {path} is the SQLite file of another program, which stays as it is; name "
-        "another file"
+    return InputValueError(
+        f"`storage`: {path} is the SQLite file of another program, which stays as it is",
+        "name another file",
     )
 
 
@@ -294,9 +298,9 @@ def _prepare(connection: sqlite3.Connection, path: Path, of: str) -> None:
         raise _foreign(path)
     known = connection.execute("SELECT fingerprint FROM search").fetchall() if tables else []
     if tables and known != [(of.encode(),)]:
-        raise ValueError(
-            f"storage: {path} has a search of other data, options or another version of "
-            "mfrank; name another file"
+        raise InputValueError(
+            f"`storage`: {path} has a search of other data, options or another version of mfrank",
+            "name another file",
         )
     for statement in _TABLES.values():
         connection.execute(statement)
@@ -315,9 +319,9 @@ def _outcome(text: Any, checksum: int | None, where: str) -> Outcome:
             raise ValueError("its checksum is another")
         return Outcome.from_dict(json.loads(text))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"storage: {where} is damaged ({error}); delete this row of the table trials, or name "
-            "another file"
+        raise InputValueError(
+            f"`storage`: {where} is damaged ({error})",
+            "delete this row of the table trials, or name another file",
         ) from error
 
 

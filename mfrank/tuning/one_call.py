@@ -9,6 +9,7 @@ from typing import Any
 import scipy.sparse as sp
 
 from mfrank.arrays import (
+    InputValueError,
     OutOfTimeError,
     check_above_zero,
     check_count,
@@ -236,9 +237,9 @@ def _joined(
     """Both together, and each in the rows of both."""
     if (data.timestamps is None) != (valid.timestamps is None):
         some, none = ("data", "valid") if valid.timestamps is None else ("valid", "data")
-        raise ValueError(
-            f"{some} has timestamps and {none} has none: give both, or leave them out with "
-            f"dataclasses.replace({some}, timestamps=None)"
+        raise InputValueError(
+            f"{some} has timestamps and {none} has none:",
+            f"give both, or leave them out with `dataclasses.replace({some}, timestamps=None)`",
         )
     for side in ("user", "item"):
         for check in (check_alike, check_numbering):

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import OutOfTimeError
+from mfrank.arrays import InputValueError, OutOfTimeError
 from mfrank.data import Interactions, Split, by_ratio, by_time
 from mfrank.evaluation import Evaluation, Metric, Score, evaluate
 from mfrank.models import ALS, Baseline
@@ -79,11 +79,11 @@ class TrialJudge:
             kind, train, valid = _divided(data, seed)
         users = _known_users(train, valid)
         if not len(users):
-            raise ValueError(
-                "data must have users with several interactions, of which some are held out to "
+            raise InputValueError(
+                "`data` must have users with several interactions, of which some are held out to "
                 f"judge by; got {data}"
                 if kind != "as given"
-                else "valid must have interactions above 0, which data do not have, of users who "
+                else "`valid` must have interactions above 0, which data do not have, of users who "
                 f"have some in data; got {valid}"
             )
         if len(users) > _USERS:

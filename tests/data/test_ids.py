@@ -83,7 +83,7 @@ def test_the_error_has_the_unknown_ids_also_after_a_pickle():
     for error in (raised.value, pickle.loads(pickle.dumps(raised.value))):
         assert error.ids == ("c", "d")
         assert str(error) == "unknown ids: 'c', 'd'; the 2 known ids are like 'a', 'b'"
-    named = raised.value.given_as("users")
+    named = raised.value.within("users")
     assert (type(named), named.ids) == (UnknownIdError, ("c", "d"))
     assert str(named) == f"users: {raised.value}"
 

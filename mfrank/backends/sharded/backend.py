@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import CSR
+from mfrank.arrays import CSR, InputValueError
 from mfrank.backends.arguments import Factors, SolveOptions
 from mfrank.backends.registry import choose
 from mfrank.backends.row_problem import RowProblem, Shared, Vector
@@ -235,4 +235,6 @@ def check_one_place(cluster: Any, backend: str) -> None:
     """
     check_cluster(cluster)
     if cluster is not None and not isinstance(choose(backend).place(np.empty((1, 1))), np.ndarray):
-        raise ValueError(f"cluster and backend={backend!r} do not go together; leave one out")
+        raise InputValueError(
+            f"`cluster` and `backend={backend!r}` do not go together", "leave one out"
+        )

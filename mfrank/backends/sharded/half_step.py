@@ -83,7 +83,7 @@ class HalfStepOfTasks:
         if len(known) != len(block.touched) + len(self.beyond):
             raise RuntimeError(
                 f"cluster: a block touches {len(block.touched)} columns, but the engine told of "
-                f"{len(known) - len(self.beyond)}; use another engine, or cluster=None"
+                f"{len(known) - len(self.beyond)}; use another engine, or no cluster"
             )
         return known
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from mfrank._version import __version__
-from mfrank.arrays import ext, memory_free_now, usable_cores
+from mfrank.arrays import InputValueError, ext, memory_free_now, usable_cores
 from mfrank.backends.registry import choose
 from mfrank.cluster import Engine, kind_of, wrong
 
@@ -69,15 +69,15 @@ def refuse_other(workers: Sequence[tuple[str, Worker]]) -> None:
         The message names a worker and says what it has.
     """
     if not workers:
-        raise ValueError("cluster has no workers; start some with `dask worker ADDRESS`")
+        raise InputValueError("`cluster` has no workers", "start some with `dask worker ADDRESS`")
     here = arithmetic()
     for name, worker in workers:
         if worker.arithmetic != here:
-            raise ValueError(
+            raise InputValueError(
                 f"cluster mixes arithmetics, which give different bits: {here} here, "
-                f"{worker.arithmetic} on {name}; install the same version on all, and set "
-                "MFRANK_ISA, here and on the workers, to what all of them can run, such as avx2 "
-                "or baseline"
+                f"{worker.arithmetic} on {name}",
+                "install the same version on all, and set MFRANK_ISA, here and on the workers, to "
+                "what all of them can run, such as avx2 or baseline",
             )
 
 

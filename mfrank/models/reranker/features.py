@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays import InputTypeError, InputValueError
 from mfrank.data import FeatureTable, Ids, is_table
 from mfrank.retrieval import score
 from mfrank.store import FactorStore
@@ -170,9 +171,10 @@ class GivenFeatures(NamedTuple):
             ("item", self.items, self.item_ids, store.item_ids),
         ):
             if table is not None and own is not other and own != other:
-                raise ValueError(
-                    f"model has other {side}s than those whose {side}_features were passed to fit: "
-                    "fit again"
+                raise InputValueError(
+                    f"`model` has other {side}s than those whose {side}_features were passed to "
+                    "fit:",
+                    "fit again",
                 )
 
     @property
@@ -202,17 +204,17 @@ def _table(name: str, values: Any, ids: Ids) -> Table | None:
     given = FeatureTable.of(name, values, ids).numbers(ids) if is_table(values) else values
     given = np.asarray(given)
     if given.dtype.kind not in "biuf":
-        raise TypeError(
-            f"{name} must be real numbers, got dtype {given.dtype}; encode categories as columns "
-            "of 0 and 1"
+        raise InputTypeError(
+            f"`{name}` must be real numbers, got dtype {given.dtype}",
+            "encode categories as columns of 0 and 1",
         )
     if given.ndim != 2 or len(given) != rows:
-        raise ValueError(
-            f"{name} must have a row for each of the model's {rows} {name.split('_')[0]}s, got "
+        raise InputValueError(
+            f"`{name}` must have a row for each of the model's {rows} {name.split('_')[0]}s, got "
             f"shape {given.shape}"
         )
     with np.errstate(over="ignore"):  # overflow becomes infinity, refused below
         table = given.astype(np.float32)
     if np.isinf(table).any():
-        raise ValueError(f"{name} must be finite in float32; use NaN for missing values")
+        raise InputValueError(f"`{name}` must be finite in float32", "use NaN for missing values")
     return table

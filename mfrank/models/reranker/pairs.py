@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import distinct
+from mfrank.arrays import InputValueError, distinct, within
 from mfrank.data import Interactions, cells, check_numbering, matrix_in_rows
 from mfrank.models.options import tell_below, tell_unread_values
 from mfrank.models.reranker.features import FirstLists, GivenFeatures, ListedUsers, pair_features
@@ -75,9 +75,9 @@ class HeldOutOfUsers(NamedTuple):
         new.eliminate_zeros()
         users = np.flatnonzero(np.diff(new.indptr))
         if not len(users):
-            raise ValueError(
-                "valid has no user of the model with an item of the model that is not in train: "
-                "pass interactions that were held out of the model's fit"
+            raise InputValueError(
+                "`valid` has no user of the model with an item of the model that is not in train:",
+                "pass interactions that were held out of the model's fit",
             )
         known_item = store.item_ids.rows(positives.item_ids.labels, missing=-1) >= 0
         rows = store.user_ids.rows(positives.user_ids.labels, missing=-1)[positives.entry_users]
@@ -108,8 +108,8 @@ def in_rows_of(store: FactorStore, data: Any, argument: str) -> sp.csr_array:
     read = _read(data, argument, store)
     placed = _placed(read, store)
     if placed.nnz < read.nnz:
-        raise ValueError(
-            f"{argument} must be the data the model was fitted on: {read.nnz - placed.nnz:,} of "
+        raise InputValueError(
+            f"`{argument}` must be the data the model was fitted on: {read.nnz - placed.nnz:,} of "
             f"its {read.nnz:,} entries have users or items unknown to the model"
         )
     if read.seen_only is None:
@@ -122,7 +122,7 @@ def _read(data: Any, argument: str, store: FactorStore) -> Interactions:
         if not sp.issparse(data):
             data = Interactions.of(data)
     except (TypeError, ValueError) as error:
-        raise type(error)(f"{argument}: {error}") from None
+        raise within(f"`{argument}`", error) from None
     if sp.issparse(data):
         return matrix_in_rows(data, store.user_ids, store.item_ids, argument)
     check_numbering(data.user_ids, store.user_ids, argument, "user")
@@ -208,9 +208,10 @@ def training_pairs(
         groups.append(users[pair_users[mixed]])
     group = np.concatenate(groups)
     if not len(group):
-        raise ValueError(
+        raise InputValueError(
             f"no user has both held-out and other items among their {candidates} candidates, so "
-            "there is no ranking to learn: raise candidates or pass more data as valid"
+            "there is no ranking to learn:",
+            "raise `candidates` or pass more data as valid",
         )
     items = held_out.relevant.nnz + held_out.unknown
     found = CandidateRecall(len(held_out.users), len(distinct(group)), items, items_found)

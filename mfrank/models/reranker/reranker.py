@@ -13,6 +13,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from mfrank.arrays import (
+    InputTypeError,
+    InputValueError,
     Seed,
     check_above_zero,
     check_count,
@@ -120,15 +122,15 @@ class Reranker(Parameters):
 
     def __post_init__(self) -> None:
         if not isinstance(self.model, Recommender):
-            raise TypeError(
-                "model must be a model of mfrank, such as mfrank.ALS, or Recommender.of(store); "
+            raise InputTypeError(
+                "`model` must be a model of mfrank, such as mfrank.ALS, or Recommender.of(store); "
                 f"got {shown(self.model)}"
             )
         for name, least in (("candidates", 2), ("iterations", 1), ("depth", 1)):
             check_count(name, getattr(self, name), least)
         check_threads(self.n_threads)
         if not isinstance(self.loss, str):
-            raise TypeError(f"loss must be a str such as 'YetiRank', got {shown(self.loss)}")
+            raise InputTypeError(f"`loss` must be a str such as 'YetiRank', got {shown(self.loss)}")
         check_above_zero(learning_rate=self.learning_rate)
         generator(self.random_state)
 
@@ -253,16 +255,17 @@ class Reranker(Parameters):
             ``recommend``.
         """
         if steer is not None:
-            raise ValueError(
-                "steer has no say in the order that trees make; leave it out, or steer the lists "
-                "of the first stage, model"
+            raise InputValueError(
+                "`steer` has no say in the order that trees make",
+                "leave it out, or steer the lists of the first stage, model",
             )
         userid, fitted = given_ids(userid, "userid"), self._fitted()
         check_count("N", N, 1)
         if fitted.candidates < N:
-            raise ValueError(
-                f"N must be at most the {fitted.candidates} candidates of the first stage, got "
-                f"{N}: fit with more candidates"
+            raise InputValueError(
+                f"`N` must be at most the {fitted.candidates} candidates of the first stage, got "
+                f"{N}:",
+                "fit with more candidates",
             )
         model = self.model._snapshot()  # which another thread may change meanwhile
         fitted.given.check(model.store)

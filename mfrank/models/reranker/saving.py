@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays import InputValueError
 from mfrank.files import (
     LOCK,
     MANIFEST,
@@ -102,7 +103,7 @@ def load(
         refuse_other(folder, FORMAT)
         raise ValueError(f"{folder} does not hold {FORMAT.name!r}: no {_SECOND!r} in it")
     if folder.is_file():
-        raise ValueError(f"{folder} is a file; pass the folder that was saved")
+        raise InputValueError(f"{folder} is a file", "pass the folder that was saved")
     while True:
         contents = read(
             folder / _SECOND, FORMAT, mmap=mmap, verify=verify, always_verify=_FOR_CATBOOST
@@ -137,9 +138,9 @@ def _second(
     options, found = metadata["options"], metadata["found"]
     try:
         if not (isinstance(options, dict) and isinstance(found, dict)):
-            raise ValueError("options and found must be JSON objects")
+            raise InputValueError("`options` and found must be JSON objects")
         if arrays["cbm"].dtype != np.uint8 or arrays["cbm"].ndim != 1:
-            raise ValueError("trees must be a 1-D array of uint8")
+            raise InputValueError("`trees` must be a 1-D array of uint8")
         tables = arrays.get("user_features"), arrays.get("item_features")
         given = GivenFeatures.of(*tables, store=model.store)
         return options, SecondStage(arrays["cbm"], given, CandidateRecall(**found), contents.origin)
@@ -165,13 +166,13 @@ def _refuse_foreign(folder: Path) -> None:
     if not folder.exists():
         return
     if not folder.is_dir():
-        raise ValueError(f"cannot save to {folder}: it is a file; name a folder")
+        raise InputValueError(f"cannot save to {folder}: it is a file", "name a folder")
     is_saved = _named(folder) is not None
     foreign = [entry.name for entry in folder.iterdir() if not _may_stay(entry, is_saved)]
     if foreign:
-        raise ValueError(
-            f"cannot save to {folder}: it holds other files, such as {min(foreign)!r}; name a new "
-            "or an empty folder"
+        raise InputValueError(
+            f"cannot save to {folder}: it holds other files, such as {min(foreign)!r}",
+            "name a new or an empty folder",
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
+from mfrank.arrays import InputValueError
 from mfrank.pages.asked import Asked
 from mfrank.pages.views.user import RANKED, ranks_in, ranks_of
 from mfrank.pages.world import World, blended, path_of, why_no_blend
@@ -20,7 +21,9 @@ def compare(world: World, asked: Asked) -> dict[str, Any]:
     neither has seen is held out.
     """
     if len(world.models) < 2:
-        raise ValueError("there is one model only; start with two: mfrank explore MODEL MODEL2")
+        raise InputValueError(
+            "there is one model only", "start with two: mfrank explore MODEL MODEL2"
+        )
     n = asked.number("n", 20, 1, 100)
     weight = asked.decimal("weight", 0, 0, 1) if asked.text("weight") else None
     who = asked.id("user", world.models[0].user_ids)

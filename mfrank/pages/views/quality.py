@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from mfrank.arrays import InputValueError
 from mfrank.evaluation import Evaluation, Score
 from mfrank.pages.asked import Asked
 from mfrank.pages.judging import LENGTH, METRICS, Judgement, judge
@@ -54,9 +55,10 @@ def quality_pair(world: World, _: Asked) -> dict[str, Any]:
 def _of_one(world: World, index: int) -> dict[str, Any]:
     model = world.models[index]
     if world.data is None:
-        raise ValueError(
-            "there is nothing held out to judge lists by; start with mfrank explore MODEL --data "
-            "FILE, where the file has more than the model was fitted to"
+        raise InputValueError(
+            "there is nothing held out to judge lists by",
+            "start with mfrank explore MODEL --data FILE, where the file has more than the model "
+            "was fitted to",
         )
     if model.seen is None:
         return {
@@ -78,11 +80,14 @@ def _of_one(world: World, index: int) -> dict[str, Any]:
 
 def _of_pair(world: World) -> dict[str, Any]:
     if len(world.models) < 2:
-        raise ValueError("there is one model only; start with two: mfrank explore MODEL MODEL2")
+        raise InputValueError(
+            "there is one model only", "start with two: mfrank explore MODEL MODEL2"
+        )
     if world.data is None:
-        raise ValueError(
-            "there is nothing held out to judge lists by; start with mfrank explore MODEL MODEL2 "
-            "--data FILE, where the file has more than the models were fitted to"
+        raise InputValueError(
+            "there is nothing held out to judge lists by",
+            "start with mfrank explore MODEL MODEL2 --data FILE, where the file has more than the "
+            "models were fitted to",
         )
     for name, model in zip(world.names, world.models, strict=True):
         if model.seen is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
+from mfrank.arrays import InputValueError
 from mfrank.pages.asked import Asked
 from mfrank.pages.levers import because, effect, levers_of, switched
 from mfrank.pages.views.user import RANKED, ranks_in
@@ -20,7 +21,7 @@ def sandbox(world: World, asked: Asked) -> dict[str, Any]:
     model, text = world.models[index], asked.text("q")
     picked = asked.ids("like", model.item_ids)
     if len(picked) > _MOST_PICKED:
-        raise ValueError(f"like must name at most {_MOST_PICKED} items, got {len(picked)}")
+        raise InputValueError(f"`like` must name at most {_MOST_PICKED} items, got {len(picked)}")
     levers = levers_of(world, index, asked)
     plain, listed, note = [], [], ""
     if picked:

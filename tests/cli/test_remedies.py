@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -11,10 +12,12 @@ from typing import Any
 import pytest
 
 import mfrank
+from mfrank.cli import remedies
 from mfrank.cli.dispatch import _parser
 from mfrank.cli.main import main
-from mfrank.cli.wording import Wording
+from mfrank.cli.remedies import Flags
 
+PACKAGE = Path(mfrank.__file__).parent
 PYTHON = re.compile(r"\b[a-z_]+=|\w\(\S|mfrank\.[A-Za-z]|[A-Z]\w+\.[a-z_]|\b[a-z]+_[a-z]+\b")
 """Arguments, calls and names that are not typed in a shell."""
 
@@ -22,11 +25,11 @@ PYTHON = re.compile(r"\b[a-z_]+=|\w\(\S|mfrank\.[A-Za-z]|[A-Z]\w+\.[a-z_]|\b[a-z
 CELLS = [(user, item) for user in range(9) for item in range(user % 3, 9)]
 
 
-def words_of(command: str) -> Wording:
+def words_of(command: str) -> Flags:
     (named,) = (
         action for action in _parser()._actions if isinstance(action, argparse._SubParsersAction)
     )
-    return Wording(named.choices[command])
+    return Flags(named.choices[command])
 
 
 @pytest.fixture
@@ -183,19 +186,24 @@ def test_no_message_names_what_is_not_typed(capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("command", "python", "shell"),
     [
-        ("fit", "a fit of 9 factors; lower factors", "a fit of 9 factors; lower --factors"),
-        ("descend", "lower batch_size, or set positives and negatives to smaller numbers",
-         "lower --batch-size, or set --positives and --negatives to smaller numbers"),
-        ("descend", "negatives=None uses all items", "--negatives none uses all items"),
-        ("descend", "use item_biases=False", "use --no-item-biases"),
-        ("fit", "with ids='text' or sep=';'", "with --ids text or --sep ';'"),
-        ("fit", "column 'user_items' and users=3 in a_b.csv", "column 'user_items' and users=3 in "
-         "a_b.csv"),
-        ("info", "use set_params(factors=3)", "use factors=3"),
+        ("fit", "a fit of 9 factors; lower `factors`", "a fit of 9 factors; lower --factors"),
+        ("descend", "set `positives` and `negatives`", "set --positives and --negatives"),
+        ("descend", "`negatives=None` uses all items", "--negatives none uses all items"),
+        ("descend", "use `item_biases=False`", "use --no-item-biases"),
+        ("fit", "with `ids='text'` or `sep=';'`", "with --ids text or --sep ';'"),
+        ("fit", "name it with `timestamp=`", "name it with --timestamp COLUMN"),
+        ("fit", "use `set_params(factors=3)`", "use --factors 3"),
+        ("fit", "lower factors, users=3, a_b and 'user_items'", None),
+        ("fit", "ids like '`factors`' and \"`factors=3`\"", None),
+        ("info", "use `set_params(factors=3)`", "use factors=3"),
+        ("fit", "pass `data.at_least(4)`, or not", "pass --at-least 4, or not"),
+        ("recommend", "`steer.boosts`: unknown ids", "--boost: unknown ids"),
+        ("fit", "read it again; in Python, by `mfrank.load`", "read it again"),
+        ("evaluate", "such as `mfrank.NDCG @ 10`", "such as NDCG@10"),
     ],
-)  # fmt: skip
-def test_only_arguments_become_flags(command: str, python: str, shell: str) -> None:
-    assert words_of(command)(python) == shell
+)
+def test_only_marked_arguments_become_flags(command: str, python: str, shell: str | None) -> None:
+    assert words_of(command)(python) == (python if shell is None else shell)
 
 
 @pytest.mark.parametrize(
@@ -208,5 +216,27 @@ def test_every_option_is_told_as_its_flag(command: str, estimator: type) -> None
         flag = f"--{option.name.replace('_', '-')}"
         if (option.name, command) in {("loss", "pagerank"), ("feature_regularization", "fit")}:
             continue  # there is only one loss; there are no features: no flags
-        assert say(f"{option.name} must be at least 1") == f"{flag} must be at least 1"
-        assert say(f"use {option.name}=3 instead").startswith((f"use {flag} 3", f"use {flag} inst"))
+        assert say(f"`{option.name}` must be at least 1") == f"{flag} must be at least 1"
+        assert say(f"use `{option.name}=3` instead").startswith((f"use {flag} 3", f"use {flag} i"))
+
+
+def spoken() -> str:
+    """All texts in the library's sources, one after another."""
+    texts = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if "cli" not in path.relative_to(PACKAGE).parts:
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                match node:
+                    case ast.Call(args=[ast.Constant(value=str(a)), ast.Constant(value=str(b))]):
+                        texts.append(str(mfrank.InputValueError(a, b).marked))
+                    case ast.Constant(value=str(text)):
+                        texts.append(text)
+    return "\n".join(texts)
+
+
+def test_the_tables_have_nothing_that_the_library_does_not_say() -> None:
+    """A message that is changed in the library must be changed here, too."""
+    library = spoken()
+    parts = [part for phrase in remedies._PHRASES for part in phrase.split("seen items")]
+    assert [one for one in parts if one not in library] == []
+    assert [one for one in remedies._EXPRESSIONS if one.split("=")[0] not in library] == []

@@ -1,0 +1,114 @@
+"""Errors that know their argument and their remedy."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mfrank
+from mfrank.arrays import InputTypeError, InputValueError, Notice, within
+from tests.support.errors import refuses
+
+
+@pytest.mark.parametrize("kind", [InputValueError, InputTypeError, mfrank.InputMemoryError])
+def test_an_error_knows_its_argument_and_its_remedy(kind: type[mfrank.InputError]) -> None:
+    error = kind("`start` has other users", "fit without `start`")
+    assert (error.argument, error.remedy) == ("start", "fit without start")
+    assert str(error) == "start has other users; fit without start"
+    for twin in (copy.copy(error), pickle.loads(pickle.dumps(error))):
+        assert type(twin) is kind
+        assert (str(twin), twin.marked) == (str(error), error.marked)
+        assert (twin.argument, twin.remedy) == ("start", "fit without start")
+
+
+def test_they_are_errors_of_python_too() -> None:
+    assert issubclass(InputValueError, ValueError)
+    assert issubclass(InputTypeError, TypeError)
+    assert issubclass(mfrank.InputMemoryError, MemoryError)
+    assert issubclass(mfrank.UnknownIdError, InputValueError)
+
+
+@pytest.mark.parametrize(
+    ("problem", "remedy", "text"),
+    [
+        ("`n` is 0", "", "n is 0"),
+        ("`n` is 0:", "raise it", "n is 0: raise it"),
+        ("`n` is 0", "Raise it", "n is 0. Raise it"),
+        ("`n` is 0", "raise it", "n is 0; raise it"),
+    ],
+)
+def test_problem_and_remedy_make_one_sentence(problem: str, remedy: str, text: str) -> None:
+    assert str(InputValueError(problem, remedy)) == text
+
+
+@pytest.mark.parametrize(
+    ("problem", "argument"),
+    [
+        ("`biases=True` needs a ridge", "biases"),
+        ("`steer.boosts`: unknown ids", "steer.boosts"),
+        ("`mfrank.ALS` has no `alpha`", "alpha"),
+        ("use `set_params(factors=3)` for `factors`", "factors"),
+        ("the file is empty", ""),
+        ("got '`factors`'", ""),
+    ],
+)
+def test_the_argument_is_the_first_that_is_marked(problem: str, argument: str) -> None:
+    assert InputValueError(problem).argument == argument
+
+
+@given(st.text())
+def test_what_a_caller_wrote_stays_as_it_is(text: str) -> None:
+    """An id with backticks is not taken for a mark."""
+    error = InputValueError(f"`users`: unknown id {text!r}", f"leave {text!r} out")
+    assert str(error) == f"users: unknown id {text!r}; leave {text!r} out"
+    assert error.argument == "users"
+
+
+def test_an_error_of_a_part_names_the_whole() -> None:
+    inner = InputTypeError("`values` must be numbers", "drop them")
+    outer = within("`train`", inner)
+    assert type(outer) is InputTypeError
+    assert (outer.argument, outer.remedy) == ("train", "drop them")
+    assert str(outer) == "train: values must be numbers; drop them"
+    of_file = within("a.csv", inner)
+    assert (of_file.argument, str(of_file)) == (
+        "values",
+        "a.csv: values must be numbers; drop them",
+    )
+    for kind, theirs in ((InputTypeError, TypeError), (InputValueError, ValueError)):
+        foreign = within("`labels`", theirs("of another library"))
+        assert type(foreign) is kind
+        assert str(foreign) == "labels: of another library"
+
+
+def test_unknown_ids_stay_known_wherever_they_are() -> None:
+    error = mfrank.UnknownIdError("unknown ids: 7", [7, 7], "leave it out").within("`users`")
+    for one in (error, pickle.loads(pickle.dumps(error))):
+        assert (one.ids, one.argument, one.remedy) == ((7,), "users", "leave it out")
+        assert str(one) == "users: unknown ids: 7; leave it out"
+
+
+def test_notices_show_no_marks() -> None:
+    assert str(Notice("lower `factors`")) == "lower factors"
+    assert Notice("lower `factors`").marked == "lower `factors`"
+
+
+def test_callers_can_read_what_is_wrong(tmp_path: Path) -> None:
+    with refuses(ValueError, "factors"):
+        mfrank.ALS(factors=0)
+    with refuses(TypeError, "objective"):
+        mfrank.ALS("rg2")  # type: ignore[arg-type]
+    data = mfrank.Interactions.from_arrays([0, 1], [0, 1])
+    with refuses(ValueError, "parts"):
+        mfrank.Interactions.concat([])
+    (tmp_path / "a.csv").write_text("user,item,rating,stars\n1,2,3,4\n")
+    with refuses(ValueError, "value", remedy="name one with value="):
+        mfrank.Interactions.from_file(tmp_path / "a.csv")
+    with refuses(ValueError, "userid", remedy="") as raised:
+        mfrank.ALS(factors=2, iterations=1).fit(data).recommend(9)
+    assert raised.value.ids == (9,)  # type: ignore[attr-defined]
