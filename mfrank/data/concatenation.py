@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays import InputValueError
 from mfrank.data import cells
 from mfrank.data.cells import Duplicates, ValuesFrom
 from mfrank.data.ids import Ids
@@ -71,10 +72,10 @@ def joined_ids(name: str, each: Sequence[Ids]) -> Ids:
     ids, *others = (one for one in each if len(one)) if any(map(len, each)) else each[:1]
     for other in others:
         if ids.labels.dtype != other.labels.dtype:
-            raise ValueError(
-                f"{name} ids are like {ids.labels.item(0)!r} in one part and like "
-                f"{other.labels.item(0)!r} in another; convert one of them, or read both with "
-                'ids="text"'
+            raise InputValueError(
+                f"`{name}` ids are like {ids.labels.item(0)!r} in one part and like "
+                f"{other.labels.item(0)!r} in another",
+                'convert one of them, or read both with `ids="text"`',
             )
         new = other.labels[ids.rows(other.labels, missing=-1) < 0]
         if len(new):
@@ -86,9 +87,9 @@ def _joined_times(each: Sequence[Interactions]) -> NDArray[np.int64] | None:
     """All timestamps, or None if there are none; ValueError if they do not fit together."""
     times = [one.timestamps for one in each if one.timestamps is not None]
     if len(times) not in (0, len(each)):
-        raise ValueError(
-            f"{len(times)} of {len(each)} parts have timestamps; leave them out of these with "
-            "dataclasses.replace(part, timestamps=None)"
+        raise InputValueError(
+            f"{len(times)} of {len(each)} parts have timestamps",
+            "leave them out of these with `dataclasses.replace(part, timestamps=None)`",
         )
     if not times:
         return None
@@ -98,7 +99,7 @@ def _joined_times(each: Sequence[Interactions]) -> NDArray[np.int64] | None:
         ends = [end for some in known if some is not None and len(some) for end in _ends(some)]
         if ends:
             spans[f"part {number}"] = min(ends), max(ends)
-    check_parts(spans, "read each part in its own unit, timestamp_unit=")
+    check_parts(spans, "read each part in its own unit, `timestamp_unit=`")
     return np.concatenate(times)
 
 

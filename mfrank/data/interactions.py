@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from mfrank.arrays import (
     CSR,
+    InputTypeError,
+    InputValueError,
     MadeOfFields,
     as_array,
     check_instance,
@@ -100,14 +102,14 @@ class Interactions(MadeOfFields):
 
     def __post_init__(self) -> None:
         if self.threshold is not None and not is_number(self.threshold):
-            raise ValueError(
-                f"threshold must be a finite number or None, got {shown(self.threshold)}"
+            raise InputValueError(
+                f"`threshold` must be a finite number or None, got {shown(self.threshold)}"
             )
         for name in ("user_ids", "item_ids"):
             check_instance(name, getattr(self, name), Ids, "Ids, such as Ids.of(labels)")
         if not sp.issparse(self.user_items):
-            raise TypeError(
-                "user_items must be a scipy.sparse.csr_array (users x items), got "
+            raise InputTypeError(
+                "`user_items` must be a scipy.sparse.csr_array (users x items), got "
                 f"{type(self.user_items).__name__}"
             )
         shape = (len(self.user_ids), len(self.item_ids))
@@ -133,12 +135,12 @@ class Interactions(MadeOfFields):
             return None
         check_instance("seen_only", given, Interactions, "Interactions, or None")
         if given.user_items.shape != self.user_items.shape:
-            raise ValueError(
-                f"seen_only must have the shape {self.user_items.shape}, got "
+            raise InputValueError(
+                f"`seen_only` must have the shape {self.user_items.shape}, got "
                 f"{given.user_items.shape}"
             )
         if self.timestamps is not None and given.timestamps is None:
-            raise ValueError("seen_only must have timestamps, as these interactions have")
+            raise InputValueError("`seen_only` must have timestamps, as these interactions have")
         if not given.nnz:
             return None
         own = given.user_ids is self.user_ids and given.item_ids is self.item_ids
@@ -487,8 +489,8 @@ class Interactions(MadeOfFields):
         refuse_labels("mask", mask, "make it of to_pandas(), which has the order of the entries")
         chosen = as_array(mask, "mask")
         if chosen.dtype != bool or chosen.shape != (self.nnz,):
-            raise ValueError(
-                f"mask must be bool of shape ({self.nnz},), got {chosen.dtype} of {chosen.shape}"
+            raise InputValueError(
+                f"`mask` must be bool of shape ({self.nnz},), got {chosen.dtype} of {chosen.shape}"
             )
         return self._with_cells(self.cells.take(np.flatnonzero(chosen)))
 
@@ -724,9 +726,9 @@ class Interactions(MadeOfFields):
         wrong = [part for part in each if not isinstance(part, Interactions)]
         if wrong or not isinstance(parts, Iterable):
             kind = type((wrong or each)[0]).__name__
-            raise TypeError(f"parts must be a list of Interactions, got {kind}")
+            raise InputTypeError(f"`parts` must be a list of Interactions, got {kind}")
         if not each:
-            raise ValueError("parts must have at least one Interactions")
+            raise InputValueError("`parts` must have at least one Interactions")
         origin = dict(item for part in each for item in part.origin.items())
         thresholds = {part.threshold for part in each}
         threshold = thresholds.pop() if len(thresholds) == 1 else None

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import sparse_to_host
+from mfrank.arrays import InputValueError, sparse_to_host
 from mfrank.data import cells
 from mfrank.data.ids import Ids, UnknownIdError
 from mfrank.data.interactions import Interactions
@@ -36,10 +36,11 @@ def matrix_in_rows(matrix: Any, user_ids: Ids, item_ids: Ids, name: str) -> Inte
     """
     shape, given = (len(user_ids), len(item_ids)), cast(Any, matrix).shape
     if given != shape:
-        raise ValueError(
-            f"{name}: a matrix must have the shape {shape} of the training data, because it has no "
-            f"ids, got {given}; pass Interactions, which are matched by id: "
-            "Interactions.from_frame(test, user_ids=train.user_ids, item_ids=train.item_ids)"
+        raise InputValueError(
+            f"`{name}`: a matrix must have the shape {shape} of the training data, because it has "
+            f"no ids, got {given}",
+            "pass Interactions, which are matched by id: `Interactions.from_frame(test, "
+            "user_ids=train.user_ids, item_ids=train.item_ids)`",
         )
     return Interactions.from_sparse(matrix, user_ids=user_ids, item_ids=item_ids)
 
@@ -101,9 +102,9 @@ def _places(own: Ids, ids: Ids, used: NDArray[np.bool_], name: str, side: str) -
             ids.rows(own.labels[used])
     except UnknownIdError as error:
         raise UnknownIdError(
-            f"{name} has {side}s that the training data do not have ({error}); "
-            + _remedy(own, ids, name, side),
+            f"`{name}` has {side}s that the training data do not have ({error})",
             error.ids,
+            _remedy(own, ids, name, side),
         ) from error
     return places
 
@@ -111,10 +112,11 @@ def _places(own: Ids, ids: Ids, used: NDArray[np.bool_], name: str, side: str) -
 def check_alike(own: Ids, ids: Ids, name: str, side: str) -> None:
     """Raise ValueError if both have only row numbers as ids, and different numbers of rows."""
     if own.table is None and ids.table is None and len(own) != len(ids):
-        raise ValueError(
-            f"{name} has {len(own)} {side}s and the training data {len(ids)}, which both only "
-            f"number: give {name} the shape of the training data, or make it with "
-            f"{side}_ids=train.{side}_ids"
+        raise InputValueError(
+            f"`{name}` has {len(own)} {side}s and the training data {len(ids)}, which both only "
+            "number:",
+            f"give {name} the shape of the training data, or make it with "
+            f"`{side}_ids=train.{side}_ids`",
         )
 
 
@@ -131,10 +133,10 @@ def check_numbering(own: Ids, ids: Ids, name: str, side: str, remedy: str | None
     unknown = own.labels[ids.rows(own.labels, missing=-1) < 0]
     if len(unknown):
         raise UnknownIdError(
-            f"{name} and the training data have {len(own)} {side}s each, with ids like "
-            f"{own.labels[:3].tolist()} and {ids.labels[:3].tolist()}; "
-            + (remedy or _remedy(own, ids, name, side)),
+            f"`{name}` and the training data have {len(own)} {side}s each, with ids like "
+            f"{own.labels[:3].tolist()} and {ids.labels[:3].tolist()}",
             unknown.tolist(),
+            remedy or _remedy(own, ids, name, side),
         )
 
 
@@ -174,9 +176,10 @@ def by_ids(
     places = own.rows(ids.labels, missing=-1)
     unknown = int((places < 0).sum())
     if unknown and unknown == len(places):
-        raise ValueError(
-            f"ids are like {', '.join(map(repr, own.labels[:1].tolist()))}, and the rows of the "
-            f"evaluation are like {ids.labels.tolist()[0]!r}; take those of the training data"
+        raise InputValueError(
+            f"`ids` are like {', '.join(map(repr, own.labels[:1].tolist()))}, and the rows of the "
+            f"evaluation are like {ids.labels.tolist()[0]!r}",
+            "take those of the training data",
         )
     return np.where(places < 0, fill, values[places]), unknown
 

@@ -12,7 +12,17 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import counted, floats_of, is_count, is_number, refuse_labels, shown, to_host
+from mfrank.arrays import (
+    InputValueError,
+    Notice,
+    counted,
+    floats_of,
+    is_count,
+    is_number,
+    refuse_labels,
+    shown,
+    to_host,
+)
 from mfrank.data import cells
 from mfrank.data.cells import Cells
 
@@ -27,7 +37,7 @@ def at_least(
 ) -> Interactions:
     """The entries with values >= ``threshold``; the others become only seen, or are removed."""
     if not is_number(threshold):
-        raise ValueError(f"threshold must be a finite number, got {shown(threshold)}")
+        raise InputValueError(f"`threshold` must be a finite number, got {shown(threshold)}")
     reached = data.user_items.data >= float(threshold)
     is_weighted = data.cells.values_from == "weights" and threshold > 0  # the sign is as it was
     _tell_of_threshold(data, reached, threshold, is_weighted)
@@ -55,29 +65,34 @@ def _tell_of_threshold(
         lower = summed.largest < float(threshold)
         if only := int(np.count_nonzero(reached[summed.places] & lower)):
             _log.warning(
-                "at_least(%g) keeps %s only as the sum of repeated entries, each of them lower; "
-                'for ratings, read the data with duplicates="last" or duplicates="max"',
-                *(threshold, counted(only, "entry")),
+                Notice(
+                    f"`at_least({threshold:g})` keeps {counted(only, 'entry')} only as the sum of "
+                    "repeated entries, each of them lower; for ratings, read the data with "
+                    '`duplicates="last"` or `duplicates="max"`'
+                )
             )
     if data.nnz and not reached.any():
         if values.min() == values.max() == 1:
             _log.warning(
-                "at_least(%g) keeps none of the %d entries, whose values are all 1, as where no "
-                "column of values is recognized; name it with value=",
-                *(threshold, data.nnz),
+                Notice(
+                    f"`at_least({threshold:g})` keeps none of the {data.nnz} entries, whose values "
+                    "are all 1, as where no column of values is recognized; name it with `value=`"
+                )
             )
         else:
             _log.warning(
-                "at_least(%g) keeps none of the %d entries, whose values go from %g to %g; lower "
-                "the threshold",
-                *(threshold, data.nnz, values.min(), values.max()),
+                Notice(
+                    f"`at_least({threshold:g})` keeps none of the {data.nnz} entries, whose values "
+                    f"go from {values.min():g} to {values.max():g}; lower the threshold"
+                )
             )
     if is_weighted:
         _log.warning(
-            "at_least(%g) cuts weighted values: models will not know it as the threshold of other "
-            "data, whose values are not weighted; to have it known, call at_least before the "
-            "values are weighted",
-            threshold,
+            Notice(
+                f"`at_least({threshold:g})` cuts weighted values: models will not know it as the "
+                "threshold of other data, whose values are not weighted; to have it known, call "
+                "`at_least(threshold)` before the values are weighted"
+            )
         )
 
 
@@ -87,15 +102,17 @@ def weighted(data: Interactions, weights: ArrayLike) -> Interactions:
     refuse_labels("weights", weights, remedy)
     each = floats_of("weights", to_host(weights, "weights"))
     if each.shape != (data.nnz,):
-        raise ValueError(f"weights must have the shape ({data.nnz},), got {each.shape}")
+        raise InputValueError(f"`weights` must have the shape ({data.nnz},), got {each.shape}")
     if each.size and not (each.min() >= 0 and np.isfinite(each.max())):
-        raise ValueError(
-            f"weights must be finite numbers >= 0, got {each.min():g} to {each.max():g}"
+        raise InputValueError(
+            f"`weights` must be finite numbers >= 0, got {each.min():g} to {each.max():g}"
         )
     with np.errstate(over="ignore"):
         values = (data.user_items.data * each).astype(data.user_items.dtype)
     if not np.isfinite(values).all():
-        raise ValueError(f"a weighted value is beyond the range of {values.dtype}")
+        raise InputValueError(
+            f"`weights` make a value that is beyond the range of {values.dtype}", "scale them down"
+        )
     kept = values != 0
     if kept.all():
         return with_weighted_values(data, values)
@@ -117,7 +134,7 @@ def k_core(data: Interactions, k: int, *, user_k: int | None, item_k: int | None
     least = k if user_k is None else user_k, k if item_k is None else item_k
     for name, bound in zip(("k", "user_k", "item_k"), (k, *least), strict=True):
         if not is_count(bound) or bound < 0:
-            raise ValueError(f"{name} must be a whole number, 0 or more, got {shown(bound)}")
+            raise InputValueError(f"`{name}` must be a whole number, 0 or more, got {shown(bound)}")
     kept, rows, columns = cells.core(data.user_items, *least)
     has = data.counts.users, data.counts.items
     if data.nnz and not len(kept):

@@ -14,7 +14,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import check_choice, check_same_rows, refuse_labels, sparse_to_host, to_host
+from mfrank.arrays import (
+    InputTypeError,
+    InputValueError,
+    check_choice,
+    check_same_rows,
+    refuse_labels,
+    sparse_to_host,
+    to_host,
+    within,
+)
 from mfrank.data import cells, tables
 from mfrank.data.cells import Cells, Duplicates
 from mfrank.data.columns import Chosen, IdsAs, spelled_like
@@ -146,9 +155,9 @@ def from_file(
     try:
         return _from_columns(columns, duplicates, (user_ids, item_ids))
     except UnknownIdError as error:
-        raise error.given_as(str(path)) from error
+        raise error.within(str(path)) from error
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+        raise within(str(path), error) from error
 
 
 def _from_columns(
@@ -168,7 +177,7 @@ def known(name: str, ids: IdsLike | None) -> Ids | None:
     try:
         return Ids.of(ids)
     except (TypeError, ValueError) as error:
-        raise type(error)(f"{name}: {error}") from error
+        raise within(f"`{name}`", error) from error
 
 
 def check_duplicates(duplicates: str) -> None:
@@ -182,7 +191,9 @@ def _of_rows(side: str, given: IdsLike | None, n: int) -> Ids:
     if ids is None:
         return Ids.numbered(n)
     if len(ids) != n:
-        raise ValueError(f"{side}_ids must have an id for each of the {n} {side}s, got {len(ids)}")
+        raise InputValueError(
+            f"`{side}_ids` must have an id for each of the {n} {side}s, got {len(ids)}"
+        )
     return ids
 
 
@@ -191,9 +202,9 @@ def _look_up(name: str, raw: RawIds, ids: IdsLike | None) -> tuple[Ids, NDArray[
     try:
         return Ids.factorize(raw) if own is None else (own, own.rows(raw))
     except UnknownIdError as error:
-        raise error.given_as(name) from error
+        raise error.within(f"`{name}`") from error
     except (TypeError, ValueError) as error:
-        raise type(error)(f"{name}: {error}") from error
+        raise within(f"`{name}`", error) from error
 
 
 def _check(side: str, given: IdsLike | None, ids: Ids, rows_of: Callable[[int], int]) -> None:
@@ -225,14 +236,17 @@ def _shape(column: Any) -> tuple[int, ...]:
 def _row_numbers(name: str, raw: RawIds, n: int) -> NDArray[Any]:
     rows = np.asarray(raw)
     if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
-        raise TypeError(
+        raise InputTypeError(
             f"with a shape, {name} must be row numbers in one dimension, got dtype {rows.dtype} "
-            f"of shape {rows.shape}; leave shape out for raw ids"
+            f"of shape {rows.shape}",
+            "leave `shape` out for raw ids",
         )
     outside = (rows < 0) | (rows >= n)
     if outside.any():
         position = int(np.argmax(outside))
-        raise ValueError(f"{name} must lie in 0..{n - 1}, got {rows[position]} in row {position}")
+        raise InputValueError(
+            f"`{name}` must lie in 0..{n - 1}, got {rows[position]} in row {position}"
+        )
     return rows.astype(np.int64, copy=False)
 
 
@@ -253,7 +267,8 @@ def _refuse_infinite(
         return
     entry = int(np.argmin(finite))
     user, item = user_ids.raw(users[[entry]]).tolist(), item_ids.raw(items[[entry]]).tolist()
-    raise ValueError(
-        f"values must be finite and fit float32, got {values[entry]} in entry {entry} "
-        f"(user {user[0]!r}, item {item[0]!r}); drop or replace it"
+    raise InputValueError(
+        f"`values` must be finite and fit float32, got {values[entry]} in entry {entry} (user "
+        f"{user[0]!r}, item {item[0]!r})",
+        "drop or replace it",
     )

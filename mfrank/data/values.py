@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import counted, shown
+from mfrank.arrays import InputTypeError, InputValueError, Notice, counted, shown
 from mfrank.data.columns import BadRow
 from mfrank.data.time_units import look_like_times
 
@@ -39,11 +39,11 @@ def as_numbers(values: ArrayLike) -> NDArray[Any]:
     """
     numbers = np.asarray(values)
     if numbers.ndim != 1:
-        raise ValueError(f"values must be in one dimension, got shape {numbers.shape}")
+        raise InputValueError(f"`values` must be in one dimension, got shape {numbers.shape}")
     if numbers.dtype.kind == "c":
-        raise TypeError("values must be real numbers, got complex ones")
+        raise InputTypeError("`values` must be real numbers, got complex ones")
     if numbers.dtype.kind in "mM":
-        raise BadRow("values must be numbers, got times, which are passed as timestamps,", 0)
+        raise BadRow("`values` must be numbers, got times, which are passed as timestamps,", 0)
     if numbers.dtype in (np.float32, np.float64):
         return numbers
     try:
@@ -51,8 +51,8 @@ def as_numbers(values: ArrayLike) -> NDArray[Any]:
     except (TypeError, ValueError, OverflowError) as error:
         for row, value in enumerate(numbers.tolist()):
             if not _is_number(value):
-                raise BadRow(f"values must be numbers, got {shown(value)}", row) from error
-        raise ValueError(f"values must be numbers: {error}") from error
+                raise BadRow(f"`values` must be numbers, got {shown(value)}", row) from error
+        raise InputValueError(f"`values` must be numbers: {error}") from error
 
 
 def _is_number(value: Any) -> bool:
@@ -124,14 +124,16 @@ class Extent:
         """Warn about values that look like times, or like codes of missing values."""
         if look_like_times(self.lowest, self.highest):
             _log.warning(
-                "values from %.0f to %.0f look like times, and are taken as ratings or counts; "
-                "name their column with timestamp=, or ignore it with value=False",
-                *(self.lowest, self.highest),
+                Notice(
+                    f"values from {self.lowest:.0f} to {self.highest:.0f} look like times, and are "
+                    "taken as ratings or counts; name their column with `timestamp=`, or ignore it "
+                    "with `value=False`"
+                )
             )
         if self.has_thousands:
             _log.warning(
                 "values are whole numbers below 1,000, or have three decimals like %g: if the "
-                "point is one between thousands, read them with thousands='.' of pandas.read_csv",
+                "point is one between thousands, write them without it",
                 self.example,
             )
         for code, number in self.missing().items():

@@ -289,7 +289,7 @@ def restore(
     if unknown := sorted(set(values) - options):
         raise InputValueError(
             f"`{name}` has no option {unknown[0]!r}: another version of mfrank saved it",
-            "fit again, or load the factors alone with mfrank.FactorStore.load",
+            "fit again, or load the factors alone with `mfrank.FactorStore.load`",
         )
     for key, value in values.items():
         if isinstance(value, Mapping) and set(value) == {"name", "options"}:
