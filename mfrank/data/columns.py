@@ -350,7 +350,7 @@ def values(fields: Sequence[str]) -> NDArray[np.float64]:
     finite = np.isfinite(numbers)
     if not finite.all():
         row = int(np.argmin(finite))
-        raise BadRow(f"values must be finite numbers, got {fields[row]!r}", row)
+        raise BadRow(f"`values` must be finite numbers, got {fields[row]!r}", row)
     return numbers
 
 

@@ -219,9 +219,10 @@ def _named(
         roles = assign(labels, by_name)
     except InputValueError as error:
         if dialect.header is None and dialect.columns is None and not _are_named(chosen):
-            raise InputValueError(
-                error.marked, "or, if the first row is no header, `header=False`"
-            ) from None
+            problem, remedy = error.args
+            unnamed = "or, if the first row is no header, `header=False`"
+            remedies = f"{remedy}; {unnamed}" if remedy else unnamed
+            raise InputValueError(problem, remedies) from None
         raise
     tell_columns(labels, roles, by_name, tell)
     return {role: labels.index(name) for role, name in roles.items()}

@@ -199,7 +199,7 @@ def _in_place_of(folder: Path) -> str:
     return (
         "Spark wrote a table to it in parts; in the shell, read them by mfrank ingest "
         f"{pattern} --folder new-folder; in Python, by "
-        f"Interactions.ingest(glob.glob({pattern!r}), 'new-folder')"
+        f"`Interactions.ingest(glob.glob({pattern!r}), 'new-folder')`"
     )
 
 

@@ -106,7 +106,8 @@ def in_seconds(numbers: NDArray[np.int64], unit: Unit) -> NDArray[np.int64]:
         if not valid.all():
             row = int(np.argmin(valid))
             raise BadRow(
-                f"timestamps must be dates like 20240131, as most of them are, got {numbers[row]}",
+                "`timestamps` must be dates like 20240131, as most of them are, got "
+                f"{numbers[row]}",
                 row,
             )
         return seconds
@@ -186,7 +187,7 @@ class Magnitudes:
         if n > 1 and counts.get("reversed") == n:
             number, at = self.first["reversed"]
             raise BadRow(
-                f"timestamps must be dates with the year first, like 20240131, and all have it "
+                "`timestamps` must be dates with the year first, like 20240131, and all have it "
                 f"last, like {number}; `timestamp_unit='s'` keeps the numbers",
                 at,
             )
@@ -235,7 +236,7 @@ class Magnitudes:
         value, row = self.first[sort]
         but = f", but {why}" if why else ", which is in no known unit since 1970"
         return BadRow(
-            f"timestamps must all be in one unit, got {value}{but}; name the unit with "
+            f"`timestamps` must all be in one unit, got {value}{but}; name the unit with "
             "`timestamp_unit='s'`, 'ms', 'us' or 'ns' ('s' leaves numbers as they are)",
             row,
         )

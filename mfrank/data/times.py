@@ -185,7 +185,7 @@ def _of_floats(times: NDArray[np.floating]) -> Moments:
         if rounded.any():
             at = int(np.argmax(rounded))
             raise BadRow(
-                f"timestamps in {times.dtype} are rounded to multiples of "
+                f"`timestamps` in {times.dtype} are rounded to multiples of "
                 f"{np.spacing(times[at]):g}, got {times[at]:.0f}; read them as whole numbers, or "
                 "take them as they are with .astype(float)",
                 at,
@@ -209,7 +209,7 @@ def _of_datetime64(times: NDArray[np.datetime64]) -> NDArray[np.int64]:
     missing = np.isnat(times)
     if missing.any():
         row = int(np.argmax(missing))
-        raise BadRow("timestamps must be finite, got a missing one, NaT", row)
+        raise BadRow("`timestamps` must be finite, got a missing one, NaT", row)
     seconds = times.astype("datetime64[s]")
     # Coarser than seconds, a year may be beyond int64: compared as what they are, it is not.
     is_fine = unit in ("ms", "us", "ns", "ps", "fs", "as")
@@ -230,7 +230,7 @@ def _beyond(times: Sequence[Any] | NDArray[Any], row: int) -> BadRow:
 def _refuse(bad: NDArray[np.bool_], times: NDArray[Any]) -> None:
     if bad.any():
         row = int(np.argmax(bad))
-        raise BadRow(f"timestamps must be finite and fit int64, got {times[row]}", row)
+        raise BadRow(f"`timestamps` must be finite and fit int64, got {times[row]}", row)
 
 
 def _is_whole(time: Any) -> bool:
@@ -256,7 +256,7 @@ def _each(times: Sequence[Any], read: Callable[[Any], int]) -> NDArray[np.int64]
             found[row] = read(time)
         except OverflowError as error:
             if read is _whole:
-                raise BadRow(f"timestamps must fit int64, got {time}", row) from error
+                raise BadRow(f"`timestamps` must fit int64, got {time}", row) from error
             raise _beyond(times, row) from error
         except (AttributeError, TypeError, ValueError) as error:
             raise _no_date(times, row) from error
@@ -269,7 +269,7 @@ def _no_date(times: Sequence[Any], row: int) -> BadRow:
     if any(map(_is_number, times)) and (at := next(odd, None)) is not None:
         row = at
     return BadRow(
-        f"timestamps must be all whole numbers or all dates, got {shown(times[row])}", row
+        f"`timestamps` must be all whole numbers or all dates, got {shown(times[row])}", row
     )
 
 

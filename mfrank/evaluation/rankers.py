@@ -373,7 +373,7 @@ def check_sampled(negatives: int, metrics: Iterable[Metric]) -> None:
         if not isinstance(metric, ListMetric) or isinstance(metric, type(LimitedAUC)):
             raise InputValueError(
                 "with `negatives`, `metrics` must be of relevance at the top ranks, such as "
-                f"mfrank.NDCG @ 10; got {metric}"
+                f"`mfrank.NDCG @ 10`; got {metric}"
             )
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mfrank.arrays import plain
 from mfrank.data import ROLES, BadRow, Ids, as_text, assign, columns, spelled_like, tell_columns
 
 
@@ -146,6 +147,7 @@ def test_six_ignored_columns_are_named():
 )  # fmt: skip
 def test_what_an_ignored_column_may_be_is_told(names, chosen, doubts):
     ((level, parts),) = told(["user", "item", *names], chosen)
+    parts = [plain(part) for part in parts]
     assert parts[0].startswith("columns read: user 'user', item 'item'")
     assert level == (logging.WARNING if doubts else logging.INFO)
     found = [part for part in parts[1:] if not part.startswith("ignored: ")]
@@ -194,9 +196,9 @@ def test_values_are_finite_numbers_or_truths():
             BadRow, match=f"^values must be finite numbers, got {bad!r} in row 1$"
         ) as no:
             columns.parsed("value", ["1", bad, "y"], "auto")
-        assert (no.value.row, no.value.what) == (1, f"values must be finite numbers, got {bad!r}")
+        assert (no.value.row, no.value.what) == (1, f"`values` must be finite numbers, got {bad!r}")
     said = columns.in_column("what", "value", "stars")
-    assert said.startswith("what in column 'stars'; write a number, name a column of times")
+    assert str(said).startswith("what in column 'stars'; write a number, name a column of times")
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,7 @@ def test_folders_of_spark_are_refused_with_the_pattern_of_their_files(
         lambda: mfrank.Interactions.ingest([path], tmp_path / "x"),
         *readers(path).values(),
     ):
-        with pytest.raises(ValueError, match="is a folder; Spark wrote") as refusal:
+        with pytest.raises(ValueError, match=r"is a folder\. Spark wrote") as refusal:
             read()
         assert f"glob.glob('{tmp_path}/{pattern}')" in str(refusal.value)
 
