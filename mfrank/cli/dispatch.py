@@ -18,11 +18,9 @@ from importlib.util import find_spec
 from typing import Any, NoReturn
 
 from mfrank._version import __version__
-from mfrank.arrays import plain
 from mfrank.cli.commands import commands
 from mfrank.cli.main import is_ctrl_c
 from mfrank.cli.remedies import Flags, message_of
-from mfrank.cli.wording import Wording
 
 Say = Callable[[str], str]
 """Puts a message of the library into the words of the command line."""
@@ -57,11 +55,7 @@ def run(arguments: list[str]) -> int:
         return 0
     except ValueError as error:
         return _report(_with_remedy(error, arguments), str, debug=debug)
-    flags, unmarked = Flags(args.parser), Wording(args.parser)
-
-    def say(message: str) -> str:
-        return flags(message) if plain(message) != message else unmarked(message)
-
+    say = Flags(args.parser)
     with _messages_on_stderr(say):
         try:
             _import(getattr(args, "imported", []))

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import Advance, progress_bar, sized
+from mfrank.arrays import Advance, InputTypeError, InputValueError, progress_bar, sized
 from mfrank.data import cells, interaction_folder
 from mfrank.data.cells import Duplicates
 from mfrank.data.columns import BadRow, Chosen, IdsAs, as_text
@@ -59,11 +59,11 @@ def check_files(files: Sequence[str | os.PathLike[str]]) -> list[Path]:
         One is missing.
     """
     if not files:
-        raise ValueError("files must have at least one file")
+        raise InputValueError("`files` must have at least one file")
     for file in files:
         if is_stream(path_of(file)):
-            raise ValueError(
-                f"files are read twice, and {file} can be only once: save it as a file"
+            raise InputValueError(
+                f"`files` are read twice, and {file} can be only once:", "save it as a file"
             )
         local_file(file)
     return sorted({path_of(file) for file in files})
@@ -103,7 +103,7 @@ def ingest(
         can resume, the message names the temporary folder.
     """
     if isinstance(files, str | os.PathLike):
-        raise TypeError(f"files must be a list of files, got one: [{str(files)!r}]")
+        raise InputTypeError(f"`files` must be a list of files, got one: [{str(files)!r}]")
     check_duplicates(duplicates)
     check_unit(unit)
     folder = path_of(folder)
@@ -234,4 +234,6 @@ def _times(path: Path, portion: Portion, known: Numbered) -> NDArray[np.int64]:
     try:
         return in_seconds(when.numbers, known.unit)
     except BadRow as error:
-        raise ValueError(f"{path}: {error.what} in row {portion.first_row + error.row}") from None
+        raise InputValueError(
+            f"{path}: {error.what} in row {portion.first_row + error.row}"
+        ) from None

@@ -17,7 +17,7 @@ from typing import Any, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import progress_bar
+from mfrank.arrays import InputValueError, progress_bar, within
 from mfrank.data.cells import Duplicates, ValuesFrom
 from mfrank.data.columns import BadRow, Chosen, IdsAs, as_text, in_column
 from mfrank.data.ids import Ids
@@ -149,14 +149,15 @@ def _unit_of(source: Source, seen: Numbering) -> tuple[bool, Unit]:
         if source.chosen.get("timestamp") is None:
             tell_of_fractions(error)
             return False, "as is"
-        raise ValueError(in_column(error.what, "timestamp", source.chosen["timestamp"])) from error
+        raise in_column(error.what, "timestamp", source.chosen["timestamp"]) from error
     except BadRow as error:
-        remedy = f"; or {_TO_ONE_UNIT}" if len(seen.spans) > 1 else ""
-        raise ValueError(error.what + remedy) from error
+        remedy = f"or {_TO_ONE_UNIT}" if len(seen.spans) > 1 else ""
+        raise InputValueError(error.what, remedy) from error
     if unit == "as is" and seen.magnitudes.counts and "date" in seen.times.values():
-        raise ValueError(
-            f"timestamps are dates in some files and numbers such as {seen.magnitudes.lowest} in "
-            "others; name the unit of numbers with timestamp_unit="
+        raise InputValueError(
+            f"`timestamps` are dates in some files and numbers such as {seen.magnitudes.lowest} "
+            "in others",
+            "name the unit of numbers with `timestamp_unit=`",
         )
     _check_files_times(seen, unit)
     seen.magnitudes.tell()
@@ -243,9 +244,9 @@ class Numbering:
         self.timed[portion.is_timed] = self.timed[portion.is_timed] or str(path)
         without, with_times = self.timed
         if without and with_times:
-            raise ValueError(
-                f"{with_times} has timestamps and {without} has none; read all without them: "
-                "timestamp=False"
+            raise InputValueError(
+                f"{with_times} has timestamps and {without} has none",
+                "read all without them: `timestamp=False`",
             )
         if (when := portion.moments) is not None:
             self._add_times(str(path), when, portion.first_row)
@@ -255,7 +256,7 @@ class Numbering:
             try:
                 labels.add(canonical(portion.columns[role], portion.first_row))
             except (TypeError, ValueError) as error:
-                raise type(error)(f"{path}: {role}s: {error}") from None
+                raise within(f"{path}: {role}s", error) from None
         _check_values(path, portion)
         self.values.add(portion.columns.get("value", np.empty(0)))
 

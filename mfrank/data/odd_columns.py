@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 
 import numpy as np
 
-from mfrank.arrays import counted, shown
+from mfrank.arrays import Notice, counted, shown
 from mfrank.data.ids import Ids
 from mfrank.data.times import is_date
 
@@ -105,9 +105,10 @@ def tell_other_columns(side: str, texts: list[str], count: Count) -> None:
     quotes = next((pair for pair in _QUOTES if all(_is_within(label, *pair) for label in some)), "")
     if quotes and some:
         _log.warning(
-            "%s ids like %s are in quotes, which are part of them; remove these if they are not "
-            "meant, or name the quote of a text file with quote=",
-            *(side, shown(some[0])),
+            Notice(
+                f"{side} ids like {shown(some[0])} are in quotes, which are part of them; remove "
+                "these if they are not meant, or name the quote of a text file with `quote=`"
+            )
         )
     elif some and all(map(is_date, some)):
         _log.warning("%s ids like %s are dates: is this another column?", side, shown(some[0]))

@@ -29,7 +29,7 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import counted, distinct, shown
+from mfrank.arrays import InputValueError, counted, distinct, shown
 from mfrank.data.ids import Ids
 from mfrank.data.odd_columns import (
     FEW,
@@ -134,9 +134,9 @@ def _check_texts(
     """
     empty = [label for label in bare if not bare[label]]
     if empty:
-        raise ValueError(
-            f"{side} ids must not be empty, got {in_rows(empty[0], count)}: drop these rows, or "
-            "give them an id"
+        raise InputValueError(
+            f"{side} ids must not be empty, got {in_rows(empty[0], count)}:",
+            "drop these rows, or give them an id",
         )
     missing = [each for each in bare if _is_missing(bare[each]) and len(each) not in codes]
     if missing:

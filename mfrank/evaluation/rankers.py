@@ -246,7 +246,7 @@ def steered_ranker(
         An item in the boosts is unknown.
     """
     check_instance("model", model, Recommender, "a model of mfrank, such as an ALS, to be steered")
-    check_instance("steer", steer, Steering, "a Steering, such as mfrank.Steering(diversity=0.3)")
+    check_instance("steer", steer, Steering, "a Steering, such as `mfrank.Steering(diversity=0.3)`")
     in_rows = steer.in_rows(model.item_ids)
     options = {"by_row": True, "n_threads": n_threads, "steer": in_rows}
 

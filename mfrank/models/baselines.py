@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import check_above_zero, in_turn
+from mfrank.arrays import InputTypeError, check_above_zero, in_turn
 from mfrank.backends import Factors
 from mfrank.data import Interactions, tell_of_duration, timestamps_of
 from mfrank.models.factor_model import Callback, FactorModel, check_callback, refuse_no_likes
@@ -104,9 +104,9 @@ class Popularity(FactorModel):
 
     def remove(self, *args: Any, **options: Any) -> Self:
         """Raise TypeError: a new fit takes no longer than a removal would."""
-        raise TypeError(
-            f"{type(self).__name__} cannot remove users and items: fit it anew to interactions "
-            "without them"
+        raise InputTypeError(
+            f"{type(self).__name__} cannot remove users and items:",
+            "fit it anew to interactions without them",
         )
 
     def _store_of(self, data: Interactions) -> FactorStore:

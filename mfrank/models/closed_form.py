@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
 from mfrank.als import Explanation, FoldIn, QuadraticObjective, UserWeights, refuse_dislikes
-from mfrank.arrays import CSR, InputTypeError, InputValueError, shown, to_host
+from mfrank.arrays import CSR, InputTypeError, InputValueError, shown, to_host, within
 from mfrank.backends import Factors
 from mfrank.data import Interactions, OnUnknown
 from mfrank.models.options import OPTION_KINDS, option_classes, tell_below, tell_unread_values
@@ -75,7 +75,7 @@ def clean_rows(rows: sp.csr_array, argument: str, objective: QuadraticObjective)
             rows.eliminate_zeros()
         cleaned = Interactions.from_sparse(rows).user_items
     except (TypeError, ValueError) as error:
-        raise type(error)(f"{argument}: {error}") from None
+        raise within(f"`{argument}`", error) from None
     refuse_dislikes(objective, cleaned.data, argument)
     return cleaned
 

@@ -225,7 +225,7 @@ class EASE(NeighborRecommender):
         n_users, n_items = likes.shape
         needed = self.bytes_needed(n_users, n_items)
         what = f"EASE of {n_users:,} users and {n_items:,} items"
-        remedy = "use mfrank.ItemFilter, which inverts nothing"
+        remedy = "use `mfrank.ItemFilter`, which inverts nothing"
         check_memory(needed, what, of_empty_rows(n_users + n_items, likes.nnz) + remedy)
         load_algebra(needed, what, remedy)
         weighted, of_items = self._weighted(likes)
@@ -313,5 +313,5 @@ class EASE(NeighborRecommender):
             return inverse(rows, n, self.regularization)
         except FloatingPointError as error:
             raise FloatingPointError(
-                f"EASE cannot invert with regularization={self.regularization:g}; raise it"
+                f"EASE cannot invert with a regularization of {self.regularization:g}; raise it"
             ) from error

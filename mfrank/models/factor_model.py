@@ -295,9 +295,9 @@ def restored(kind: type[_Model], store: FactorStore, own: OwnClasses = IMPORTED)
         The store is of another model, or its options cannot be restored.
     """
     if store.fitter["name"] != kind.__name__:
-        raise ValueError(
-            f"the store was fitted by {store.fitter['name']}, not {kind.__name__}; "
-            "mfrank.load loads any model"
+        raise InputValueError(
+            f"the store was fitted by {store.fitter['name']}, not {kind.__name__}",
+            "mfrank.load loads any model",
         )
     try:
         here = dict(store.fitter["options"])

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import Work, check_count, check_powers, in_turn
+from mfrank.arrays import Work, check_count, check_powers, in_turn, within
 from mfrank.data import Interactions, cells, rank_in_rows
 from mfrank.models.baselines import Popularity, fit_at_once, popularity_store
 from mfrank.models.factor_model import Callback, restored
@@ -123,7 +123,7 @@ class NeighborRecommender(Parameters, RowScorer):
             given.eliminate_zeros()  # what is only seen
             return self._read(Interactions.from_sparse(given).user_items)
         except (TypeError, ValueError) as error:
-            raise type(error)(f"user_items: {error}") from None
+            raise within("`user_items`", error) from None
 
     def _scores_of(self, rows: sp.csr_array, n_threads: int) -> NDArray[Any]:
         return np.asarray((rows @ self.similarity).toarray())

@@ -11,6 +11,8 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import (
+    InputTypeError,
+    InputValueError,
     Seed,
     check_above_zero,
     check_choice,
@@ -182,16 +184,18 @@ class SupervisedPageRank(Parameters, RowScorer):
 
     def __post_init__(self) -> None:
         if not isinstance(self.method, GBN | GBP | GFN | None):
-            raise TypeError(
-                "method must be one of mfrank.pagerank's, such as GBN(), or None; got "
+            raise InputTypeError(
+                "`method` must be one of mfrank.pagerank's, such as GBN(), or None; got "
                 f"{shown(self.method)}"
             )
         if not isinstance(self.loss, SquareLoss):
-            raise TypeError(f"loss must be a mfrank.pagerank.SquareLoss, got {shown(self.loss)}")
+            raise InputTypeError(
+                f"`loss` must be a mfrank.pagerank.SquareLoss, got {shown(self.loss)}"
+            )
         if not isinstance(self.loss.margin, int | float):
-            raise ValueError(
-                "loss must have one margin, a number; for a margin per pair of labels, learn with "
-                "mfrank.pagerank.Problem"
+            raise InputValueError(
+                "`loss` must have one margin, a number; for a margin per pair of labels, learn "
+                "with mfrank.pagerank.Problem"
             )
         check_choice("accuracy", self.accuracy, get_args(Accuracy))
         share("alpha", self.alpha)
@@ -266,7 +270,7 @@ class SupervisedPageRank(Parameters, RowScorer):
         warn_if_slow(self.backend)
         if isinstance(data, Graphs):
             if item_features is not None:
-                raise ValueError("item_features go with interactions; graphs have their own")
+                raise InputValueError("`item_features` go with interactions; graphs have their own")
             task = Task.of_graphs(data, labels, learns=self.method is not None)
         else:
             interactions = Interactions.of(data)
@@ -394,8 +398,8 @@ class SupervisedPageRank(Parameters, RowScorer):
     def _from_store(cls, store: FactorStore, own: OwnClasses = IMPORTED) -> Self:
         name, options = store.fitter["name"], dict(store.fitter["options"])
         if name != cls.__name__:
-            raise ValueError(
-                f"the store is of {name}, not {cls.__name__}; mfrank.load loads any model"
+            raise InputValueError(
+                f"the store is of {name}, not {cls.__name__}", "mfrank.load loads any model"
             )
         known = {kind.__name__: kind for kind in (cls, GBN, GBP, GFN, SquareLoss)}
         try:

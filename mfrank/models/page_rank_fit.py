@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import checked_rows
+from mfrank.arrays import InputValueError, checked_rows
 from mfrank.data import Counts, Ids, Interactions, aligned, leave_last, without_zeros
 from mfrank.models.cost import warn_if_steps_are_long
 from mfrank.models.factor_model import Callback, follow
@@ -92,9 +92,9 @@ class Task:
         interactions without it.
         """
         if data.nnz == 0 or data.user_items.data.min() < 0:
-            raise ValueError(
-                "data must have interactions, all with values > 0; data.at_least(threshold) drops "
-                "the others"
+            raise InputValueError(
+                "`data` must have interactions, all with values > 0; data.`at_least(threshold)` "
+                "drops the others"
             )
         graph = item_graph(data, item_features, gap)
         known = recencies(data, recent)
@@ -162,8 +162,8 @@ def _labels(labels: Any, data: Interactions) -> sp.csr_array:
             f"items), such as a split's test part; got {type(labels).__name__}"
         )
     if table.shape != data.user_items.shape:
-        raise ValueError(
-            f"labels must have data's shape {data.user_items.shape}, got {table.shape}"
+        raise InputValueError(
+            f"`labels` must have data's shape {data.user_items.shape}, got {table.shape}"
         )
     return checked_rows(table, "labels")
 

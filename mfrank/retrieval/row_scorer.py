@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import MadeOfFields, counted, lazy, on_host
+from mfrank.arrays import InputTypeError, InputValueError, MadeOfFields, counted, lazy, on_host
 from mfrank.data import OnUnknown
 from mfrank.retrieval.answers import Answer, KnownQueries, ListCall, ListOptions, OwnRows, answer
 from mfrank.retrieval.filters import Candidates
@@ -71,9 +71,9 @@ class RowScorer(Recommender):
 
     def remove(self, *args: Any, **options: Any) -> Self:
         """Raise TypeError: the users' items are spread over the whole model."""
-        raise TypeError(
-            f"{type(self).__name__} cannot remove users and items: fit it anew to interactions "
-            "without them"
+        raise InputTypeError(
+            f"{type(self).__name__} cannot remove users and items:",
+            "fit it anew to interactions without them",
         )
 
     def similar_users(self, *args: Any, **options: Any) -> Answer:
@@ -132,9 +132,9 @@ class RowScorer(Recommender):
     ) -> Levers | None:
         levers = super()._levers(steer, store, items, on_unknown)
         if levers is not None and levers.diversity:
-            raise TypeError(
-                f"{type(self).__name__} has no item factors by which lists could be diverse; use "
-                "diversity=0 in steer"
+            raise InputTypeError(
+                f"{type(self).__name__} has no item factors by which lists could be diverse",
+                "use `diversity=0` in steer",
             )
         return levers
 
@@ -168,9 +168,9 @@ class RowScorer(Recommender):
     def _scored(self, users: Side, items: Side, user_rows: Rows, item_rows: Rows) -> NDArray[Any]:
         user_rows, item_rows = on_host(user_rows), on_host(item_rows)
         if len(user_rows) != len(item_rows):
-            raise ValueError(
-                f"{counted(len(user_rows), 'user')} for {counted(len(item_rows), 'item')}; "
-                "pass one item a user"
+            raise InputValueError(
+                f"{counted(len(user_rows), 'user')} for {counted(len(item_rows), 'item')}",
+                "pass one item a user",
             )
         known = np.flatnonzero((user_rows >= 0) & (item_rows >= 0))
         distinct_users, place = np.unique(user_rows[known], return_inverse=True)
@@ -186,9 +186,9 @@ class RowScorer(Recommender):
         self, side: Side, raw: Raw, options: ListOptions, recalculate: bool, matrix: Matrix | None
     ) -> Answer:
         if recalculate:
-            raise TypeError(
-                f"{type(self).__name__} has no item factors to recalculate; use "
-                "recalculate_item=False"
+            raise InputTypeError(
+                f"{type(self).__name__} has no item factors to recalculate",
+                "use `recalculate_item=False`",
             )
         known = KnownQueries.of(side, raw, options.on_unknown)
         if known.nobody:
@@ -241,8 +241,8 @@ class ItemBlend(RowScorer):
 
     def _adopt(self, store: FactorStore) -> None:
         if store.fitter["name"] != type(self).__name__:
-            raise ValueError(
-                "store must be one of mfrank.blend that has weights between items; it is of "
+            raise InputValueError(
+                "`store` must be one of mfrank.blend that has weights between items; it is of "
                 f"{store.fitter['name']}"
             )
         super()._adopt(store)
@@ -265,9 +265,10 @@ class ItemBlend(RowScorer):
         return _UserRows(values, store.user_factors[users], biases)
 
     def _rows_given(self, *_: Any) -> Any:
-        raise TypeError(
-            "a blend cannot fold users in; use recalculate_user=False; evaluate it by a split such "
-            "as by_time or by_ratio, whose test users are in the training part"
+        raise InputTypeError(
+            "a blend cannot fold users in",
+            "use `recalculate_user=False`; evaluate it by a split such as by_time or by_ratio, "
+            "whose test users are in the training part",
         )
 
     def _scores_of(self, rows: _UserRows, n_threads: int) -> NDArray[Any]:

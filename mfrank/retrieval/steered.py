@@ -31,7 +31,7 @@ def set_levers(
         The argument is not a Steering, an item in ``boosts`` is unknown, or the store has no
         counts.
     """
-    check_instance("steer", steer, Steering, "a Steering, such as mfrank.Steering(diversity=0.3)")
+    check_instance("steer", steer, Steering, "a Steering, such as `mfrank.Steering(diversity=0.3)`")
 
     def find(ids: list[Any], name: str, missing: int | None) -> Rows:
         return items.rows(ids, f"steer.{name}", missing=missing) if ids else np.empty(0, np.int64)
