@@ -96,6 +96,13 @@ class Notice:
         return plain(self.marked)
 
 
+def marked_warning(kind: type[Warning], marked: str) -> Warning:
+    """A warning of this kind, with names marked as in errors."""
+    warning = kind(plain(marked))
+    warning.marked = marked  # type: ignore[attr-defined]
+    return warning
+
+
 def _joined(problem: str, remedy: str) -> str:
     if not remedy:
         return problem

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 
-from mfrank.arrays.errors import plain
+from mfrank.arrays.errors import marked_warning
 
 
 def counted(number: int, noun: str) -> str:
@@ -113,6 +113,4 @@ def warn_caller(message: str) -> None:
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
-    warning = RuntimeWarning(plain(message))
-    warning.marked = message  # type: ignore[attr-defined]
-    warnings.warn(warning, stacklevel=level)
+    warnings.warn(marked_warning(RuntimeWarning, message), stacklevel=level)

@@ -73,7 +73,7 @@ def joined_ids(name: str, each: Sequence[Ids]) -> Ids:
     for other in others:
         if ids.labels.dtype != other.labels.dtype:
             raise InputValueError(
-                f"`{name}` ids are like {ids.labels.item(0)!r} in one part and like "
+                f"{name} ids are like {ids.labels.item(0)!r} in one part and like "
                 f"{other.labels.item(0)!r} in another",
                 'convert one of them, or read both with `ids="text"`',
             )

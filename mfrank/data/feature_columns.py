@@ -27,7 +27,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import InputTypeError, InputValueError, counted, shown
+from mfrank.arrays import InputTypeError, InputValueError, Notice, counted, marked_warning, shown
 from mfrank.data.columns import NUMBER
 from mfrank.data.odd_ids import SPELLED_MISSING
 from mfrank.data.values import Extent
@@ -95,7 +95,7 @@ class FeatureColumns:
         if not table:
             raise InputValueError(f"`{argument}` has no columns but the ids", "leave it out")
         columns = tuple(_learned(argument, str(name), table[name]) for name in table)
-        _log.info("%s: %s", argument, ", ".join(map(_told, columns)))
+        _log.info(Notice(f"`{argument}`: {', '.join(map(_told, columns))}"))
         for column, given in zip(columns, table.values(), strict=True):
             _tell_odd(argument, column, given)
         return cls(columns)
@@ -191,7 +191,7 @@ def _told(column: FeatureColumn) -> str:
 
 def _tell_odd(argument: str, column: FeatureColumn, given: NDArray[Any]) -> None:
     """Warn of a column that probably means something else."""
-    where, values = f"{argument}: column {column.name!r}", given[_present(given)].tolist()
+    where, values = f"`{argument}`: column {column.name!r}", given[_present(given)].tolist()
     if column.kind == "number":
         numbers = _numbers(argument, column.name, given)[_present(given)]
         for code, number in Extent.of(numbers).missing().items():
@@ -286,12 +286,11 @@ def _warn_of_unknown(argument: str, column: FeatureColumn, lists: Sequence[Seque
     unknown = list({value: None for values in lists for value in values if value not in known})
     if unknown and known:  # a column without values, such as of titles, is ignored as it was
         examples = ", ".join(map(shown, unknown[:3]))
-        warnings.warn(
-            f"{argument}: column {column.name!r} has {counted(len(unknown), 'value')} that fewer "
-            f"than two rows of the fit had, ignored here: {examples}",
-            UserWarning,
-            stacklevel=2,
+        text = (
+            f"`{argument}`: column {column.name!r} has {counted(len(unknown), 'value')} that fewer "
+            f"than two rows of the fit had, ignored here: {examples}"
         )
+        warnings.warn(marked_warning(UserWarning, text), stacklevel=2)
 
 
 def _present(given: NDArray[Any]) -> NDArray[np.bool_]:

@@ -98,7 +98,9 @@ class FeatureTable:
             Ids.of(labels)
         except (TypeError, ValueError) as error:
             what = str(error).partition(";")[0]  # the rest is of lists of ids
-            raise type(error)(f"{argument}: the {what}; each {side} has one row") from None
+            raise within(
+                f"`{argument}`", type(error)(f"the {what}; each {side} has one row")
+            ) from None
         return cls(argument, canonical(labels), columns, texts)
 
     def learned(self) -> FeatureColumns:
@@ -309,10 +311,11 @@ def _indexes(table: _Table, unnamed: list[Hashable], side: str) -> Iterator[_Ind
         yield _Index(like, partial(table.read_ids, name), values.dtype.kind not in "iuf")
 
 
-def _not_one(argument: str, found: str, names: list[Hashable], side: str) -> ValueError:
-    return ValueError(
-        f"{argument} has {found} the ids of the {side}s: name it {side!r}; its columns are "
-        + ", ".join(map(shown, names[:10]))
+def _not_one(argument: str, found: str, names: list[Hashable], side: str) -> InputValueError:
+    columns = ", ".join(map(shown, names[:10]))
+    return InputValueError(
+        f"`{argument}` has {found} the ids of the {side}s:",
+        f"name it {side!r}; its columns are {columns}",
     )
 
 

@@ -113,13 +113,13 @@ def _read(side: str, given: Any, store: FactorStore) -> Any:
         return None
     if weights_of(store, side) is None:
         raise InputValueError(
-            f"the model was fitted without {name}", "leave it out, or fit anew with it"
+            f"the model was fitted without `{name}`", "leave it out, or fit anew with it"
         )
     had_table = columns_of(store, side) is not None
     if is_table(given) != had_table:
         form = "a table" if had_table else "a matrix"
         raise InputValueError(
-            f"the model was fitted with {form} as {name}", f"pass {form} here, too"
+            f"the model was fitted with {form} as `{name}`", f"pass {form} here, too"
         )
     ids: Ids = getattr(store, f"{side}_ids")
     return FeatureTable.of(name, given, ids) if had_table else given

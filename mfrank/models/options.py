@@ -159,7 +159,7 @@ def check_biased_fit(backend: Backend, name: str, *others: Any) -> None:
         raise InputValueError(f"backend {name!r} cannot fit biases", "use `backend='auto'`")
     if any(other is not None for other in others):
         raise InputValueError(
-            "`biases=True` does not go together with checkpoint, `user_features` and "
+            "`biases=True` does not go together with `checkpoint`, `user_features` and "
             "`item_features`",
             "leave them out",
         )
@@ -177,11 +177,11 @@ def check_featured_fit(
         return
     if not backend.PRIORS:
         raise InputValueError(
-            f"backend {name!r} cannot fit {first}", "use `backend='auto'`, or leave it out"
+            f"backend {name!r} cannot fit `{first}`", "use `backend='auto'`, or leave it out"
         )
     if objective.regularization == 0:
-        raise ValueError(
-            f"{first} needs an objective with regularization > 0: features are where its ridge "
+        raise InputValueError(
+            f"`{first}` needs an objective with regularization > 0: features are where its ridge "
             "pulls to"
         )
 
