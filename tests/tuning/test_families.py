@@ -155,6 +155,14 @@ def test_one_moment_has_a_window_too() -> None:
     assert model.fit(data).item_factors.sum() == 50
 
 
+def test_the_smallest_window_has_the_latest_interaction() -> None:
+    for times, counted in (((0, 100, 200, 300), 1), ((0, 298, 300, 300), 2), ((0, 299, 300), 2)):
+        n = len(times)
+        data = mfrank.Interactions.from_arrays(np.arange(n), np.arange(n), None, np.array(times))
+        model = Recent().model((0.0,), 0, Setting(Facts.of(data), 512, 0, 1))
+        assert model.fit(data).item_factors.sum() == counted
+
+
 def test_names_are_different() -> None:
     families = [*BASELINES, *TIMED_SPACE.families()]
     assert len({family.name for family in families}) == len(families)
@@ -181,6 +189,8 @@ def test_points_fill_the_cube_and_are_the_same_for_a_seed() -> None:
 def test_points_near_another_stay_in_the_cube() -> None:
     around = np.array([near((0.0, 0.5), number, 0) for number in range(200)])
     assert ((around >= 0) & (around <= 1)).all()
+    above = np.array([near((1.0, 0.5), number, 0) for number in range(200)])
+    assert (above[:, 0].min() < 1, above.max()) == (True, 1.0)
     assert np.abs(around[:, 1] - 0.5).max() > 0.1
     assert np.abs(around[:, 1].mean() - 0.5) < 0.05
 
@@ -220,6 +230,14 @@ def test_als_has_an_eighth_a_third_and_all_of_the_factors(family: Closed) -> Non
     assert {(m.iterations, m.random_state, m.n_threads) for m in models} == {(EPOCHS, 7, 2)}
     assert all(isinstance(model.objective, family.objective) for model in models)
     assert family.uses_values == family.objective.uses_values
+    (nu,) = {
+        family.model(at(family, 1.0, 0.1, 0.25), rung, LARGE).objective.nu for rung in range(3)
+    }
+    assert nu == 0.25
+
+
+def test_eals_weighs_missing_items_by_the_root_of_their_popularity() -> None:
+    assert named("EALS").model(named("EALS").first, 0, LARGE).objective.exponent == 0.5
 
 
 def test_higher_rungs_of_a_descent_have_more_epochs_and_negatives() -> None:
@@ -230,6 +248,7 @@ def test_higher_rungs_of_a_descent_have_more_epochs_and_negatives() -> None:
     assert [model.negatives for model in models] == [512, 1024, 2048]
     for model in models:  # a step is a part of a component of a row of length 1
         assert model.optimizer.learning_rate == pytest.approx(0.2 / model.factors**0.5, rel=0.01)
+        assert model.optimizer.decay_1 == 0.5  # as in the optimizer that Descent has by itself
         assert model.temperature == pytest.approx(0.1)
         assert (model.scores, model.shared_negatives, model.positives) == ("cosine", True, 30)
         assert (model.random_state, model.n_threads) == (7, 2)
@@ -320,13 +339,19 @@ def test_regression_takes_the_cube_of_the_fewer_and_the_square_of_items(
     one, two = seconds("EASE", 400, 100, 2000), seconds("EASE", 400, 200, 2000)
     assert two / one == pytest.approx(8, rel=0.01)
     assert seconds("EASE", 100, 400, 2000) == pytest.approx(one, rel=0.01)
-    monkeypatch.setattr(mfrank.EASE, "inverts_in_float32", staticmethod(lambda *_: True))
+    monkeypatch.setattr(
+        mfrank.EASE, "inverts_in_float32", staticmethod(lambda users, items: users > items)
+    )
     assert one / 2 < seconds("EASE", 400, 100, 2000) < one
     monkeypatch.setattr(module, "multiply_add_seconds", lambda: 0.0)
     square = seconds("EASE", 2000, 1000, 3000)
-    assert seconds("EASE", 1500, 500, 3000) == pytest.approx(square / 4)
-    sparse, dense = seconds("EASE", 100, 1000, 3000), seconds("EASE", 100, 1000, 6000)
-    assert dense > sparse > square  # users are fewer: their products are summed up, too
+    assert square > 0
+    assert square / seconds("EASE", 1500, 500, 3000) == pytest.approx(4)
+    # Where users are fewer, their products are summed up, too: for each entry, over the items.
+    sparse, dense = (seconds("EASE", 100, 1000, nnz) - square for nnz in (3000, 6000))
+    assert 0 < sparse < dense
+    assert dense / sparse == pytest.approx(2)
+    assert (seconds("EASE", 100, 2000, 3000) - 4 * square) / sparse == pytest.approx(2)
 
 
 def test_a_filter_takes_pairs_of_items_and_the_square_of_items() -> None:
@@ -337,6 +362,9 @@ def test_a_filter_takes_pairs_of_items_and_the_square_of_items() -> None:
     )
     square = few - (many - few)  # what three further users do not change
     assert 0 < square < few
+    half = mfrank.Interactions.from_sparse(sp.csr_array(np.tile(np.arange(1000) % 2 * 1.0, (3, 1))))
+    pairs = named("ItemFilter").work(0, Setting(Facts.of(half), 64, 0, 1)) - square
+    assert (few - square) / pairs == pytest.approx(4)
     assert seconds("ItemFilter", 1, 2000, 1) == pytest.approx(4 * square, rel=0.01)
     knn = [named("ItemKNN").work(0, Setting(Facts.of(data), 64, 0, 1)) for data in (one, other)]
     assert knn[1] == pytest.approx(2 * knn[0])
@@ -350,13 +378,45 @@ def test_a_filter_takes_pairs_of_items_and_the_square_of_items() -> None:
     assert recent[1] == pytest.approx(2 * recent[0])
 
 
-def test_threads_share_the_products_of_a_descent() -> None:
-    alone, shared = (seconds("SampledSoftmax", 30_000, 900, 40_000, n) for n in (1, 4))
-    assert alone / 4 < shared < alone
-    all_cores = seconds("SampledSoftmax", 30_000, 900, 40_000, 0)
-    assert all_cores == seconds("SampledSoftmax", 30_000, 900, 40_000, usable_cores())
-    twice = seconds("SampledSoftmax", 60_000, 900, 80_000)
-    assert twice == pytest.approx(2 * alone, rel=0.01)
+def test_no_fit_to_small_data_is_expected_to_take_long() -> None:
+    setting = Setting(Facts.of(mfrank.synthetic(300, 200, 4000, random_state=0)), 64, 0, 1)
+    for family in (*BASELINES, *TIMED_SPACE.families()):
+        assert 0 < family.work(family.rungs - 1, setting) < 10
+
+
+def test_only_models_that_read_values_say_so() -> None:
+    reading = {f.name for f in (*BASELINES, *TIMED_SPACE.families()) if f.uses_values}
+    assert reading == {"WRMF", "ItemKNN"}
+
+
+def of_descent(n_users: int, rung: int) -> tuple[float, float]:
+    """Seconds of the products of one epoch, which threads share, and of its batches."""
+    facts = Facts.of(mfrank.synthetic(n_users, 900, 2 * n_users, random_state=0))
+    alone, shared = (
+        named("SampledSoftmax").work(rung, Setting(facts, 64, 0, threads)) for threads in (1, 2)
+    )
+    epochs = (6, 10, 16)[rung]
+    return 2 * (alone - shared) / epochs, (2 * shared - alone) / epochs
+
+
+def test_a_descent_multiplies_users_negatives_and_width_in_threads() -> None:
+    products, batches = of_descent(6400, 0)
+    twice, more = of_descent(12_800, 0)
+    assert twice / products == pytest.approx(2)
+    assert more / batches == pytest.approx(1)  # of twice as many users
+    many, most = of_descent(38_400, 0)
+    assert many / products == pytest.approx(6)
+    assert most / batches == pytest.approx(6 * 100 / 256)
+    wider, same = of_descent(6400, 2)
+    assert wider / products == pytest.approx(4 * 4)  # four times the factors and negatives
+    assert same / batches == pytest.approx(1)
+
+
+def test_no_number_of_threads_is_all_of_them() -> None:
+    every, counted = (
+        seconds("SampledSoftmax", 3000, 900, 4000, threads) for threads in (0, usable_cores())
+    )
+    assert every == counted
 
 
 # --- a space
