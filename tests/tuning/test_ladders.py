@@ -49,12 +49,12 @@ def test_every_other_new_point_is_near_the_best() -> None:
 
 
 def test_the_others_fill_the_cube_of_each_family_in_turn_on_the_two_lowest_rungs() -> None:
-    trials = new_trials(4 * N, 2, 0, LEADER)[1::2]
-    assert [trial.family for trial in trials] == [family.name for family in ALS] * 2
-    for turn in (0, 1):
+    trials = new_trials(6 * N, 2, 0, LEADER)[1::2]
+    assert [trial.family for trial in trials] == [family.name for family in ALS] * 3
+    for turn in (0, 1, 2):
         for which, trial in enumerate(trials[turn * N : (turn + 1) * N]):
             assert trial.point == spread_out(3, turn, SEED + which)
-            assert (trial.rung, trial.is_new) == (turn, True)
+            assert (trial.rung, trial.is_new) == (turn % 2, True)
     for top, base, rungs in ((0, 0, {0}), (2, 1, {1}), (2, 2, {2})):
         assert {trial.rung for trial in new_trials(4 * N, top, base, LEADER)[1::2]} == rungs
 
