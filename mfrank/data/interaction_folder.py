@@ -241,7 +241,7 @@ def even_bounds(counts: NDArray[np.int64], at_once: int) -> NDArray[np.int64]:
     """Bounds of blocks of rows with about as many entries each, or with a single row."""
     ends = np.cumsum(counts)
     n_blocks = -(-int(ends[-1] if len(ends) else 0) // at_once)
-    cuts = np.searchsorted(ends, at_once * np.arange(1, n_blocks), side="left") + 1
+    cuts = np.searchsorted(ends, at_once * np.arange(1, n_blocks)) + 1
     return np.unique(np.concatenate([[0], cuts, [len(counts)]]))
 
 
@@ -323,10 +323,10 @@ class FolderWriter:
 
         For ``first`` and ``done`` see :meth:`mfrank.data.on_disk.Spill.blocks`.
         """
-        for begin, end, turned in self._by_item.blocks(first, *([done] if done else [])):
+        for begin, _, turned in self._by_item.blocks(first, *([done] if done else [])):
             # Stable, so that the users of an item ascend, as they do in the file.
             turned = turned[np.argsort(turned["row"], kind="stable")]
-            counts = np.bincount(turned["row"] - begin, minlength=end - begin)
+            counts = np.bincount(turned["row"] - begin)
             self._items.add(begin, counts, turned["column"], turned["value"])
             yield len(turned)
 

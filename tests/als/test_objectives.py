@@ -209,3 +209,11 @@ def test_whole_numbers_are_numbers(whole: Any, decimal: Any) -> None:
     data = mfrank.synthetic(20, 10, 60, random_state=0)
     first, second = (mfrank.ALS(o, factors=2, random_state=0).fit(data) for o in (whole, decimal))
     np.testing.assert_array_equal(first.item_factors, second.item_factors)
+
+
+@pytest.mark.parametrize("objective", [mfrank.WRMF, mfrank.IALS, mfrank.EALS, mfrank.RG2])
+def test_powers_lie_from_0_to_10(objective: Any) -> None:
+    assert objective(nu=10).nu == 10
+    for nu in (-0.1, 10.5, 11):
+        with pytest.raises(ValueError, match="nu must be a number from 0 to 10"):
+            objective(nu=nu)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -15,8 +16,22 @@ from mfrank.data import Dialect, by_pandas, delimited, text_files
 pytest.importorskip("pandas", reason="the extra pandas is not installed")
 
 
-def opened(text: str) -> Any:
-    return lambda: text_files.Text(io.BytesIO(text.encode()), "a.csv")
+class InPieces(text_files.Text):
+    """A text that is read by few characters at a time."""
+
+    size = 1 << 18
+
+    def read(self, size: int | None = -1) -> str:
+        return super().read(self.size)
+
+
+def opened(text: str, size: int = InPieces.size) -> Any:
+    def lines() -> InPieces:
+        found = InPieces(io.BytesIO(text.encode()), "a.csv")
+        found.size = size
+        return found
+
+    return lines
 
 
 def read(text: str, pandas: bool, chosen: Any = None, ids: Any = "auto", **how: Any) -> Any:
@@ -41,12 +56,12 @@ def read(text: str, pandas: bool, chosen: Any = None, ids: Any = "auto", **how: 
 def portions(
     text: str, pandas: bool, n_rows: int, times: Any = None, ids: Any = "auto", **how: Any
 ) -> Iterator[Any]:
-    said = how.pop("said", [])
+    said, size = how.pop("said", []), how.pop("size", InPieces.size)
     with pytest.MonkeyPatch.context() as patch:
         if not pandas:
             patch.setattr(delimited, "find_spec", lambda name: None)
         yield from delimited.portions(
-            opened(text),
+            opened(text, size),
             Dialect(**how),
             ",",
             {},
@@ -140,9 +155,16 @@ FAULTS = [
     ('user,item\n1,"2\n', "^line 2: a quote is opened there and not closed"),
     ("user,item,rating,time\n1,2,x,y\n", "^line 2: values must be finite numbers, got 'x'"),
     ("user,item,rating,time\n1,2,3,5\n1,2,x,y\n1,\n", "^line 4: 2 fields, the first row has 4"),
+    ("user,item,title\n1,2,x\n3,4\n", "^line 3: 2 fields, the first row has 3"),
+    (f"user,item\n{2**63},1\n,2\n", "^line 3: the user is missing"),
+    ("user,item,date\n1,2,True\n3,4,False\n", "^line 2: .*'True' in column 'date'"),
+    ("user,item,date\n1,2,5\n3,4,2024-02-01\n", "^line .* must be all whole numbers or all dates"),
+    ("user,item,date\n1,2,2024-02-01\n3,4,5\n5,6,x\n", "^line 4: .*'x'"),
+    ("user,item,date\n1,2,x\n3,4,2024-02-01\n5,6,7\n", "^line 2: .*'x'"),
 ]
 
 
+@pytest.mark.filterwarnings("ignore")  # those of pandas are errors here only
 @pytest.mark.parametrize(("text", "message"), FAULTS)
 @pytest.mark.parametrize("pandas", [True, False])
 def test_faults_have_the_same_words_by_every_reader(text: str, message: str, pandas: bool) -> None:
@@ -191,6 +213,7 @@ def test_lists_of_items_of_equal_length_are_told() -> None:
     for pandas in (True, False):
         for text, is_told in (
             (lists, True),
+            ("0 5 7\n1 6 8\n", True),
             (lists.replace("1 6 8", "3 6 8"), False),
             (lists.replace("7", "7.5"), False),
             ("0 5 7\n", False),
@@ -222,8 +245,11 @@ def test_times_of_portions_are_of_the_kind_that_is_told() -> None:
         assert [when.kind for when in found] == ["date", "date"]
         numbers = [number for when in found for number in when.numbers.tolist()]
         assert numbers == [1706659200, 1706745600, 1706832000]
-        unknown = [when.kind for _, when in portions(text, pandas, 2)]
-        assert unknown == ["date", "date"]
+        unknown = [when for _, when in portions(text, pandas, 2)]
+        assert [when.kind for when in unknown] == ["date", "date"]
+        assert set().union(*(when.numbers.tolist() for when in unknown)) <= {*numbers}
+        zoned = text.replace("2024-02-02", "2024-02-02T10:00Z")
+        assert [when.zones for _, when in portions(zoned, pandas, 2)] == [set(), {True}]
     whole = "user,item,time\n1,2,5\n3,4,6.5\n"
     for pandas in (True, False):
         assert [when.kind for _, when in portions(whole, pandas, 1)] == ["whole", "number"]
@@ -251,8 +277,8 @@ def test_portions_of_ordinary_files_are_read_by_pandas(
     sep = ";" if ";" in text else ","
     by_csv = {n_rows: [*portions(text, False, n_rows, times, ids, sep=sep)] for n_rows in (1, 2, 9)}
     monkeypatch.delattr(delimited, "_portions")
-    for n_rows, expected in by_csv.items():
-        found = [*portions(text, True, n_rows, times, ids, sep=sep)]
+    for (n_rows, expected), size in itertools.product(by_csv.items(), (4, 1 << 18)):
+        found = [*portions(text, True, n_rows, times, ids, sep=sep, size=size)]
         for (columns, when), (others, other) in zip(found, expected, strict=True):
             assert plain(columns) == plain(others)
             assert (when and when.kind) == (other and other.kind) == times
@@ -288,25 +314,19 @@ def test_canonical_spellings_are_as_long_as_those_of_python(
     assert by_pandas._are_canonical(*given) == same
 
 
-class InPieces(text_files.Text):
-    """A text that is read by few characters at a time."""
-
-    size = 1 << 18
-
-    def read(self, size: int | None = -1) -> str:
-        return super().read(self.size)
-
-
-def openings(text: str, size: int = 1 << 18, **how: Any) -> int:
+def openings(text: str, size: int, n_rows: int | None = None, **how: Any) -> int:
     """How often a text is opened: for its layout, by pandas, and again for what pandas loses."""
     found = list[Any]()
 
     def lines() -> Any:
-        found.append(InPieces(io.BytesIO(text.encode()), "a.csv"))
-        found[-1].size = size
+        found.append(opened(text, size)())
         return found[-1]
 
-    delimited.read(lines, Dialect(**how), ",", {}, "auto", lambda *_: None)
+    given = lines, Dialect(**how), ",", {}, "auto", lambda *_: None
+    if n_rows is None:
+        delimited.read(*given)
+    else:
+        list(delimited.portions(*given, n_rows=n_rows, times=None))
     return len(found)
 
 
@@ -318,6 +338,7 @@ def openings(text: str, size: int = 1 << 18, **how: Any) -> int:
         ("user,item,rating\r\n1,2,0.5\r\n3,-4,10\r\n", {}, 2),
         ("user\titem\n1\t2\n3\t4\n", {}, 2),
         ("1 2\n3 4\n", {"sep": " "}, 2),
+        ("user,item,X\n1,2,3\n", {"quote": None}, 2),
         ("user,item\nbob,x\nal,y\n", {}, 2),
         ("user,item\n1,2\n07,4\n", {}, 4),  # as numbers, and as they are spelled
         ("07,2\n3,4\n", {}, 4),
@@ -333,6 +354,9 @@ def test_ordinary_files_are_read_once_and_numbers_again_where_they_may_be_spelle
     text: str, how: dict[str, Any], times: int, size: int
 ) -> None:
     assert openings(text, size, **how) == times
+    assert plain(read(text, True, **how)[0]) == plain(read(text, False, **how)[0])
+    if times == 2:
+        assert openings(text, size, 1, **how) == 2
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 5])
@@ -344,3 +368,4 @@ def test_pandas_gets_no_line_that_is_longer_than_any_may_be(
         last = "x" * (length - 2)
         assert openings(f"user,item\n1,2\n3,{last}\n5,6\n", size) == times
         assert openings(f"user,item\n1,2\n3,{last}", size) == times
+        assert openings(f"1,{last}\n3,y\n", size) == times

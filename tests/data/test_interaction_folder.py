@@ -64,6 +64,12 @@ def test_every_shape(tmp_path_factory: Any, matrix: sp.csr_array, dtype: str) ->
     same(mfrank.Interactions.open(folder), data)
 
 
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0), (0, 0), (2, 3)])
+def test_no_entries_are_stored_too(tmp_path: Path, shape: tuple[int, int]) -> None:
+    data = mfrank.Interactions.from_sparse(sp.csr_array(shape, dtype=np.float32))
+    same(mfrank.Interactions.open(data.to_folder(tmp_path)), data)
+
+
 def test_nothing_is_read_into_memory(tmp_path: Path) -> None:
     opened = mfrank.Interactions.open(named().to_folder(tmp_path))
     for matrix in (opened.user_items, opened.item_users):
@@ -124,6 +130,7 @@ def with_number(at: int, value: float) -> Any:
         ("user_items.indices", with_number(3, 10**6), "must lie in 0..19"),
         ("item_users.indices", with_number(0, -1), "must lie in 0..29"),
         ("user_items.indptr", with_number(2, 10**9), "must not fall"),
+        ("user_items.indptr", lambda a: a + 2**32 * (np.arange(len(a)) == 2), "must not fall"),
         ("user_items.values", with_number(5, np.nan), "not finite"),
         ("item_users.values", lambda a: a.astype(np.int32), "floating-point"),
         ("user_items.indices", lambda a: a[::-1].copy(), "strictly ascending"),
@@ -138,6 +145,17 @@ def test_damage_is_told(tmp_path: Path, name: str, change: Any, message: str) ->
     rewritten(tmp_path, name, change)
     with pytest.raises(ValueError, match=f"is damaged: .*{message}"):
         mfrank.Interactions.open(tmp_path)
+
+
+def test_earlier_versions_of_mfrank_read_folders_of_which_they_know_all(tmp_path: Path) -> None:
+    def version(data: mfrank.Interactions) -> int:
+        manifest = data.to_folder(tmp_path, overwrite=True) / "manifest.json"
+        return int(json.loads(manifest.read_text())["version"])
+
+    plain = mfrank.Interactions.from_arrays([1, 2, 2], [1, 1, 2], [1.0, 2.0, 3.0])
+    assert version(plain) == 1
+    assert version(plain.at_least(2)) == 2  # has a cell that is only seen
+    assert version(mfrank.Interactions.from_arrays([1, 1], [1, 1], [1.0, 2.0])) == 2  # a sum
 
 
 def test_checksums_are_compared_where_asked_for(tmp_path: Path) -> None:

@@ -401,6 +401,28 @@ def test_rows_without_entries_are_told_of_large_matrices(
     assert bool(told(caplog)) == is_told
 
 
+MISSING = ["null", "(null)", "none", "nil", "nan", "nat", "na", "n/a", "#n/a", "<na>", "undefined"]
+UNSEEN = "\0\xad\u200b\u200e\u200f\u2060\ufeff\u202a\u202b\u202c\u202d\u202e"
+QUOTED = ['"a"', "'a'", "`a`", "\u201ca\u201d", "\u201ea\u201c", "\u2018a\u2019", "\xaba\xbb"]
+
+
+@pytest.mark.parametrize(
+    ("ids", "words"),
+    [
+        *(([word, "a", "b"], "missing") for word in [*MISSING, r"\N", "NaN"]),
+        *(([f"{mark} x", "a", "b"], "comments") for mark in ("#", "//", "--", "%")),
+        *(([f"a{mark}n", "an", "b"], "not shown") for mark in UNSEEN),
+        *(([id_, id_.replace("a", "b")], "in quotes") for id_ in QUOTED),
+        *(([f"a1{mark}a2", f"a2{mark}a3", "a1"], "lists") for mark in " ,|;"),
+    ],
+)
+def test_every_way_to_write_what_is_no_id_is_told(
+    ids: list[str], words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    odd_ids.check_ids("user", Ids.of(ids), lambda row: 1)
+    assert any(words in line for line in told(caplog))
+
+
 def test_ids_are_looked_through_in_parts(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -94,6 +94,7 @@ def test_units_are_recognized(numbers: list[int], unit: str) -> None:
         ([MS, MS, S, MS], 2, "others are milliseconds"),
         ([S, MS], 0, "others are milliseconds"),
         ([NS, US, NS], 1, "others are nanoseconds"),
+        ([US, US, MS], 2, "others are microseconds"),
         ([SMALL, SMALL, MS], 2, "most are small"),
         ([SMALL, MS], 1, "most are small"),
         ([SMALL, S, SMALL], 1, "most are small"),
@@ -200,6 +201,8 @@ def second_of(year: int, month: int = 1, day: int = 1, *clock: int) -> int:
 
 FIRST, LAST = second_of(1, 1, 1), second_of(9999, 12, 31, 23, 59, 59)
 EDGES = [(FIRST - 1, "beyond"), (FIRST, "small"), (LAST, "small"), (LAST + 1, "beyond")]
+EDGES += [(7304, "early"), (7305, "days"), (47482, "days"), (47483, "early")]  # of the same years
+EDGES += [(10**8 - 1, "early"), (10**8, "small")]
 EDGES += [
     (
         edge + step,
@@ -221,6 +224,7 @@ def test_a_unit_is_that_of_the_years_in_which_things_were_logged(number: int, so
     assert of(number).counts == {sort: 1}
     assert of(number, SMALL, BEYOND).counts == Counter([sort, "early", "beyond"])
     assert unit_of(number) == (sort if sort in ("s", "ms", "us", "ns") else None)
+    assert (of(number).lowest, of(number).highest) == (number, number)
 
 
 WEEK = 7 * 86_400

@@ -58,6 +58,8 @@ def test_the_greatest_contributions_come_first_in_the_ids_of_the_data() -> None:
     brief = model.explain("u0", matrix[[0]], "i2", N=2)
     assert brief.contributions == whole.contributions[:2]
     assert brief.score == whole.score
+    assert model.explain("u0", labeled(), "i2", N=99) == whole
+    assert "user_weights" not in repr(whole)  # numbers that are passed on
     numbers = model.explain(0, matrix, 2, N=2, by_row=True)
     assert [f"i{item}" for item, _ in numbers.contributions] == [i for i, _ in brief.contributions]
 
