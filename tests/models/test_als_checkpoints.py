@@ -201,8 +201,11 @@ def test_what_is_not_the_fit_that_was_begun_is_refused(tmp_path: Path) -> None:
             other.fit(DATA, checkpoint=folder)  # type: ignore[attr-defined]
     values = DATA.user_items.copy()
     values.data[0] += 1
+    ids = {"user_ids": DATA.user_ids, "item_ids": DATA.item_ids}
     with pytest.raises(ValueError, match=f"checkpoint is of a fit to other interactions{ends}"):
-        als().fit(values, checkpoint=folder)
+        als().fit(mfrank.Interactions.from_sparse(values, **ids), checkpoint=folder)
+    same = mfrank.Interactions.from_sparse(DATA.user_items, **ids)
+    als(iterations=1).fit(same, checkpoint=folder)
     with pytest.raises(ValueError, match=f"checkpoint is of a fit from another start{ends}"):
         als().fit(DATA, start=start, checkpoint=folder)
     start.save(tmp_path / "model")

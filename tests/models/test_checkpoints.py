@@ -294,6 +294,34 @@ def test_a_fit_does_not_write_over_one_that_began_later_and_saved_first(
     np.testing.assert_array_equal(kept.item_factors, later[0].item_factors)
 
 
+@pytest.mark.parametrize("name", MADE)
+def test_an_option_of_another_version_is_another_fit(name: str, tmp_path: Path) -> None:
+    """Whether this version has it and that of the checkpoint had not, or the other way round."""
+    MADE[name]().fit(DATA, checkpoint=tmp_path)
+    store = mfrank.FactorStore.load(tmp_path)
+    options = store.fitter["options"]
+    fewer = {key: value for key, value in options.items() if key != "dtype"}
+    for changed, told in ((fewer, "dtype"), ({**options, "lookahead": 2}, "lookahead")):
+        replace(store, fitter={**store.fitter, "options": changed}).save(tmp_path)
+        with pytest.raises(ValueError, match=f"checkpoint is of a fit with another {told};"):
+            MADE[name]().fit(DATA, checkpoint=tmp_path)
+
+
+def test_a_rule_that_cannot_be_known_again_is_refused_before_any_work(tmp_path: Path) -> None:
+    class Never:
+        def check(self, train: Any) -> None: ...
+
+        def value(self, *_: Any) -> float:
+            raise AssertionError("it began")
+
+        def is_over(self, values: Any) -> bool:
+            return False
+
+    with pytest.raises(TypeError, match=r"stopping: .* fingerprint\(\); use mfrank.EarlyStopping"):
+        als().fit(DATA, stopping=Never(), checkpoint=tmp_path / "state")
+    assert not (tmp_path / "state").exists()
+
+
 def test_what_changes_lists_is_known_of_a_folder_of_lists() -> None:
     """Every argument of recommend_all that changes lists is compared when a run is resumed."""
     no_change = {"self", "folder", "n_threads", "show_progress", "cluster"}
