@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from problems import OBJECTIVES
 import mfrank
 from mfrank.als import HalfSteps
 from mfrank.backends.sharded import blocks
-from mfrank.store import is_mapped
+from mfrank.store import is_mapped, names_of
 
 DATA = mfrank.synthetic(120, 60, 1500, names=True, random_state=0)
 SPLIT = mfrank.by_ratio(DATA, train=0.8, valid=0.2, test=0.0, random_state=0)
@@ -143,17 +144,42 @@ def test_a_warm_start_does(tmp_path: Path) -> None:
     assert bits(again) == bits(als().fit(DATA, start=start))
 
 
-def test_early_stopping_keeps_its_best_epoch_and_its_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("features", [{}, {"item_features": np.eye(60, 4)}], ids=["", "features"])
+def test_early_stopping_keeps_its_best_epoch_and_its_end(
+    tmp_path: Path, features: dict[str, Any]
+) -> None:
     stopping = mfrank.EarlyStopping(SPLIT.valid, patience=2)
+    how: dict[str, Any] = {"stopping": stopping, **features}
     options: dict[str, Any] = {"factors": 20, "iterations": 30}
-    whole = als(**options).fit(SPLIT.train, stopping=stopping)
+    whole = als(**options).fit(SPLIT.train, **how)
     n_epochs = len(whole.store.history)
     assert 3 <= n_epochs < 30
     for epochs in range(1, n_epochs + 1):  # after the last, nothing is left to do
-        folder = tmp_path / str(epochs)
-        stopped(folder, epochs, als(**options), SPLIT.train, stopping=stopping)
-        again = als(**options).fit(SPLIT.train, stopping=stopping, checkpoint=folder)
+        folder, done = tmp_path / str(epochs), list[int]()
+        stopped(folder, epochs, als(**options), SPLIT.train, stopping=stopping, **features)
+        again = als(**options)
+        again.fit(
+            SPLIT.train,
+            checkpoint=folder,
+            callback=lambda *at, done=done: done.append(at[0]),
+            **how,
+        )
         assert bits(again) == bits(whole)
+        assert done == list(range(epochs, n_epochs))
+        assert again.store.extras.keys() == whole.store.extras.keys()
+        for name, array in whole.store.extras.items():
+            np.testing.assert_array_equal(again.store.extras[name], array)
+
+
+def test_damaged_features_in_a_checkpoint_are_told(tmp_path: Path) -> None:
+    features = {"item_features": np.eye(60, 4)}
+    als(iterations=1).fit(DATA, checkpoint=tmp_path, **features)
+    store = mfrank.FactorStore.load(tmp_path)
+    weights, _ = names_of("item")
+    extras = {**store.extras, weights: np.full_like(store.extras[weights], np.nan)}
+    replace(store, extras=extras).save(tmp_path)
+    with pytest.raises(ValueError, match=r"the items' feature weights .* are damaged"):
+        als().fit(DATA, checkpoint=tmp_path, **features)
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["begun there", "ended there"])
@@ -235,8 +261,6 @@ def test_another_stopping_is_refused(tmp_path: Path, other: Any) -> None:
 
 @pytest.mark.parametrize("name", ["numbers", "turn", "displacements"])
 def test_a_state_that_is_not_all_there_is_told(tmp_path: Path, name: str) -> None:
-    from dataclasses import replace
-
     als(iterations=1).fit(DATA, checkpoint=tmp_path)
     store = mfrank.FactorStore.load(tmp_path)
     kept = {key: array for key, array in store.extras.items() if key != f"momentum_{name}"}
