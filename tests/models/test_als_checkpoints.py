@@ -144,10 +144,21 @@ def test_a_warm_start_does(tmp_path: Path) -> None:
     assert bits(again) == bits(als().fit(DATA, start=start))
 
 
-@pytest.mark.parametrize("features", [{}, {"item_features": np.eye(60, 4)}], ids=["", "features"])
-def test_early_stopping_keeps_its_best_epoch_and_its_end(
-    tmp_path: Path, features: dict[str, Any]
-) -> None:
+def features_of(kind: str) -> dict[str, Any]:
+    """None, of items, or tables of both sides."""
+    if kind != "tables":
+        return {"item_features": np.eye(60, 4)} if kind == "of items" else {}
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    tables = {}
+    for side, ids in (("user", DATA.user_ids), ("item", DATA.item_ids)):
+        index = pandas.Index(ids.labels, name=side)
+        tables[f"{side}_features"] = pandas.DataFrame({"size": np.arange(len(ids)) % 5}, index)
+    return tables
+
+
+@pytest.mark.parametrize("kind", ["none", "of items", "tables"])
+def test_early_stopping_keeps_its_best_epoch_and_its_end(tmp_path: Path, kind: str) -> None:
+    features = features_of(kind)
     stopping = mfrank.EarlyStopping(SPLIT.valid, patience=2)
     how: dict[str, Any] = {"stopping": stopping, **features}
     options: dict[str, Any] = {"factors": 20, "iterations": 30}
