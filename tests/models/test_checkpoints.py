@@ -307,6 +307,26 @@ def test_an_option_of_another_version_is_another_fit(name: str, tmp_path: Path) 
             MADE[name]().fit(DATA, checkpoint=tmp_path)
 
 
+def test_other_features_are_refused_and_the_same_go_on(tmp_path: Path) -> None:
+    of_items, other = np.eye(20, 3), np.eye(20, 3)
+    other[7, 1] = 0.5
+    of_users = np.eye(30, 3)
+    begun = {"item_features": of_items, "user_features": of_users}
+    stopped(als(), tmp_path, **begun)
+    for given in (
+        {},
+        {"item_features": of_items},
+        {"item_features": other, "user_features": of_users},
+        {"item_features": of_items, "user_features": 2 * of_users},
+    ):
+        with pytest.raises(ValueError, match=r"checkpoint is of a fit with other features; name"):
+            als().fit(DATA, checkpoint=tmp_path, **given)
+    assert same(als().fit(DATA, checkpoint=tmp_path, **begun), als().fit(DATA, **begun))
+    stopped(als(), tmp_path / "without")
+    with pytest.raises(ValueError, match=r"checkpoint is of a fit with other features"):
+        als().fit(DATA, checkpoint=tmp_path / "without", **begun)
+
+
 def test_a_rule_that_cannot_be_known_again_is_refused_before_any_work(tmp_path: Path) -> None:
     class Never:
         def check(self, train: Any) -> None: ...
