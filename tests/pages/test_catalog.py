@@ -71,7 +71,7 @@ def test_items_that_are_not_known_have_no_users() -> None:
     [
         ("item,year,title,name", "third"),
         ("item,year,name,title", "fourth"),
-        ("item,label,year,more", "second"),
+        ("item,year,label,more", "third"),
         ("item,year,Film, NAME ", "fourth"),
         ("item,year,film,more", "second"),
         ("item,Unnamed: 0,year,more", "third"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from small_site import client, data, items_file, models
 
 import mfrank
+from mfrank import pages
 
 HTML, JSON = "text/html; charset=utf-8", "application/json"
 
@@ -117,3 +119,11 @@ def test_data_below_the_threshold_of_a_fit_are_told(
 def test_names_of_items_need_no_data(tmp_path: Path) -> None:
     site = client(tmp_path, models={"als": models()["als"]}, data=None, items=items_file(tmp_path))
     assert "Number 5 (1955)" in site.get("/search?q=number+5").text
+
+
+def test_what_is_not_installed_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("mfrank.pages.site")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(ModuleNotFoundError, match=r"mfrank\[pages\]"):
+        pages.app(models())

@@ -15,11 +15,13 @@ from mfrank.pages.world import World
 
 USERS = data().user_ids.labels.tolist()
 ITEMS = data().item_ids.labels.tolist()
-USER = USERS[3]
 
 
 def train() -> mfrank.Interactions:
     return mfrank.by_ratio(data(), train=0.7, valid=0.0, test=0.3, random_state=0).train
+
+
+USER = USERS[train().entry_users[train().user_items.indices == 0][0]]  # who has the first item
 
 
 def world(*fitted: Any, of: mfrank.Interactions | None = None) -> World:
@@ -81,6 +83,14 @@ def test_of_a_model_without_histories_the_data_tell_what_a_user_has(tmp_path: Pa
     assert sorted(each["id"] for each in best) == sorted(ITEMS)
 
 
+def test_items_without_a_value_come_after_those_that_have_one() -> None:
+    fitted = sorted(own(train(), USER))
+    some = mfrank.Interactions.from_arrays([USER] * 2, fitted[1:3], [0.25, 0.5])
+    seen = world(models()["als"], of=some).has(0, USER).seen
+    assert seen[:2] == [(fitted[2], 0.5), (fitted[1], 0.25)]
+    assert {value for _, value in seen[2:]} == {None}
+
+
 def test_what_is_only_seen_is_neither_history_nor_held_out() -> None:
     rated = train().at_least(3)
     model = mfrank.ALS(mfrank.WRMF(), factors=4, iterations=1, random_state=0).fit(rated)
@@ -114,12 +124,11 @@ def test_data_of_others_are_refused_with_ids_of_both() -> None:
     assert not world(strangers, of=nothing).has_values
 
 
-def counted(how: str, tmp_path: Path) -> Any:
+def counted(how: str, fitted: Any, tmp_path: Path) -> Any:
     """A model whose counts are known, or only its users' items, or neither."""
-    als = models()["als"]
     if how == "counts":
-        return saved(als, tmp_path, with_seen=False)
-    als.save(tmp_path / "with")
+        return saved(fitted, tmp_path, with_seen=False)
+    fitted.save(tmp_path / "with")
     store = replace(mfrank.FactorStore.load(tmp_path / "with"), counts=None)
     if how == "neither":
         return mfrank.Recommender.of(replace(store, extras={}))
@@ -129,8 +138,10 @@ def counted(how: str, tmp_path: Path) -> Any:
 
 @pytest.mark.parametrize("how", ["counts", "items", "neither"])
 def test_popularity_is_what_the_model_knows(tmp_path: Path, how: str) -> None:
-    shown = world(counted(how, tmp_path)).catalog
-    expected = np.bincount(train().user_items.indices, minlength=len(ITEMS))
+    some = data().take(data().user_items.indices < len(ITEMS) - 1)  # the last item has no users
+    fitted = mfrank.ALS(factors=2, iterations=1, random_state=0).fit(some)
+    shown = world(counted(how, fitted, tmp_path)).catalog
+    expected = np.bincount(some.user_items.indices, minlength=len(ITEMS))
     if how == "neither":
         expected = np.zeros(len(ITEMS), dtype=np.int64)
     assert [shown.users_of(item) for item in ITEMS] == expected.tolist()
