@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -124,6 +125,15 @@ def test_the_other_model_is_not_asked_for_levers_that_it_lacks(site: Any) -> Non
     assert page["switched"][0].endswith("?diversity=0.5&popularity_penalty=0.5")
     assert page["switched"][1].endswith("?popularity_penalty=0.5&model=1")
     assert shown(site, f"/user/{USER}", model=1)["levers"]["can"] == ["popularity_penalty"]
+
+
+def test_a_model_without_counts_is_asked_for_no_penalty(tmp_path: Path) -> None:
+    als = models()["als"]
+    bare = mfrank.Recommender.of(replace(als.store, counts=None, extras={}))
+    site = client(tmp_path, models={"als": als, "bare": bare}, data=None)
+    page = shown(site, f"/user/{USER}", diversity=0.5, popularity_penalty=0.5, n=5)
+    assert page["switched"][1].endswith("?diversity=0.5&n=5&model=1")
+    assert shown(site, f"/user/{USER}", model=1)["levers"]["can"] == ["diversity"]
 
 
 def test_values_of_columns_are_text_wherever_they_stand(tmp_path: Path) -> None:
