@@ -86,21 +86,19 @@ class InputMemoryError(InputError, MemoryError):
     __module__ = "mfrank"
 
 
-class Notice:
-    """A text for the log, or of a warning, with names marked as in errors."""
+class Notice(str):
+    """A text for the log or of a warning, with names marked as in errors.
 
-    def __init__(self, marked: str) -> None:
-        self.marked = marked
+    It is the text without marks; ``marked`` has them.
+    """
 
-    def __str__(self) -> str:
-        return plain(self.marked)
+    marked: str
 
-
-def marked_warning(kind: type[Warning], marked: str) -> Warning:
-    """A warning of this kind, with names marked as in errors."""
-    warning = kind(plain(marked))
-    warning.marked = marked  # type: ignore[attr-defined]
-    return warning
+    def __new__(cls, marked: str) -> Notice:
+        """Take the text with marks."""
+        notice = super().__new__(cls, plain(marked))
+        notice.marked = marked
+        return notice
 
 
 def _joined(problem: str, remedy: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 
-from mfrank.arrays.errors import marked_warning
+from mfrank.arrays.errors import Notice
 
 
 def counted(number: int, noun: str) -> str:
@@ -113,4 +113,4 @@ def warn_caller(message: str) -> None:
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
-    warnings.warn(marked_warning(RuntimeWarning, message), stacklevel=level)
+    warnings.warn(Notice(message), RuntimeWarning, stacklevel=level)

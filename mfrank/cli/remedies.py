@@ -68,12 +68,16 @@ _GIVEN = re.compile(r"([\w.]+)=(.*)")
 def message_of(event: Exception | Warning | LogRecord | str) -> str:
     """The message of an error, a warning or a log record, with marks where it has some."""
     match event:
+        case InputError(marked=text):
+            return text
+        case LogRecord(msg=Notice(marked=text)):
+            return text
+        case Warning(args=(Notice(marked=text), *_)):
+            return text
         case LogRecord():
-            return event.msg.marked if isinstance(event.msg, Notice) else event.getMessage()
-        case InputError():
-            return event.marked
+            return event.getMessage()
         case _:
-            return str(getattr(event, "marked", event))
+            return str(event)
 
 
 @dataclass(frozen=True)

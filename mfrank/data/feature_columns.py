@@ -27,7 +27,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import InputTypeError, InputValueError, Notice, counted, marked_warning, shown
+from mfrank.arrays import InputTypeError, InputValueError, Notice, counted, shown
 from mfrank.data.columns import NUMBER
 from mfrank.data.odd_ids import SPELLED_MISSING
 from mfrank.data.values import Extent
@@ -286,11 +286,11 @@ def _warn_of_unknown(argument: str, column: FeatureColumn, lists: Sequence[Seque
     unknown = list({value: None for values in lists for value in values if value not in known})
     if unknown and known:  # a column without values, such as of titles, is ignored as it was
         examples = ", ".join(map(shown, unknown[:3]))
-        text = (
+        text = Notice(
             f"`{argument}`: column {column.name!r} has {counted(len(unknown), 'value')} that fewer "
             f"than two rows of the fit had, ignored here: {examples}"
         )
-        warnings.warn(marked_warning(UserWarning, text), stacklevel=2)
+        warnings.warn(text, UserWarning, stacklevel=2)
 
 
 def _present(given: NDArray[Any]) -> NDArray[np.bool_]:

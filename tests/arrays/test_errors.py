@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import pickle
 from pathlib import Path
 
@@ -93,9 +94,13 @@ def test_unknown_ids_stay_known_wherever_they_are() -> None:
         assert str(one) == "users: unknown ids: 7; leave it out"
 
 
-def test_notices_show_no_marks() -> None:
-    assert str(Notice("lower `factors`")) == "lower factors"
-    assert Notice("lower `factors`").marked == "lower `factors`"
+def test_notices_are_texts_without_marks(caplog: pytest.LogCaptureFixture) -> None:
+    notice = Notice("lower `factors`, got '`n`'")
+    for one in (notice, copy.copy(notice), pickle.loads(pickle.dumps(notice))):
+        assert one == "lower factors, got '`n`'"
+        assert one.marked == "lower `factors`, got '`n`'"
+    logging.getLogger("mfrank").warning(Notice("100 % of `factors`"))
+    assert caplog.messages == ["100 % of factors"]
 
 
 def test_callers_can_read_what_is_wrong(tmp_path: Path) -> None:
