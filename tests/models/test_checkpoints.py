@@ -307,6 +307,12 @@ def test_an_option_of_another_version_is_another_fit(name: str, tmp_path: Path) 
             MADE[name]().fit(DATA, checkpoint=tmp_path)
 
 
+def test_values_of_likes_are_no_part_of_a_descent(tmp_path: Path) -> None:
+    stopped(made(), tmp_path)
+    doubled = replace(DATA, user_items=2 * DATA.user_items)
+    assert same(made().fit(doubled, checkpoint=tmp_path), made().fit(DATA))
+
+
 def test_other_features_are_refused_and_the_same_go_on(tmp_path: Path) -> None:
     of_items, other = np.eye(20, 3), np.eye(20, 3)
     other[7, 1] = 0.5
