@@ -93,7 +93,7 @@ def test_the_engine_and_the_task_are_named(fit: str, spoil: str) -> None:
     arrays = spoil not in ("None", "text", "nothing", "a list")
     if fit == "evaluation" and arrays:
         pytest.skip("its result is no array")
-    told = r"the engine (Spoiling returned .* for .*|told of \d+); .*cluster=None"
+    told = r"the engine (Spoiling returned .* for .*|told of \d+).*; .*no cluster"
     with pytest.raises(RuntimeError, match=told) as caught:
         run(engine)
     assert engine.spoiled
