@@ -227,8 +227,8 @@ def paced(monkeypatch: pytest.MonkeyPatch, n: int, *seconds: float, **more: Any)
 
 
 def test_a_call_takes_more_users_while_calls_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = [size for size, _ in paced(monkeypatch, 700, 0.02)]
-    assert sizes == [1, 2, 4, 8, 16, 32, 64, 128, 256, 189]
+    sizes = [size for size, _ in paced(monkeypatch, 1000, 0.02)]
+    assert sizes == [1, 2, 4, 8, 16, 32, 64, 128, 256, 256, 233]
     sizes = [size for size, _ in paced(monkeypatch, 70, 0.0, 0.0, 0.0, 0.0, 0.021, 0.021)]
     assert sizes == [1, 2, 4, 8, 16, 8, 4, 8, 16, 3]
     assert [size for size, _ in paced(monkeypatch, 4, *[0.03] * 4)] == [1] * 4

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
-from clients import application, ask, client, kinds, model, named
+from clients import application, ask, client, kinds, model, named, wait_for
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
@@ -48,6 +50,15 @@ class Busy(mfrank.Recommender):
             finally:
                 self.ended.release()
         return super().recommend(userid, *args, **options)
+
+
+@contextmanager
+def released(busy: Busy) -> Iterator[None]:
+    """The model's work may end after this, also where the test has failed."""
+    try:
+        yield
+    finally:
+        busy.may_end.set()
 
 
 def prepared(**limits: Any) -> tuple[Busy, Any]:
@@ -90,7 +101,8 @@ def test_a_batch_ends_when_its_client_has_gone() -> None:
         await asyncio.wait_for(answering, 20)
         assert await asyncio.to_thread(busy.ended.acquire, timeout=20)
 
-    asyncio.run(call())
+    with released(busy):
+        asyncio.run(call())
 
 
 def test_a_batch_that_waited_too_long_is_never_begun(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,8 +135,8 @@ class Held(mfrank.Recommender):
 
 def test_batches_do_not_block_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mfrank.serving.application.usable_cores", lambda: 1)
-    busy, asked_of = prepared(max_seconds=600)
-    with TestClient(asked_of) as asked, ThreadPoolExecutor(1) as pool:
+    busy, asked_of = prepared(max_seconds=20)
+    with TestClient(asked_of) as asked, ThreadPoolExecutor(1) as pool, released(busy):
         sent = pool.submit(asked.post, "/recommend", json=BATCH)
         assert busy.begun.acquire(timeout=20)
         for path in (
@@ -139,12 +151,11 @@ def test_batches_do_not_block_the_others(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_batches_leave_places_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mfrank.serving.application.usable_cores", lambda: 1)
-    busy, asked_of = prepared(max_seconds=600, max_waiting=4)
+    busy, asked_of = prepared(max_seconds=20, max_waiting=4)
     desk_of = asked_of.state.desk
-    with TestClient(asked_of) as asked, ThreadPoolExecutor(2) as pool:
+    with TestClient(asked_of) as asked, ThreadPoolExecutor(2) as pool, released(busy):
         sent = [pool.submit(asked.post, "/recommend", json=BATCH) for _ in range(2)]
-        while desk_of.waiting_long < 2:
-            threading.Event().wait(0.002)
+        wait_for(lambda: desk_of.waiting_long == 2)
         assert asked.post("/recommend", json=BATCH).status_code == 503
         assert asked.get(f"/recommend/{USERS[0]}").status_code == 200
         assert asked.get(f"/similar/{ITEMS[0]}").status_code == 200
