@@ -160,7 +160,7 @@ def test_headers_have_one_time_however_they_drip() -> None:
         before = len(asked.loop.timers)
         for byte in b"\r\nGET /":
             await asked.receives(bytes([byte]))
-        assert asked.waits() == [3.0]
+            assert asked.waits() == [3.0]
         assert len(asked.loop.timers) == before + 1
         asked.goes_off()
         assert (asked.answers(), asked.wire.ended) == ([200, 408], "closed")

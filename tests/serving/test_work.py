@@ -7,7 +7,7 @@ import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import pytest
 from clients import application, ask, client, kinds, model, named, wait_for
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.exceptions import HTTPException
 from starlette.testclient import TestClient
 
 import mfrank
@@ -74,8 +75,23 @@ def test_a_batch_ends_when_it_is_too_late() -> None:
     body = json.dumps(BATCH).encode()
     answer = ask(asked_of, b"/recommend", method="POST", headers=HEADERS, body=body)
     assert answer.status == 503
+    assert "no answer within 0.1 s" in json.loads(answer.body)["error"]
     assert dict(answer.headers)[b"retry-after"] == b"1"
     assert busy.ended.acquire(timeout=20)
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_what_a_thread_gives_up_is_too_late(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(*_: Any, **__: Any) -> Any:
+        raise OutOfTimeError("stopped")
+
+    asked = client(model(), limits=Limits(max_seconds=7))
+    monkeypatch.setattr(mfrank.ALS, "similar_items", late)
+    monkeypatch.setattr(mfrank.ALS, "recommend", late)
+    path = "/recommend" if method == "POST" else f"/similar/{ITEMS[0]}"
+    answer = asked.request(method, path, json=BATCH if method == "POST" else None)
+    assert answer.status_code == 503
+    assert "no answer within 7 s" in answer.json()["error"]
 
 
 def test_a_batch_ends_when_its_client_has_gone() -> None:
@@ -98,11 +114,48 @@ def test_a_batch_ends_when_its_client_has_gone() -> None:
         answering = asyncio.create_task(asked_of(scope, receive, send))
         assert await asyncio.to_thread(busy.begun.acquire, timeout=20)
         gone.set()
-        await asyncio.wait_for(answering, 20)
+        assert (await asyncio.wait({answering}, timeout=20))[0]
         assert await asyncio.to_thread(busy.ended.acquire, timeout=20)
 
     with released(busy):
         asyncio.run(call())
+
+
+def test_nothing_waits_for_the_client_of_an_answered_batch() -> None:
+    asked, parts = application(), [json.dumps(BATCH).encode()]
+
+    async def call() -> None:
+        async def receive() -> Any:
+            if parts:
+                return {"type": "http.request", "body": parts.pop()}
+            return await asyncio.Event().wait()
+
+        async def send(message: Any) -> None:
+            assert message.get("status", 200) == 200
+
+        scope = {"type": "http", "method": "POST", "path": "/recommend", "raw_path": b"/recommend"}
+        await asked({**scope, "query_string": b"", "headers": HEADERS}, receive, send)
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(call())
+
+
+def test_half_of_the_places_are_for_batches() -> None:
+    desk = serving.app(model(), limits=Limits(max_waiting=5)).state.desk
+
+    def taken(is_long: bool) -> int:
+        before = desk.waiting
+        with suppress(HTTPException):
+            while desk.waiting < 9:
+                desk._take_place(is_long)
+        return desk.waiting - before
+
+    assert (taken(True), taken(False), taken(True)) == (3, 2, 0)
+    for is_long in (True, True, True, False, False):
+        desk._leave_place(is_long)
+    assert (desk.waiting, desk.waiting_long) == (0, 0)
+    assert taken(False) == 5
 
 
 def test_a_batch_that_waited_too_long_is_never_begun(monkeypatch: pytest.MonkeyPatch) -> None:
