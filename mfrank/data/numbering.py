@@ -204,10 +204,9 @@ class Numbering:
     @property
     def facts(self) -> dict[str, Any]:
         """Everything outside the arrays, as JSON."""
-        magnitudes = self.magnitudes.to_dict()
-        facts = {"times": self.times, "timed": self.timed, "magnitudes": magnitudes}
-        facts["spans"] = self.spans
-        return facts | {"values": self.values.to_dict()}
+        magnitudes, values = self.magnitudes.to_dict(), self.values.to_dict()
+        files = {"times": self.times, "timed": self.timed, "spans": self.spans}
+        return {**files, "magnitudes": magnitudes, "values": values}
 
     @classmethod
     def load(cls, file: Path, facts: Mapping[str, Any]) -> Self:

@@ -30,19 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import InputValueError, counted, distinct, shown
+from mfrank.data import odd_columns
 from mfrank.data.ids import Ids
-from mfrank.data.odd_columns import (
-    FEW,
-    LOOKED_AT,
-    SHOWN,
-    Count,
-    RowsOf,
-    in_rows,
-    tell_codes,
-    tell_lists,
-    tell_other_columns,
-    tell_types,
-)
+from mfrank.data.odd_columns import FEW, LOOKED_AT, SHOWN, Count, RowsOf, in_rows
 
 SPELLED_MISSING = frozenset(
     (
@@ -89,10 +79,10 @@ def check_ids(side: str, ids: Ids, rows_of: RowsOf) -> None:
         An id is empty, or all blanks.
     """
     if ids.are_numbers:
-        tell_codes(side, ids, rows_of)
+        odd_columns.tell_codes(side, ids, rows_of)
         return
     labels = ids.labels.tolist()
-    tell_lists(side, labels)
+    odd_columns.tell_lists(side, labels)
 
     def count(label: str) -> int:
         return rows_of(labels.index(label))
@@ -116,9 +106,9 @@ def check_ids(side: str, ids: Ids, rows_of: RowsOf) -> None:
     if has_cases:
         _tell_cases(side, texts, longest)
     if not is_all_text:
-        tell_types(side, labels)
+        odd_columns.tell_types(side, labels)
     else:
-        tell_other_columns(side, texts, count)
+        odd_columns.tell_other_columns(side, texts, count)
 
 
 def _check_texts(
