@@ -51,7 +51,7 @@ def build(
     if data is not None:
         cuts = [cut for each in models.values() if (cut := each.threshold) is not None]
         tell_below("data", data, max(cuts, default=None), "are shown as likes and hits")
-    application = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    application = FastAPI(openapi_url=None)  # nor pages of documentation
     application.state.limits, application.state.hosts = _LIMITS, hosts
     views: tuple[tuple[str, str, View], ...] = (
         ("/", "home", home),

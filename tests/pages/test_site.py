@@ -31,6 +31,13 @@ def test_the_framework_adds_no_page(site: Any, path: str) -> None:
     assert site.get(path).status_code == 404
 
 
+@pytest.mark.parametrize(("name", "kind"), [("pages.css", "css"), ("map.js", "javascript")])
+def test_styles_and_scripts_are_files_of_the_package(site: Any, name: str, kind: str) -> None:
+    answer = site.get(f"/static/{name}")
+    assert answer.content == Path(pages.__file__).with_name("static").joinpath(name).read_bytes()
+    assert kind in answer.headers["content-type"]
+
+
 def test_only_bodies_beyond_64_kib_are_too_large(site: Any) -> None:
     assert site.post("/sandbox", content=b"x" * 2**16).status_code == 405
     assert site.post("/sandbox", content=b"x" * (2**16 + 1)).status_code == 413
@@ -112,7 +119,7 @@ def test_data_below_the_threshold_of_a_fit_are_told(
         client(tmp_path, models=given)
         lines.append([each.getMessage() for each in caplog.records])
     assert [len(each) for each in lines] == [1, 0]
-    assert "data" in lines[0][0]
+    assert lines[0][0].startswith("data ")
     assert "are shown as likes and hits" in lines[0][0]
 
 
