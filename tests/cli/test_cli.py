@@ -302,19 +302,6 @@ def test_compare_tunes_for_as_long_as_it_is_told(train, tmp_path, capsys):
     assert "tune must be a finite number > 0" in capsys.readouterr().err
 
 
-def test_info_tells_versions_backends_and_the_model(model, capsys):
-    assert main(["info"]) == 0
-    shown = capsys.readouterr().out
-    assert mfrank.__version__ in shown
-    assert np.__version__ in shown
-    assert "reference" in shown
-    assert main(["info", "--model", model]) == 0
-    shown = capsys.readouterr().out
-    assert "RG2(alpha=0.05" in shown
-    assert "'user-00000'" in shown
-    assert "2 epochs" in shown
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [
