@@ -36,14 +36,15 @@ class Shown:
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
-    """A small demo without implicit, called by ``python -m mfrank``."""
+    """A small demo that compares one model, called by ``python -m mfrank``."""
     cwd, out = tmp_path_factory.mktemp("cwd"), io.StringIO()
     compared: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
     real = demo.compare
 
     def compare(*data: Any, **options: Any) -> Any:
         compared.append((data, options))
-        return real(*data, **options)
+        few = {"factors": 4, "iterations": 2, "n_threads": 1}
+        return real(*data, **options, models={"mfrank RG2": mfrank.ALS(mfrank.RG2(), **few)})
 
     tiny = demo.Scale(60, 40, 900, factors=4, iterations=2, repeats=1)
     with pytest.MonkeyPatch.context() as patch:
@@ -51,7 +52,6 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
         patch.setattr(demo, "FULL", tiny)
         patch.setattr(demo, "SMALL", tiny)
         patch.setattr(sys, "argv", [str(Path(mfrank.__file__).with_name("__main__.py"))])
-        patch.setitem(sys.modules, "implicit", None)
         patch.chdir(cwd)
         with redirect_stdout(out):
             assert main(["demo", "--output", "my demo", "--random-state", "3"]) == 0
