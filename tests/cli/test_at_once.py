@@ -59,6 +59,7 @@ def test_of_two_changes_one_waits(
     """The second comes when the first has loaded the model, and goes on when it has saved it."""
     handler, codes, threads = Waits(), list[int](), list[threading.Thread]()
     logger = logging.getLogger("mfrank")
+    level = logger.level  # of two commands at once, the one that ends last leaves its own
     save = Recommender.save
 
     def begin_the_second(self: Any, *args: Any, **options: Any) -> Any:
@@ -74,7 +75,8 @@ def test_of_two_changes_one_waits(
         assert main(first) == 0
     finally:
         logger.removeHandler(handler)
-    threads[0].join()
+        threads[0].join()
+        logger.setLevel(level)
     assert codes == [0]
     now = mfrank.load(model)
     users, items = now.user_ids.labels.tolist(), now.item_ids.labels.tolist()
