@@ -418,11 +418,13 @@ def test_a_fingerprint_is_that_of_data_options_and_version(monkeypatch: pytest.M
     data = replace(mfrank.synthetic(20, 10, 60, random_state=0), timestamps=None)
     timed = [replace(data, timestamps=np.arange(60) + begin) for begin in (0, 1)]
     wider = mfrank.synthetic(20, 11, 60, random_state=0)
-    all_of = [[data], [data, data], [timed[0]], [timed[1]], [data, timed[0]], [wider]]
+    rated = mfrank.Interactions.from_sparse(2.0 * data.user_items)
+    all_of = [[data], [data, data], [timed[0]], [timed[1]], [data, timed[0]], [wider], [rated]]
     found = [module.fingerprint(parts, factors=3) for parts in all_of]
     found += [module.fingerprint([data], factors=4), module.fingerprint([data], factors=3, seed=0)]
     assert len(set(found)) == len(found)
     assert module.fingerprint([replace(data)], factors=3) == found[0]
+    assert module.fingerprint([data], seed=0, factors=3) == found[-1]
     monkeypatch.setattr(module, "__version__", "0.0.0")
     assert module.fingerprint([data], factors=3) not in found
 
