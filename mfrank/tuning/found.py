@@ -173,5 +173,4 @@ def _tell(outcome: Outcome, outcomes: Sequence[Outcome], clock: Budget, metric: 
         f"mfrank: trial {len(outcomes)}, {trial.family} on rung {trial.rung}: {value} in "
         f"{outcome.seconds:.1f} s{so_far}{left}",
         file=sys.stderr,
-        flush=True,
     )

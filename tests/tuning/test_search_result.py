@@ -29,6 +29,7 @@ from mfrank.tuning import (
     TrialJournal,
     budget_of,
     finalists,
+    likes_of,
     metric_of,
     named,
     refit_seconds,
@@ -226,6 +227,21 @@ def test_a_blend_is_taken_if_it_is_as_good_as_the_best(no_fits: list[Trial]) -> 
     late = chosen(0.2, late=True)
     assert [part.outcome.value for part in late.parts] == [best]
     assert (late.parts[0].weight, late.score) == (1.0, None)
+
+
+def test_a_value_of_0_is_one(no_fits: list[Trial], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(chosen(0.0).parts) == 1
+    monkeypatch.setattr(Runner, "run", lambda self, trial, reserve: Outcome(trial, 0.0, 0.0))
+    assert len(chosen(0.0).parts) == 2
+
+
+def test_only_values_below_0_are_dislikes() -> None:
+    small = mfrank.Interactions.from_arrays([0, 1, 1], [0, 0, 1], [0.5, 0.25, 0.0])
+    assert likes_of(small) is small
+    disliked = mfrank.Interactions.from_arrays([0, 1, 1], [0, 0, 1], [0.5, 0.25, -0.5])
+    for name, given in (("data", {}), ("train", {"name": "train"})):
+        with pytest.raises(ValueError, match=f"{name} has 1 negative value"):
+            likes_of(disliked, **given)
 
 
 def test_a_search_in_which_all_fails_has_no_parts(monkeypatch: pytest.MonkeyPatch) -> None:
