@@ -242,12 +242,15 @@ def test_columns_may_have_names_as_long_as_questions(tmp_path: Path) -> None:
     file, question = tmp_path / "kinds.csv", "Would you recommend this item to a friend? " * 4
     with file.open("w", newline="", encoding="utf-8") as out:
         rows = csv.writer(out)
-        rows.writerow(["item", "title", question])
-        rows.writerows([item, item, ("yes", "no")[n % 2]] for n, item in enumerate(ITEMS))
+        rows.writerow(["item", "title", "half", question])
+        rows.writerows(
+            [item, item, "ab"[n > 9], ("yes", "no")[n % 2]] for n, item in enumerate(ITEMS)
+        )
     site = client(tmp_path, items=file)
     asked = {"at_most": 3, "of": question, "only": f"{question.strip()}:yes"}
     form = shown(site, f"/user/{USER}", **asked)["levers"]
     assert {name: form[name] for name in asked} == {**asked, "of": question.strip()}
+    assert shown(site, f"/user/{USER}")["levers"]["of"] == "half"
 
 
 @settings(

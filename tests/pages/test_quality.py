@@ -218,6 +218,31 @@ def test_held_out_is_what_the_data_have_and_the_fit_has_not() -> None:
     assert len(found.popularity.of_rows) == 3
 
 
+def test_held_out_of_many_users_is_told_cell_by_cell() -> None:
+    rng = np.random.default_rng(0)
+    every, kept = rng.random((60, 4)) < 0.7, rng.random((60, 4)) < 0.5
+    ids = Ids.numbered(60), Ids.numbered(4)
+    parts = (sp.csr_array(cells.astype(np.float64)) for cells in (every, every & kept))
+    given, fitted = (mfrank.Interactions(part, *ids) for part in parts)
+    found = judge([mfrank.ItemKNN().fit(fitted)], given)
+    assert found.held_out.tolist() == (every & ~kept)[found.users].sum(axis=1).tolist()
+    assert found.held_out.sum() == (every & ~kept).sum()
+
+
+def test_a_page_judges_five_thousand_users_in_fifteen_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    limits = []
+
+    def unlimited(judge_first: Any, n: int, *given: float) -> Any:
+        limits.append(given)
+        return judge_first(n), n
+
+    monkeypatch.setattr("mfrank.pages.judging.paced", unlimited)
+    judge([models()["als"]], data())
+    assert limits == [(5_000, 15.0)]
+
+
 class Clock:
     """A judge that takes so many seconds for each user, and the time that it has taken."""
 
@@ -241,6 +266,7 @@ class Clock:
         (0.0, 90, [100], 90),
         (1 / 1024, 100, [100], 100),
         (0.0, 9_000, [100, 5_000], 5_000),
+        (0.15, 9_000, [100], 100),
     ],
 )
 def test_as_many_are_judged_as_the_time_allows(
