@@ -141,8 +141,9 @@ def test_nothing_waits_for_the_client_of_an_answered_batch() -> None:
     asyncio.run(call())
 
 
-def test_half_of_the_places_are_for_batches() -> None:
-    desk = serving.app(model(), limits=Limits(max_waiting=5)).state.desk
+@pytest.mark.parametrize(("most", "n_long"), [(4, 2), (5, 3)])
+def test_half_of_the_places_are_for_batches(most: int, n_long: int) -> None:
+    desk = serving.app(model(), limits=Limits(max_waiting=most)).state.desk
 
     def taken(is_long: bool) -> int:
         before = desk.waiting
@@ -151,11 +152,11 @@ def test_half_of_the_places_are_for_batches() -> None:
                 desk._take_place(is_long)
         return desk.waiting - before
 
-    assert (taken(True), taken(False), taken(True)) == (3, 2, 0)
-    for is_long in (True, True, True, False, False):
+    assert (taken(True), taken(False), taken(True)) == (n_long, most - n_long, 0)
+    for is_long in [True] * n_long + [False] * (most - n_long):
         desk._leave_place(is_long)
     assert (desk.waiting, desk.waiting_long) == (0, 0)
-    assert taken(False) == 5
+    assert taken(False) == most
 
 
 def test_a_batch_that_waited_too_long_is_never_begun(monkeypatch: pytest.MonkeyPatch) -> None:
