@@ -375,6 +375,68 @@ def test_renewing_a_claim_goes_on_after_a_lock_and_ends_with_the_process(
     journal.release()  # nothing is left to release
 
 
+def test_a_claim_is_renewed_for_a_minute_until_its_outcome_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, now = tmp_path / "search.sqlite", [1000.0]
+    monkeypatch.setattr(module.time, "time", lambda: now[0])
+    before = set(threading.enumerate())
+    journal = TrialJournal(path, "search")
+    journal.claimed(in_order)
+    (renewing,) = set(threading.enumerate()) - before
+    assert [until for _, until in claims(path)] == [1060.0]
+    now[0] = 5000.0
+    journal._renew()
+    assert [until for _, until in claims(path)] == [5060.0]
+    journal.add(DONE[0])
+    assert not renewing.is_alive()
+    assert claims(path) == []
+
+
+def test_a_claim_is_renewed_long_before_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = list[float]()
+
+    class Ended(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.append(timeout or 0.0)
+            return super().wait(timeout)
+
+    monkeypatch.setattr(module.threading, "Event", Ended)
+    journal = TrialJournal(tmp_path / "search.sqlite", "search")
+    journal.claimed(in_order)
+    journal.release()
+    assert max(waits) <= 60 / 2
+
+
+def test_no_other_chooses_while_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, waits, real = tmp_path / "search.sqlite", list[float](), sqlite3.connect
+
+    def connect(name: Path, timeout: float, **options: Any) -> sqlite3.Connection:
+        waits.append(timeout)
+        return real(name, timeout=timeout, **options)
+
+    def choosing(done: Sequence[Outcome]) -> Trial:
+        with closing(real(path, timeout=0)) as other, pytest.raises(sqlite3.Error, match="locked"):
+            other.execute("BEGIN IMMEDIATE")
+        return TRIALS[0]
+
+    monkeypatch.setattr(sqlite3, "connect", connect)
+    journal = TrialJournal(path, "search")
+    assert journal.claimed(choosing) == TRIALS[0]
+    assert set(waits) == {30.0}
+    journal.release()
+
+
+def test_a_file_that_is_spoiled_meanwhile_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "search.sqlite"
+    journal = TrialJournal(path, "search")
+    execute(path, "DROP TABLE trials")
+    with pytest.raises(ValueError, match="cannot be used as the SQLite file of a search"):
+        journal.add(DONE[0])
+
+
 def test_waiting_is_told_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
