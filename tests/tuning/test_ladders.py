@@ -109,6 +109,14 @@ def test_of_less_than_three_trials_none_goes_on() -> None:
     assert ladder.proposed(done, 2).is_new
 
 
+def test_what_is_pending_has_taken_no_time_and_is_no_failure() -> None:
+    waiting = Outcome.pending(Trial("IALS", (0.5,) * 3, 0))
+    assert waiting.is_pending
+    assert not outcome("IALS", 0, None).is_pending
+    assert (waiting.seconds, waiting.fit_seconds, waiting.judge_seconds) == (0, 0, 0)
+    assert not waiting.trial.is_new
+
+
 # --- time
 
 

@@ -269,7 +269,8 @@ def test_a_trial_takes_as_long_as_others_of_its_family(leader: str, goes_on: boo
     took = {"IALS": 1.0, "RG2": 100.0}
     outcomes = [done(family, values[family], took[family]) for family in took]
     search = plan(100.0, space=Space({"ALS": (IALS, RG2)}))
-    trial = search.next([*outcomes, Outcome.pending(Trial("IALS", (0.9,) * 3, 0))])
+    running = [Outcome.pending(Trial(family, (0.9,) * 3, 0)) for family in took]
+    trial = search.next([*outcomes, *running])
     assert (trial is not None) == goes_on
 
 
