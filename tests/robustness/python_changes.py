@@ -31,7 +31,7 @@ COMPARED, COMPUTED = (
 )
 WORDING = (
     *("warn", "debug", "info", "warning", "error", "exception"),
-    *("TypeVar", "ParamSpec", "getLogger"),
+    *("TypeVar", "ParamSpec", "getLogger", "Notice", "within"),
 )
 LEFT_AS_IT_IS = ("strict", "help", "description", "epilog", "metavar")  # keyword arguments
 IGNORED = (ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.JoinedStr)
