@@ -39,6 +39,8 @@ def test_lists_are_pythons(model: mfrank.ALS, capsys: pytest.CaptureFixture[str]
     assert found["item"].tolist() == ids[~np.isnan(scores)].tolist()
     assert main([*command, "--include-seen"]) == 2
     assert "begun with filter_already_liked_items=True" in capsys.readouterr().err
+    assert main(["recommend", "--model", "lists"]) == 2
+    assert "lists does not hold 'mfrank.factors' but 'mfrank lists'" in capsys.readouterr().err
 
 
 def test_worker_processes_write_the_same(model: mfrank.ALS) -> None:

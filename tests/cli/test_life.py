@@ -125,7 +125,7 @@ def test_a_model_of_any_kind_forgets(folder):  # type: ignore[no-untyped-def]
         ("update nothing.csv --model als", "there is no file nothing.csv"),
         ("update today.csv --model als --decay 0.5", "decay needs an objective that uses values"),
         ("update today.csv --model als --alternations -1", "alternations must be at least 0"),
-        ("update today.csv --model als --output today.csv", "cannot save to today.csv"),
+        ("update nothing.csv --model als --output today.csv", "cannot save to today.csv"),
         ("remove --model als", "nothing to remove: pass --user, --users or --item"),
         ("remove --model als --user nobody", "unknown ids: 'nobody'"),
         ("remove --model als --users nothing.txt", "there is no file nothing.txt"),
