@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import csv
 import io
+import json
 import os
 import re
 import shlex
@@ -66,6 +66,12 @@ def test_it_makes_everything_it_says(shown: Shown) -> None:
     assert mfrank.ALS.load(shown.cwd / "my demo" / "model").objective == mfrank.RG2()
     names = sorted(path.name for path in (shown.cwd / "my demo").iterdir())
     assert f"\nIn my demo: {', '.join(names)}\n" in shown.text
+    tables = ["comparison.csv", "comparison.json", "interactions.csv", "recommendations.csv"]
+    assert sorted({*tables, "model"}) == names
+    with open(shown.cwd / "my demo" / "comparison.csv", newline="") as file:
+        compared = [row["model"] for row in csv.DictReader(file)]
+    rows = json.loads((shown.cwd / "my demo" / "comparison.json").read_text())["rows"]
+    assert compared == [row["model"] for row in rows] == ["mfrank RG2"]
 
 
 def rows(data: mfrank.Interactions) -> set[tuple[Any, ...]]:
@@ -106,24 +112,38 @@ def test_it_shows_what_a_user_of_usual_activity_had_and_gets(shown: Shown) -> No
     assert f"{told}\n" in shown.text
 
 
-@pytest.mark.parametrize(("backend", "size"), [("cpu", "FULL"), ("reference", "SMALL")])
+@pytest.mark.parametrize(
+    ("backend", "size", "line", "folder", "seed"),
+    [
+        ("cpu", "FULL", "demo", "mfrank-demo", 0),
+        ("reference", "SMALL", "demo --output some/where --random-state 7", "some/where", 7),
+    ],
+)
 def test_it_is_smaller_where_nothing_is_compiled(
-    backend: str, size: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    backend: str,
+    size: str,
+    line: str,
+    folder: str,
+    seed: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    class Stopped(Exception):
-        """Raised in place of the demo's work."""
+    made: list[Any] = []
 
-    def stop(*shape: object, **_options: object) -> None:
-        raise Stopped(*shape)
+    def stop(*shape: int, **options: Any) -> None:
+        made.extend([*shape, options])
+        raise ValueError("no data")
 
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(demo, "choose", lambda name=None: mfrank.backends.named(name or backend))
     monkeypatch.setattr(demo, "synthetic", stop)
+    assert main(line.split()) == 2
     scale: demo.Scale = getattr(demo, size)
-    with pytest.raises(Stopped) as stopped:
-        demo.run(argparse.Namespace(output=str(tmp_path), random_state=0))
-    assert stopped.value.args == (scale.users, scale.items, scale.interactions)
+    expected = {"names": True, "random_state": seed}
+    assert made == [scale.users, scale.items, scale.interactions, expected]
     assert scale.users > scale.items
     assert scale.interactions > 10 * scale.users
+    assert Path(folder).is_dir()
 
 
 def test_every_command_it_prints_works_when_pasted(shown: Shown) -> None:
