@@ -212,6 +212,8 @@ def test_facts_by_hand() -> None:
     facts = Facts.of(mfrank.Interactions.from_sparse(matrix))
     assert (facts.per_user, facts.per_item, facts.density) == (1.5, 1.0, 0.5)
     assert facts.mean_value == 3.0  # of the likes
+    with_0 = mfrank.Interactions.from_arrays([0, 0, 0, 1], [0, 1, 2, 0], [2.0, 0.0, 4.0, -1.0])
+    assert Facts.of(with_0).mean_value == 3.0
     assert facts.spread == pytest.approx(np.sqrt(1.5) + 1)
 
 
