@@ -83,20 +83,28 @@ def test_edges_lead_to_the_twelve_most_similar_of_the_items(n: int) -> None:
     assert len(heads) == len(expected)
 
 
-def chain(*sizes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Items in groups, each like all of its own group and of the next: edges, and the groups."""
+def test_items_at_right_angles_are_not_alike() -> None:
+    model = mfrank.Recommender.of(mfrank.FactorStore(np.ones((1, 5)), np.eye(5)))
+    assert [len(each) for each in _edges(model, np.arange(5))] == [0, 0]
+
+
+def chain(*sizes: int, within: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Items in groups, each like all of the next group, or of its own, too; and the groups."""
     group = np.repeat(np.arange(len(sizes)), sizes)
     apart = group[None, :] - group[:, None]
-    heads, tails = np.nonzero(((apart == 0) | (apart == 1)) & ~np.eye(len(group), dtype=bool))
+    alike = (apart == 1) | ((apart == 0) & within)
+    heads, tails = np.nonzero(alike & ~np.eye(len(group), dtype=bool))
     return heads, tails, group
 
 
+@pytest.mark.parametrize("within", [True, False])
 @pytest.mark.parametrize("sizes", [(3, *[1] * 37), (30, *[15] * 18)], ids=["dense", "sparse"])
-def test_places_start_in_the_order_of_a_graph(sizes: tuple[int, ...]) -> None:
+def test_places_start_in_the_order_of_a_graph(sizes: tuple[int, ...], within: bool) -> None:
     """Along a chain of groups on one axis, there and back on the other."""
-    heads, tails, group = chain(*sizes)
+    heads, tails, group = chain(*sizes, within=within)
     n = len(group)
     at = _start(heads, tails, n, np.random.default_rng(7))
+    assert np.array_equal(at, _start(heads, tails, n, np.random.default_rng(7)))
     noise = 0.1 * np.random.default_rng(7).standard_normal((n, 2))
     order = (at - noise + 10) * n / 20
     assert np.sort(order, axis=0) == pytest.approx(np.stack([np.arange(n)] * 2, axis=1))
