@@ -302,7 +302,7 @@ def leaderboard(
     axes.set_yticks(np.arange(len(found)), [label for label, *_ in found], fontsize=8)
     axes.set_ylim(len(found) - 0.5, -0.5)
     axes.set_xlabel(f"{name}, 95 % interval" + ("" if all_alike else "; filled: in the model"))
-    axes.grid(axis="x", color="#e5e5e5", linewidth=0.8)
+    axes.grid(axis="x", color="#e5e5e5")
     axes.set_axisbelow(True)
     return axes
 

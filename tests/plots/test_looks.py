@@ -133,6 +133,16 @@ def test_the_legend_of_exposure_is_above_the_diagonal() -> None:
         assert axis.get_major_formatter()(0.2, None) == "20%"
 
 
+def test_labels_of_models_and_groups_have_room(pictures: dict[str, Any]) -> None:
+    plain = plots.convergence(HISTORY)
+    size = plain.get_yticklabels()[0].get_fontsize()
+    board, groups = pictures["leaderboard"], pictures["activity"]
+    assert board.figure.get_figwidth() > plain.figure.get_figwidth()
+    for label in (board.get_yticklabels()[0], groups.get_xticklabels()[0]):
+        assert 0.7 * size < label.get_fontsize() < size
+    assert plain.figure.dpi >= 150  # sharp in print
+
+
 def test_a_leaderboard_is_as_high_as_it_has_models() -> None:
     heights = []
     for n in (2, 4, 8):
@@ -144,10 +154,13 @@ def test_a_leaderboard_is_as_high_as_it_has_models() -> None:
 
 
 def test_a_leaderboard_has_lines_down_from_its_values_behind_the_bars() -> None:
+    from matplotlib.colors import to_rgb
+
     axes = plots.leaderboard(BOARD)
     assert all(line.get_visible() for line in axes.get_xgridlines())
     assert not any(line.get_visible() for line in axes.get_ygridlines())
     assert axes.get_axisbelow() is True
+    assert min(to_rgb(axes.get_xgridlines()[0].get_color())) > 0.85  # pale
 
 
 def test_epochs_are_whole_numbers_and_seconds_need_not_be() -> None:
