@@ -40,7 +40,6 @@ from mfrank.data.time_units import (
 )
 from mfrank.files import Journal, path_of, resuming_beside, wanting_room
 
-_USUAL_DIALECT = Dialect()
 _ENTRIES_AT_ONCE = ENTRIES_AT_ONCE
 _ROWS_AT_ONCE = 1 << 18
 """Rows of a portion of a file."""
@@ -74,11 +73,11 @@ def ingest(
     folder: str | os.PathLike[str],
     chosen: Chosen,
     *,
-    unit: TimestampUnit | None = None,
-    ids: IdsAs = "auto",
-    dialect: Dialect = _USUAL_DIALECT,
-    duplicates: Duplicates = "sum",
-    show_progress: bool = False,
+    unit: TimestampUnit | None,
+    ids: IdsAs,
+    dialect: Dialect,
+    duplicates: Duplicates,
+    show_progress: bool,
 ) -> None:
     """Write the interactions of all files to a folder (:mod:`mfrank.data.interaction_folder`).
 
@@ -92,7 +91,7 @@ def ingest(
         all ids become text.
     duplicates : {"sum", "max", "last"}
         How to merge cells that occur more than once, in one file or in several.
-    show_progress : bool, default False
+    show_progress : bool
 
     Raises
     ------

@@ -104,8 +104,45 @@ def test_ids_are_text_where_those_of_one_file_are(tmp_path: Path) -> None:
 
 def test_nothing_is_left_beside_the_folder(tmp_path: Path) -> None:
     files = written(tmp_path, [columns(30, 0)])
-    mfrank.Interactions.ingest(files, tmp_path / "made" / "data")
-    assert [path.name for path in (tmp_path / "made").iterdir()] == ["data"]
+    made = tmp_path / "in" / "made"
+    mfrank.Interactions.ingest(files, made / "data")
+    assert [path.name for path in made.iterdir()] == ["data"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "duplicates", "values_from"),
+    [
+        ("1,2\n1,3\n", "sum", "given"),
+        ("1,2\n1,2\n", "sum", "repeats"),
+        ("1,2\n1,2\n", "max", "given"),
+        ("1,2,1\n1,3,1\n", "sum", "ones"),
+        ("1,2,1\n1,2,1\n1,3,1\n", "max", "ones"),
+        ("1,2,1\n1,2,1\n1,3,1\n", "sum", "repeats"),
+        ("1,2,2\n1,2,2\n", "sum", "given"),
+        ("1,2,1\n1,3,5\n", "sum", "given"),
+    ],
+)
+def test_it_is_known_whether_values_are_counts_of_rows(
+    tmp_path: Path, rows: str, duplicates: Any, values_from: str
+) -> None:
+    file = tmp_path / "a.csv"
+    header = "user,item\n" if rows.index("\n") == 3 else "user,item,rating\n"
+    file.write_text(header + rows)
+    read = mfrank.Interactions.from_file(file, duplicates=duplicates)
+    ingested = mfrank.Interactions.ingest([file], tmp_path / "data", duplicates=duplicates)
+    assert ingested.cells.values_from == read.cells.values_from == values_from
+
+
+def test_what_cannot_be_is_refused_before_any_file_is_read(tmp_path: Path) -> None:
+    (bad,) = written(tmp_path, [{"user": ["", "b"], "item": [1, 2]}])
+    model = mfrank.Popularity().fit(mfrank.Interactions.from_arrays([1], [2]))
+    folder = model.save(tmp_path / "model")
+    with pytest.raises(ValueError, match="does not hold 'mfrank interactions'"):
+        mfrank.Interactions.ingest([bad], folder)
+    with pytest.raises(FileNotFoundError, match=r"nothing\.csv"):
+        mfrank.Interactions.ingest([bad, tmp_path / "nothing.csv"], tmp_path / "data")
+    with pytest.raises(ValueError, match="sep must be one character"):
+        mfrank.Interactions.ingest([bad], tmp_path / "data", sep="ab")
 
 
 @pytest.mark.parametrize(

@@ -243,6 +243,21 @@ def test_no_list_within_the_caps_has_a_higher_sum(seed: int, n: int, data: st.Da
     assert scores[got].sum() == pytest.approx(best, abs=1e-12)
 
 
+@pytest.mark.parametrize(("n", "size"), [(2, 100), (11, 110)])
+def test_lists_are_chosen_from_100_items_or_10_for_each_place(n: int, size: int) -> None:
+    for place in (size - 1, size):
+        items = np.zeros((200, 2))
+        items[:, 0], items[place, 1] = np.arange(200, 0, -1), 1000  # unlike all others
+        found = mfrank.Recommender.of(mfrank.FactorStore([[1.0, 0.0]], items))
+        steer = mfrank.Steering(diversity=0.9)
+        listed = found.recommend(0, filter_already_liked_items=False, N=n, steer=steer).ids
+        assert (place in listed) == (place < size)
+
+
+def test_categories_of_a_catalog_are_not_printed() -> None:
+    assert "drink" not in repr(mfrank.Steering(categories={"tea": "drink"}, diversity=0.5))
+
+
 def test_a_pool_grows_until_caps_are_filled() -> None:
     n_items = 3000  # of which the best 2,990 are of one category
     store = mfrank.FactorStore(np.ones((2, 1)), np.arange(n_items, 0.0, -1.0)[:, None])
