@@ -127,12 +127,20 @@ def test_higher_rungs_are_wider_and_take_longer(family: Family) -> None:
     assert works == sorted(set(works))
 
 
-@pytest.mark.parametrize(
-    "family", [f for of in FAMILIES.values() for f in of], ids=lambda f: f.name
-)
-def test_the_first_point_is_in_the_cube(family: Family) -> None:
+@pytest.mark.parametrize("family", list(TIMED_SPACE.families()), ids=lambda f: f.name)
+def test_the_first_point_is_in_the_cube_and_powers_and_shares_are_at_most_1(family: Family) -> None:
     assert all(0 <= place <= 1 for place in family.first)
     assert list(family.values(family.first).values()) == pytest.approx(list(family.first_values))
+    for axis in family.axes:
+        if axis.name == "share" or axis.name.endswith("power"):
+            assert 0 <= axis.low < axis.high <= 1
+        assert axis.logarithmic == (axis.name != "nu" and not axis.name.endswith("power"))
+
+
+def test_only_models_with_factors_have_rungs() -> None:
+    rungs = {family.name: family.rungs for family in (*BASELINES, *TIMED_SPACE.families())}
+    assert {name for name, number in rungs.items() if number > 1} == {*IDS, "SampledSoftmax"}
+    assert {*rungs.values()} == {1, 3}
 
 
 def test_recent_popularity_counts_the_share_of_the_interactions_that_is_latest() -> None:
