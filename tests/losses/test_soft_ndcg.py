@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from loss_lists import Scores, long_lists
 from numpy.typing import NDArray
 
+import mfrank
 from mfrank.losses import WRITTEN_OUT
 
 pytestmark = BUILT
@@ -99,3 +100,10 @@ def test_distances_that_overflow_are_told_by_the_loss() -> None:
     for dtype in (np.float32, np.float64):
         huge = scores.astype(dtype) * (np.finfo(dtype).max / 8)
         assert not np.isfinite(NATIVE.soft_ndcg(huge, *lists, 1.0, 3)[1]).any()
+
+
+def test_rounds_are_from_0_to_10_000() -> None:
+    assert [mfrank.NeuralNDCG(rounds=n).rounds for n in (0, 10_000)] == [0, 10_000]
+    for n in (-1, 10_001):
+        with pytest.raises(ValueError, match="rounds"):
+            mfrank.NeuralNDCG(rounds=n)
