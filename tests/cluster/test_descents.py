@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
+from time import perf_counter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -148,6 +149,28 @@ def test_blocks_of_users_have_about_as_many_visits_each(batches: Any) -> None:
     most = 30 if batches == "positives" else 1
     assert max(visits) <= sum(visits) / N_BLOCKS + most
     assert min(visits) >= (0 if batches == "positives" else sum(visits) / N_BLOCKS - 1)
+
+
+@pytest.mark.usefixtures("four_blocks")
+def test_visits_are_told_as_they_are_done_until_all_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = list[tuple[int, int, float]]()
+    pace = "mfrank.models.descent.Pace"
+    monkeypatch.setattr(pace, lambda *_: lambda *at: told.append(at))  # type: ignore[arg-type]
+    began = perf_counter()
+    model = made(iterations=1).fit(DATA, cluster=Shuffled(3))
+    passed = perf_counter() - began
+    done, totals, seconds = (list(column) for column in zip(*told, strict=True))
+    assert set(totals) == {np.count_nonzero(DATA.counts.users)}
+    assert done == sorted(set(done))
+    assert done[-1] == totals[0]
+    assert seconds == sorted(seconds)
+    for each in (*seconds, model.store.history[0]["seconds"]):
+        assert 0 <= each <= passed
+
+
+def test_the_loss_of_a_single_visit_is_that_of_one_process() -> None:
+    one = mfrank.Interactions.from_arrays([0, 0], [1, 2], shape=(1, 5))
+    assert bits(made().fit(one, cluster=Shuffled(1))) == bits(made().fit(one))
 
 
 @pytest.mark.usefixtures("four_blocks")
