@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from time import perf_counter
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -166,6 +167,23 @@ def test_visits_are_told_as_they_are_done_until_all_are(monkeypatch: pytest.Monk
     assert seconds == sorted(seconds)
     for each in (*seconds, model.store.history[0]["seconds"]):
         assert 0 <= each <= passed
+
+
+@pytest.mark.usefixtures("four_blocks")
+def test_each_positive_is_in_one_meeting_of_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = list[int]()
+
+    class Counted(ListDrawer):
+        def __init__(self, rows: CSR, *given: Any) -> None:
+            counts.append(len(rows.indices))
+            super().__init__(rows, *given)
+
+    monkeypatch.setattr("mfrank.descent.rotation.meeting.ListDrawer", Counted)
+    engine: Any = Shuffled(2)
+    engine.random = SimpleNamespace(permutation=np.arange, random=lambda: 1.0)  # nothing is lost
+    made(mfrank.BPR(), batches="positives", iterations=1).fit(DATA, cluster=engine)
+    assert len(counts) == N_BLOCKS**2
+    assert sum(counts) == DATA.nnz
 
 
 def test_the_loss_of_a_single_visit_is_that_of_one_process() -> None:
