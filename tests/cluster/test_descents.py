@@ -169,6 +169,46 @@ def test_visits_are_told_as_they_are_done_until_all_are(monkeypatch: pytest.Monk
         assert 0 <= each <= passed
 
 
+class Exclusive(Shuffled):
+    """Refuses a meeting of rows that another one has, until that has been collected."""
+
+    def __init__(self, n_workers: int, seed: int) -> None:
+        super().__init__(n_workers, seed)
+        self.taken: dict[Delayed, tuple[Any, set[int]]] = {}
+        self.most = 0
+
+    def submit(self, function: Callable[..., Any], *args: Any) -> Delayed:
+        task = super().submit(function, *args)
+        if function is meet:
+            block, items = args[0], set(args[2].items.tolist())
+            for other, theirs in self.taken.values():
+                assert block is not other
+                assert not items & theirs
+            self.taken[task] = block, items
+            self.most = max(self.most, len(self.taken))
+        return task
+
+    def wait(self, tasks: Any) -> set[Delayed]:
+        kept = dict(self.taken)
+        done = super().wait(tasks)
+        self.taken = kept  # done, and not yet collected
+        return done
+
+    def gather(self, tasks: Any) -> list[Any]:
+        for task in tasks:
+            self.taken.pop(task, None)
+        return super().gather(tasks)
+
+
+@pytest.mark.parametrize("n_workers", [1, 2, 5])
+@pytest.mark.usefixtures("four_blocks")
+def test_no_two_meetings_at_a_time_have_a_block_in_common(n_workers: int) -> None:
+    engine = Exclusive(n_workers, seed=n_workers)
+    made(mfrank.BPR(), iterations=2).fit(DATA, cluster=engine)
+    assert engine.most == min(2 * n_workers, N_BLOCKS)  # two for each worker, if there are as many
+    assert not engine.taken
+
+
 @pytest.mark.usefixtures("four_blocks")
 def test_each_positive_is_in_one_meeting_of_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = list[int]()
