@@ -170,12 +170,12 @@ def test_visits_are_told_as_they_are_done_until_all_are(monkeypatch: pytest.Monk
 
 
 class Exclusive(Shuffled):
-    """Refuses a meeting of rows that another one has, until that has been collected."""
+    """Refuses a meeting of rows that another one has, or that an earlier one is still to have."""
 
     def __init__(self, n_workers: int, seed: int) -> None:
         super().__init__(n_workers, seed)
         self.taken: dict[Delayed, tuple[Any, set[int]]] = {}
-        self.most = 0
+        self.most, self.last = 0, dict[Any, tuple[int, int]]()
 
     def submit(self, function: Callable[..., Any], *args: Any) -> Delayed:
         task = super().submit(function, *args)
@@ -185,6 +185,10 @@ class Exclusive(Shuffled):
                 assert block is not other
                 assert not items & theirs
             self.taken[task] = block, items
+            now = args[2].epoch, args[2].share.first
+            for key in (block, (args[2].epoch, frozenset(items))):
+                assert self.last.get(key, (0, -1)) < now
+                self.last[key] = now
             self.most = max(self.most, len(self.taken))
         return task
 
@@ -202,7 +206,7 @@ class Exclusive(Shuffled):
 
 @pytest.mark.parametrize("n_workers", [1, 2, 5])
 @pytest.mark.usefixtures("four_blocks")
-def test_no_two_meetings_at_a_time_have_a_block_in_common(n_workers: int) -> None:
+def test_meetings_of_a_block_are_one_after_another_in_the_order_of_rounds(n_workers: int) -> None:
     engine = Exclusive(n_workers, seed=n_workers)
     made(mfrank.BPR(), iterations=2).fit(DATA, cluster=engine)
     assert engine.most == min(2 * n_workers, N_BLOCKS)  # two for each worker, if there are as many

@@ -100,6 +100,49 @@ def test_the_engine_and_the_task_are_named(fit: str, spoil: str) -> None:
     assert re.search(f"returned {WORDS.get(spoil, '')}|told of", str(caught.value))
 
 
+def of_items(**changes: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    """Change the rows of items that a meeting returns."""
+
+    def spoil(tables: Any, loss: Any) -> Any:
+        rows = tables["items"]
+        changed = {name: change(getattr(rows, name)) for name, change in changes.items()}
+        return {**tables, "items": rows._replace(**changed)}, loss
+
+    return spoil
+
+
+def with_nan(table: Any) -> Any:
+    table = table.copy()
+    table[0, 0] = np.nan
+    return table
+
+
+SPOILED_MEETINGS: dict[str, Callable[[Any, Any], Any]] = {
+    "no tables": lambda tables, loss: ([], loss),
+    "a table less": lambda tables, loss: ({"users": tables["users"]}, loss),
+    "a tuple": lambda tables, loss: ({**tables, "items": tuple(tables["items"])}, loss),
+    "no state": of_items(state=lambda state: {}),
+    "fewer rows": of_items(table=lambda table: table[1:]),
+    "other numbers": of_items(table=lambda table: table.astype(np.float16)),
+    "fewer rows of a state": of_items(
+        state=lambda state: {name: array[1:] for name, array in state.items()}
+    ),
+    "NaN": of_items(table=with_nan),
+    "zeros": of_items(table=np.zeros_like),
+    "no loss": lambda tables, loss: (tables, None),
+    "text for a loss": lambda tables, loss: (tables, "lost"),
+    "a loss of NaN": lambda tables, loss: (tables, np.nan),
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILED_MEETINGS)
+def test_each_part_of_a_meeting_is_looked_at(spoil: str) -> None:
+    engine = Spoiling("meet", lambda result: SPOILED_MEETINGS[spoil](*result))
+    told = r"the engine Spoiling returned .* for the meeting of users 0 and items 0"
+    with pytest.raises(RuntimeError, match=told):
+        mfrank.Descent(factors=4, iterations=1, random_state=0).fit(DATA, cluster=engine)
+
+
 WORDS = {"None": "None", "text": "'lost'", "nothing": "a tuple", "a list": "a list"}
 
 

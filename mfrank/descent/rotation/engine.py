@@ -162,7 +162,9 @@ class _Rotation:
         new, loss = parts_of(answer, 2, self._engine, task)
         if not isinstance(new, dict) or new.keys() != meeting.tables.keys():
             raise wrong(self._engine, kind_of(new), task)
-        is_odd = not isinstance(loss, float) or not math.isfinite(loss)
+        if not isinstance(loss, float):
+            raise wrong(self._engine, kind_of(loss), task)
+        is_odd = not math.isfinite(loss)
         for name, (old, state) in meeting.tables.items():
             own = new[name]
             if not isinstance(own, TableRows) or own.state.keys() != state.keys():
