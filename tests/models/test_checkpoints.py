@@ -307,6 +307,14 @@ def test_an_option_of_another_version_is_another_fit(name: str, tmp_path: Path) 
             MADE[name]().fit(DATA, checkpoint=tmp_path)
 
 
+@pytest.mark.parametrize("name", MADE)
+def test_what_a_callback_sets_is_no_option_of_the_fit(name: str) -> None:
+    model = MADE[name]()
+    model.fit(DATA, callback=lambda *_: setattr(model, "iterations", 9))
+    assert model.iterations == 9
+    assert model.store.fitter["options"]["iterations"] == 3
+
+
 def test_values_of_likes_are_no_part_of_a_descent(tmp_path: Path) -> None:
     stopped(made(), tmp_path)
     doubled = replace(DATA, user_items=2 * DATA.user_items)
