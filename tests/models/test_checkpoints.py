@@ -315,6 +315,17 @@ def test_what_a_callback_sets_is_no_option_of_the_fit(name: str) -> None:
     assert model.store.fitter["options"]["iterations"] == 3
 
 
+@pytest.mark.parametrize("name", SEEDED)
+@pytest.mark.parametrize("change", [{"n_threads": 2}, {"backend": "reference"}], ids=str)
+def test_where_a_fit_runs_is_no_part_of_it(
+    name: str, change: dict[str, Any], tmp_path: Path
+) -> None:
+    how = {"iterations": 2, "random_state": 0}
+    stopped(SEEDED[name](**how), tmp_path)
+    again = SEEDED[name](**how, **change).fit(DATA, checkpoint=tmp_path)
+    assert len(again.store.history) == 2
+
+
 def test_values_of_likes_are_no_part_of_a_descent(tmp_path: Path) -> None:
     stopped(made(), tmp_path)
     doubled = replace(DATA, user_items=2 * DATA.user_items)
