@@ -21,6 +21,7 @@ import pytest
 
 import mfrank
 from mfrank.cli.commands import demo
+from mfrank.cli.dispatch import _parser
 from mfrank.cli.main import main
 from mfrank.cli.printing import command_line
 
@@ -144,6 +145,23 @@ def test_it_is_smaller_where_nothing_is_compiled(
     assert scale.users > scale.items
     assert scale.interactions > 10 * scale.users
     assert Path(folder).is_dir()
+
+
+def test_the_commands_it_prints_go_on_from_its_files(
+    shown: Shown, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(shown.cwd)
+    lines = [shlex.split(line)[3:] for line in shown.text.splitlines() if " -m mfrank " in line]
+    fits = ("fit", "descend", "pagerank")
+    assert [line[0] for line in lines] == ["recommend", "explain", "similar-items", *fits]
+    for line in lines:
+        args = _parser().parse_args(line)
+        if line[0] in fits:
+            assert Path(args.interactions).is_file()
+            assert Path(args.model).parent == Path("my demo")
+        else:
+            assert main(line) == 0
+            assert capsys.readouterr().out.count("\n") > 1
 
 
 def test_every_command_it_prints_works_when_pasted(shown: Shown) -> None:
