@@ -145,6 +145,7 @@ def test_it_is_smaller_where_nothing_is_compiled(
     assert scale.users > scale.items
     assert scale.interactions > 10 * scale.users
     assert Path(folder).is_dir()
+    assert main(line.split()) == 2  # for want of data again, and not because of the folder
 
 
 def test_the_commands_it_prints_go_on_from_its_files(
