@@ -121,6 +121,7 @@ def test_a_gap_parts_sequences_and_an_item_alone_stays_without_edges() -> None:
     assert pairs_of(whole) == {(0, 1), (1, 0), (1, 2), (2, 1)}
     assert pairs_of(parted) == {(0, 1), (1, 0)}
     np.testing.assert_array_equal(whole.dangling, [False, False, False, True])
+    assert whole.seeds.tolist() == [0, 1, 2, 3]  # not only those where sequences begin
     np.testing.assert_array_equal(parted.node_features[:, 1], [1, 0, 1, 1])  # where some begin
 
 
@@ -137,6 +138,16 @@ def test_candidates_may_be_items_that_nothing_leads_to() -> None:
     queries = next_click_queries(graph, recent, recent, wanted, draw, WALKER)
     assert queries.pages.tolist() == [0, 1, 2]
     assert queries.dangling.tolist() == [False, False, True]
+
+
+def test_candidates_are_where_the_last_items_lead() -> None:
+    """More leads from a to c, but b is far more recent."""
+    graph = item_graph(log("ac", "ac", "ac", "bd"), None, None)
+    recent, wanted = sp.csr_array([[0.01, 10, 0, 0]]), sp.csr_array([[0.0, 0, 1, 0]])
+    draw = Draw(1, 1, np.random.default_rng(0))
+    queries = next_click_queries(graph, recent, recent, wanted, draw, WALKER)
+    assert queries.pages.tolist() == [0, 1, 2, 3]
+    np.testing.assert_array_equal(queries.labels, [np.nan, np.nan, 1, 0])
 
 
 def pairs_of(graph: Graphs) -> set[tuple[int, int]]:
