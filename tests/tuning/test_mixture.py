@@ -271,6 +271,8 @@ def test_others_of_a_family_have_95_hundredths_of_the_best() -> None:
     one = Space.of_one(family("IALS"))
     assert [each.value for each in finalists(done, one)] == [100.0]
     assert finalists([], two) == []
+    nothing = good({"IALS": (0.0, 0.5), "RG2": (0.4,)})
+    assert [each.value for each in finalists(nothing, two)] == [0.5, 0.4]
 
 
 def test_candidates_are_listed_early_in_the_time_before_the_refit() -> None:
