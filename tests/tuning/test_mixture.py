@@ -271,6 +271,8 @@ def test_others_of_a_family_have_95_hundredths_of_the_best() -> None:
     one = Space.of_one(family("IALS"))
     assert [each.value for each in finalists(done, one)] == [100.0]
     assert finalists([], two) == []
+    many = good({"IALS": (1.0,) * 4, "RG2": (0.5,)})
+    assert [each.value for each in finalists(many, two)] == [1.0, 0.5, 1.0, 1.0]
     nothing = good({"IALS": (0.0, 0.5), "RG2": (0.4,)})
     assert [each.value for each in finalists(nothing, two)] == [0.5, 0.4]
 

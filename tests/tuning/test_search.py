@@ -179,6 +179,7 @@ def test_more_of_a_family_are_candidates_if_they_are_good_and_memory_holds_them(
     assert found(math.inf) == [0.5, 0.49, 0.48, 0.4, 0.3]
     one = named("RG2").bytes_needed(2, Setting(Facts.of(DATA), 8, 0, 1))
     assert found(one / 2) == [0.5, 0.49, 0.4, 0.3]
+    assert found(0.4 * one) == [0.5, 0.4, 0.3]
     assert found(0) == [0.5, 0.4, 0.3]
 
 
