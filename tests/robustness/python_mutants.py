@@ -73,7 +73,7 @@ TESTS = {
         *("cli/test_cli_recommend_all.py", "cli/test_cli_tune.py", "cli/test_demo.py"),
         *("cli/test_dispatch.py", "cli/test_flags.py", "cli/test_inputs.py", "cli/test_life.py"),
         *("cli/test_lines.py", "cli/test_lists.py", "cli/test_passed_on.py"),
-        *("cli/test_passed_outward.py", "cli/test_printing.py", "cli/test_wording.py"),
+        *("cli/test_passed_outward.py", "cli/test_printing.py", "cli/test_remedies.py"),
         "cli/test_at_once.py::test_of_two_changes_one_waits",
         "cli/test_ends.py::test_a_service_ends_soon_after_ctrl_c",
         *("models/test_page_rank_fits.py", "models/test_page_rank_model.py", "plots/test_plots.py"),
