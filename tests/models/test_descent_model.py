@@ -433,3 +433,7 @@ def test_batches_that_no_memory_holds_are_refused_before_any_work() -> None:
     mfrank.Descent(mfrank.Softmax(), 2, 1, positives=None, negatives=None, batch_size=10**6).fit(
         rows
     )
+
+
+def test_the_default_optimizer_is_as_stated() -> None:
+    assert mfrank.Descent().optimizer == mfrank.Adam(0.01, decay_1=0.5) != mfrank.Adam(0.01)
