@@ -6,10 +6,6 @@ from mfrank.als import RGX as RGX
 from mfrank.als import WRMF as WRMF
 from mfrank.als import RG2Sampled as RG2Sampled
 from mfrank.als import RGXPrinted as RGXPrinted
-from mfrank.arrays import InputError as InputError
-from mfrank.arrays import InputMemoryError as InputMemoryError
-from mfrank.arrays import InputTypeError as InputTypeError
-from mfrank.arrays import InputValueError as InputValueError
 from mfrank.comparison import compare as compare
 from mfrank.data import Groups as Groups
 from mfrank.data import Interactions as Interactions
@@ -37,6 +33,10 @@ from mfrank.descent import Constant as Constant
 from mfrank.descent import CosineDecay as CosineDecay
 from mfrank.descent import Langevin as Langevin
 from mfrank.descent import StepDecay as StepDecay
+from mfrank.errors import InputError as InputError
+from mfrank.errors import InputMemoryError as InputMemoryError
+from mfrank.errors import InputTypeError as InputTypeError
+from mfrank.errors import InputValueError as InputValueError
 from mfrank.evaluation import AUC as AUC
 from mfrank.evaluation import AUPRC as AUPRC
 from mfrank.evaluation import MAP as MAP

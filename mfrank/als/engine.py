@@ -26,18 +26,10 @@ from mfrank.als.features import Features, Priors
 from mfrank.als.half_steps import HalfSteps, ridge_of
 from mfrank.als.objectives import QuadraticObjective
 from mfrank.als.starts import balance
-from mfrank.arrays import (
-    CSR,
-    InputValueError,
-    Recycled,
-    beside,
-    check_time,
-    counted,
-    single_threaded,
-    usable_cores,
-)
+from mfrank.arrays import CSR, Recycled, beside, check_time, counted, single_threaded, usable_cores
 from mfrank.backends import Backend, Factors, RowProblem, SolveOptions, none_of, withdraw
 from mfrank.data import Counts
+from mfrank.errors import InputValueError
 from mfrank.store import Step
 
 # Nesterov's momentum on the item factors of ALS, without additional half-steps.

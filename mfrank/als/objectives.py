@@ -29,17 +29,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import (
-    CSR,
-    InputValueError,
-    check_at_least_zero,
-    check_choice,
-    check_powers,
-    is_number,
-    shown,
-)
+from mfrank.arrays import CSR, check_at_least_zero, check_choice, check_powers, is_number, shown
 from mfrank.backends import CellTerm, ObservedLoss, RowProblem, Vector
 from mfrank.data import Counts
+from mfrank.errors import InputValueError
 
 _MOST_POWER = 10
 """A power of a mass may not be beyond a float's range."""

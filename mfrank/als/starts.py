@@ -10,8 +10,6 @@ from numpy.typing import DTypeLike, NDArray
 from mfrank.als.half_steps import Eigenbasis
 from mfrank.arrays import (
     CSR,
-    InputTypeError,
-    InputValueError,
     Seed,
     beside,
     check_time,
@@ -34,6 +32,7 @@ from mfrank.backends import (
     Vector,
 )
 from mfrank.data import Ids, Interactions, check_numbering
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.store import FactorStore, Step
 
 # Spectral initialization: the leading singular vectors of the normalized interactions.

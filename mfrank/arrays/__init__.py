@@ -29,16 +29,6 @@ from mfrank.arrays.csr_checks import (
     is_canonical,
 )
 from mfrank.arrays.device import Array, Device, Grid, converted, device_copy_of, note
-from mfrank.arrays.errors import (
-    InputError,
-    InputMemoryError,
-    InputTypeError,
-    InputValueError,
-    Notice,
-    plain,
-    replaced,
-    within,
-)
 from mfrank.arrays.installed import ext, needs, why_missing
 from mfrank.arrays.interop import (
     as_array,
@@ -107,13 +97,8 @@ __all__ = [
     "Array",
     "Device",
     "Grid",
-    "InputError",
-    "InputMemoryError",
-    "InputTypeError",
-    "InputValueError",
     "Listed",
     "MadeOfFields",
-    "Notice",
     "OutOfTimeError",
     "Picked",
     "Recycled",
@@ -176,7 +161,6 @@ __all__ = [
     "on_host",
     "paragraphs",
     "parts_of",
-    "plain",
     "progress_bar",
     "random_bits",
     "random_normals",
@@ -186,7 +170,6 @@ __all__ = [
     "read_only_rows",
     "readable",
     "refuse_labels",
-    "replaced",
     "run_parts",
     "share",
     "shown",
@@ -206,6 +189,5 @@ __all__ = [
     "usable_cores",
     "warn_caller",
     "why_missing",
-    "within",
     "without_turns",
 ]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays.errors import InputTypeError, InputValueError
+from mfrank.errors import InputTypeError, InputValueError
 
 
 class _Short(reprlib.Repr):

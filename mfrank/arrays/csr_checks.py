@@ -13,8 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays.errors import InputTypeError, InputValueError
 from mfrank.arrays.placement import readable
+from mfrank.errors import InputTypeError, InputValueError
 
 _ENTRIES_AT_ONCE = 1 << 20  # so that arrays may be mapped that are larger than memory
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import device as device_copies
 from mfrank.arrays.csr_checks import checked
-from mfrank.arrays.errors import InputTypeError, InputValueError, within
 from mfrank.arrays.placement import on_host, readable
+from mfrank.errors import InputTypeError, InputValueError, within
 
 # Read-only arrays, so that stored data cannot be changed from outside.
 

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.errors import InputMemoryError
 from mfrank.arrays.placement import empty_aligned, empty_beside
 from mfrank.arrays.text import warn_caller
+from mfrank.errors import InputMemoryError
 
 if sys.platform != "win32":
     import resource

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays.checks import check_count, is_count
-from mfrank.arrays.errors import InputTypeError
+from mfrank.errors import InputTypeError
 
 Seed: TypeAlias = int | np.random.Generator | None
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 
-from mfrank.arrays.errors import Notice
+from mfrank.errors import Notice
 
 
 def counted(number: int, noun: str) -> str:

@@ -7,10 +7,11 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, cast
 
-from mfrank.arrays import InputTypeError, InputValueError, shown
+from mfrank.arrays import shown
 from mfrank.backends import cpu, reference
 from mfrank.backends.dense import eigh, sparse_product
 from mfrank.backends.surface import PARTS, Backend, members
+from mfrank.errors import InputTypeError, InputValueError
 
 # Imported here, not on first use: a thread cannot import them during interpreter exit, nor can a
 # child process that was forked in the middle of the import.

@@ -1,6 +1,6 @@
 """The library's messages in the words of a command: its flags in place of Python's arguments.
 
-The library marks names and expressions in its messages (:mod:`mfrank.arrays.errors`): "lower
+The library marks names and expressions in its messages (:mod:`mfrank.errors`): "lower
 `factors`", "use `set_params(factors=64)`". Flags have the names of arguments, so these become
 "lower --factors", "use --factors 64". Tables have what a shell does otherwise.
 """
@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from logging import LogRecord
 
-from mfrank.arrays import InputError, Notice, lazy, replaced
+from mfrank.arrays import lazy
+from mfrank.errors import InputError, Notice, replaced
 
 _AS_ROWS = "write it as .csv, one interaction a row"
 _PHRASES = {

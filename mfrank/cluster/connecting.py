@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from mfrank.arrays import InputTypeError, InputValueError, check_count, is_count, needs, shown
+from mfrank.arrays import check_count, is_count, needs, shown
 from mfrank.cluster.surface import Engine
+from mfrank.errors import InputTypeError, InputValueError
 
 if TYPE_CHECKING:
     import distributed

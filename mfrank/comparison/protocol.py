@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from mfrank.arrays import InputValueError, usable_cores
+from mfrank.arrays import usable_cores
 from mfrank.comparison.contenders import (
     TimedFit,
     fit_once,
@@ -33,6 +33,7 @@ from mfrank.comparison.contenders import (
 )
 from mfrank.comparison.scoreboard import Row
 from mfrank.data import Interactions
+from mfrank.errors import InputValueError
 from mfrank.evaluation import Evaluation, Metric, evaluate
 from mfrank.retrieval import Recommender
 

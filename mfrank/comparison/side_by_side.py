@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mfrank.arrays import InputValueError, Seed, check_count, counted
+from mfrank.arrays import Seed, check_count, counted
 from mfrank.comparison.contenders import (
     TimedFit,
     has_implicit,
@@ -25,6 +25,7 @@ from mfrank.comparison.protocol import Course
 from mfrank.comparison.scoreboard import Comparison, Row
 from mfrank.comparison.tuned import Tuning, tuned
 from mfrank.data import Interactions, Split, in_rows_of
+from mfrank.errors import InputValueError
 from mfrank.evaluation import MAP, MRR, NDCG, Metric, Recall
 from mfrank.models import tell_readers, values_told
 from mfrank.tuning import Leaderboard

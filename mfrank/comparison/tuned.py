@@ -8,9 +8,10 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from mfrank.arrays import InputValueError, check_above_zero, check_count
+from mfrank.arrays import check_above_zero, check_count
 from mfrank.comparison.contenders import ImplicitALS, is_implicit_als, needs_times
 from mfrank.data import Interactions
+from mfrank.errors import InputValueError
 from mfrank.evaluation import Metric
 from mfrank.models import ALS, EASE, Baseline, Descent, ItemFilter
 from mfrank.retrieval import Recommender, pack

@@ -14,16 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
-from mfrank.arrays import (
-    InputTypeError,
-    Notice,
-    check_memory,
-    checked,
-    counted,
-    is_count,
-    shown,
-    unshared,
-)
+from mfrank.arrays import check_memory, checked, counted, is_count, shown, unshared
+from mfrank.errors import InputTypeError, Notice
 
 Duplicates = Literal["sum", "max", "last"]
 

@@ -11,9 +11,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import InputValueError, shown
+from mfrank.arrays import shown
 from mfrank.data.ids import Ids
 from mfrank.data.labels import objects
+from mfrank.errors import InputValueError
 
 NOT_READ = "-"
 """Name that stands for a column to be ignored."""

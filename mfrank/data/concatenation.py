@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import InputValueError
 from mfrank.data import cells
 from mfrank.data.cells import Duplicates, ValuesFrom
 from mfrank.data.ids import Ids
 from mfrank.data.sources import Parts, check_duplicates, finite
 from mfrank.data.time_units import check_parts
+from mfrank.errors import InputValueError
 
 if TYPE_CHECKING:
     from mfrank.data.interactions import Interactions

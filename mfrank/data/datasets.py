@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import InputValueError
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import Split
+from mfrank.errors import InputValueError
 from mfrank.files import path_of
 
 

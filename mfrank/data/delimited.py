@@ -17,7 +17,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import InputValueError, counted
+from mfrank.arrays import counted
 from mfrank.data import by_pandas
 from mfrank.data import columns as fields
 from mfrank.data.columns import BadRow, Chosen, IdsAs, in_column
@@ -27,6 +27,7 @@ from mfrank.data.text_files import Quotes, Tell
 from mfrank.data.time_units import Moments, TimeKind, TimestampUnit
 from mfrank.data.times import is_time, moments, settle, time_kind, zones_of
 from mfrank.data.values import Extent
+from mfrank.errors import InputValueError
 
 _NONE: NDArray[np.float64] = np.empty(0)
 

@@ -27,10 +27,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import InputTypeError, InputValueError, Notice, counted, shown
+from mfrank.arrays import counted, shown
 from mfrank.data.columns import NUMBER
 from mfrank.data.odd_ids import SPELLED_MISSING
 from mfrank.data.values import Extent
+from mfrank.errors import InputTypeError, InputValueError, Notice
 from mfrank.files import check_keys, dump_json, parse_json
 
 Kind = Literal["number", "value", "values"]

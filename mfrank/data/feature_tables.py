@@ -14,19 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import (
-    InputTypeError,
-    InputValueError,
-    Notice,
-    as_array,
-    checked,
-    counted,
-    needs,
-    shown,
-    sparse_to_host,
-    to_host,
-    within,
-)
+from mfrank.arrays import as_array, checked, counted, needs, shown, sparse_to_host, to_host
 from mfrank.data.columns import guess, parsed, spelled_like
 from mfrank.data.feature_columns import FeatureColumns
 from mfrank.data.frames import columns_reader, is_frame
@@ -34,6 +22,7 @@ from mfrank.data.ids import Ids
 from mfrank.data.labels import canonical, objects
 from mfrank.data.tables import faults_named, text_rows
 from mfrank.data.text_files import local_file, refuse_elsewhere
+from mfrank.errors import InputTypeError, InputValueError, Notice, within
 from mfrank.files import path_of
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import InputTypeError, InputValueError, Notice, needs
+from mfrank.arrays import needs
 from mfrank.data.columns import BadRow, Chosen, assign, guess, in_column, tell_columns
 from mfrank.data.labels import objects
 from mfrank.data.time_units import TimestampUnit
 from mfrank.data.times import moments, settle
 from mfrank.data.values import as_numbers
+from mfrank.errors import InputTypeError, InputValueError, Notice
 
 _log = logging.getLogger("mfrank")
 

@@ -10,23 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import (
-    InputTypeError,
-    InputValueError,
-    check_count,
-    counted,
-    is_labelled,
-    refuse_labels,
-    shown,
-    to_host,
-    within,
-)
+from mfrank.arrays import check_count, counted, is_labelled, refuse_labels, shown, to_host
 from mfrank.data.columns import guess
 from mfrank.data.feature_columns import is_missing
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
 from mfrank.data.joining import by_ids
 from mfrank.data.odd_ids import SPELLED_MISSING
+from mfrank.errors import InputTypeError, InputValueError, within
 
 _log = logging.getLogger("mfrank")
 

@@ -10,17 +10,9 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import (
-    InputTypeError,
-    InputValueError,
-    MadeOfFields,
-    check_choice,
-    distinct,
-    lazy,
-    refuse_labels,
-    shown,
-)
+from mfrank.arrays import MadeOfFields, check_choice, distinct, lazy, refuse_labels, shown
 from mfrank.data.labels import RawIds, canonical, number, objects
+from mfrank.errors import InputTypeError, InputValueError
 
 # Ids that a model or a data set does not have: the error, and the option to skip them.
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import Advance, InputTypeError, InputValueError, progress_bar, sized
+from mfrank.arrays import Advance, progress_bar, sized
 from mfrank.data import cells, interaction_folder
 from mfrank.data.cells import Duplicates
 from mfrank.data.columns import BadRow, Chosen, IdsAs, as_text
@@ -38,6 +38,7 @@ from mfrank.data.time_units import (
     in_seconds,
     tell_of_odd_times,
 )
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.files import Journal, path_of, resuming_beside, wanting_room
 
 _ENTRIES_AT_ONCE = ENTRIES_AT_ONCE

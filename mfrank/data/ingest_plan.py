@@ -11,12 +11,13 @@ from gzip import BadGzipFile, GzipFile
 from pathlib import Path
 from typing import Self
 
-from mfrank.arrays import InputValueError, counted, sized
+from mfrank.arrays import counted, sized
 from mfrank.data.columns import Chosen, IdsAs
 from mfrank.data.ingest import check_files
 from mfrank.data.interaction_folder import ENTRIES_AT_ONCE
 from mfrank.data.layouts import Dialect
 from mfrank.data.tables import parquet_rows, read_portions
+from mfrank.errors import InputValueError
 
 _USUAL_DIALECT = Dialect()
 _SAMPLE = 1 << 20

@@ -15,19 +15,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import (
-    InputValueError,
-    all_finite,
-    check_indptr,
-    is_number,
-    read_only,
-    read_only_rows,
-    shown,
-)
+from mfrank.arrays import all_finite, check_indptr, is_number, read_only, read_only_rows, shown
 from mfrank.data import cells
 from mfrank.data.cells import Cells, Counts, SummedCells, ValuesFrom
 from mfrank.data.ids import Ids, stored_ids
 from mfrank.data.on_disk import GrowingArray, RowsOnDisk, Spill
+from mfrank.errors import InputValueError
 from mfrank.files import CheckedFiles, Contents, Format, check_keys
 from mfrank.files import folder as folders
 

@@ -14,8 +14,6 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from mfrank.arrays import (
     CSR,
-    InputTypeError,
-    InputValueError,
     MadeOfFields,
     as_array,
     check_instance,
@@ -42,6 +40,7 @@ from mfrank.data.layouts import Dialect
 from mfrank.data.sources import IdsLike
 from mfrank.data.text_files import AS_USUAL
 from mfrank.data.time_units import TimestampUnit
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.files import Origin, path_of
 
 

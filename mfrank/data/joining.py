@@ -12,10 +12,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import InputValueError, sparse_to_host
+from mfrank.arrays import sparse_to_host
 from mfrank.data import cells
 from mfrank.data.ids import Ids, UnknownIdError
 from mfrank.data.interactions import Interactions
+from mfrank.errors import InputValueError
 
 
 def in_rows_of(given: Any, user_ids: Ids, item_ids: Ids, name: str) -> Interactions:

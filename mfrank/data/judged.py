@@ -10,22 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import (
-    InputTypeError,
-    InputValueError,
-    Seed,
-    check_same_rows,
-    floats_of,
-    generator,
-    share,
-    table,
-    to_host,
-    within,
-)
+from mfrank.arrays import Seed, check_same_rows, floats_of, generator, share, table, to_host
 from mfrank.data.frames import columns_reader, is_frame
 from mfrank.data.ids import Ids
 from mfrank.data.labels import RawIds
 from mfrank.data.svmlight import read_svmlight
+from mfrank.errors import InputTypeError, InputValueError, within
 
 _log = logging.getLogger("mfrank")
 

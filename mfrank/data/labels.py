@@ -28,7 +28,8 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import InputTypeError, InputValueError, distinct, shown, to_host
+from mfrank.arrays import distinct, shown, to_host
+from mfrank.errors import InputTypeError, InputValueError
 
 RawIds = ArrayLike | Iterable[Hashable]
 """Accepted as ids: an array, a column of a data frame, or any ordered iterable of hashables."""

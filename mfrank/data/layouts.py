@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO
 
-from mfrank.arrays import InputTypeError, InputValueError, counted, shown
+from mfrank.arrays import counted, shown
 from mfrank.data.columns import (
     NOT_READ,
     NUMBER,
@@ -27,6 +27,7 @@ from mfrank.data.columns import (
 from mfrank.data.text_files import AS_USUAL, Quotes, Tell, check_quote
 from mfrank.data.time_units import unit_of
 from mfrank.data.times import is_date
+from mfrank.errors import InputTypeError, InputValueError
 
 DOUBLE_COLON = "::"
 """The separator of MovieLens 1M and 10M, the only one of two characters."""

@@ -17,7 +17,7 @@ from typing import Any, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import InputValueError, progress_bar, within
+from mfrank.arrays import progress_bar
 from mfrank.data.cells import Duplicates, ValuesFrom
 from mfrank.data.columns import BadRow, Chosen, IdsAs, as_text, in_column
 from mfrank.data.ids import Ids
@@ -37,6 +37,7 @@ from mfrank.data.time_units import (
     tell_of_fractions,
 )
 from mfrank.data.values import Extent
+from mfrank.errors import InputValueError, within
 from mfrank.files import Journal
 
 _LABELS_AT_ONCE = 1 << 20

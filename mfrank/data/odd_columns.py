@@ -13,9 +13,10 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 
 import numpy as np
 
-from mfrank.arrays import Notice, counted, shown
+from mfrank.arrays import counted, shown
 from mfrank.data.ids import Ids
 from mfrank.data.times import is_date
+from mfrank.errors import Notice
 
 LOOKED_AT = 10_000
 """Ids of a column that are looked at for lists and codes, at equal distances."""

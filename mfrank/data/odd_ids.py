@@ -29,10 +29,11 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import InputValueError, counted, distinct, shown
+from mfrank.arrays import counted, distinct, shown
 from mfrank.data import odd_columns
 from mfrank.data.ids import Ids
 from mfrank.data.odd_columns import FEW, LOOKED_AT, SHOWN, Count, RowsOf, in_rows
+from mfrank.errors import InputValueError
 
 SPELLED_MISSING = frozenset(
     (

@@ -12,19 +12,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import (
-    InputValueError,
-    Notice,
-    counted,
-    floats_of,
-    is_count,
-    is_number,
-    refuse_labels,
-    shown,
-    to_host,
-)
+from mfrank.arrays import counted, floats_of, is_count, is_number, refuse_labels, shown, to_host
 from mfrank.data import cells
 from mfrank.data.cells import Cells
+from mfrank.errors import InputValueError, Notice
 
 if TYPE_CHECKING:
     from mfrank.data.interactions import Interactions

@@ -14,16 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import (
-    InputTypeError,
-    InputValueError,
-    check_choice,
-    check_same_rows,
-    refuse_labels,
-    sparse_to_host,
-    to_host,
-    within,
-)
+from mfrank.arrays import check_choice, check_same_rows, refuse_labels, sparse_to_host, to_host
 from mfrank.data import cells, tables
 from mfrank.data.cells import Cells, Duplicates
 from mfrank.data.columns import Chosen, IdsAs, spelled_like
@@ -35,6 +26,7 @@ from mfrank.data.odd_ids import check_ids, tell_converted, tell_empty_rows
 from mfrank.data.time_units import TimestampUnit, check_unit, tell_of_odd_times
 from mfrank.data.times import epoch_seconds
 from mfrank.data.values import Extent, as_numbers
+from mfrank.errors import InputTypeError, InputValueError, within
 
 IdsLike = Ids | RawIds
 """An :class:`Ids`, or raw ids in row order."""

@@ -25,7 +25,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import (
-    InputValueError,
     Seed,
     check_count,
     check_fractions,
@@ -40,6 +39,7 @@ from mfrank.arrays import (
 from mfrank.data.divided import NEVER, divided, seen_parts
 from mfrank.data.interactions import Interactions
 from mfrank.data.time_units import check_moment
+from mfrank.errors import InputValueError
 
 # Random portions of sparse rows: the number of a row's entries, and their ranks.
 

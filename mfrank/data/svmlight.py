@@ -10,9 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import InputValueError, check_count, within
+from mfrank.arrays import check_count
 from mfrank.data.columns import whole_number
 from mfrank.data.text_files import lines_of
+from mfrank.errors import InputValueError, within
 
 _LARGEST = 2**31 - 1  # largest feature number
 _LARGE = 2**27  # elements, 1 GiB

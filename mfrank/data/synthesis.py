@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import InputValueError, Seed, check_count, check_length, generator
+from mfrank.arrays import Seed, check_count, check_length, generator
 from mfrank.data.cells import check_room
 from mfrank.data.interactions import Interactions
+from mfrank.errors import InputValueError
 
 # Tastes of synthetic users, and the items they choose.
 #

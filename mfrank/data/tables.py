@@ -24,7 +24,7 @@ from typing import IO, Any, NamedTuple, cast, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import InputValueError, Notice, needs, shown, within
+from mfrank.arrays import needs, shown
 from mfrank.data import delimited
 from mfrank.data.columns import Chosen, IdsAs, as_text, assign, tell_columns
 from mfrank.data.frames import columns_reader, settled_columns, unsettled_columns
@@ -40,6 +40,7 @@ from mfrank.data.text_files import (
     refuse_elsewhere,
 )
 from mfrank.data.time_units import Moments, TimeKind, TimestampUnit
+from mfrank.errors import InputValueError, Notice, within
 from mfrank.files import path_of, replacing
 
 # The kind of a table file, by its suffix.

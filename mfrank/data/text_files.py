@@ -21,7 +21,8 @@ from typing import IO, Any, NoReturn, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import InputValueError, counted, shown, within
+from mfrank.arrays import counted, shown
+from mfrank.errors import InputValueError, within
 from mfrank.files import path_of
 
 LONGEST_LINE = 1 << 22

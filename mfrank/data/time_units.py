@@ -16,8 +16,9 @@ from typing import Any, Literal, NamedTuple, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import InputValueError, Notice, check_choice
+from mfrank.arrays import check_choice
 from mfrank.data.columns import BadRow
+from mfrank.errors import InputValueError, Notice
 
 TimestampUnit = Literal["s", "ms", "us", "ns"]
 """Unit of timestamps that are numbers."""

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import InputTypeError, InputValueError, shown
+from mfrank.arrays import shown
 from mfrank.data.columns import NUMBER, BadRow
 from mfrank.data.time_units import (
     FIRST_SECOND,
@@ -29,6 +29,7 @@ from mfrank.data.time_units import (
     in_seconds,
     tell_of_fractions,
 )
+from mfrank.errors import InputTypeError, InputValueError
 
 _1970 = date(1970, 1, 1).toordinal()
 _LONGEST_DATE = len("2024-01-31")

@@ -10,19 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import (
-    InputValueError,
-    Seed,
-    check_count,
-    check_length,
-    counted,
-    generator,
-    is_count,
-    share,
-)
+from mfrank.arrays import Seed, check_count, check_length, counted, generator, is_count, share
 from mfrank.data.divided import NEVER, blocks_of_users, divided, seen_parts
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import cutoff, rank_in_rows, round_at_random, timestamps_of
+from mfrank.errors import InputValueError
 
 NAMES = ("train", "valid-fold-in", "valid-target", "test-fold-in", "test-target")
 

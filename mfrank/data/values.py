@@ -10,9 +10,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import InputTypeError, InputValueError, Notice, counted, shown
+from mfrank.arrays import counted, shown
 from mfrank.data.columns import BadRow
 from mfrank.data.time_units import look_like_times
+from mfrank.errors import InputTypeError, InputValueError, Notice
 
 _BELOW, _ABOVE = (-1, -9, -99, -999, -9999), (99, 999, 9999)
 """Values that stand for a missing one in other people's tables."""

@@ -12,18 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import (
-    InputValueError,
-    check_above_zero,
-    check_at_least_zero,
-    counted,
-    is_number,
-    shown,
-)
+from mfrank.arrays import check_above_zero, check_at_least_zero, counted, is_number, shown
 from mfrank.data.interactions import Interactions
 from mfrank.data.selection import with_weighted_values
 from mfrank.data.splits import timestamps_of
 from mfrank.data.time_units import check_moment, tell_of_duration
+from mfrank.errors import InputValueError
 
 _log = logging.getLogger("mfrank")
 

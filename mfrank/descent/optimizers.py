@@ -12,8 +12,6 @@ import numpy as np
 
 from mfrank.arrays import (
     Array,
-    InputTypeError,
-    InputValueError,
     check_above_zero,
     check_at_least_zero,
     check_count,
@@ -23,6 +21,7 @@ from mfrank.arrays import (
     shown,
 )
 from mfrank.backends import AdamAverages, AdamRates, Backend
+from mfrank.errors import InputTypeError, InputValueError
 
 State = dict[str, Array]
 

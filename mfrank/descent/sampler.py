@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from mfrank.arrays import (
     CSR,
     Array,
-    InputValueError,
     check_at_least_zero,
     check_choice,
     check_count,
@@ -21,6 +20,7 @@ from mfrank.arrays import (
     random_units,
 )
 from mfrank.backends import ROUNDS, Backend, ItemProbabilities
+from mfrank.errors import InputValueError
 from mfrank.losses import Lists
 
 # The lists that a batch draws, and their items.

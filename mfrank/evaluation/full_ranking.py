@@ -11,9 +11,6 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import (
-    InputTypeError,
-    InputValueError,
-    Notice,
     Seed,
     check_count,
     check_instance,
@@ -22,7 +19,6 @@ from mfrank.arrays import (
     generator,
     shown,
     sparse_to_host,
-    within,
 )
 from mfrank.backends.sharded import check_one_place
 from mfrank.cluster import Cluster
@@ -35,6 +31,7 @@ from mfrank.data import (
     UnknownIdError,
     positive_range,
 )
+from mfrank.errors import InputTypeError, InputValueError, Notice, within
 from mfrank.evaluation.cold import Cold
 from mfrank.evaluation.inputs import (
     UserItems,

@@ -12,15 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import (
-    CSR,
-    InputTypeError,
-    InputValueError,
-    all_finite,
-    checked_rows,
-    sparse_to_host,
-)
+from mfrank.arrays import CSR, all_finite, checked_rows, sparse_to_host
 from mfrank.data import Groups, HeldOut, Ids, Interactions, aligned, groups_by_popularity, has_zeros
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.evaluation.judgements import find, keys
 from mfrank.retrieval import Recommender, RowScorer, Seen, without_relevant
 from mfrank.store import FactorStore

@@ -14,7 +14,8 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import InputTypeError, InputValueError, shown
+from mfrank.arrays import shown
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.evaluation.inputs import KnownLists
 from mfrank.evaluation.judgements import JudgedLists, Standings
 

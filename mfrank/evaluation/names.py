@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from mfrank.arrays import InputValueError, shown
+from mfrank.arrays import shown
+from mfrank.errors import InputValueError
 from mfrank.evaluation.beyond import IntraListSimilarity, Miscalibration, Novelty, Serendipity
 from mfrank.evaluation.metrics import ALL as OF_RELEVANCE
 from mfrank.evaluation.metrics import MAP, MRR, NDCG, HitRate, LimitedAUC, Metric, Precision, Recall

@@ -11,15 +11,8 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import (
-    InputValueError,
-    Seed,
-    check_choice,
-    check_count,
-    check_instance,
-    generator,
-    shown,
-)
+from mfrank.arrays import Seed, check_choice, check_count, check_instance, generator, shown
+from mfrank.errors import InputValueError
 from mfrank.evaluation.metrics import Metric
 from mfrank.evaluation.report import Difference, Differences, Evaluation
 

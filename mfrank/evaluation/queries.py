@@ -7,17 +7,9 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import (
-    InputTypeError,
-    InputValueError,
-    check_instance,
-    floats_of,
-    is_number,
-    refuse_labels,
-    shown,
-    to_host,
-)
+from mfrank.arrays import check_instance, floats_of, is_number, refuse_labels, shown, to_host
 from mfrank.data import Judged
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.evaluation.judgements import JudgedLists, hashes
 from mfrank.evaluation.metrics import NDCG, LimitedAUC, ListMetric, Metric
 from mfrank.evaluation.names import metric as read_metric

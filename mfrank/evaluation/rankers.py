@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import (
     CSR,
-    InputTypeError,
-    InputValueError,
     Picked,
     Seed,
     as_array,
@@ -26,6 +24,7 @@ from mfrank.arrays import (
     reachable,
 )
 from mfrank.backends import Backend, Factors
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.evaluation.judgements import keys
 from mfrank.evaluation.metrics import LimitedAUC, ListMetric, Metric
 from mfrank.evaluation.report import FULL

@@ -10,16 +10,9 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import (
-    InputValueError,
-    aligned,
-    check_instance,
-    counted,
-    paragraphs,
-    table,
-    terminal_width,
-)
+from mfrank.arrays import aligned, check_instance, counted, paragraphs, table, terminal_width
 from mfrank.data import Groups, Ids
+from mfrank.errors import InputValueError
 from mfrank.evaluation.metrics import Metric
 from mfrank.evaluation.names import metric as read_metric
 

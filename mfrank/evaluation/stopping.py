@@ -11,15 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import (
-    InputTypeError,
-    InputValueError,
-    check_count,
-    checked_rows,
-    shown,
-    sparse_to_host,
-)
+from mfrank.arrays import check_count, checked_rows, shown, sparse_to_host
 from mfrank.data import Interactions
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.evaluation.full_ranking import evaluate
 from mfrank.evaluation.inputs import HasUserItems, UserItems, ids_of, in_rows_of, matrix_of
 from mfrank.evaluation.metrics import NDCG, CatalogMetric, KnownMetric, Metric

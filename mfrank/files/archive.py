@@ -14,7 +14,7 @@ import zipfile
 from pathlib import Path
 from typing import IO, Any, TypeAlias, cast
 
-from mfrank.arrays import InputValueError
+from mfrank.errors import InputValueError
 from mfrank.files.atomic import path_of
 from mfrank.files.manifest import MANIFEST, Contents, Format, Manifest
 from mfrank.files.npy import read_array_from, write_array_to

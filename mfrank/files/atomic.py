@@ -14,7 +14,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any
 
-from mfrank.arrays import InputValueError
+from mfrank.errors import InputValueError
 
 # Errors of a full disk name the path, because the system does not name a file that is open.
 

@@ -28,7 +28,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from mfrank.arrays import InputValueError
+from mfrank.errors import InputValueError
 from mfrank.files.atomic import flush, is_file, is_folder, open_regular, sync, wanting_room
 from mfrank.files.locks import LOCK, locked
 from mfrank.files.manifest import (

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from mfrank.arrays import InputValueError
+from mfrank.errors import InputValueError
 from mfrank.files.atomic import is_file
 
 if sys.platform != "win32":

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import InputTypeError, InputValueError
+from mfrank.errors import InputTypeError, InputValueError
 
 MANIFEST = "manifest.json"
 """Name of the manifest file."""

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from mfrank.arrays import InputValueError
+from mfrank.errors import InputValueError
 from mfrank.files.atomic import replacing, sync, wanting_room
 from mfrank.files.locks import LOCK, locked
 from mfrank.files.manifest import Format, dump_json, parse_json

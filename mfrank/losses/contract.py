@@ -16,7 +16,8 @@ from typing import ClassVar, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike
 
-from mfrank.arrays import Array, InputValueError, is_number, shown
+from mfrank.arrays import Array, is_number, shown
+from mfrank.errors import InputValueError
 from mfrank.losses.sums import ListSums
 
 Scores: TypeAlias = Literal["dot", "cosine", "distance"]

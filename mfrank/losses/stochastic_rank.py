@@ -8,7 +8,6 @@ import numpy as np
 
 from mfrank.arrays import (
     Array,
-    InputValueError,
     check_above_zero,
     check_at_least_zero,
     check_choice,
@@ -16,6 +15,7 @@ from mfrank.arrays import (
     key_of,
     shown,
 )
+from mfrank.errors import InputValueError
 from mfrank.losses.contract import Gradients, Lists, Loss, Memory, Sizes, where_filled
 from mfrank.losses.sums import NoisyScores
 from mfrank.losses.sums.metric_jumps import METRICS

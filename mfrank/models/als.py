@@ -25,8 +25,6 @@ from mfrank.als import (
 )
 from mfrank.arrays import (
     CSR,
-    InputTypeError,
-    InputValueError,
     Seed,
     check_above_zero,
     check_choice,
@@ -43,6 +41,7 @@ from mfrank.backends import Factors, Solver, choose
 from mfrank.backends.sharded import solving
 from mfrank.cluster import Cluster
 from mfrank.data import Interactions, OnUnknown
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.models.als_setup import set_up
 from mfrank.models.closed_form import (
     check_solvable,

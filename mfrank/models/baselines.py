@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import InputTypeError, check_above_zero, in_turn
+from mfrank.arrays import check_above_zero, in_turn
 from mfrank.backends import Factors
 from mfrank.data import Interactions, tell_of_duration, timestamps_of
+from mfrank.errors import InputTypeError
 from mfrank.models.factor_model import Callback, FactorModel, check_callback, refuse_no_likes
 from mfrank.models.options import check_backend, tell_unread_values
 from mfrank.models.parameters import describe

@@ -9,9 +9,10 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
 from mfrank.als import Explanation, FoldIn, QuadraticObjective, UserWeights, refuse_dislikes
-from mfrank.arrays import CSR, InputTypeError, InputValueError, shown, to_host, within
+from mfrank.arrays import CSR, shown, to_host
 from mfrank.backends import Factors
 from mfrank.data import Interactions, OnUnknown
+from mfrank.errors import InputTypeError, InputValueError, within
 from mfrank.models.options import OPTION_KINDS, option_classes, tell_below, tell_unread_values
 from mfrank.models.parameters import is_of, restore
 from mfrank.retrieval import Held, Matrix, Raw, Seen, Side, given_ids, given_rows

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from mfrank.als import epoch_seconds, shared_seconds
-from mfrank.arrays import CSR, InputValueError, check_memory, counted, warn_caller
+from mfrank.arrays import CSR, check_memory, counted, warn_caller
 from mfrank.backends import Backend, SolveOptions
 from mfrank.data import Counts, Interactions
 from mfrank.descent import Batches, Sampling
+from mfrank.errors import InputValueError
 from mfrank.losses import Loss
 
 _MOST_NUMBERS = 2**28  # per array, 2 GiB in float64; a loss allocates several at once

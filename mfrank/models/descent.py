@@ -12,7 +12,6 @@ from numpy.typing import DTypeLike
 
 from mfrank.als import as_step, check_start
 from mfrank.arrays import (
-    InputValueError,
     Seed,
     check_above_zero,
     check_at_least_zero,
@@ -39,6 +38,7 @@ from mfrank.descent import (
     descend,
 )
 from mfrank.descent.rotation import count_blocks, rotate
+from mfrank.errors import InputValueError
 from mfrank.losses import Loss, SampledSoftmax, Scores, Sizes
 from mfrank.models.cost import Pace, check_batch_memory, check_width
 from mfrank.models.descent_start import FirstTables, positives_of

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from mfrank.als import first_biases, first_factors, random_factors, spectral_factors
-from mfrank.arrays import CSR, InputValueError, counted
+from mfrank.arrays import CSR, counted
 from mfrank.backends import Backend, Factors
 from mfrank.data import Interactions
 from mfrank.descent import SCORINGS, FactorRows, FactorTables
+from mfrank.errors import InputValueError
 from mfrank.losses import Scores
 from mfrank.models.factor_model import refuse_no_likes
 from mfrank.store import FactorStore

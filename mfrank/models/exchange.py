@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.als import WRMF
-from mfrank.arrays import InputValueError, check_instance, needs
+from mfrank.arrays import check_instance, needs
 from mfrank.data import Counts, Ids
+from mfrank.errors import InputValueError
 from mfrank.files import (
     Contents,
     check_keys,

@@ -11,9 +11,10 @@ from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import scipy.sparse as sp
 
-from mfrank.arrays import InputTypeError, InputValueError, progress_bar, shown
+from mfrank.arrays import progress_bar, shown
 from mfrank.backends import choose
 from mfrank.data import Interactions
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.models.options import OPTION_KINDS, option_classes, runnable
 from mfrank.models.parameters import FitFacts, Parameters, describe, fit_of, restore
 from mfrank.retrieval import Promised, Recommender

@@ -10,8 +10,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import CSR, InputValueError, check_choice, check_count, check_instance, needs
+from mfrank.arrays import CSR, check_choice, check_count, check_instance, needs
 from mfrank.data import Ids
+from mfrank.errors import InputValueError
 from mfrank.files import path_of, replacing
 from mfrank.models.exchange import check_exportable, with_bias_columns
 from mfrank.retrieval import Recommender, given_ids, sides

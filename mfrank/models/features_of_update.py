@@ -10,9 +10,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import InputValueError, counted
+from mfrank.arrays import counted
 from mfrank.backends import Factors
 from mfrank.data import FeatureTable, Ids, Interactions, feature_rows, is_table, with_more
+from mfrank.errors import InputValueError
 from mfrank.store import FactorStore, columns_of, means_of, weights_of, with_means
 
 _log = logging.getLogger("mfrank")

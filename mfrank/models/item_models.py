@@ -11,8 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import Work, check_count, check_powers, in_turn, within
+from mfrank.arrays import Work, check_count, check_powers, in_turn
 from mfrank.data import Interactions, cells, rank_in_rows
+from mfrank.errors import within
 from mfrank.models.baselines import Popularity, fit_at_once, popularity_store
 from mfrank.models.factor_model import Callback, restored
 from mfrank.models.parameters import FitFacts, Parameters, describe, fit_of

@@ -12,8 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import (
-    InputTypeError,
-    InputValueError,
     Seed,
     check_at_least_zero,
     check_count,
@@ -26,6 +24,7 @@ from mfrank.arrays import (
 )
 from mfrank.data import Judged, Scaling, feature_matrix, feature_names
 from mfrank.descent import Adam, Optimizer, QueryLists, descend_linear
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.files import Contents, Format, check_keys, path_of, read, write
 from mfrank.losses import ListNet, Loss
 from mfrank.models.factor_model import follow

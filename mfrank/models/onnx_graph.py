@@ -11,7 +11,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank._version import __version__
-from mfrank.arrays import InputValueError, check_instance, needs
+from mfrank.arrays import check_instance, needs
+from mfrank.errors import InputValueError
 from mfrank.files import path_of, replacing
 from mfrank.models.exchange import check_exportable, with_bias_columns
 from mfrank.store import (

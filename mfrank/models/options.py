@@ -18,18 +18,11 @@ from numpy.typing import NDArray
 
 from mfrank import als, descent, losses
 from mfrank.als import QuadraticObjective
-from mfrank.arrays import (
-    InputTypeError,
-    InputValueError,
-    Notice,
-    counted,
-    installed,
-    shown,
-    warn_caller,
-)
+from mfrank.arrays import counted, installed, shown, warn_caller
 from mfrank.backends import Backend, GatherDtype, choose
 from mfrank.data import Interactions, ValuesFrom
 from mfrank.descent import Optimizer, Schedule
+from mfrank.errors import InputTypeError, InputValueError, Notice
 from mfrank.losses import Loss
 
 OPTION_KINDS = (Loss, QuadraticObjective, Optimizer, Schedule)

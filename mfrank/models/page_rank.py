@@ -11,8 +11,6 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import (
-    InputTypeError,
-    InputValueError,
     Seed,
     check_above_zero,
     check_choice,
@@ -25,6 +23,7 @@ from mfrank.arrays import (
 )
 from mfrank.backends import choose
 from mfrank.data import Interactions
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.models.factor_model import Callback, check_callback
 from mfrank.models.options import (
     check_backend,

@@ -10,8 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import InputValueError, checked_rows
+from mfrank.arrays import checked_rows
 from mfrank.data import Counts, Ids, Interactions, aligned, leave_last, without_zeros
+from mfrank.errors import InputValueError
 from mfrank.models.cost import warn_if_steps_are_long
 from mfrank.models.factor_model import Callback, follow
 from mfrank.pagerank import (

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from mfrank.arrays import InputValueError, counted, in_turn, paragraphs, table, without_turns
+from mfrank.arrays import counted, in_turn, paragraphs, table, without_turns
+from mfrank.errors import InputValueError
 from mfrank.store import IMPORTED, History, OwnClasses, summary
 
 if TYPE_CHECKING:

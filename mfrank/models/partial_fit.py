@@ -11,9 +11,10 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
 from mfrank.als import FOLLOWING, FRESH, TouchedRows
-from mfrank.arrays import CSR, InputValueError, copy_rows, distinct, empty_aligned, within
+from mfrank.arrays import CSR, copy_rows, distinct, empty_aligned
 from mfrank.backends import Factors
 from mfrank.data import Counts, Ids, Interactions, canonical, cells, joined_ids
+from mfrank.errors import InputValueError, within
 from mfrank.retrieval import Raw, Rows, Side, check_rows, is_single
 from mfrank.store import FactorStore, names_of, with_means
 

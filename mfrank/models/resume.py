@@ -20,19 +20,11 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from mfrank.als import Features, Halfway, Momentum, OnHalfStep
-from mfrank.arrays import (
-    CSR,
-    Array,
-    InputTypeError,
-    InputValueError,
-    Notice,
-    beside,
-    copied,
-    on_host,
-)
+from mfrank.arrays import CSR, Array, beside, copied, on_host
 from mfrank.backends import half_of
 from mfrank.data import Interactions
 from mfrank.descent import FactorTables, Optimizer
+from mfrank.errors import InputTypeError, InputValueError, Notice
 from mfrank.files import (
     ChangedFolderError,
     Contents,

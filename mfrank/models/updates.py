@@ -21,18 +21,10 @@ from mfrank.als import (
     alternate,
     refuse_dislikes,
 )
-from mfrank.arrays import (
-    CSR,
-    InputTypeError,
-    InputValueError,
-    Notice,
-    check_above_zero,
-    check_count,
-    shown,
-    sparse_to_host,
-)
+from mfrank.arrays import CSR, check_above_zero, check_count, shown, sparse_to_host
 from mfrank.backends import Backend, SolveOptions
 from mfrank.data import Counts, Ids, Interactions, cells, check_numbering, with_labels
+from mfrank.errors import InputTypeError, InputValueError, Notice
 from mfrank.models.closed_form import (
     check_solvable,
     clean_rows,

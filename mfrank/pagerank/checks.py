@@ -8,16 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import (
-    InputTypeError,
-    InputValueError,
-    check_count,
-    counted,
-    distinct,
-    refuse_labels,
-    shown,
-)
+from mfrank.arrays import check_count, counted, distinct, refuse_labels, shown
 from mfrank.data import FeatureTable, Ids, is_table
+from mfrank.errors import InputTypeError, InputValueError
 
 Ints = NDArray[np.int64]
 

@@ -10,7 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import CSR, InputValueError, check_same_rows, lazy, refuse_labels
+from mfrank.arrays import CSR, check_same_rows, lazy, refuse_labels
+from mfrank.errors import InputValueError
 from mfrank.pagerank import checks as check
 
 Ints = NDArray[np.int64]

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import (
     CSR,
-    InputValueError,
     MadeOfFields,
     check_at_least_zero,
     check_csr,
@@ -21,6 +20,7 @@ from mfrank.arrays import (
     shown,
 )
 from mfrank.backends import Moves
+from mfrank.errors import InputValueError
 from mfrank.pagerank.graphs import Graphs
 from mfrank.pagerank.stationary import Transitions, Walker, settled
 from mfrank.store import FactorStore, check_finite, ranks_by_factors

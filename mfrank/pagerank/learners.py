@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import (
-    InputValueError,
     Seed,
     check_above_zero,
     check_at_least_zero,
@@ -19,6 +18,7 @@ from mfrank.arrays import (
     generator,
     refuse_labels,
 )
+from mfrank.errors import InputValueError
 from mfrank.pagerank.problem import Problem
 
 Floats = NDArray[np.float64]

@@ -9,8 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import CSR, InputValueError, distinct
+from mfrank.arrays import CSR, distinct
 from mfrank.data import Interactions
+from mfrank.errors import InputValueError
 from mfrank.pagerank import checks as check
 from mfrank.pagerank.graphs import Graphs
 from mfrank.pagerank.item_walk import ItemWalk

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import (
     CSR,
-    InputValueError,
     check_above_zero,
     check_count,
     check_threads,
@@ -31,6 +30,7 @@ from mfrank.backends.sharded import (
     threads_of_a_task,
 )
 from mfrank.cluster import Call, Cluster, array_of, as_done, connected, wrong
+from mfrank.errors import InputValueError
 from mfrank.pagerank import checks as check
 from mfrank.pagerank.graphs import Graphs
 from mfrank.pagerank.stationary import Walker, settled

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import (
-    InputValueError,
     check_at_least_zero,
     check_choice,
     check_threads,
@@ -20,6 +19,7 @@ from mfrank.arrays import (
     single_threaded,
 )
 from mfrank.backends import Until, choose
+from mfrank.errors import InputValueError
 from mfrank.pagerank.graphs import Graphs
 from mfrank.pagerank.stationary import (
     StationaryOfQueries,

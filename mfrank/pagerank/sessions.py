@@ -8,14 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import (
-    CSR,
-    InputTypeError,
-    InputValueError,
-    check_above_zero,
-    check_count,
-    check_same_rows,
-)
+from mfrank.arrays import CSR, check_above_zero, check_count, check_same_rows
 from mfrank.data import (
     Ids,
     Interactions,
@@ -26,6 +19,7 @@ from mfrank.data import (
     is_frame,
     tell_of_duration,
 )
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.pagerank import checks as check
 from mfrank.pagerank.graphs import Graphs
 

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import CSR, InputValueError, lazy, single_threaded
+from mfrank.arrays import CSR, lazy, single_threaded
 from mfrank.backends import Backend, Chain, Moves, Until, Walked
+from mfrank.errors import InputValueError
 from mfrank.pagerank.graphs import Graphs
 
 # Transition probabilities of the walks on all queries' graphs, for given feature weights.

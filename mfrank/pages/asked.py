@@ -10,8 +10,8 @@ from urllib.parse import unquote, urlencode
 
 from starlette.datastructures import QueryParams
 
-from mfrank.arrays import InputValueError
 from mfrank.data import Ids, UnknownIdError
+from mfrank.errors import InputValueError
 from mfrank.pages.world import World
 from mfrank.serving.answers import from_url, one_from_url
 

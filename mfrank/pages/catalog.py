@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import InputValueError, counted
+from mfrank.arrays import counted
 from mfrank.data import Ids, is_unnamed, objects, place_of_ids, spelled_like, text_rows
+from mfrank.errors import InputValueError
 from mfrank.files import path_of
 
 # Columns of the file of items that sort items into few kinds, such as genres or decades.

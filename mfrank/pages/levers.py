@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mfrank.arrays import InputValueError
+from mfrank.errors import InputValueError
 from mfrank.models import ALS, NeighborRecommender, Popularity, SupervisedPageRank
 from mfrank.pages.asked import Asked
 from mfrank.pages.catalog import SortingColumn

@@ -14,8 +14,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.staticfiles import StaticFiles
 
 from mfrank._version import __version__
-from mfrank.arrays import InputValueError, usable_cores
+from mfrank.arrays import usable_cores
 from mfrank.data import Interactions
+from mfrank.errors import InputValueError
 from mfrank.models import tell_below
 from mfrank.pages.asked import Asked
 from mfrank.pages.views.compare import compare

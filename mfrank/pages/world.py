@@ -13,8 +13,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import InputValueError, check_instance
+from mfrank.arrays import check_instance
 from mfrank.data import Counts, Interactions, UnknownIdError
+from mfrank.errors import InputValueError
 from mfrank.models import ALS
 from mfrank.pages.catalog import SiteCatalog
 from mfrank.retrieval import Recommender, RowScorer

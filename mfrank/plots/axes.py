@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mfrank.arrays import InputTypeError, needs
+from mfrank.arrays import needs
 from mfrank.comparison import Comparison
+from mfrank.errors import InputTypeError
 from mfrank.evaluation import Evaluation, Metric
 from mfrank.evaluation import metric as read_metric
 from mfrank.files import path_of, replacing

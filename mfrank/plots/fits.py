@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from mfrank.arrays import InputTypeError, InputValueError, check_choice, check_count, counted
+from mfrank.arrays import check_choice, check_count, counted
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.evaluation import Metric
 from mfrank.plots.axes import (
     BARS,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import InputValueError
 from mfrank.data import Groups, Interactions, by_activity, by_ids
+from mfrank.errors import InputValueError
 from mfrank.evaluation import Metric
 from mfrank.plots.axes import BARS, COLORS, GRAY, MARKERS, axes_of, evaluations_of, metric_of
 

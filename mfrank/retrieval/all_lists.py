@@ -14,7 +14,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.arrays import (
-    InputValueError,
     check_choice,
     check_length,
     checked_rows,
@@ -25,6 +24,7 @@ from mfrank.arrays import (
 from mfrank.backends.sharded import check_one_place, same_workers, threads_of_a_task
 from mfrank.cluster import Call, Cluster, as_done, connected
 from mfrank.data import Ids, Interactions, check_table_file, write_table
+from mfrank.errors import InputValueError
 from mfrank.files import Format, begun, check_takes_parts
 from mfrank.retrieval import fingerprint
 from mfrank.retrieval.fallback import tell_nobody, unannounced

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import (
     CSR,
-    InputValueError,
     Listed,
     Picked,
     beside,
@@ -27,6 +26,7 @@ from mfrank.arrays import (
 )
 from mfrank.backends import Backend, Factors
 from mfrank.data import Interactions, OnUnknown, check_on_unknown, without_zeros
+from mfrank.errors import InputValueError
 from mfrank.retrieval.filters import Candidates, columns_of, of_sparse
 from mfrank.retrieval.held import Held
 from mfrank.retrieval.queries import Matrix, Queries, given_rows, given_seen

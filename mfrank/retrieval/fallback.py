@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import InputValueError, Notice, beside, counted, on_host
+from mfrank.arrays import beside, counted, on_host
 from mfrank.backends import Factors
 from mfrank.data import Interactions
+from mfrank.errors import InputValueError, Notice
 from mfrank.retrieval.answers import ListCall, QueryFactors, best
 from mfrank.retrieval.filters import Candidates, some_lists
 from mfrank.retrieval.held import Held

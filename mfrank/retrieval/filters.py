@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import (
     CSR,
-    InputTypeError,
-    InputValueError,
     Listed,
     Picked,
     beside,
@@ -26,6 +24,7 @@ from mfrank.arrays import (
     to_host,
 )
 from mfrank.data import OnUnknown
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.retrieval.queries import Queries, check_columns
 from mfrank.retrieval.side import Rows, Side, check_rows_there, given_ids, is_single
 

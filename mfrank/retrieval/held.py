@@ -10,8 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import InputTypeError, InputValueError, MadeOfFields, lazy
+from mfrank.arrays import MadeOfFields, lazy
 from mfrank.data import Counts, without_zeros
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.files import Origin
 from mfrank.retrieval.seen import Seen
 from mfrank.retrieval.side import Raw, given_ids, sides

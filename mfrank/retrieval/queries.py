@@ -8,19 +8,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from mfrank.arrays import (
-    CSR,
-    InputTypeError,
-    InputValueError,
-    Listed,
-    Picked,
-    checked_rows,
-    distinct,
-    on_host,
-    sparse_to_host,
-    within,
-)
+from mfrank.arrays import CSR, Listed, Picked, checked_rows, distinct, on_host, sparse_to_host
 from mfrank.data import Interactions, check_numbering, is_frame, select
+from mfrank.errors import InputTypeError, InputValueError, within
 from mfrank.retrieval.side import Raw, Rows, Side, check_rows_there, is_single
 
 Matrix: TypeAlias = Interactions | sp.sparray | sp.spmatrix

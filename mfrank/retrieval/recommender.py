@@ -15,8 +15,6 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import (
-    InputTypeError,
-    InputValueError,
     Listed,
     beside,
     check_instance,
@@ -29,6 +27,7 @@ from mfrank.arrays import (
 from mfrank.backends import Factors, choose
 from mfrank.cluster import Cluster, check_cluster
 from mfrank.data import Ids, OnUnknown, check_on_unknown
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.files import Place, joined_origins, name_of, path_of
 from mfrank.retrieval.all_lists import AllLists, ListFormat
 from mfrank.retrieval.answers import (

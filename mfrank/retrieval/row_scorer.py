@@ -11,8 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import InputTypeError, InputValueError, MadeOfFields, counted, lazy, on_host
+from mfrank.arrays import MadeOfFields, counted, lazy, on_host
 from mfrank.data import OnUnknown
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.retrieval.answers import Answer, KnownQueries, ListCall, ListOptions, OwnRows, answer
 from mfrank.retrieval.filters import Candidates
 from mfrank.retrieval.queries import Matrix

@@ -9,18 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import (
-    CSR,
-    InputValueError,
-    MadeOfFields,
-    check_csr,
-    check_indptr,
-    is_canonical,
-    lazy,
-    read_only,
-    within,
-)
+from mfrank.arrays import CSR, MadeOfFields, check_csr, check_indptr, is_canonical, lazy, read_only
 from mfrank.data import has_zeros, not_in, select, without_zeros
+from mfrank.errors import InputValueError, within
 from mfrank.store import FactorStore, is_mapped
 
 _ENTRIES_AT_ONCE = 1 << 22

@@ -10,20 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import (
-    InputTypeError,
-    InputValueError,
-    as_array,
-    beside,
-    is_on_gpu,
-    on_host,
-    shown,
-    take,
-    to_host,
-    within,
-)
+from mfrank.arrays import as_array, beside, is_on_gpu, on_host, shown, take, to_host
 from mfrank.backends import Factors
 from mfrank.data import Ids, OnUnknown, UnknownIdError
+from mfrank.errors import InputTypeError, InputValueError, within
 from mfrank.store import FactorStore
 
 Rows: TypeAlias = NDArray[np.int64]

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import InputValueError, Listed, beside, check_instance, listed_on_host, on_host
+from mfrank.arrays import Listed, beside, check_instance, listed_on_host, on_host
 from mfrank.backends import Factors
 from mfrank.data import OnUnknown
+from mfrank.errors import InputValueError
 from mfrank.retrieval.answers import ListOptions, QueryFactors
 from mfrank.retrieval.filters import Candidates
 from mfrank.retrieval.scored_lists import best_lists

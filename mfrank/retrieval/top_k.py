@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import (
-    InputValueError,
     as_array,
     beside,
     check_length,
@@ -26,6 +25,7 @@ from mfrank.arrays import (
     readable,
 )
 from mfrank.backends import Backend, Factors, choose
+from mfrank.errors import InputValueError
 from mfrank.retrieval.filters import Candidates
 from mfrank.retrieval.side import Rows, check_rows_there
 

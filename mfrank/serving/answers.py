@@ -13,8 +13,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import InputValueError, check_time, on_host
+from mfrank.arrays import check_time, on_host
 from mfrank.data import Ids, objects, spelled_like
+from mfrank.errors import InputValueError
 from mfrank.models import ALS, Popularity, SupervisedPageRank, values_told
 from mfrank.retrieval import (
     Answer,

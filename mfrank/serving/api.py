@@ -15,7 +15,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mfrank.arrays import InputValueError
+from mfrank.errors import InputValueError
 from mfrank.retrieval import Recommender
 from mfrank.serving.answers import (
     batch,

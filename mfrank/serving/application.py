@@ -15,7 +15,8 @@ from fastapi import FastAPI, Response
 from starlette.types import ASGIApp
 
 from mfrank._version import __version__
-from mfrank.arrays import InputValueError, check_above_zero, single_threaded, usable_cores
+from mfrank.arrays import check_above_zero, single_threaded, usable_cores
+from mfrank.errors import InputValueError
 from mfrank.retrieval import Recommender
 from mfrank.serving.api import Questions, routes
 from mfrank.serving.connections import LimitedConnection

@@ -17,7 +17,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mfrank.arrays import InputTypeError, InputValueError, shown
+from mfrank.arrays import shown
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.serving.limits import Limits, Measures
 from mfrank.serving.refusals import refusal, refused, too_late
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Literal
 
-from mfrank.arrays import InputTypeError, InputValueError, shown
+from mfrank.arrays import shown
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.files import MANIFEST, path_of
 from mfrank.models import load
 from mfrank.retrieval import Recommender, unannounced

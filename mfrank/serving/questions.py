@@ -17,7 +17,8 @@ from fastapi import Path
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 from starlette.exceptions import HTTPException
 
-from mfrank.arrays import InputValueError, shown
+from mfrank.arrays import shown
+from mfrank.errors import InputValueError
 from mfrank.retrieval import Fallback
 from mfrank.serving.limits import Limits
 

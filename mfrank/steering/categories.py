@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import CSR, InputTypeError, Notice, shown
+from mfrank.arrays import CSR, shown
 from mfrank.data import is_missing
+from mfrank.errors import InputTypeError, Notice
 
 _log = logging.getLogger("mfrank")
 

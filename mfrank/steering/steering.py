@@ -7,15 +7,9 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mfrank.arrays import (
-    InputTypeError,
-    InputValueError,
-    MadeOfFields,
-    check_count,
-    is_number,
-    shown,
-)
+from mfrank.arrays import MadeOfFields, check_count, is_number, shown
 from mfrank.data import Ids, UnknownIdError
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.steering.categories import labels_of
 
 _MOST = 1000

@@ -9,8 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import InputValueError, check_at_least_zero, check_instance
+from mfrank.arrays import check_at_least_zero, check_instance
 from mfrank.data import Counts
+from mfrank.errors import InputValueError
 from mfrank.store import contents as extra_rows
 from mfrank.store.factors import FactorStore
 from mfrank.store.knowledge import has_features

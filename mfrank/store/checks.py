@@ -12,8 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import (
-    InputTypeError,
-    InputValueError,
     as_array,
     beside,
     check_instance,
@@ -24,6 +22,7 @@ from mfrank.arrays import (
     to_host,
 )
 from mfrank.data import Counts, Ids, known
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.files import check_storable
 
 

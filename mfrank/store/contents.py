@@ -9,8 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import InputValueError, check_csr, check_indptr, on_host
+from mfrank.arrays import check_csr, check_indptr, on_host
 from mfrank.data import Counts, stored_ids
+from mfrank.errors import InputValueError
 from mfrank.files import Contents, check_keys
 from mfrank.store import checks as check
 from mfrank.store.checks import check_finite, is_mapped

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from mfrank._version import __version__
 from mfrank.arrays import (
-    InputValueError,
     MadeOfFields,
     counted,
     covariance_of,
@@ -27,6 +26,7 @@ from mfrank.arrays import (
     table,
 )
 from mfrank.data import Counts, Ids
+from mfrank.errors import InputValueError
 from mfrank.files import (
     Contents,
     Format,

@@ -15,7 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
-from mfrank.arrays import InputTypeError, InputValueError, check_instance, shown
+from mfrank.arrays import check_instance, shown
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.files import path_of
 
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any, TypeAlias
 
-from mfrank.arrays import InputValueError, shown
+from mfrank.arrays import shown
 from mfrank.backends import PARTS, Backend, guest, members
+from mfrank.errors import InputValueError
 from mfrank.testing import list_checks as lists
 from mfrank.testing import row_checks as rows
 from mfrank.testing import top_k_checks as top_k

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mfrank.arrays import InputValueError, OutOfTimeError, counted, memory_free_now, shown
+from mfrank.arrays import OutOfTimeError, counted, memory_free_now, shown
 from mfrank.data import Interactions
+from mfrank.errors import InputValueError
 from mfrank.evaluation import CatalogMetric, KnownMetric, Metric, Score
 from mfrank.evaluation import metric as read_metric
 from mfrank.models import refuse_no_likes, values_vary

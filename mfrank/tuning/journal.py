@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mfrank._version import __version__
-from mfrank.arrays import InputValueError, counted
+from mfrank.arrays import counted
 from mfrank.data import Interactions
+from mfrank.errors import InputValueError
 from mfrank.files import open_regular, path_of
 from mfrank.retrieval import of_filter
 from mfrank.tuning.outcomes import Outcome, Trial

@@ -9,7 +9,6 @@ from typing import Any
 import scipy.sparse as sp
 
 from mfrank.arrays import (
-    InputValueError,
     OutOfTimeError,
     check_above_zero,
     check_count,
@@ -18,6 +17,7 @@ from mfrank.arrays import (
     sparse_to_host,
 )
 from mfrank.data import Interactions, aligned, check_alike, check_numbering, matrix_in_rows
+from mfrank.errors import InputValueError
 from mfrank.evaluation import NDCG, Metric
 from mfrank.models import Popularity, tell_below, tell_readers, values_told, values_vary
 from mfrank.retrieval import Recommender, pack

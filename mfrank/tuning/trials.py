@@ -11,8 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import InputValueError, OutOfTimeError
+from mfrank.arrays import OutOfTimeError
 from mfrank.data import Interactions, Split, by_ratio, by_time
+from mfrank.errors import InputValueError
 from mfrank.evaluation import Evaluation, Metric, Score, evaluate
 from mfrank.models import ALS, Baseline
 from mfrank.tuning.families import SPACE

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mfrank.arrays import plain
 from mfrank.data import ROLES, BadRow, Ids, as_text, assign, columns, spelled_like, tell_columns
+from mfrank.errors import plain
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from mfrank.arrays import plain
 from mfrank.data import AS_USUAL, Dialect, Quotes, layout_of, layouts, rows
+from mfrank.errors import plain
 
 INFO, WARNING = logging.INFO, logging.WARNING
 

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_text_faults import FAULTS
 
-from mfrank.arrays import plain
 from mfrank.data import AS_USUAL, LONGEST_LINE, Quotes, lines_of, text_files
+from mfrank.errors import plain
 
 refuse_elsewhere, local_file = text_files.refuse_elsewhere, text_files.local_file
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import CSR, InputValueError
+from mfrank.arrays import CSR
 from mfrank.backends.arguments import Factors, SolveOptions
 from mfrank.backends.registry import choose
 from mfrank.backends.row_problem import RowProblem, Shared, Vector
@@ -25,6 +25,7 @@ from mfrank.backends.sharded.machine import (
 from mfrank.backends.sharded.routes import Routes
 from mfrank.backends.surface import Backend
 from mfrank.cluster import Cluster, Engine, check_cluster, connected
+from mfrank.errors import InputValueError
 
 _SHARE_OF_MEMORY = 0.25
 """Largest share of a task's memory for all fixed factors: they are there twice on arrival."""

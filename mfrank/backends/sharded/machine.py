@@ -9,9 +9,10 @@ from functools import partial
 from typing import NamedTuple
 
 from mfrank._version import __version__
-from mfrank.arrays import InputValueError, ext, memory_free_now, usable_cores
+from mfrank.arrays import ext, memory_free_now, usable_cores
 from mfrank.backends.registry import choose
 from mfrank.cluster import Engine, kind_of, wrong
+from mfrank.errors import InputValueError
 
 
 class Arithmetic(NamedTuple):

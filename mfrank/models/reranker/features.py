@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import InputTypeError, InputValueError
 from mfrank.data import FeatureTable, Ids, is_table
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.retrieval import score
 from mfrank.store import FactorStore
 

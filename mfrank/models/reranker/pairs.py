@@ -9,8 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import InputValueError, distinct, within
+from mfrank.arrays import distinct
 from mfrank.data import Interactions, cells, check_numbering, matrix_in_rows
+from mfrank.errors import InputValueError, within
 from mfrank.models.options import tell_below, tell_unread_values
 from mfrank.models.reranker.features import FirstLists, GivenFeatures, ListedUsers, pair_features
 from mfrank.retrieval import Recommender, unannounced, without_relevant

@@ -13,8 +13,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from mfrank.arrays import (
-    InputTypeError,
-    InputValueError,
     Seed,
     check_above_zero,
     check_count,
@@ -25,6 +23,7 @@ from mfrank.arrays import (
     turn_of,
 )
 from mfrank.data import OnUnknown
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.files import Origin, path_of
 from mfrank.models.parameters import FitFacts, Parameters, describe, set_since
 from mfrank.models.reranker import saving, trees

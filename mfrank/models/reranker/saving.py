@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import InputValueError
+from mfrank.errors import InputValueError
 from mfrank.files import (
     LOCK,
     MANIFEST,

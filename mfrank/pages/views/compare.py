@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from mfrank.arrays import InputValueError
+from mfrank.errors import InputValueError
 from mfrank.pages.asked import Asked
 from mfrank.pages.views.user import RANKED, ranks_in, ranks_of
 from mfrank.pages.world import World, blended, path_of, why_no_blend

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from mfrank.arrays import InputValueError
+from mfrank.errors import InputValueError
 from mfrank.evaluation import Evaluation, Score
 from mfrank.pages.asked import Asked
 from mfrank.pages.judging import LENGTH, METRICS, Judgement, judge

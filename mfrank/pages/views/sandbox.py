@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-from mfrank.arrays import InputValueError
+from mfrank.errors import InputValueError
 from mfrank.pages.asked import Asked
 from mfrank.pages.levers import because, effect, levers_of, switched
 from mfrank.pages.views.user import RANKED, ranks_in

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mfrank
-from mfrank.arrays import InputTypeError, InputValueError, Notice, within
+from mfrank.errors import InputTypeError, InputValueError, Notice, within
 from tests.support.errors import refuses
 
 
