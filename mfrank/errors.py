@@ -85,6 +85,10 @@ class InputMemoryError(InputError, MemoryError):
 
     __module__ = "mfrank"
 
+    def __new__(cls, *given: object) -> InputMemoryError:
+        """As of any exception: tblib would call MemoryError's own, which refuses this class."""
+        return Exception.__new__(cls, *given)
+
 
 class Notice(str):
     """A text for the log or of a warning, with names marked as in errors.

@@ -18,6 +18,7 @@ from mfrank.als import HalfSteps, QuadraticObjective
 from mfrank.arrays import CSR
 from mfrank.backends import SolveOptions, choose
 from mfrank.data import Counts
+from tests.support.errors import refuses
 
 FACTORS = 3
 
@@ -187,12 +188,12 @@ def test_choices_are_those_named(kind: type[Any], option: str, choices: list[str
 
 def test_the_share_left_out_by_the_printed_rgx_is_below_one() -> None:
     assert mfrank.RGXPrinted(beta=0).beta == 0
-    with pytest.raises(ValueError, match="beta"):
+    with refuses(ValueError, "beta"):
         mfrank.RGXPrinted(beta=1.0)
 
 
 def test_too_many_negatives_are_refused() -> None:
-    with pytest.raises(ValueError, match="negatives must be less than the number of items, 7"):
+    with refuses(ValueError, "negatives"):
         Fit(mfrank.RG2Sampled(negatives=7), toy())
 
 
@@ -215,5 +216,5 @@ def test_whole_numbers_are_numbers(whole: Any, decimal: Any) -> None:
 def test_powers_lie_from_0_to_10(objective: Any) -> None:
     assert objective(nu=10).nu == 10
     for nu in (-0.1, 10.5, 11):
-        with pytest.raises(ValueError, match="nu must be a number from 0 to 10"):
+        with refuses(ValueError, "nu"):
             objective(nu=nu)

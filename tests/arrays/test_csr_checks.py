@@ -19,6 +19,7 @@ from mfrank.arrays import (
     csr_checks,
     is_canonical,
 )
+from tests.support.errors import refuses
 
 DTYPES = [np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64, ">i4"]
 small = st.integers(-2, 6)
@@ -59,7 +60,7 @@ def test_what_the_definition_says_is_what_is_refused(
     if is_csr(*as_they_are, n_rows, n_columns):
         check_csr(*arrays, n_rows, n_columns, "m")
     else:
-        with pytest.raises(ValueError, match=r"m\.(indptr|indices) must"):
+        with refuses(ValueError, "m"):
             check_csr(*arrays, n_rows, n_columns, "m")
 
 
@@ -112,7 +113,7 @@ def test_of_a_damaged_matrix_the_sound_rows_are_read_and_no_others(
         for r, places in zip(asked, entries, strict=True)
     )
     if not is_sound:
-        with pytest.raises(ValueError, match=r"m\.(indptr|indices) must"):
+        with refuses(ValueError, "m"):
             checked_rows(matrix, "m", np.array(asked, np.int64))
         return
     found = checked_rows(matrix, "m", np.array(asked, np.int64))
@@ -178,10 +179,10 @@ def test_values_are_as_many_as_columns() -> None:
     indptr, indices = np.array([0, 1, 2]), np.array([4, 0])
     check_csr(indptr, indices, 2, 5, "m", data=np.ones(2))
     for data in (np.ones(1), np.ones((2, 1))):
-        with pytest.raises(ValueError, match=r"m\.data must have a value for each of the 2"):
+        with refuses(ValueError, "m"):
             check_csr(indptr, indices, 2, 5, "m", data=data)
 
 
 def test_lists_are_no_arrays() -> None:
-    with pytest.raises(ValueError, match=r"m\.indptr must be .* numpy array.*got list"):
+    with refuses(ValueError, "m.indptr"):
         check_csr([0, 1], np.array([0]), 1, 1, "m")  # type: ignore[arg-type]

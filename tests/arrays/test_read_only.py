@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from emulated_gpu import EmulatedGPU
 
 from mfrank.arrays import freeze, read_only, read_only_rows, unshared
+from tests.support.errors import refuses
 
 
 def can_write(array: Any) -> bool:
@@ -69,5 +70,5 @@ def test_only_canonical_rows_are_taken(format: str) -> None:
     if format == "csc":  # which is made a canonical CSR
         assert read_only_rows(matrix, "m").format == "csr"
         return
-    with pytest.raises(ValueError, match="m must be a CSR with strictly ascending columns"):
+    with refuses(ValueError, "m"):
         read_only_rows(matrix, "m")

@@ -17,6 +17,7 @@ import pytest
 
 import mfrank
 from mfrank.cli.main import main
+from mfrank.errors import InputValueError, Notice
 
 Run = Callable[[argparse.Namespace], None]
 
@@ -53,7 +54,7 @@ def raises(error: BaseException) -> Run:
 @pytest.mark.parametrize(
     ("error", "code", "told"),
     [
-        (ValueError("many must be\n  at least 1"), 2, "--many must be at least 1"),
+        (InputValueError("`many` must be\n  at least 1"), 2, "--many must be at least 1"),
         (TypeError("no word"), 2, "no word"),
         (FileNotFoundError("there is no file a.csv"), 2, "there is no file a.csv"),
         (IsADirectoryError(21, "Is a directory", "a"), 2, "a: Is a directory"),
@@ -124,10 +125,10 @@ def test_what_is_logged_or_warned_is_a_line_on_stderr(
     does: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def run(args: argparse.Namespace) -> None:
-        logging.getLogger("mfrank").info("%s of\n  them; lower many", "some")
-        logging.getLogger("mfrank.part").warning("many=2 is taken")
+        logging.getLogger("mfrank").info(Notice("some of\n  them; lower `many`"))
+        logging.getLogger("mfrank.part").warning(Notice("`many=2` is taken"))
         logging.getLogger("mfrank").debug("not this")
-        warnings.warn("many is few", stacklevel=1)
+        warnings.warn(Notice("`many` is few"), stacklevel=1)
         print("done")
 
     logger = logging.getLogger("mfrank")

@@ -15,6 +15,7 @@ from engines import Shuffled
 import mfrank
 from mfrank.backends.sharded import Arithmetic, Worker, arithmetic, refuse_other, threads_of_a_task
 from mfrank.pagerank import pagerank
+from tests.support.errors import refuses
 
 DATA = mfrank.synthetic(30, 20, 200, random_state=0)
 
@@ -58,7 +59,7 @@ class Client:
 def test_a_client_of_dask_must_be_connected_and_an_address_must_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with pytest.raises(TypeError, match="cluster must be a number of worker processes"):
+    with refuses(TypeError, "cluster"):
         mfrank.ALS(factors=2).fit(object(), cluster=Client())  # type: ignore[arg-type]
     monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(Client=Client))
     engine = SimpleNamespace(Dask=lambda client: Shuffled(2))  # the real one imports distributed
@@ -118,7 +119,7 @@ def test_ray_without_ray_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -
 def test_workers_are_asked_for_and_must_have_the_same_arithmetic() -> None:
     here = Worker(arithmetic(), "one", 4, 1e9)
     refuse_other([("a", here), ("b", here)])
-    with pytest.raises(ValueError, match="cluster has no workers; start some"):
+    with refuses(ValueError, "cluster"):
         refuse_other([])
     for other in (Arithmetic("0.0.1", here.arithmetic[1]), Arithmetic(here.arithmetic[0], "sse")):
         with pytest.raises(ValueError, match=f"cluster mixes .* {other} on b; .*MFRANK_ISA"):

@@ -12,6 +12,7 @@ from engines import Shuffled
 import mfrank
 from mfrank.cli.main import main
 from mfrank.data import write_table
+from tests.support.errors import refuses
 
 DATA = mfrank.synthetic(200, 90, 4000, random_state=0)
 SPLIT = mfrank.by_ratio(DATA, train=0.7, valid=0.0, test=0.3, random_state=0)
@@ -94,7 +95,7 @@ def test_the_command_tells_the_same(
 
 
 def test_what_cannot_be_divided_is_refused(model: mfrank.ALS) -> None:
-    with pytest.raises(ValueError, match="cluster and negatives"):
+    with refuses(ValueError, "cluster"):
         mfrank.evaluate(model, SPLIT.test, negatives=10, cluster=2)
-    with pytest.raises(TypeError, match="cluster must be"):
+    with refuses(TypeError, "cluster"):
         mfrank.evaluate(model, SPLIT.test, cluster=2.5)  # type: ignore[arg-type]

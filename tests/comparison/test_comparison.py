@@ -23,6 +23,7 @@ from mfrank.arrays import usable_cores
 from mfrank.comparison import Comparison, default_models, fit_once, objective_value, usual_models
 from mfrank.data import by_ratio, read_columns
 from mfrank.evaluation import evaluate
+from tests.support.errors import refuses
 
 quick = partial(compare, factors=4, iterations=2, repeats=2, n_threads=1, peak_memory=False)
 
@@ -422,11 +423,11 @@ def test_parts_must_be_of_one_shape(split):
     with pytest.raises(ValueError, match="shape"):
         quick(split.train, narrow)
     other = mfrank.Interactions.from_arrays(["a", "b"], ["x", "y"])
-    with pytest.raises(mfrank.UnknownIdError, match="test has users that the training data do not"):
+    with refuses(mfrank.UnknownIdError, "test"):
         quick(mfrank.Interactions.from_arrays(["a", "c"], ["x", "y"]), other)
     with pytest.raises(ValueError, match="its own test part"):
         quick(split, split.test)
-    with pytest.raises(ValueError, match="test has no entries"):
+    with refuses(ValueError, "test"):
         quick(split.train, split.valid)
 
 

@@ -16,6 +16,7 @@ from mfrank.comparison import ImplicitALS, _Recipe, compare
 from mfrank.comparison import tuned as module
 from mfrank.data import Interactions, Split
 from mfrank.tuning import Budget, Facts, SearchResult, Setting, blended, named, recommender, search
+from tests.support.errors import refuses
 
 TRIALS = 3
 METRICS = ["ndcg@10", "recall@20"]
@@ -195,7 +196,7 @@ def test_what_cannot_be_tuned_is_refused_before_any_work(
 def test_dislikes_are_refused_by_the_name_of_the_argument(split: Split) -> None:
     matrix = split.train.user_items.copy()
     matrix.data = np.where(np.arange(matrix.nnz) == 0, -1.0, matrix.data)
-    with pytest.raises(ValueError, match="train has 1 negative value"):
+    with refuses(ValueError, "train"):
         quick(matrix, split.test.user_items, tune=1.0)
 
 

@@ -20,6 +20,7 @@ from mfrank.data import (
     select,
     without_zeros,
 )
+from tests.support.errors import refuses
 
 Cells, CellTally, SummedCells = cells.Cells, cells.CellTally, cells.SummedCells
 
@@ -231,7 +232,7 @@ def test_zeros_are_a_warning_unless_the_others_are_marks(
 
 
 def test_matrices_that_are_none_are_refused() -> None:
-    with pytest.raises(TypeError, match="values must be real numbers, got dtype complex128"):
+    with refuses(TypeError, "values"):
         cells.from_sparse(sp.csr_array(np.array([[1j]])), duplicates="sum")
     for shape in ((2**31, 1), (1, 2**31)):
         with pytest.raises(ValueError, match=r"must lie in 0\.\.2\^31 - 1, got 2147483648"):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mfrank.data import ROLES, BadRow, Ids, as_text, assign, columns, spelled_like, tell_columns
 from mfrank.errors import plain
+from tests.support.errors import refuses
 
 
 @pytest.mark.parametrize(
@@ -230,5 +231,5 @@ def test_ids_of_text_are_spelled_like_those_that_are_known(labels, known, spelle
 def test_what_is_no_frame_is_refused(frame):
     from mfrank.data import Interactions
 
-    with pytest.raises(TypeError, match="frame must be a table with named columns, got"):
+    with refuses(TypeError, "frame"):
         Interactions.from_pandas(frame)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import mfrank
 from mfrank.data import Interactions
+from tests.support.errors import refuses
 
 WORDS = st.sampled_from(["ann", "bob", "cy", "dee", "eve"])
 TABLE = st.lists(st.tuples(WORDS, st.integers(0, 6), st.integers(1, 5)), max_size=12)
@@ -63,7 +64,7 @@ def test_users_without_entries_and_numbered_rows_stay() -> None:
 
 def test_what_does_not_fit_is_refused() -> None:
     words, numbers = made([("ann", 1, 1)]), Interactions.from_arrays([7], [1])
-    with pytest.raises(ValueError, match=r"user ids are like 'ann' .* and like .*7"):
+    with refuses(ValueError, "ids"):
         words + numbers
     timed = replace(words, timestamps=np.array([5]))
     with pytest.raises(ValueError, match="1 of 2 parts have timestamps; leave them out"):
@@ -119,7 +120,7 @@ def test_parts_in_different_units_are_refused(kind: str, is_first: bool) -> None
             parts = [other, one] if is_first else [one, other]
             with pytest.raises(ValueError, match=r"one unit.*part 1.*part 2.*timestamp_unit="):
                 Interactions.concat(parts)
-            with pytest.raises(ValueError, match="timestamp_unit="):
+            with refuses(ValueError, "timestamps", remedy="timestamp_unit="):
                 Interactions.concat([parts[0], known.take([False] * 2), parts[1]])
 
 
@@ -132,7 +133,7 @@ def test_parts_in_one_unit_are_joined_whatever_it_is(kind: str) -> None:
 
 
 def test_the_search_refuses_a_valid_part_in_another_unit() -> None:
-    with pytest.raises(ValueError, match="timestamp_unit="):
+    with refuses(ValueError, "timestamps", remedy="timestamp_unit="):
         mfrank.tune(timed(UNITS["seconds"]), valid=timed(UNITS["milliseconds"], "s"), trials=1)
 
 
@@ -148,14 +149,14 @@ def test_files_of_an_ingest_are_in_one_unit_or_refused(other: str, tmp_path: Pat
         data = Interactions.ingest([one, two], tmp_path / "data")
         assert sorted(data.timestamps.tolist()) == [S, S, S + 60, S + 60]
     else:
-        with pytest.raises(ValueError, match=r"one unit|dates like.*1\.csv"):
+        with refuses(ValueError, "timestamps", remedy=r"one unit|dates like.*1\.csv"):
             Interactions.ingest([one, two], tmp_path / "data")
     if other in UNITS or other == "days as digits":
         data = Interactions.ingest([two, dates], tmp_path / "data")
         assert data.timestamps.min() > S - 86_400
         assert data.timestamps.max() < S + 86_400
     else:
-        with pytest.raises(ValueError, match="timestamp"):
+        with refuses(ValueError, "timestamps", remedy="timestamp"):
             Interactions.ingest([two, dates], tmp_path / "data")
     if other == "milliseconds":
         with pytest.raises(ValueError, match=r"one unit.*1\.csv"):

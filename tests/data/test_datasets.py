@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from mfrank.data import from_npz, movielens, published_split
+from tests.support.errors import refuses
 
 # user, item, rating, timestamp; ids have gaps, rows are in no order
 RATINGS = [
@@ -248,7 +249,7 @@ def test_npz_refusals(tmp_path):
     with pytest.raises(ValueError, match="no array 'item', only user, rating"):
         from_npz(tmp_path / "b.npz")
     np.savez(tmp_path / "c.npz", user=[-1], item=[1])
-    with pytest.raises(ValueError, match="users must lie in"):
+    with refuses(ValueError, "users"):
         from_npz(tmp_path / "c.npz")
     with pytest.raises(FileNotFoundError, match=r"interactions\.npz"):
         from_npz(tmp_path)

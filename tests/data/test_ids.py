@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mfrank.data import Ids, UnknownIdError, check_on_unknown, stored_ids
+from tests.support.errors import refuses
 
 quick = settings(max_examples=40, deadline=None)
 whole = st.integers(-(2**63), 2**63 - 1)
@@ -90,7 +91,7 @@ def test_the_error_has_the_unknown_ids_also_after_a_pickle():
 
 def test_unknown_ids_are_an_error_or_skipped():
     check_on_unknown("skip")
-    with pytest.raises(ValueError, match="on_unknown must be one of error, skip; got 'ignore'"):
+    with refuses(ValueError, "on_unknown"):
         check_on_unknown("ignore")
 
 
@@ -103,7 +104,7 @@ def test_ids_of_text_are_told_from_others():
 def test_ids_equal_nothing_else():
     assert (Ids.numbered(2) == 2) is False
     assert Ids.numbered(2) != [0, 1]
-    with pytest.raises(ValueError, match="n must not be negative, got -1"):
+    with refuses(ValueError, "n"):
         Ids.numbered(-1)
     assert len(Ids.numbered(0)) == 0
 

@@ -18,6 +18,7 @@ from test_interaction_folder import same
 import mfrank
 from mfrank.data import ingest as module
 from mfrank.data import on_disk, write_table
+from tests.support.errors import refuses
 
 Columns = dict[str, Any]
 
@@ -141,7 +142,7 @@ def test_what_cannot_be_is_refused_before_any_file_is_read(tmp_path: Path) -> No
         mfrank.Interactions.ingest([bad], folder)
     with pytest.raises(FileNotFoundError, match=r"nothing\.csv"):
         mfrank.Interactions.ingest([bad, tmp_path / "nothing.csv"], tmp_path / "data")
-    with pytest.raises(ValueError, match="sep must be one character"):
+    with refuses(ValueError, "sep"):
         mfrank.Interactions.ingest([bad], tmp_path / "data", sep="ab")
 
 
@@ -183,13 +184,13 @@ def test_a_full_disk_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_what_is_no_list_of_files_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="files must be a list of files"):
+    with refuses(TypeError, "files"):
         mfrank.Interactions.ingest("ratings.csv", tmp_path / "data")
-    with pytest.raises(ValueError, match="files must have at least one file"):
+    with refuses(ValueError, "files"):
         mfrank.Interactions.ingest([], tmp_path / "data")
     with pytest.raises(FileNotFoundError, match=r"nothing\.csv"):
         mfrank.Interactions.ingest([tmp_path / "nothing.csv"], tmp_path / "data")
-    with pytest.raises(ValueError, match="duplicates must be one of sum, max, last"):
+    with refuses(ValueError, "duplicates"):
         mfrank.Interactions.ingest([], tmp_path / "data", duplicates="mean")  # type: ignore[arg-type]
 
 

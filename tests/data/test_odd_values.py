@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from mfrank import Interactions
 from mfrank.cli.main import main
+from tests.support.errors import refuses
 
 
 def columns_of(values: list[float]) -> dict[str, Any]:
@@ -167,7 +168,7 @@ def test_numbers_with_marks_are_refused_with_the_remedy(
 def test_text_with_marks_in_a_frame_is_refused_with_the_remedy(field: str) -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"user": ["a"], "item": ["x"], "plays": [field]})
-    with pytest.raises(ValueError, match="no mark between thousands"):
+    with refuses(ValueError, "values", remedy="no mark between thousands"):
         Interactions.from_frame(frame)
 
 

@@ -20,6 +20,7 @@ from mfrank.data import (
     text_rows,
     write_table,
 )
+from tests.support.errors import refuses
 
 NEEDED = ("user", "item")
 
@@ -108,9 +109,9 @@ def test_columns_of_unequal_length_are_refused_before_anything_is_written(tmp_pa
 )
 def test_options_are_checked_before_a_file_is_looked_for(tmp_path: Path, read: Any) -> None:
     missing = tmp_path / "none.csv"
-    with pytest.raises(ValueError, match="ids must be 'auto' or 'text', got 'int'"):
+    with refuses(ValueError, "ids"):
         read(missing, {}, "int")
-    with pytest.raises(ValueError, match="sep must be one character"):
+    with refuses(ValueError, "sep"):
         read(missing, {}, "auto", Dialect(sep="ab"))
     with pytest.raises(FileNotFoundError, match=r"none\.csv"):
         read(missing, {})
@@ -192,16 +193,14 @@ def test_faults_of_parquet_begin_with_its_name(tmp_path: Path) -> None:
             door({})
     write_table(path, {"user": [1, 2], "item": [1, 2], "rating": ["1", "x"]})
     for door in doors:
-        with pytest.raises(
-            ValueError, match=r"a\.parquet: values must be numbers, got 'x' in row 1"
-        ):
+        with refuses(ValueError, "values"):
             door({})
         with pytest.raises(ValueError, match=r"a\.parquet: column 'z' must exist once"):
             door({"user": "z"})
     for dialect in (Dialect(columns=["user", "item"]), Dialect(header=False)):
-        with pytest.raises(ValueError, match="a Parquet file names its columns"):
+        with refuses(ValueError, "columns"):
             read_columns(path, {}, "auto", dialect)
-        with pytest.raises(ValueError, match="a Parquet file names its columns"):
+        with refuses(ValueError, "columns"):
             next(read_portions(path, {}, "auto", dialect, n_rows=2))
     with pytest.raises(PermissionError), tables.faults_named(path):
         raise PermissionError(13, "not yours")

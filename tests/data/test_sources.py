@@ -11,6 +11,7 @@ from reading import triples
 
 from mfrank import Interactions
 from mfrank.data import Ids
+from tests.support.errors import refuses
 
 TEXT = "1;2;3;1000;9\n1;2;4;2000;9\n7;5;1;3000;9\n"
 
@@ -70,17 +71,17 @@ def test_ids_of_parquet_have_their_own_type(tmp_path: Path) -> None:
     pandas.DataFrame({"user": ["7"], "item": [5]}).to_parquet(tmp_path / "a.parquet")
     data = Interactions.from_file(tmp_path / "a.parquet")
     assert (data.user_ids.labels.tolist(), data.item_ids.labels.tolist()) == (["7"], [5])
-    with pytest.raises(ValueError, match=r"a\.parquet: users: unknown ids: '7'"):
+    with refuses(ValueError, "users"):
         Interactions.from_file(tmp_path / "a.parquet", user_ids=[7])
 
 
 def test_errors_of_a_file_begin_with_its_name(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"^\S+a\.csv: values must be finite and fit float32"):
+    with refuses(ValueError, "values"):
         read(tmp_path, "user,item,rating\n1,2,1e39\n")
     for door in (read, ingested, lambda folder, **how: Interactions.from_frame(None, **how)):
-        with pytest.raises(ValueError, match="timestamp_unit must be one of"):
+        with refuses(ValueError, "timestamp_unit"):
             door(tmp_path, timestamp_unit="weeks")
-    with pytest.raises(ValueError, match=r"^duplicates must be one of sum, max, last; got 'first'"):
+    with refuses(ValueError, "duplicates"):
         ingested(tmp_path, duplicates="first")
     assert not (tmp_path / "to").exists()
 
@@ -105,7 +106,7 @@ def test_a_folder_keeps_counts_and_its_path(tmp_path: Path) -> None:
     opened = Interactions.open(tmp_path / "f")
     assert {"counts", "item_users"} <= vars(opened).keys()  # no pass over the entries is needed
     made([3, 4]).to_folder(tmp_path / "f", overwrite=True)
-    with pytest.raises(ValueError, match="overwrite"):
+    with refuses(ValueError, "overwrite", remedy="overwrite"):
         opened.to_folder(tmp_path / "f")
     opened.to_folder(tmp_path / "g")
     assert Interactions.open(tmp_path / "g").user_items.data.tolist() == [1, 2]
@@ -116,7 +117,7 @@ def test_a_part_that_was_saved_is_not_the_whole(tmp_path: Path) -> None:
     whole = Interactions.open(tmp_path / "f")
     part = whole.take([True, False])
     part.to_folder(tmp_path / "f")
-    with pytest.raises(ValueError, match="overwrite"):
+    with refuses(ValueError, "overwrite", remedy="overwrite"):
         whole.to_folder(tmp_path / "f")
     part.to_folder(tmp_path / "f")
 
@@ -210,8 +211,8 @@ def test_parts_without_ids_are_joined_to_none() -> None:
 
 
 def test_joins_are_checked_before_they_are_made() -> None:
-    with pytest.raises(ValueError, match="duplicates must be one of sum, max, last; got 'first'"):
+    with refuses(ValueError, "duplicates"):
         Interactions.concat([made([1])], duplicates="first")  # type: ignore[arg-type]
     words = Interactions.from_arrays([0], ["a"])
-    with pytest.raises(ValueError, match="item ids are like 0 in one part and like 'a' in another"):
+    with refuses(ValueError, "ids"):
         made([1]) + words

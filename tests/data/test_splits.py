@@ -22,6 +22,7 @@ from mfrank.data import (
     leave_k_out,
     leave_last,
 )
+from tests.support.errors import refuses
 
 property_test = settings(max_examples=40, deadline=None)
 
@@ -304,7 +305,7 @@ def test_one_entry_is_folded_in_at_least():
 def test_all_entries_are_trained_on_where_there_are_few():
     for most in (2**31 - 1, 3):
         assert leave_k_out(grown(0, [4]), valid_k=most).train.nnz == 4
-    with pytest.raises(ValueError, match="valid_k must be at most 2147483647"):
+    with refuses(ValueError, "valid_k"):
         leave_k_out(grown(0, [4]), valid_k=2**31)
 
 

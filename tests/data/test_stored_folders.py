@@ -14,6 +14,7 @@ from mfrank.data import FORMAT, holds_interactions, interaction_folder
 from mfrank.files import Contents
 from mfrank.files import folder as folders
 from mfrank.store import is_mapped
+from tests.support.errors import refuses
 
 
 def made(**more: Any) -> Interactions:
@@ -88,7 +89,7 @@ def test_a_folder_that_others_changed_is_not_replaced(tmp_path: Path) -> None:
     made().to_folder(tmp_path / "f")
     opened = Interactions.open(tmp_path / "f")
     (made() + made()).to_folder(tmp_path / "f", overwrite=True)
-    with pytest.raises(ValueError, match="overwrite"):
+    with refuses(ValueError, "overwrite", remedy="overwrite"):
         interaction_folder.write(opened, tmp_path / "f")
     interaction_folder.write(opened, tmp_path / "f", overwrite=True)
     assert Interactions.open(tmp_path / "f").user_items.data.tolist() == [3, 1, 4, 2]

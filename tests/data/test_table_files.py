@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from mfrank.data import Dialect, Interactions, UnknownIdError, delimited, layout_of, movielens
 from mfrank.data import tables as table_files
 from mfrank.data import tables as table_writer
+from tests.support.errors import refuses
 
 quick = settings(max_examples=25, deadline=None)
 WORDS = st.text(
@@ -108,7 +109,7 @@ def test_a_separator_can_be_named(tmp_path):
 
 @pytest.mark.parametrize("sep", ["", ";;", "\n", '"', ":::", 7, nested()])
 def test_what_cannot_separate_is_refused_before_the_file_is_read(tmp_path, sep):
-    with pytest.raises(ValueError, match="sep must be one character"):
+    with refuses(ValueError, "sep"):
         Interactions.from_file(tmp_path / "none.csv", sep=sep)
 
 
@@ -122,7 +123,7 @@ def test_columns_can_be_ignored(tmp_path, header):
     assert made.user_items.toarray().tolist() == [[0, 1, 0], [1, 0, 1]]
     with pytest.raises(ValueError, match=r"a.csv: line .*01/02/2024"):
         Interactions.from_file(file, value=False)
-    with pytest.raises(ValueError, match="item=False: every interaction needs"):
+    with refuses(ValueError, "item"):
         table_files.read_columns(file, {"item": False})
 
 
@@ -276,7 +277,7 @@ def test_a_value_that_is_no_number_is_named_by_row_and_column(tmp_path):
 
 def test_what_is_wrong_with_ids_names_the_file(tmp_path):
     file = write(tmp_path / "a.csv", [NAMES, *ROWS], ",")
-    with pytest.raises(UnknownIdError, match=r"a\.csv: users: unknown ids: 7") as refusal:
+    with refuses(UnknownIdError, "users") as refusal:
         Interactions.from_file(file, user_ids=[5])
     assert refusal.value.ids == (7,)
 
@@ -415,5 +416,5 @@ def test_parquet_guesses_and_takes_names(tmp_path):
     table_writer.write_table(file, {"title": ["t", "u"], "who": ["a", "b"], "item": [1, 2]})
     made = Interactions.from_file(file, user="who")
     assert made.user_ids.labels.tolist() == ["a", "b"]
-    with pytest.raises(ValueError, match="no column looks like the user"):
+    with refuses(ValueError, "user"):
         Interactions.from_file(file)

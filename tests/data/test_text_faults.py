@@ -15,6 +15,7 @@ from reading import DOORS
 import mfrank
 from mfrank.cli.main import main
 from mfrank.data import LONGEST_LINE
+from tests.support.errors import refuses
 
 BODY = "user,item,rating\n" + "".join(f"{n},{n % 7},{n % 5 + 1}\n" for n in range(1_000))
 PACKED = gzip.compress(BODY.encode())
@@ -117,7 +118,7 @@ def test_other_readers_of_text_name_the_fault(
 def test_a_stray_quote_swallows_no_features(tmp_path: Path, side: str) -> None:
     file = tmp_path / "a.tsv"
     file.write_text(f'{side}\tname\n1\t"Al\n2\tb"\n')
-    with pytest.raises(ValueError, match=rf"{side}_features: .*a\.tsv: lines 2 to 3 would be one"):
+    with refuses(ValueError, side):
         readers(file)[f"{side}_features"]()
 
 

@@ -15,6 +15,7 @@ from mfrank.cli.main import main
 from mfrank.data import Dialect, Interactions, delimited
 from mfrank.data import tables as table_files
 from mfrank.data import tables as table_writer
+from tests.support.errors import refuses
 
 FEW = settings(max_examples=60, deadline=None)
 PANDAS = ["with pandas", "without pandas"]
@@ -202,7 +203,7 @@ def test_ids_of_a_parquet_file_are_of_their_own_type_or_written_out(tmp_path):
 
 
 def test_how_ids_are_read_is_checked_before_the_file_is(tmp_path):
-    with pytest.raises(ValueError, match="ids must be 'auto' or 'text', got 'str'"):
+    with refuses(ValueError, "ids"):
         Interactions.from_file(tmp_path / "nowhere.csv", ids="str")
 
 
@@ -218,14 +219,14 @@ def test_a_file_speaks_of_known_ids_as_they_are(tmp_path, labels, give):
     assert sorted(map(str, made.user_ids.labels[made.entry_users])) == ["12", "7"]
     file.write_text("user,item\n007,12\n7,7\n")
     if "007" not in labels:
-        with pytest.raises(ValueError, match="users: unknown ids: '007'"):
+        with refuses(ValueError, "users"):
             Interactions.from_file(file, user_ids=known, item_ids=known)
 
 
 def test_known_ids_are_checked_by_their_name(tmp_path):
     file = tmp_path / "a.csv"
     file.write_text("user,item\n12,12\n")
-    with pytest.raises(ValueError, match="items: ids must be unique"):
+    with refuses(ValueError, "items"):
         Interactions.from_file(file, item_ids=[12, 12])
 
 

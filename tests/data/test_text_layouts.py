@@ -16,6 +16,7 @@ from reading import DOORS, triples
 import mfrank
 from mfrank.cli.main import main
 from mfrank.data import write_table
+from tests.support.errors import refuses
 
 FEW = settings(max_examples=60, deadline=None)
 ROWS = "x,2,5,9,s\ny,3,4,8,t\n"
@@ -47,7 +48,7 @@ def test_names_replace_those_of_a_header_if_it_is_said_to_be_one(tmp_path: Path,
     file = tmp_path / "a.csv"
     file.write_text("user_id,item_id\n1,2\n3,4\n")
     swapped = ["item", "user"]
-    with pytest.raises(ValueError, match=r"looks like a header: .*header=True.*header=False"):
+    with refuses(ValueError, "header"):
         DOORS[door](file, columns=swapped)
     assert triples(DOORS[door](file, columns=swapped, header=True)) == [(2, 1, 1.0), (4, 3, 1.0)]
     assert DOORS[door](file, columns=swapped, header=False).nnz == 3
@@ -237,7 +238,7 @@ def test_columns_in_another_order_are_refused_and_read_by_their_names(
     rows = ["\t".join(COLUMNS[name][row] for name in names) + "\n" for row in (0, 1)]
     file.write_text("".join(rows))
     for how in ({}, {"header": False}):
-        with pytest.raises(ValueError, match=r"column \d would be the .* columns="):
+        with refuses(ValueError, "columns"):
             DOORS[door](file, **how)
     read = DOORS[door](file, columns=names)
     assert [row[:2] for row in triples(read)] == [(3, "a7"), (4, "a8")]
@@ -303,7 +304,7 @@ def test_a_parquet_file_has_names_of_its_own(tmp_path: Path, how: dict[str, Any]
     file = tmp_path / "a.parquet"
     write_table(file, {"user": [1], "item": [2]})
     for door in ("whole", "portions"):
-        with pytest.raises(ValueError, match=r"a\.parquet: columns= and header= are for text"):
+        with refuses(ValueError, "columns"):
             DOORS[door](file, **how)
 
 

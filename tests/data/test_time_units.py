@@ -25,6 +25,7 @@ from mfrank.data import (
     tell_of_duration,
     unit_of,
 )
+from tests.support.errors import refuses
 
 S, MS, US, NS = (1_600_000_000 * 1000**power for power in range(4))
 DAY, MINUTE, SECOND = 20240131, 202401311559, 20240131155930  # as digits
@@ -255,7 +256,7 @@ def test_durations_that_hardly_fit_are_told(
 def test_a_moment_of_another_unit_is_refused() -> None:
     for moment, times in ((S, [S - 5]), (MS, []), (7, [MS]), (MS, [9])):
         check_moment("now", moment, np.array(times, np.int64))
-    with pytest.raises(ValueError, match=r"now must be .* seconds up to .* milliseconds"):
+    with refuses(ValueError, "now"):
         check_moment("now", MS, np.array([S, S - 1]))
 
 

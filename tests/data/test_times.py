@@ -19,6 +19,7 @@ import mfrank
 from mfrank.cli.main import main
 from mfrank.data import BadRow, delimited, epoch_seconds, ingest
 from mfrank.pagerank import Sessions
+from tests.support.errors import refuses
 
 pandas = pytest.importorskip("pandas", reason="needs pandas")
 polars = pytest.importorskip("polars", reason="needs polars")
@@ -354,7 +355,7 @@ def test_what_was_recognized_is_told_once(place, caplog, unit):
                 assert door(**how).timestamps.tolist() == seconds
             told = [record for record in caplog.messages if "timestamp_unit=" in record]
             assert len(told) == (unit != "s" and not how)
-        with pytest.raises(ValueError, match=r"timestamp_unit must be .*ns.* got 'minutes'"):
+        with refuses(ValueError, "timestamp_unit"):
             door(timestamp_unit="minutes")
 
 
@@ -411,7 +412,7 @@ def test_a_column_of_fractions_that_was_chosen_is_refused(place):
         lambda **how: Interactions.from_frame(frame, **how),
         lambda **how: ingested(path, **how),
     ):
-        with pytest.raises(ValueError, match=r"got 0.35 .*in column 'timestamp'; .*timestamp=F"):
+        with refuses(ValueError, "timestamp"):
             read(timestamp="timestamp")
         assert read(timestamp="timestamp", timestamp_unit="s").timestamps.tolist() == [0, 1, 12]
 
@@ -432,7 +433,7 @@ DATES = [dt.datetime(2019, 10, 1), dt.datetime(2019, 10, 2)]
 def test_dates_are_no_values(place, values):
     columns = {"user": [1, 2], "item": [1, 2], "seen": values}
     frame = pandas.DataFrame(columns)
-    with pytest.raises(ValueError, match="values must be numbers"):
+    with refuses(ValueError, "values"):
         Interactions.from_arrays([1, 2], [1, 2], values)
     tables = [frame, pyarrow.Table.from_pandas(frame), polars.from_pandas(frame)]
     for made in tables[: 3 if values.dtype.kind != "m" else 1]:
@@ -494,11 +495,11 @@ def test_a_point_in_time_has_the_unit_of_the_timestamps():
     assert mfrank.by_time(data, test=cut).test.nnz == 2
     for wrong, by in itertools.product([cut * 1000, cut * 10**6, cut * 10**9], ["test", "valid"]):
         how = {"test": cut, by: wrong} if by == "valid" else {"test": wrong}
-        with pytest.raises(ValueError, match=rf"{by} must be in the unit of the timestamps"):
+        with refuses(ValueError, by):
             mfrank.by_time(data, **how)
-        with pytest.raises(ValueError, match=rf"{by} must be in the unit of the timestamps"):
+        with refuses(ValueError, by):
             mfrank.by_session(data, **how)
-    with pytest.raises(ValueError, match="now must be in the unit of the timestamps"):
+    with refuses(ValueError, "now"):
         mfrank.recency_weight(data, 86_400, now=1000 * data.timestamps.max())
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import mfrank
 from mfrank import Interactions, bm25_weight, log_weight, recency_weight, tfidf_weight
+from tests.support.errors import refuses
 
 quick = settings(max_examples=40, deadline=None)
 EACH = pytest.mark.parametrize("weight", [bm25_weight, log_weight, tfidf_weight])
@@ -114,7 +115,7 @@ def test_log_weights_are_those_of_the_equation(values, scale):
 
 @pytest.mark.parametrize("scale", [0, -1, math.nan, math.inf, "1"])
 def test_the_scale_of_logarithms_is_above_0(scale):
-    with pytest.raises(ValueError, match="scale must be a finite number > 0"):
+    with refuses(ValueError, "scale"):
         log_weight(counts(0), scale)
 
 
@@ -228,7 +229,7 @@ def test_ages_are_in_their_ranges(half_life, now, message):
 
 
 def test_ages_need_timestamps():
-    with pytest.raises(ValueError, match=r"recency_weight needs timestamps.*weights of your own"):
+    with refuses(ValueError, "recency_weight"):
         recency_weight(counts(0), 10)
 
 

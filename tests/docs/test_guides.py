@@ -15,6 +15,7 @@ from shop import pairs_of_a_shop
 import mfrank
 from mfrank import backends
 from mfrank.cli.dispatch import _parser
+from tests.support.errors import refuses
 
 DOCS = Path(__file__).parents[2] / "docs"
 RESULTS = DOCS.parent / "bench" / "results"
@@ -93,7 +94,7 @@ def test_the_gpu_is_asked_for_by_name() -> None:
 
 
 def test_dates_in_another_style_are_refused_as_the_page_says(folder: Path) -> None:
-    with pytest.raises(ValueError, match="timestamp=False"):
+    with refuses(ValueError, "timestamps", remedy="timestamp=False"):
         mfrank.Interactions.from_file("european.csv", user="buyer", item="sku", timestamp="ordered")
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import mfrank
 from mfrank import Interactions
 from mfrank.data import aligned
+from tests.support.errors import refuses
 
 cell = st.tuples(st.sampled_from("abcd"), st.sampled_from("wxyz"), st.integers(1, 9))
 
@@ -86,7 +87,7 @@ def test_a_model_of_a_matrix_is_evaluated_by_a_matrix_or_beside_its_training_dat
         split.train.to_scipy()[:, ::-1], **ids
     )  # as many of each user
     for train in (None, turned):
-        with pytest.raises(mfrank.UnknownIdError, match="only numbered"):
+        with refuses(mfrank.UnknownIdError, "test", remedy="only numbered"):
             scores(bare, split.test, train=train)
     matrix = split.test.to_scipy()
     assert scores(labeled, matrix) == scores(bare, matrix)
@@ -111,7 +112,7 @@ def test_who_is_unknown_is_named(users, items, message):
 def test_rows_that_are_only_numbered_must_be_as_many():
     model = mfrank.ALS(factors=2, iterations=1, random_state=0).fit(data_of(3).to_scipy())
     smaller = Interactions.from_arrays([0, 1], [0, 1])
-    with pytest.raises(ValueError, match=r"test has 2 users .* 30.*user_ids=train\.user_ids"):
+    with refuses(ValueError, "test"):
         mfrank.evaluate(model, smaller)
     with pytest.raises(ValueError, match=r"user_ids=train\.user_ids, item_ids=train\.item_ids"):
         mfrank.evaluate(model, smaller.user_items)

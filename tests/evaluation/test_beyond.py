@@ -17,6 +17,7 @@ from rankings import Dense, Factors, problem
 import mfrank
 from mfrank import Groups, IntraListSimilarity, Miscalibration, Novelty, Serendipity
 from mfrank.evaluation import evaluate as anywhere
+from tests.support.errors import refuses
 
 evaluate = partial(anywhere, backend="reference")
 K = 3
@@ -214,7 +215,7 @@ def test_groups_are_thirds_by_popularity_unless_given() -> None:
 def test_rows_of_other_data_than_the_fit_s_are_refused() -> None:
     _, train, test = problem()
     model = mfrank.ALS(factors=2, iterations=1).fit(train)
-    with pytest.raises(ValueError, match=r"test must have the shape of the fit's data \(12, 9\)"):
+    with refuses(ValueError, "test"):
         evaluate(model, test[:5], metrics=BEYOND, filter_already_liked_items=False)
 
 

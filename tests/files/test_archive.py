@@ -19,6 +19,7 @@ from problems import toy
 
 import mfrank
 from mfrank.files import Format, read_from, write_to
+from tests.support.errors import refuses
 
 MODEL = als().fit(labeled())
 
@@ -42,7 +43,7 @@ def test_a_model_comes_back_whole(load: Any) -> None:
     assert isinstance(loaded, mfrank.ALS)
     assert same_factors(loaded, MODEL)
     assert loaded.recommend("u1").to_dicts() == MODEL.recommend("u1").to_dicts()
-    with pytest.raises(ValueError, match="user_items is needed"):
+    with refuses(ValueError, "user_items"):
         load(saved(with_seen=False)).recommend("u1")
 
 
@@ -192,7 +193,7 @@ def test_what_cannot_serve_is_refused_by_name(tmp_path: Path) -> None:
             with pytest.raises(TypeError, match=r'opened for bytes: open\(path, "wb"\)'):
                 call(text)
     assert not (tmp_path / "text").read_bytes()
-    with pytest.raises(ValueError, match="mmap=True needs a folder"):
+    with refuses(ValueError, "mmap"):
         mfrank.load(saved(), mmap=True)
     pipe = saved()
     pipe.seekable = lambda: False  # type: ignore[method-assign]

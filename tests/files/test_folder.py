@@ -32,6 +32,7 @@ from mfrank.files import (
 )
 from mfrank.files import folder as marks
 from mfrank.files import folder as module
+from tests.support.errors import refuses
 
 
 @pytest.mark.parametrize("forever", [False, True], ids=["one call fails", "dead from there on"])
@@ -181,7 +182,9 @@ def test_what_others_saved_is_replaced_only_if_asked(tmp_path: Path) -> None:
     origin: dict[str, tuple[str, ...]] = {}
     write(tmp_path, contents(1), FORMAT, origin)
     write(tmp_path, contents(2), FORMAT)
-    with pytest.raises(ChangedFolderError, match=r"load it again .* or pass overwrite=True"):
+    with refuses(
+        ChangedFolderError, "overwrite", remedy=r"load it again .* or pass overwrite=True"
+    ):
         write(tmp_path, contents(3), FORMAT, origin)
     assert value_of(read(tmp_path, FORMAT)) == 2
     write(tmp_path, contents(3), FORMAT, origin, overwrite=True)

@@ -15,6 +15,7 @@ import pytest
 
 import mfrank
 from mfrank.files import ChangedFolderError
+from tests.support.errors import refuses
 
 DATA = replace(mfrank.synthetic(30, 20, 300, random_state=0), timestamps=None)
 MONDAY = mfrank.Interactions.from_arrays([30], [0])
@@ -69,7 +70,7 @@ def test_a_model_is_not_saved_over_one_that_others_saved(
     mfrank.load(folder).remove(users=[0]).save(folder)
     CHANGES[change](model)
     for place in (folder, linked(folder), str(folder) + os.sep):
-        with pytest.raises(ChangedFolderError, match=r"load it again.*overwrite=True"):
+        with refuses(ChangedFolderError, "overwrite", remedy=r"load it again.*overwrite=True"):
             model.save(place)
     assert mfrank.load(folder).store.n_users == DATA.n_users - 1
     model.save(folder.with_name("another"))
@@ -188,7 +189,7 @@ def test_nor_are_interactions(way: str, tmp_path: Path) -> None:
     mine = MADE[way](data)
     days = data + MONDAY
     days.to_folder(folder)
-    with pytest.raises(ChangedFolderError, match=r"overwrite=True"):
+    with refuses(ChangedFolderError, "overwrite", remedy=r"overwrite=True"):
         mine.to_folder(folder)
     assert mfrank.Interactions.open(folder).nnz == DATA.nnz + 1
     (days + TUESDAY).to_folder(folder)
@@ -325,7 +326,7 @@ def test_what_a_models_own_store_was_saved_as_is_its_own(
     model.save(folder)
     model.store.save(folder)
     mfrank.load(folder).save(folder)
-    with pytest.raises(ChangedFolderError, match=r"load it again.*overwrite=True"):
+    with refuses(ChangedFolderError, "overwrite", remedy=r"load it again.*overwrite=True"):
         model.partial_fit(MONDAY).save(folder)
 
 
@@ -359,8 +360,8 @@ def test_two_models_in_turn_over_one_another(folder: Path) -> None:
     first, second = als(), als()
     first.save(folder)
     second.save(folder)
-    with pytest.raises(ChangedFolderError, match="overwrite=True"):
+    with refuses(ChangedFolderError, "overwrite", remedy="overwrite=True"):
         first.save(folder)
     first.save(folder, overwrite=True)
-    with pytest.raises(ChangedFolderError, match="overwrite=True"):
+    with refuses(ChangedFolderError, "overwrite", remedy="overwrite=True"):
         second.save(folder)

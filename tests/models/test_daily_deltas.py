@@ -17,6 +17,7 @@ import mfrank
 from mfrank.als import HalfSteps, solve_in_own_basis
 from mfrank.arrays import CSR
 from mfrank.backends import SolveOptions, choose
+from tests.support.errors import refuses
 
 DAYS = 10
 
@@ -336,7 +337,7 @@ def test_a_loaded_model_goes_on(tmp_path: Path) -> None:
         model.save(tmp_path / "m")
         loaded = mfrank.ALS.load(tmp_path / "m", mmap=True)
         if isinstance(objective, mfrank.WRMF):
-            with pytest.raises(ValueError, match="user_items is needed"):
+            with refuses(ValueError, "user_items"):
                 loaded.partial_fit(today)
             loaded.partial_fit(today, user_items=labeled())
         else:
@@ -363,9 +364,7 @@ def test_the_number_of_threads_changes_no_bit() -> None:
 def test_rows_of_a_matrix_are_not_taken_for_ids_that_are_other_numbers() -> None:
     numbers = mfrank.Interactions.from_sparse(toy(), item_ids=np.arange(7) * 10)
     model = als().fit(numbers)
-    with pytest.raises(
-        ValueError, match=r"new is a matrix, whose rows have no ids.*item ids are l"
-    ):
+    with refuses(ValueError, "new"):
         model.partial_fit(toy())
     assert model.partial_fit() is model
 

@@ -18,6 +18,7 @@ import mfrank
 from mfrank.descent import Optimizer
 from mfrank.losses import Loss
 from mfrank.models import loss_classes
+from tests.support.errors import refuses
 
 DATA = mfrank.synthetic(120, 60, 2000, random_state=0)
 LOSSES = [kind() for name, kind in sorted(loss_classes().items())]
@@ -124,13 +125,13 @@ def test_backends_follow_one_course(loss: Loss, backend: str) -> None:
 
 
 def test_options_are_checked_when_they_are_set_and_at_a_fit() -> None:
-    with pytest.raises(ValueError, match="n_threads must be"):
+    with refuses(ValueError, "n_threads"):
         made(n_threads=-1)
-    with pytest.raises(TypeError, match="random_state must be"):
+    with refuses(TypeError, "random_state"):
         made(random_state="x")
     model = made()
     model.iterations = 0
-    with pytest.raises(ValueError, match="iterations must be at least 1"):
+    with refuses(ValueError, "iterations"):
         model.fit(DATA)
 
 
@@ -214,7 +215,7 @@ def test_a_start_is_where_the_fit_begins() -> None:
     model = made(optimizer=mfrank.SGD(1e-30), iterations=1).fit(DATA, start=start)
     np.testing.assert_allclose(model.user_factors, start.user_factors)
     np.testing.assert_allclose(model.item_factors, start.item_factors)
-    with pytest.raises(ValueError, match="start has 6 factors, this model 7"):
+    with refuses(ValueError, "start"):
         made(factors=7).fit(DATA, start=start)
 
 
@@ -240,7 +241,7 @@ def test_a_random_start_knows_nothing_of_users_without_likes() -> None:
     matrix = sp.csr_array(np.array([[0.5, 0, 2], [0, 0, 0], [0, 0.25, 0]]))
     factors = first_factors(matrix, init="random").user_factors
     assert factors.any(axis=1).tolist() == [True, False, True]
-    with pytest.raises(ValueError, match="user_items has no positive entries"):
+    with refuses(ValueError, "user_items"):
         made().fit(sp.csr_array((3, 4)))
 
 
@@ -405,7 +406,7 @@ def test_bad_rates_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             make()
-    with pytest.raises(TypeError, match="at must be a tuple of fractions of the fit"):
+    with refuses(TypeError, "at"):
         mfrank.StepDecay(0.5)  # type: ignore[arg-type]
     assert mfrank.StepDecay([0.5]) == mfrank.StepDecay((0.5,))  # type: ignore[arg-type]
 
@@ -414,10 +415,10 @@ def test_dislikes_and_bad_arguments_are_refused_before_any_work(tmp_path: Path) 
     disliked = sp.csr_array(np.array([[1.0, -1.0], [0.0, 1.0]]))
     with pytest.raises(ValueError, match=r"1 negative value.*at_least\(0\)"):
         made().fit(disliked)
-    with pytest.raises(TypeError, match="callback must be a function"):
+    with refuses(TypeError, "callback"):
         made().fit(DATA, callback=3)  # type: ignore[arg-type]
     split = mfrank.by_ratio(DATA, random_state=0)
-    with pytest.raises(ValueError, match="checkpoint and stopping do not go together"):
+    with refuses(ValueError, "checkpoint"):
         made().fit(
             split.train, checkpoint=tmp_path / "state", stopping=mfrank.EarlyStopping(split.valid)
         )
@@ -428,7 +429,7 @@ def test_batches_that_no_memory_holds_are_refused_before_any_work() -> None:
     rows = mfrank.synthetic(2000, 3000, 200_000, random_state=0)
     for loss in (mfrank.NeuralNDCG(), mfrank.SML()):
         whole = mfrank.Descent(loss, factors=2, positives=None, negatives=None, batch_size=10**6)
-        with pytest.raises(ValueError, match=r"a batch of 2,000 lists of .* lower batch_size"):
+        with refuses(ValueError, "batch_size"):
             whole.fit(rows, callback=lambda *_: pytest.fail("it began"))
     mfrank.Descent(mfrank.Softmax(), 2, 1, positives=None, negatives=None, batch_size=10**6).fit(
         rows

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from stores import store
 
 import mfrank
+from tests.support.errors import refuses
 
 faiss = pytest.importorskip("faiss", reason="the package faiss is optional")
 DATA = mfrank.synthetic(60, 40, 500, random_state=0)
@@ -86,7 +87,7 @@ def test_faiss_refuses_by_name(tmp_path: Path) -> None:
         mfrank.to_faiss(model.store, path, factory="Flatt")
     with pytest.raises(ValueError, match="is not a flat index"):
         mfrank.from_faiss(path, path)
-    with pytest.raises(ValueError, match="index has 40 vectors of 6, and the model's items are 3"):
+    with refuses(ValueError, "index"):
         mfrank.FaissLists(mfrank.Recommender.of(store()), path)
     with pytest.raises(ValueError, match="inner products"):
         mfrank.FaissLists(model, faiss.IndexFlatL2(6))
@@ -96,13 +97,13 @@ def test_faiss_refuses_by_name(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         mfrank.FaissLists(model, tmp_path / "none")
     lists = mfrank.FaissLists(model, path)
-    with pytest.raises(ValueError, match="fetch"):
+    with refuses(ValueError, "fetch"):
         lists.recommend([1], N=4, fetch=3)
-    with pytest.raises(mfrank.UnknownIdError, match="userid: unknown ids: 1000"):
+    with refuses(mfrank.UnknownIdError, "userid"):
         lists.recommend([1000])
-    with pytest.raises(mfrank.UnknownIdError, match="filter_items: unknown ids: 1000"):
+    with refuses(mfrank.UnknownIdError, "filter_items"):
         lists.recommend([1], filter_items=[1000])
-    with pytest.raises(TypeError, match="userid"):
+    with refuses(TypeError, "userid"):
         lists.recommend({1, 2})
 
 
@@ -112,7 +113,7 @@ def test_a_set_of_filtered_items_and_the_length_of_lists(tmp_path: Path) -> None
     users = DATA.user_ids.labels
     found = lists.recommend(users, filter_items={2, 5})
     np.testing.assert_array_equal(found.ids, model.recommend(users, filter_items={2, 5}).ids)
-    with pytest.raises(ValueError, match="N must be"):
+    with refuses(ValueError, "N"):
         lists.recommend(users, N=0)
     assert lists.recommend(users, N=1).ids.shape == (60, 1)
 
@@ -155,7 +156,9 @@ def test_an_index_serves_on_while_only_users_change(tmp_path: Path) -> None:
 def test_users_whose_likes_are_unknown_are_not_filtered_silently(tmp_path: Path) -> None:
     model = mfrank.Recommender.of(fitted().store)
     lists = mfrank.FaissLists(model, mfrank.to_faiss(model.store, tmp_path / "items"))
-    with pytest.raises(ValueError, match="filter_already_liked_items=False"):
+    with refuses(
+        ValueError, "filter_already_liked_items", remedy="filter_already_liked_items=False"
+    ):
         lists.recommend([1])
 
 
@@ -214,9 +217,9 @@ def test_faiss_refuses_wrong_kinds_of_arguments(tmp_path: Path) -> None:
         (lambda: mfrank.FaissLists(model.store, path), "model"),
         (lambda: mfrank.FaissLists(model, model.item_factors), "index"),
     ]:
-        with pytest.raises(TypeError, match=f"^{argument} must be"):
+        with refuses(TypeError, argument):
             call()
-    with pytest.raises(ValueError, match="side must be one of"):
+    with refuses(ValueError, "side"):
         mfrank.to_faiss(model.store, path, "items")
     users = mfrank.to_faiss(
         mfrank.FactorStore(np.ones((2, 3)), np.ones((1, 3))), tmp_path / "u", "user"

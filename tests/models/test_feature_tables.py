@@ -15,6 +15,7 @@ import mfrank
 from mfrank.cli.main import main
 from mfrank.data import FeatureColumns
 from mfrank.store import columns_of
+from tests.support.errors import refuses
 
 pandas = pytest.importorskip("pandas", reason="makes the tables with pandas")
 
@@ -174,7 +175,7 @@ def test_later_rows_must_be_like_those_of_the_fit() -> None:
         with pytest.raises((TypeError, ValueError), match=message):
             _warned(model.partial_fit, data(), item_features=table)
     matrix = als().fit(data(), item_features=np.ones((8, 1)))
-    with pytest.raises(ValueError, match="pass a matrix here, too"):
+    with refuses(ValueError, "item_features", remedy="pass a matrix here, too"):
         matrix.partial_fit(data(), item_features=frame())
 
 

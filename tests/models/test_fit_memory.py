@@ -49,7 +49,7 @@ def test_a_narrow_fit_holds_some_tables_of_all_factors(asked: list[Any], dtype: 
     row = 7 * np.dtype(dtype).itemsize
     assert needed == pytest.approx(tables_at_once(300, 200, row) * 500 * row, abs=1)
     assert work == "a fit of 7 factors to 500 users and items"
-    assert remedy == "lower factors"
+    assert remedy == "lower `factors`"
 
 
 def test_a_wide_fit_holds_square_matrices_beside_one_table(asked: list[Any]) -> None:
@@ -64,7 +64,7 @@ def test_rows_most_of_which_are_empty_are_named(asked: list[Any], nnz: int) -> N
     with pytest.raises(MemoryError):
         mfrank.ALS(factors=2).fit(likes(10, 10, nnz))
     remedy = asked[0][2]
-    assert remedy.endswith("lower factors")
+    assert remedy.endswith("lower `factors`")
     assert (remedy != "lower factors") == (nnz < 5)
     if nnz < 5:
         assert remedy.startswith(f"at most {2 * nnz} of them have interactions: if row numbers are")

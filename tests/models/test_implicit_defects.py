@@ -20,6 +20,7 @@ from problems import toy
 import mfrank
 from mfrank.data import leave_k_out
 from mfrank.evaluation import evaluate
+from tests.support.errors import refuses
 
 WORST = np.finfo(np.float32).min
 
@@ -100,23 +101,23 @@ def test_values_that_are_no_numbers_are_found_before_the_fit(theirs: Any, value:
 
 def test_options_out_of_range_are_refused(theirs: Any) -> None:
     assert theirs(regularization=-0.5).regularization == -0.5
-    with pytest.raises(ValueError, match="regularization"):
+    with refuses(ValueError, "regularization"):
         mfrank.WRMF(regularization=-0.5)
-    with pytest.raises(ValueError, match="factors"):  # there, a flood of LAPACK's complaints
+    with refuses(ValueError, "factors"):  # there, a flood of LAPACK's complaints
         als(factors=0)
 
 
 def test_half_precision_is_refused_by_name(theirs: Any) -> None:
     with pytest.raises(TypeError):
         theirs(dtype=np.float16)
-    with pytest.raises(ValueError, match="dtype must be float32 or float64"):
+    with refuses(ValueError, "dtype"):
         als(dtype=np.float16)
 
 
 def test_legacy_random_states_are_refused_with_the_remedy(theirs: Any) -> None:
     with pytest.raises(AttributeError):
         theirs(random_state=np.random.RandomState(0))
-    with pytest.raises(TypeError, match=r"pass a seed or numpy\.random\.default_rng"):
+    with refuses(TypeError, "random_state", remedy=r"pass a seed or numpy\.random\.default_rng"):
         als(random_state=np.random.RandomState(0))
 
 
@@ -212,7 +213,7 @@ def test_no_items_and_lists_of_no_length(theirs: Any) -> None:
     row = sp.csr_matrix(toy())[0]
     with pytest.raises(IndexError):
         theirs().recommend(0, row, N=0)
-    with pytest.raises(ValueError, match="N must be at least 1, got 0"):
+    with refuses(ValueError, "N"):
         ours().recommend(0, N=0)
     ids, scores = ours().recommend(0, N=3, items=[])
     assert ids.tolist() == [-1, -1, -1]
@@ -240,7 +241,7 @@ def test_ids_and_scores_keep_their_types(theirs: Any) -> None:
 def test_negative_users_do_not_wrap(theirs: Any) -> None:
     row = sp.csr_matrix(toy())[8]
     assert theirs().recommend(-1, row)[0].tolist() == theirs().recommend(8, row)[0].tolist()
-    with pytest.raises(ValueError, match="userid: unknown ids: -1"):
+    with refuses(ValueError, "userid"):
         ours().recommend(-1)
 
 

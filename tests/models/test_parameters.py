@@ -17,6 +17,7 @@ import mfrank
 from mfrank.als import QuadraticObjective
 from mfrank.descent import Optimizer, Schedule
 from mfrank.models import Parameters, describe, restore
+from tests.support.errors import refuses
 
 CLASSES = {
     "ALS": mfrank.ALS,
@@ -43,7 +44,7 @@ def numbers() -> list[tuple[type[Any], str]]:
 @pytest.mark.parametrize(("kind", "option"), numbers())
 def test_numbers_are_refused_by_name(kind: type[Any], option: str) -> None:
     for value in (-0.5, float("nan"), float("inf"), "1"):
-        with pytest.raises((ValueError, TypeError), match=f"^{option} must"):
+        with refuses((ValueError, TypeError), option):
             kind(**{option: value})
 
 
@@ -52,7 +53,7 @@ def test_a_power_is_none_that_a_float_cannot_hold(objective: Any) -> None:
     names = [f.name for f in fields(objective) if f.name in ("nu", "exponent")]
     for name in names:
         for value in (10.5, 10**30, np.float64(1e30)):
-            with pytest.raises(ValueError, match=f"^{name} must be a number from 0 to 10"):
+            with refuses(ValueError, name):
                 type(objective)(**{name: value})
 
 
@@ -106,7 +107,7 @@ def test_estimators_have_the_numbers_of_python(kind: type[Any], option: str) -> 
     assert type(getattr(made, option)) is type(value)
     setattr(made, option, form)
     assert type(getattr(made, option)) is type(value)
-    with pytest.raises((TypeError, ValueError), match=f"^{option} must"):
+    with refuses((TypeError, ValueError), option):
         kind(**{option: np.True_})
 
 

@@ -13,6 +13,7 @@ from problems import toy
 
 import mfrank
 from mfrank import Interactions, Popularity
+from tests.support.errors import refuses
 
 cell = st.tuples(st.integers(0, 5), st.integers(0, 4), st.sampled_from([-1, 1, 7]))
 
@@ -61,7 +62,7 @@ def test_a_window_needs_times_and_a_length() -> None:
     with pytest.raises(ValueError, match="Popularity with a window needs timestamps"):
         Popularity(window=7).fit(toy())
     for window in (0, -1, float("nan"), "week"):
-        with pytest.raises(ValueError, match="window must be a finite number > 0"):
+        with refuses(ValueError, "window"):
             Popularity(window=window)
 
 
@@ -103,7 +104,7 @@ def test_the_callback_is_called_once() -> None:
     assert [call[0] for call in calls] == [0]
     assert calls[0][2] is None
     assert 0 <= calls[0][1] < 60
-    with pytest.raises(TypeError, match="callback must be a function"):
+    with refuses(TypeError, "callback"):
         Popularity().fit(toy(), callback=3)
 
 
@@ -114,18 +115,18 @@ def test_everybody_has_the_same_factor_by_id_and_by_row() -> None:
     assert model.store.counts.items.tolist() == [1, 2]
     for users, by_row in ((["b", "a"], False), ([1, 0], True)):
         assert model.recalculate_user(users, data, by_row=by_row).tolist() == [[1.0], [1.0]]
-    with pytest.raises(ValueError, match="user_items: unknown ids: 1"):
+    with refuses(ValueError, "user_items"):
         model.recalculate_user(1, data)
-    with pytest.raises(ValueError, match="userid: unknown ids: 'c'"):
+    with refuses(ValueError, "userid"):
         model.recommend("c")
 
 
 def test_options_are_checked_when_they_are_set_and_when_they_are_used() -> None:
-    with pytest.raises(ValueError, match="backend must be one of"):
+    with refuses(ValueError, "backend"):
         Popularity(backend="gpu")
     model = Popularity().fit(toy())
     model.window = -1.0
-    with pytest.raises(ValueError, match="window must be a finite number > 0"):
+    with refuses(ValueError, "window"):
         model.fit(toy())
 
 

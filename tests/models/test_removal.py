@@ -15,6 +15,7 @@ from problems import toy
 
 import mfrank
 from mfrank.store import check_features
+from tests.support.errors import refuses
 
 SECRET = "someone@example.org"
 
@@ -177,7 +178,7 @@ def test_models_that_cannot_remove_say_so(tmp_path: Path) -> None:
         with pytest.raises(TypeError, match="fit it anew"):
             model.fit(labeled()).remove(users="u1")
     als().fit(labeled()).save(tmp_path, with_seen=False)
-    with pytest.raises(ValueError, match="with_seen=True"):
+    with refuses(ValueError, "with_seen", remedy="with_seen=True"):
         mfrank.load(tmp_path).remove(users="u1")
 
 

@@ -38,6 +38,7 @@ from mfrank.models import (
 from mfrank.models.reranker import pairs
 from mfrank.models.reranker import reranker as reranker_module
 from mfrank.retrieval import Recommender
+from tests.support.errors import refuses
 
 
 def equal(got: Any, expected: Any) -> None:
@@ -280,7 +281,7 @@ def test_recommend_is_asked_as_any_model() -> None:
 
 def test_it_cannot_be_steered() -> None:
     reranker = Reranker(mfrank.ALS(factors=2))
-    with pytest.raises(ValueError, match="steer has no say in the order that trees make"):
+    with refuses(ValueError, "steer"):
         reranker.recommend([0], steer=mfrank.Steering(diversity=0.5))
 
 
@@ -316,7 +317,7 @@ def test_features_of_users_are_needed_of_those_folded_in_too() -> None:
     reranker.fit(split.train, split.valid, user_features=np.arange(N_USERS)[:, None])
     ids, _ = reranker.recommend("u7", split.train, recalculate_user=True)
     assert len(set(ids)) == 10
-    with pytest.raises(ValueError, match="userid: unknown ids: 'somebody'"):
+    with refuses(ValueError, "userid"):
         reranker.recommend(["somebody"], split.train.user_items[[7]], recalculate_user=True)
 
 
@@ -325,7 +326,7 @@ def test_unknown_users_are_refused_as_by_any_model() -> None:
     for who in ("stranger", ["u1", "stranger"]):
         messages = []
         for model in (reranker, reranker.model):
-            with pytest.raises(ValueError, match="userid: unknown ids: 'stranger'") as caught:
+            with refuses(ValueError, "userid") as caught:
                 model.recommend(who)
             messages.append(str(caught.value))
         assert messages[0] == messages[1]
@@ -485,7 +486,7 @@ def test_options_that_load_would_refuse_are_not_saved(tmp_path: Path) -> None:
     reranker, _ = fitted()
     reranker.save(tmp_path)
     reranker.depth = -3
-    with pytest.raises(ValueError, match="depth must be at least 1"):
+    with refuses(ValueError, "depth"):
         reranker.save(tmp_path)
     assert Reranker.load(tmp_path).depth == 3
 
@@ -688,7 +689,7 @@ def test_where_no_candidate_is_relevant_there_is_nothing_to_learn() -> None:
     last = model.recommend("u0", N=N_ITEMS)[0]
     never = [item for item in last if item is not None][-1]
     valid = mfrank.Interactions.from_arrays(["u0"], [never])
-    with pytest.raises(ValueError, match=r"among their 2 candidates.*raise candidates"):
+    with refuses(ValueError, "candidates"):
         small(model, candidates=2).fit(split.train, valid)
 
 

@@ -22,6 +22,7 @@ from mfrank.models import (
     pair_features,
 )
 from mfrank.models.reranker import pairs
+from tests.support.errors import refuses
 
 
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
@@ -108,10 +109,10 @@ def test_users_are_folded_in_by_id_and_by_row_alike() -> None:
 
 def test_options_are_checked_again_where_they_are_used() -> None:
     reranker, split = fitted()
-    with pytest.raises(TypeError, match="model must be a model of mfrank"):
+    with refuses(TypeError, "model"):
         reranker.over(reranker.model.store)  # type: ignore[arg-type]
     reranker.depth = 0
-    with pytest.raises(ValueError, match="depth must be at least 1"):
+    with refuses(ValueError, "depth"):
         reranker.fit(split.train, split.valid)
 
 

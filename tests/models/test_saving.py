@@ -21,6 +21,7 @@ from mfrank.cli.main import main
 from mfrank.data import Judged
 from mfrank.models import from_implicit
 from mfrank.store import FactorStore
+from tests.support.errors import refuses
 
 
 @pytest.mark.parametrize("data", [toy(values="dislikes"), labeled()], ids=["numbered", "labeled"])
@@ -57,7 +58,7 @@ def test_seen_items_may_be_left_out(tmp_path: Path) -> None:
     model = als().fit(toy())
     model.save(tmp_path / "bare", with_seen=False)
     loaded = mfrank.load(tmp_path / "bare")
-    with pytest.raises(ValueError, match=r"user_items is needed.*filter_already_liked_items=False"):
+    with refuses(ValueError, "user_items"):
         loaded.recommend(0)
     ids, _ = loaded.recommend(0, toy())
     np.testing.assert_array_equal(ids, model.recommend(0)[0])
@@ -83,7 +84,7 @@ def test_values_are_not_saved_and_so_not_explained(tmp_path: Path) -> None:
         als(objective).fit(matrix).save(tmp_path / "m")
         loaded: Any = mfrank.load(tmp_path / "m")
         if objective.uses_values:
-            with pytest.raises(ValueError, match="user_items is needed"):
+            with refuses(ValueError, "user_items"):
                 loaded.explain(0, None, 3)
         else:
             assert loaded.explain(0, None, 3) == loaded.explain(0, matrix, 3)
@@ -296,7 +297,7 @@ def test_a_map_is_not_read_before_it_is_asked(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="user_factors must be finite"):
         mfrank.load(tmp_path / "m")
     mfrank.ALS.fit(model, toy()).save(tmp_path / "good")
-    with pytest.raises(ValueError, match="user_factors must be finite"):
+    with refuses(ValueError, "user_factors"):
         mapped.save(tmp_path / "good")
     assert same_factors(mfrank.load(tmp_path / "good"), model)
 

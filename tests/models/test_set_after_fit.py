@@ -11,6 +11,7 @@ import pytest
 from rerankers import fitted
 
 import mfrank
+from tests.support.errors import refuses
 
 DATA = mfrank.synthetic(40, 30, 400, names=True, random_state=0)
 TODAY = mfrank.synthetic(45, 32, 60, names=True, random_state=1)
@@ -142,7 +143,7 @@ def test_a_reranker_goes_on_with_the_candidates_of_its_fit(
     reranker.set_params(candidates=12, depth=2)
     assert reranker.recommend(users, N=6).to_dicts() == before
     assert "with other candidates, depth" in repr(reranker)
-    with pytest.raises(ValueError, match="N must be at most the 6 candidates"):
+    with refuses(ValueError, "N"):
         reranker.recommend(users, N=7)
     with caplog.at_level(logging.WARNING, "mfrank"):
         reranker.save(tmp_path / "reranker")

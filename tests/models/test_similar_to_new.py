@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from problems import toy
 
 import mfrank
+from tests.support.errors import refuses
 
 MODEL = als(mfrank.WRMF(alpha=3), dtype="float64").fit(labeled())
 ROWS = {"item": sp.csr_array(toy(seed=1).T)[:3], "user": toy(seed=1)[:3]}
@@ -83,7 +84,7 @@ def test_what_is_missing_is_named(side: str) -> None:
 def test_a_walk_has_no_factors() -> None:
     data = mfrank.Interactions.from_arrays([0, 0, 1], [0, 1, 2], timestamps=[1, 2, 3])
     walk = mfrank.SupervisedPageRank(method=None).fit(data)
-    with pytest.raises(TypeError, match="recalculate_item=False"):
+    with refuses(TypeError, "recalculate_item", remedy="recalculate_item=False"):
         walk.similar_items(0, recalculate_item=True, item_users=sp.csr_array((1, 2)))
 
 

@@ -12,6 +12,7 @@ from query_graphs import WALKER, random_graphs, random_weights
 
 import mfrank
 from mfrank.pagerank import Graphs, ItemWalk, heaviest_paths, item_walk, with_prior
+from tests.support.errors import refuses
 
 N_ITEMS = 28
 """More than the pages of the graphs; all their queries have the first three."""
@@ -165,5 +166,5 @@ def test_a_prior_of_zero_counts_as_half_of_the_smallest() -> None:
 
 def test_a_prior_is_for_models_that_rank_by_their_factors() -> None:
     data = mfrank.synthetic(20, 4, 40, random_state=0)
-    with pytest.raises(ValueError, match=r"store is of EASE, .* give a model with factors"):
+    with refuses(ValueError, "store"):
         with_prior(mfrank.EASE().fit(data).store, 0.1)

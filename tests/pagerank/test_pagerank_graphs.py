@@ -12,6 +12,7 @@ import pytest
 from mfrank import FactorStore, Interactions
 from mfrank.data import Counts, Ids
 from mfrank.pagerank import Graphs, Sessions, similar_items
+from tests.support.errors import refuses
 
 MINUTE = 60
 
@@ -89,16 +90,16 @@ def test_what_is_no_graph_is_refused(changes: dict[str, Any], message: str) -> N
 
 @pytest.mark.parametrize("nodes", [[0], [0, 3], [1, 5], [0, 3, 4], [0, 5, 5], [0, 6], [0, 7, 5]])
 def test_queries_have_all_nodes_between_them(nodes: list[int]) -> None:
-    with pytest.raises(ValueError, match="nodes must ascend strictly from 0 to 5"):
+    with refuses(ValueError, "nodes"):
         replace(two_queries(), nodes=np.array(nodes))
 
 
 def test_wrong_kinds_are_refused() -> None:
-    with pytest.raises(TypeError, match="sources must be whole numbers"):
+    with refuses(TypeError, "sources"):
         two_queries(sources=[4.0, 0.0, 1.0, 0.0])
-    with pytest.raises(TypeError, match=r"a single feature is node_features\[:, None\]"):
+    with refuses(TypeError, "node_features"):
         two_queries(node_features=np.ones(5))
-    with pytest.raises(TypeError, match="labels must be numbers"):
+    with refuses(TypeError, "labels"):
         two_queries(labels=list("abcde"))
 
 
@@ -142,7 +143,7 @@ def test_some_queries_are_what_they_were_among_all() -> None:
             part.edge_features[new_edges], graphs.edge_features[old_edges]
         )
     for bad in ([], [6]):
-        with pytest.raises(ValueError, match="queries must"):
+        with refuses(ValueError, "queries"):
             graphs.take(bad)
 
 
@@ -212,7 +213,7 @@ def test_a_session_ends_with_a_rest_of_more_than_half_an_hour_unless_a_gap_is_gi
     assert len(log.query_ids) == 1
     milliseconds = Sessions.from_log(["ann"] * 3, [1, 2, 3], 1000 * seconds, timestamp_unit="ms")
     np.testing.assert_array_equal(milliseconds.begins, log.begins)
-    with pytest.raises(ValueError, match="timestamp_unit must be one of"):
+    with refuses(ValueError, "timestamp_unit"):
         Sessions.from_log(["ann"], [1], [0], timestamp_unit="h")  # type: ignore[arg-type]
 
 
@@ -248,7 +249,7 @@ def test_minimum_counts() -> None:
     assert edges(sessions().graphs(least_moves=2)) == {(0, 0, 1)}
     graphs = sessions().graphs(least_starts=2)
     assert nodes(graphs, graphs.seeds) == {(0, 0)}
-    with pytest.raises(ValueError, match="no query keeps a seed; lower least_visits"):
+    with refuses(ValueError, "least_visits"):
         sessions().graphs(least_visits=9)
 
 
@@ -310,7 +311,7 @@ def test_what_is_no_log_is_refused(call: Callable[[], Any], message: str) -> Non
 
 def test_a_table_of_page_features_is_refused_with_the_way_to_an_array() -> None:
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
-    with pytest.raises(TypeError, match=r"page_features .* DataFrame: .* reindex\("):
+    with refuses(TypeError, "page_features"):
         sessions().graphs(pandas.DataFrame({"length": [1.0, 2, 3, 4]}))
 
 
@@ -337,7 +338,7 @@ def test_items_with_factors_alike_are_neighbors() -> None:
         graphs.edge_features, np.column_stack([cosines[ends], of_items[ends[1]]]), rtol=1e-12
     )
     np.testing.assert_array_equal(graphs.seeds, np.arange(12))
-    with pytest.raises(ValueError, match="neighbors must be at least 1"):
+    with refuses(ValueError, "neighbors"):
         similar_items(store, 0)
-    with pytest.raises(ValueError, match="item_features must have 12 rows"):
+    with refuses(ValueError, "item_features"):
         similar_items(store, 3, np.ones((3, 1)))

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from mfrank.arrays import CSR
 from mfrank.backends import Moves, Until, choose
 from mfrank.pagerank import RandomWalk, Walker, pagerank, settled
+from tests.support.errors import refuses
 
 
 def links(n: int = 60, seed: int = 0) -> sp.csr_array:
@@ -97,7 +98,7 @@ def test_restarts_of_any_dtype_and_layout_are_read_as_float64() -> None:
 def test_restarts_with_labels_of_their_own_are_refused() -> None:
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     labeled = pandas.Series(np.ones(60), index=[f"page {n}" for n in range(60)])
-    with pytest.raises(ValueError, match=r"restarts is a Series .* the order of the nodes"):
+    with refuses(ValueError, "restarts"):
         pagerank(links(), labeled)
 
 

@@ -10,6 +10,7 @@ from starlette.datastructures import QueryParams
 
 from mfrank.data import Ids, UnknownIdError
 from mfrank.pages.asked import Asked
+from tests.support.errors import refuses
 
 
 def asked(query: str = "", **places: str) -> Asked:
@@ -25,7 +26,7 @@ def test_whole_numbers_are_read_to_both_ends(query: str, number: int) -> None:
     "text", ["1", "10", "", "2.0", "%2B3", "-3", "²", "٣", "3x", "0000000003", "3" * 5000]
 )
 def test_other_whole_numbers_are_refused_with_the_bounds(text: str) -> None:
-    with pytest.raises(ValueError, match="n must be a whole number from 2 to 9, got "):
+    with refuses(ValueError, "n"):
         asked(f"n={text}").number("n", 7, 2, 9)
 
 
@@ -51,7 +52,7 @@ def test_there_is_no_zero_below_zero() -> None:
 
 @pytest.mark.parametrize("text", ["-1.01", "2.01", "nan", "inf", "one", "1,5", "9" * 5000])
 def test_other_numbers_are_refused_with_the_bounds(text: str) -> None:
-    with pytest.raises(ValueError, match="w must be a number from -1 to 2, got "):
+    with refuses(ValueError, "w"):
         asked(f"w={text}").decimal("w", 0.25, -1, 2)
 
 
@@ -59,7 +60,7 @@ def test_texts_are_as_long_as_is_said() -> None:
     assert asked(f"q= {'x' * 100} ").text("q") == "x" * 100
     assert asked("q=abc").text("q", 3) == "abc"
     assert asked().text("q") == ""
-    with pytest.raises(ValueError, match="q must have at most 100 characters, got 101"):
+    with refuses(ValueError, "q"):
         asked(f"q={'x' * 101}").text("q")
 
 
@@ -115,7 +116,7 @@ def test_pages_have_links_to_those_beside_them() -> None:
     ):
         assert about == {"page": page, "of": 3, "total": 7, "before": before, "after": after}
     for page in (0, 4):
-        with pytest.raises(ValueError, match="at must be a whole number from 1 to "):
+        with refuses(ValueError, "at"):
             asked(f"at={page}").paged(every, 3, "at")
 
 
@@ -130,5 +131,5 @@ def test_what_fits_on_a_page_is_one() -> None:
 def test_of_very_long_lists_there_are_two_hundred_pages() -> None:
     about, *_ = asked("page=200").paged(range(10_000), 3)
     assert (about["of"], about["after"], about["total"]) == (200, None, 10_000)
-    with pytest.raises(ValueError, match="page must be a whole number from 1 to 200, got "):
+    with refuses(ValueError, "page"):
         asked("page=201").paged(range(10_000), 3)

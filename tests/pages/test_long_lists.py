@@ -19,6 +19,7 @@ from mfrank.pages.views.sandbox import sandbox
 from mfrank.pages.views.search import search
 from mfrank.pages.views.user import user
 from mfrank.pages.world import World
+from tests.support.errors import refuses
 
 N = 4_100
 
@@ -114,12 +115,12 @@ def test_maps_have_up_to_four_thousand_items(world: World, monkeypatch: pytest.M
         assert ids(page["points"]) == list(range(n))
         assert page["n"] == n
     for n in (3, 4_001):
-        with pytest.raises(ValueError, match="n must be a whole number from 4 to 4000"):
+        with refuses(ValueError, "n"):
             item_map(world, asked(f"n={n}"))
 
 
 def test_somebody_new_may_like_fifty_items(world: World) -> None:
     likes = "&".join(f"like={each}" for each in range(50))
     assert len(sandbox(world, asked(likes))["picked"]) == 50
-    with pytest.raises(ValueError, match="like must name at most 50 items, got 51"):
+    with refuses(ValueError, "like"):
         sandbox(world, asked(f"{likes}&like=50"))

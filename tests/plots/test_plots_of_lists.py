@@ -14,6 +14,7 @@ from mfrank.evaluation import Evaluation
 pytest.importorskip("matplotlib", reason="pictures need matplotlib: pip install mfrank[plot]")
 
 from mfrank import plots
+from tests.support.errors import refuses
 
 # --- exposure
 
@@ -48,7 +49,7 @@ def test_popularity_of_another_numbering_is_found_by_id() -> None:
     for name, (_, shares) in drawn.items():
         np.testing.assert_array_equal(shares, again[name][1])
     strange = mfrank.Interactions.from_arrays(["x"], ["y"])
-    with pytest.raises(ValueError, match="take those of the training data"):
+    with refuses(ValueError, "ids", remedy="take those of the training data"):
         plots.exposure(found, strange)
 
 
@@ -91,7 +92,7 @@ def test_exposure_needs_lists_of_the_same_items(split: Any, models: dict[str, An
     with pytest.raises(ValueError, match="the evaluation has no lists: evaluate with a metric"):
         plots.exposure(auc, split.train)
     whole = mfrank.evaluate(models["RG2"], split.test)
-    with pytest.raises(ValueError, match="train must have the 80 items of the evaluation, got 5"):
+    with refuses(ValueError, "train"):
         plots.exposure(whole, mfrank.synthetic(9, 5, 20))
 
 

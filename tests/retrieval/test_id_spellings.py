@@ -17,6 +17,7 @@ from problems import toy
 
 import mfrank
 from mfrank.data import Ids
+from tests.support.errors import refuses
 
 TABLES: dict[str, list[list[Any]]] = {
     "0..n-1": [list(range(9)), list(range(7))],
@@ -236,13 +237,13 @@ def test_ids_without_an_order_need_a_list(table: str) -> None:
         ):
             with pytest.raises(TypeError, match=r"userids?\b.*list"):
                 ask(given)
-    with pytest.raises(TypeError, match=r"filter_items.*list"):
+    with refuses(TypeError, "filter_items"):
         model.recommend(users[0], filter_items=dict.fromkeys(items))
-    with pytest.raises(TypeError, match=r"itemids.*list"):
+    with refuses(TypeError, "itemids"):
         model.recommend_from_items({*items}, values=range(7))
     with pytest.raises(TypeError, match="list"):
         Ids.of({*users})
-    with pytest.raises(TypeError, match="list"):
+    with refuses(TypeError, "users", remedy="list"):
         mfrank.Interactions.from_arrays({*users[:7]}, items)
 
 
@@ -251,7 +252,7 @@ def test_a_column_of_lists_is_no_list_of_lists() -> None:
     pandas = pytest.importorskip("pandas")
     column = pandas.Series([[1], [2, 3]], index=[4, 0])
     model = fitted("0..n-1")
-    with pytest.raises(TypeError, match=r"filter_items.*tolist"):
+    with refuses(TypeError, "filter_items"):
         model.recommend([0, 4], filter_items=column)
     model.recommend([4, 0], filter_items=column.tolist())
 
@@ -286,7 +287,7 @@ def test_any_number_may_join_a_model_of_numbers(table: str) -> None:
     assert model.user_ids.labels.tolist() == [*TABLES[table][0], 200, 500]
     rows = model.user_ids.rows([500, TABLES[table][0][0]])
     np.testing.assert_allclose(*model.user_factors[rows], atol=1e-6)
-    with pytest.raises(ValueError, match=r"userids.*'bob'"):
+    with refuses(ValueError, "userids"):
         model.partial_fit_users(["bob"], toy()[:1])
 
 
@@ -303,7 +304,7 @@ def test_row_numbers_are_whole_numbers_of_a_type_of_whole_numbers(table: str) ->
     for rows in ((1, 2), range(1, 3), np.array([1, 2], np.uint8), iter([1, 2])):
         same(model.recommend(rows, by_row=True), expected)
     for rows in ([1.0, 2.0], ["1"], [True], [None]):
-        with pytest.raises(TypeError, match="userid must be integer row numbers"):
+        with refuses(TypeError, "userid"):
             model.recommend(rows, by_row=True)
     with pytest.raises(mfrank.UnknownIdError):
         model.recommend(9, by_row=True)

@@ -14,6 +14,7 @@ from problems import toy
 import mfrank
 from mfrank.retrieval import top_k
 from mfrank.store import FactorStore
+from tests.support.errors import refuses
 
 
 def equal(got: Any, expected: Any) -> None:
@@ -347,7 +348,7 @@ def test_rows_beyond_the_model_are_somebody_new(asked: list[int]) -> None:
 def test_a_matrix_of_all_users_has_no_rows_for_somebody_new() -> None:
     model = als().fit(labeled())
     for userid in ("zoe", ["zoe", "u1"]):
-        with pytest.raises(ValueError, match="filter_users must have as many rows as there are"):
+        with refuses(ValueError, "filter_users"):
             model.similar_users(
                 userid,
                 recalculate_user=True,
@@ -362,11 +363,11 @@ def test_a_bare_store_is_served_but_cannot_fold_in() -> None:
     model.backend = BACKEND
     equal(model.recommend("u0", labeled()), fitted.recommend("u0"))
     equal(model.similar_users("u0"), fitted.similar_users("u0"))
-    with pytest.raises(TypeError, match=r"cannot fold users in.*recalculate_user=False"):
+    with refuses(TypeError, "recalculate_user"):
         model.recommend("u0", labeled(), recalculate_user=True)
-    with pytest.raises(ValueError, match="user_items is needed"):
+    with refuses(ValueError, "user_items"):
         model.recommend("u0")
-    with pytest.raises(ValueError, match=r"item_users is needed.*filter_already_liked_users=False"):
+    with refuses(ValueError, "item_users"):
         model.recommend_users("i0")
 
 

@@ -18,6 +18,7 @@ from rerankers import fitted as fitted_reranker
 from served import N_ITEMS, N_USERS, serving, store
 
 import mfrank
+from tests.support.errors import refuses
 
 NAMED, NUMBERED = als().fit(labeled()), als().fit(toy())
 SEEN = toy()
@@ -122,7 +123,7 @@ def test_there_is_no_third_way(call: str) -> None:
     call_of = {**CALLS, "score": lambda model, ids, **how: model.score(ids, ids, **how)}.get(
         call, lambda model, ids, **how: model.recommend_from_items(ids, **how)
     )
-    with pytest.raises(ValueError, match="on_unknown must be one of error, skip; got 'ignore'"):
+    with refuses(ValueError, "on_unknown"):
         call_of(NUMBERED, [1], on_unknown="ignore")
 
 
@@ -175,5 +176,5 @@ def test_a_table_of_filters_on_a_gpu_is_skipped_in(device: EmulatedGPU) -> None:
 
 
 def test_a_matrix_of_filters_has_no_ids_to_skip() -> None:
-    with pytest.raises(ValueError, match="filter_items must have a column for each of the 7 items"):
+    with refuses(ValueError, "filter_items"):
         NAMED.recommend(["u1"], filter_items=sp.csr_array((1, 9)), on_unknown="skip")

@@ -14,6 +14,7 @@ from mfrank.arrays import CSR
 from mfrank.backends import choose
 from mfrank.retrieval import Candidates, Lists, Queries, nearest, recommend, score, similar
 from tests.support import filters
+from tests.support.errors import refuses
 
 N_USERS, N_ITEMS, K = 12, 30, 5
 ROWS = np.array([7, 2, 2, 11])
@@ -104,9 +105,9 @@ def test_length_must_be_a_whole_number(
     n: Any, error: type[Exception], users: NDArray[Any], items: NDArray[Any]
 ) -> None:
     for ask in (recommend, nearest):
-        with pytest.raises(error, match="n must"):
+        with refuses(error, "n"):
             ask(users, items, n=n)
-    with pytest.raises(error, match="n must"):
+    with refuses(error, "n"):
         similar([0], items, n=n)
 
 
@@ -115,14 +116,14 @@ def test_shapes_are_checked(users: NDArray[Any], items: NDArray[Any]) -> None:
         recommend(users[:, :3], items)
     with pytest.raises(ValueError, match="queries must have shape"):
         recommend(users[0], items)
-    with pytest.raises(ValueError, match="item_bias must have 30"):
+    with refuses(ValueError, "item_bias"):
         recommend(users, items, item_bias=np.zeros(29))
     made_for_four = filters.candidates(
         Queries.new(4), N_ITEMS, user_items=sp.csr_array((4, N_ITEMS))
     )
-    with pytest.raises(ValueError, match="candidates must be for 12 queries and 30 items, got 4"):
+    with refuses(ValueError, "candidates"):
         recommend(users, items, candidates=made_for_four)
-    with pytest.raises(ValueError, match="vectors must be finite"):
+    with refuses(ValueError, "vectors"):
         nearest([[np.nan] * K], items)
 
 
@@ -200,7 +201,7 @@ def test_scores_of_pairs(users: NDArray[Any], items: NDArray[Any], rng: Any) -> 
 
 
 def test_pairs_are_checked(users: NDArray[Any], items: NDArray[Any]) -> None:
-    with pytest.raises(ValueError, match="2 users and 1 item"):
+    with refuses(ValueError, "users"):
         score(users, items, [0, 1], [0])
     with pytest.raises(ValueError, match="items must lie in"):
         score(users, items, [0], [30])
@@ -242,7 +243,7 @@ def test_lists_are_made_where_and_by_as_many_threads_as_asked(
     plain = CALLS[name](users, items)
     for one, other in zip(got, plain, strict=True):
         np.testing.assert_array_equal(one, other)
-    with pytest.raises(ValueError, match="n_threads"):
+    with refuses(ValueError, "n_threads"):
         CALLS[name](users, items, n_threads=-1)
     with pytest.raises((TypeError, ValueError), match="must be"):
         CALLS[name](users, items, n=0)
@@ -269,13 +270,11 @@ def test_what_is_not_finite_or_has_another_size_is_refused(
     with pytest.raises(ValueError, match="factors of rows"):
         similar([2], items)
     users[0, 0] = np.inf
-    with pytest.raises(ValueError, match="vectors"):
+    with refuses(ValueError, "vectors"):
         nearest(users, items)
     itself = CSR(np.arange(4), np.zeros(3, np.int32), None, N_ITEMS)
     for rows in ([1], [1, 3]):
-        with pytest.raises(
-            ValueError, match=r"candidates must be for \d queries and .*, got 3 and"
-        ):
+        with refuses(ValueError, "candidates"):
             similar(rows, items[3:], candidates=Candidates((itself,)))
-    with pytest.raises(ValueError, match="item_bias must have 30 values"):
+    with refuses(ValueError, "item_bias"):
         recommend(users[1:], items, item_bias=np.zeros(N_ITEMS + 1, np.float32))

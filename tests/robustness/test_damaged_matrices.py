@@ -23,6 +23,7 @@ import mfrank
 from mfrank.arrays import checked, checked_rows
 from mfrank.data import Ids
 from mfrank.pagerank import RandomWalk
+from tests.support.errors import refuses
 
 SIZE = 12  # users and items
 
@@ -171,11 +172,11 @@ def test_what_is_damaged_is_named(kind: str) -> None:
 
 @pytest.mark.parametrize("door", [checked, lambda m, name: checked_rows(m, name, np.arange(1))])
 def test_what_is_no_matrix_is_refused_by_name(door: Callable[[Any, str], Any]) -> None:
-    with pytest.raises(TypeError, match=r"^m must be a scipy sparse matrix, got list$"):
+    with refuses(TypeError, "m"):
         door([[1.0]], "m")
     with pytest.raises(TypeError, match=r"got ndarray; convert .* scipy\.sparse\.csr_array"):
         door(np.eye(3), "m")
-    with pytest.raises(ValueError, match=r"m must have rows and columns, got 1 dim"):
+    with refuses(ValueError, "m"):
         door(sp.coo_array(np.ones(3)), "m")
 
 
@@ -183,7 +184,7 @@ def test_blocks_may_be_of_any_shape() -> None:
     matrix = sp.csr_array(np.arange(24.0).reshape(4, 6)).tobsr((2, 3))
     np.testing.assert_array_equal(checked(matrix, "m").toarray(), matrix.toarray())
     matrix.indices[-1] = 2
-    with pytest.raises(ValueError, match=r"m\.indices must lie in 0\.\.1, got 2"):
+    with refuses(ValueError, "m"):
         checked(matrix, "m")
 
 

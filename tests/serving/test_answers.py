@@ -22,6 +22,7 @@ from mfrank.retrieval import Answer
 from mfrank.serving import answers
 from mfrank.serving.answers import EXACT, CannotAnswer, dump
 from mfrank.serving.description import page
+from tests.support.errors import refuses
 
 USERS, ITEMS = named().user_ids.labels, named().item_ids.labels.tolist()
 USER = str(USERS[-1])
@@ -100,7 +101,7 @@ def test_a_model_without_users_or_items_has_empty_lists(n_users: int, n_items: i
 
 def test_without_histories_nothing_is_known_to_be_popular() -> None:
     bare = mfrank.Recommender.of(model().store)
-    with pytest.raises(ValueError, match="ask with fallback=none"):
+    with refuses(ValueError, "fallback", remedy="ask with fallback=none"):
         answers.listed(bare, [USER], 3, include_seen=True, fallback="popularity")
     found = answers.listed(bare, [USER], 3, include_seen=True)
     assert found.ids.shape == (1, 3)
@@ -116,7 +117,7 @@ def lists_of_each(served: Any, monkeypatch: pytest.MonkeyPatch, **options: Any) 
 
 @pytest.mark.parametrize("name", ["filter_items", "items"])
 def test_there_is_one_list_or_one_for_each_user(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match=f"{name} must be one list for all users, or a list for"):
+    with refuses(ValueError, name):
         lists_of_each(model(), monkeypatch, **{name: [ITEMS[:2]] * 2})
     own = [ITEMS[:2], ITEMS[2:4], ITEMS[4:6]]
     found = lists_of_each(model(), monkeypatch, include_seen=True, **{name: own})
@@ -147,14 +148,14 @@ def test_somebody_new_is_ranked_by_the_row_of_their_items(
         answers.from_items(served, [*liked, "nothing"], 5)
     known = answers.from_items(served, liked, 5)
     assert answers.from_items(served, ["nothing", *liked], 5, on_unknown="skip") == known
-    with pytest.raises(ValueError, match="weights must have one number for each liked item"):
+    with refuses(ValueError, "weights"):
         answers.from_items(served, liked, 5, weights=[1.0])
 
 
 def test_without_histories_nobody_new_gets_what_is_popular() -> None:
     served = model("ItemKNN")
     bare = SimpleNamespace(seen=None, item_ids=served.item_ids)
-    with pytest.raises(ValueError, match="ask with fallback=none"):
+    with refuses(ValueError, "fallback", remedy="ask with fallback=none"):
         answers.from_items(bare, ITEMS[:2], 3, fallback="popularity")  # type: ignore[arg-type]
 
 

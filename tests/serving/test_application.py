@@ -17,6 +17,7 @@ from fastapi import FastAPI
 from mfrank import serving
 from mfrank.arrays import usable_cores
 from mfrank.serving.limits import Limits
+from tests.support.errors import refuses
 
 uvicorn = pytest.importorskip("uvicorn", reason="needs uvicorn: pip install mfrank[serve]")
 running = pytest.importorskip("mfrank.serving.application")
@@ -148,7 +149,7 @@ def test_it_describes_itself_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("wrong", [0, -1.0, "1"])
 def test_there_is_time_between_two_checks_of_a_folder(wrong: Any) -> None:
-    with pytest.raises((ValueError, TypeError), match="reload_seconds"):
+    with refuses((ValueError, TypeError), "reload_seconds"):
         serving.app(model(), reload_seconds=wrong)
 
 

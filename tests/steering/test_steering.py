@@ -19,6 +19,7 @@ import mfrank
 from mfrank.data import Counts
 from mfrank.retrieval import steered
 from mfrank.steering import ALPHA, Divergence, levers
+from tests.support.errors import refuses
 
 
 def model(
@@ -423,7 +424,7 @@ def test_categories_of_no_item_are_told(caplog: pytest.LogCaptureFixture) -> Non
 
 def test_unknown_boosts_are_an_error_or_left_out() -> None:
     of, steer = labeled(), mfrank.Steering(boosts={"old": 3.0})
-    with pytest.raises(mfrank.UnknownIdError, match=r"steer\.boosts"):
+    with refuses(mfrank.UnknownIdError, "steer.boosts"):
         of.recommend("u0", steer=steer)
     got = of.recommend("u0", steer=steer, on_unknown="skip")
     assert got.ids.tolist() == of.recommend("u0").ids.tolist()
@@ -451,7 +452,7 @@ def test_models_without_factors_take_all_levers_but_diversity() -> None:
     steer = mfrank.Steering(categories={i: i % 3 for i in range(30)}, at_most=2, calibration=0.5)
     ids = of.recommend(users, N=6, steer=steer).ids
     assert (np.sort(ids % 3, axis=1) == [0, 0, 1, 1, 2, 2]).all()
-    with pytest.raises(TypeError, match=r"ItemKNN has no item factors .* diversity=0"):
+    with refuses(TypeError, "diversity"):
         of.recommend(0, steer=mfrank.Steering(diversity=0.1))
 
 
@@ -525,12 +526,12 @@ def test_levers_are_set_once_for_all_calls_on_a_store(monkeypatch: pytest.Monkey
 
 def test_what_a_call_lacks_is_said() -> None:
     bare = mfrank.Recommender.of(mfrank.FactorStore(np.ones((1, 1)), np.ones((2, 1))))
-    with pytest.raises(TypeError, match="steer must be a Steering"):
+    with refuses(TypeError, "steer"):
         bare.recommend(0, steer={"diversity": 1})
     asked: dict[str, Any] = {"filter_already_liked_items": False}
     with pytest.raises(ValueError, match="needs the counts"):
         bare.recommend(0, **asked, steer=mfrank.Steering(popularity_penalty=1))
-    with pytest.raises(ValueError, match="user_items is needed for the calibration"):
+    with refuses(ValueError, "user_items"):
         bare.recommend(0, **asked, steer=mfrank.Steering(categories={0: "a"}, calibration=0.1))
 
 
@@ -576,17 +577,17 @@ def test_an_evaluation_judges_the_steered_lists() -> None:
     plain = mfrank.evaluate(of, test, **asked)
     same = mfrank.evaluate(of, test, **asked, steer=mfrank.Steering())
     assert plain["hitrate@1"].value == same["hitrate@1"].value
-    with pytest.raises(ValueError, match="leave out AUC"):
+    with refuses(ValueError, "steer", remedy="leave out AUC"):
         mfrank.evaluate(of, test, metrics="auc", steer=steer)
     with pytest.raises(ValueError, match="steer and negatives do not go together"):
         mfrank.evaluate(of, test, negatives=3, steer=steer)
     with pytest.raises(ValueError, match="steer and held-out users do not go together"):
         mfrank.evaluate(of, mfrank.held_out_users(test, test=0.2).test, steer=steer)
-    with pytest.raises(mfrank.UnknownIdError, match=r"steer\.boosts"):
+    with refuses(mfrank.UnknownIdError, "steer.boosts"):
         mfrank.evaluate(of, test, steer=mfrank.Steering(boosts={"old": 1}))
-    with pytest.raises(TypeError, match="model must be a model of mfrank"):
+    with refuses(TypeError, "model"):
         mfrank.evaluate(of.store, test, train=test, steer=steer)
-    with pytest.raises(TypeError, match=r"steer must be a Steering, such as mfrank\.Steering"):
+    with refuses(TypeError, "steer"):
         mfrank.evaluate(of, test, steer="diverse")  # type: ignore[arg-type]
 
 
@@ -778,7 +779,7 @@ def test_levers_by_rows_keep_the_first_row_and_what_nobody_knows() -> None:
         2: "a",
     }
     assert sorted(steer.categories.values()) == ["a", "b", "c", "d", "e", "f"]
-    with pytest.raises(mfrank.UnknownIdError, match=r"steer\.boosts"):
+    with refuses(mfrank.UnknownIdError, "steer.boosts"):
         mfrank.Steering({"nobody": 1.0}).in_rows(of.item_ids)
 
 

@@ -13,6 +13,7 @@ import pytest
 import mfrank
 from mfrank import FactorStore
 from mfrank.store import has_features
+from tests.support.errors import refuses
 
 DATA = mfrank.synthetic(40, 30, 300, random_state=0)
 ALS = mfrank.ALS(factors=5, iterations=2, random_state=0).fit(DATA)
@@ -75,7 +76,7 @@ def test_models_that_do_not_score_by_factors_are_refused(tmp_path: Path, folder:
     walk = mfrank.SupervisedPageRank(None).fit(DATA).store
     store = FactorStore.load(walk.save(tmp_path / "walk")) if folder else walk
     for parts, name in (((store, ALS.store), "store"), ((ALS.store, store), "other")):
-        with pytest.raises(ValueError, match=f"{name} is of Super.*add its prior with mfrank.with"):
+        with refuses(ValueError, name):
             mfrank.blend(*parts, 0.5)
     assert mfrank.blend(ALS.store, mfrank.Popularity().fit(DATA).store, 0.5).factors == 6
     assert mfrank.with_prior(ALS.store, 0.5, walk).item_biases is not None
@@ -85,11 +86,11 @@ def test_models_that_do_not_score_by_factors_are_refused(tmp_path: Path, folder:
 
 def test_what_does_not_go_together_is_refused() -> None:
     other = mfrank.ALS(factors=5, iterations=1).fit(mfrank.synthetic(41, 30, 300, random_state=0))
-    with pytest.raises(ValueError, match="user_ids of the two stores differ"):
+    with refuses(ValueError, "user_ids"):
         mfrank.blend(ALS.store, other.store, 1.0)
-    with pytest.raises(TypeError, match=r"other must be a FactorStore, such as model\.store"):
+    with refuses(TypeError, "other"):
         mfrank.blend(ALS.store, ALS, 1.0)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="weight must be a finite number >= 0"):
+    with refuses(ValueError, "weight"):
         mfrank.blend(ALS.store, ALS.store, -1.0)
 
 

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.store import contents as extra_rows
+from tests.support.errors import refuses
 
 ROWS = sp.csr_array(np.array([[0, 2.5, 0, 1], [0, 0, 0, 0], [3, 0, -1, 0]]))
 DAMAGE: dict[str, dict[str, NDArray[Any]]] = {
@@ -47,7 +48,7 @@ def test_rows_come_back_as_they_were(maps: bool, tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_damaged_rows_are_refused(damage: str) -> None:
     arrays = {**extra_rows.pack("walk", ROWS), **DAMAGE[damage]}
-    with pytest.raises(ValueError, match="walk"):
+    with refuses(ValueError, "walk"):
         extra_rows.unpack(arrays, "walk", ROWS.shape)
 
 
@@ -57,12 +58,12 @@ def test_damaged_rows_of_a_map_are_refused_before_scipy_reads_them(
 ) -> None:
     arrays = mapped({**extra_rows.pack("walk", ROWS), **DAMAGE[damage]}, tmp_path)
     if damage not in ONLY_READ_LATER:
-        with pytest.raises(ValueError, match="walk"):
+        with refuses(ValueError, "walk"):
             extra_rows.unpack(arrays, "walk", ROWS.shape)
         return
     rows = extra_rows.unpack(arrays, "walk", ROWS.shape)
     if "column" in damage:
-        with pytest.raises(ValueError, match="walk"):
+        with refuses(ValueError, "walk"):
             extra_rows.pick(rows, np.arange(3), "walk")
 
 
@@ -82,16 +83,16 @@ def test_weights_between_items_come_back_or_are_refused(
         extra_rows.unpack_neighbors(arrays, 5, 3), (weights, values), strict=True
     ):
         np.testing.assert_array_equal(got.toarray(), truth.toarray())
-    with pytest.raises(ValueError, match="neighbors"):
+    with refuses(ValueError, "neighbors"):
         extra_rows.unpack_neighbors(arrays, 5, 2 if n_models == 1 else 4)
-    with pytest.raises(ValueError, match="values"):
+    with refuses(ValueError, "values"):
         extra_rows.unpack_neighbors(arrays, 4, 3)
     columns = np.full(weights.nnz, 3, np.int32)  # small, so read at once even if it is mapped
     (tmp_path / "damaged").mkdir()
     damaged = {"neighbors_indices": columns}
     if maps:
         damaged = mapped(damaged, tmp_path / "damaged")
-    with pytest.raises(ValueError, match="neighbors"):
+    with refuses(ValueError, "neighbors"):
         extra_rows.unpack_neighbors({**arrays, **damaged}, 5, 3)
 
 

@@ -19,6 +19,7 @@ from stores import same, store, stores
 from mfrank import FactorStore
 from mfrank.data import Counts, Ids
 from mfrank.store import Step, epochs_of, is_mapped, seconds_of, summary
+from tests.support.errors import refuses
 
 
 @settings(max_examples=40, deadline=None)
@@ -234,12 +235,12 @@ def test_values_that_changed_since_are_not_saved(tmp_path: Path, name: str) -> N
     mine = np.ones((4, 2)) if name == "user_factors" else np.ones(3)
     changed = store(**{name: mine})
     mine[0] = np.nan
-    with pytest.raises(ValueError, match=rf"{name} must be finite, got NaN or infinity in row 0"):
+    with refuses(ValueError, name):
         changed.save(tmp_path)
     counts = Counts(np.ones(4, np.int64), np.ones(3, np.int64))
     changed = store(counts=counts)
     counts.items[1] = -1
-    with pytest.raises(ValueError, match=r"counts\.items must not be negative"):
+    with refuses(ValueError, "counts.items"):
         changed.save(tmp_path)
     assert same(FactorStore.load(tmp_path), store())
 

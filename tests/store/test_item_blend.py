@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import mfrank
+from tests.support.errors import refuses
 
 DATA = mfrank.synthetic(40, 30, 300, random_state=0)
 ALS = mfrank.ALS(factors=5, iterations=2, random_state=0).fit(DATA)
@@ -40,9 +41,9 @@ def test_scores_are_sums(
 def test_what_ranks_by_factors_alone_refuses_the_store() -> None:
     """It would rank by a part of the blend, and nobody would see it."""
     store = mfrank.blend(ALS.store, FILTER.store, 0.5)
-    with pytest.raises(ValueError, match=r"mfrank\.ItemBlend\.of\(store\)"):
+    with refuses(ValueError, "store", remedy=r"mfrank\.ItemBlend\.of\(store\)"):
         mfrank.Recommender.of(store)
-    with pytest.raises(ValueError, match=r"mfrank\.ItemBlend\.of\(store\)"):
+    with refuses(ValueError, "store", remedy=r"mfrank\.ItemBlend\.of\(store\)"):
         mfrank.evaluate(store, DATA, filter_already_liked_items=False)
 
 

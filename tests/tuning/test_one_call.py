@@ -28,6 +28,7 @@ from mfrank.tuning import (
     _fitted,
 )
 from mfrank.tuning import one_call as module
+from tests.support.errors import refuses
 
 DATA = replace(mfrank.synthetic(40, 20, 300, random_state=0), timestamps=None)
 NEW = mfrank.Interactions.from_sparse(sp.csr_array(1.0 - DATA.user_items.toarray()))
@@ -141,7 +142,7 @@ def test_a_matrix_has_the_rows_of_data_that_have_ids(sides: str, asked: dict[str
     np.testing.assert_array_equal(asked["valid"].user_items.toarray(), NEW.user_items.toarray())
     assert asked["valid"].user_ids == data.user_ids
     assert asked["valid"].item_ids == data.item_ids
-    with pytest.raises(ValueError, match="valid: a matrix must have the shape"):
+    with refuses(ValueError, "valid"):
         mfrank.tune(data, valid=sp.csr_array(np.ones((40, 19))))
 
 

@@ -36,6 +36,7 @@ from mfrank.tuning import (
     search,
 )
 from mfrank.tuning import found as module
+from tests.support.errors import refuses
 
 PLAIN = replace(mfrank.synthetic(80, 40, 900, random_state=0), timestamps=None)
 RATED = mfrank.Interactions.from_arrays(
@@ -240,7 +241,7 @@ def test_only_values_below_0_are_dislikes() -> None:
     assert likes_of(small) is small
     disliked = mfrank.Interactions.from_arrays([0, 1, 1], [0, 0, 1], [0.5, 0.25, -0.5])
     for name, given in (("data", {}), ("train", {"name": "train"})):
-        with pytest.raises(ValueError, match=f"{name} has 1 negative value"):
+        with refuses(ValueError, name):
             likes_of(disliked, **given)
 
 

@@ -20,6 +20,7 @@ from searches import DONE, TRIALS, execute, in_order, written
 import mfrank
 from mfrank.tuning import TrialJournal
 from mfrank.tuning import journal as module
+from tests.support.errors import refuses
 
 NO_TRIALS: list[tuple[str, Any]] = [
     *(("family", other) for other in (7, None)),
@@ -56,7 +57,7 @@ def test_a_file_of_others_is_refused_and_stays_as_it_is(tmp_path: Path, kind: st
     path = tmp_path / "search.sqlite"
     FOREIGN[kind](path)
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-    with pytest.raises(ValueError, match=r"storage: .*search\.sqlite .*name another file"):
+    with refuses(ValueError, "storage"):
         TrialJournal(path, "search")
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 

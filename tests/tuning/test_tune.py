@@ -34,6 +34,7 @@ from mfrank.tuning import (
     blended,
     spread,
 )
+from tests.support.errors import refuses
 
 DATA = mfrank.synthetic(150, 60, 2500, random_state=0)
 SMALL: dict[str, Any] = {"trials": 6, "factors": 16, "n_threads": 1}
@@ -381,7 +382,7 @@ def test_what_is_given_is_part_of_a_search(tmp_path: Path) -> None:
     storage = {"storage": tmp_path / "search.sqlite"}
     split = mfrank.by_ratio(DATA, train=0.8, valid=0.1, test=0.1, random_state=1)
     mfrank.tune(split.train, valid=split.valid, **SMALL | storage)
-    with pytest.raises(ValueError, match="storage"):
+    with refuses(ValueError, "storage"):
         mfrank.tune(split.train, valid=split.test, **SMALL | storage)
 
 
