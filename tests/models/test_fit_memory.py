@@ -65,7 +65,7 @@ def test_rows_most_of_which_are_empty_are_named(asked: list[Any], nnz: int) -> N
         mfrank.ALS(factors=2).fit(likes(10, 10, nnz))
     remedy = asked[0][2]
     assert remedy.endswith("lower `factors`")
-    assert (remedy != "lower factors") == (nnz < 5)
+    assert (remedy != "lower `factors`") == (nnz < 5)
     if nnz < 5:
         assert remedy.startswith(f"at most {2 * nnz} of them have interactions: if row numbers are")
 
