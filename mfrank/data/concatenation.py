@@ -93,15 +93,11 @@ def _joined_times(each: Sequence[Interactions]) -> NDArray[np.int64] | None:
         )
     if not times:
         return None
-    spans = dict[str, tuple[int, int]]()
+    latest = dict[str, int]()
     for number, one in enumerate(each, 1):
         known = [one.timestamps, None if one.seen_only is None else one.seen_only.timestamps]
-        ends = [end for some in known if some is not None and len(some) for end in _ends(some)]
+        ends = [int(some.max()) for some in known if some is not None and len(some)]
         if ends:
-            spans[f"part {number}"] = min(ends), max(ends)
-    check_parts(spans, "read each part in its own unit, `timestamp_unit=`")
+            latest[f"part {number}"] = max(ends)
+    check_parts(latest, "read each part in its own unit, `timestamp_unit=`")
     return np.concatenate(times)
-
-
-def _ends(times: NDArray[np.int64]) -> tuple[int, int]:
-    return int(times.min()), int(times.max())

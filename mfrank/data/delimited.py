@@ -204,16 +204,15 @@ def _portions(
 
 
 def _moments(column: list[str], times: TimeKind | None) -> Moments:
-    """The timestamps of a portion; dates are read only if ``times`` is the kind of all."""
+    """The timestamps of a portion; none if one is wrong and the kind of all is not known."""
     stripped = [field.strip() for field in column]
-    if times is None and (own := time_kind(stripped)) == "date":
-        return Moments(np.empty(0, np.int64), own, zones=zones_of(stripped))
     try:
         return moments(objects(stripped), times)
     except BadRow:
         if times is not None:
             raise
-        return Moments(np.empty(0, np.int64), own)  # the error is that of the whole column
+        # The error is that of the whole column.
+        return Moments(np.empty(0, np.int64), time_kind(stripped), zones=zones_of(stripped))
 
 
 class _TextRows(NamedTuple):

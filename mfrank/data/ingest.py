@@ -30,7 +30,7 @@ from mfrank.data.layouts import Dialect
 from mfrank.data.numbering import Numbered, Source, numbered
 from mfrank.data.on_disk import Spill
 from mfrank.data.sources import check_duplicates
-from mfrank.data.tables import Portion, is_stream
+from mfrank.data.tables import Portion, check_options, is_stream
 from mfrank.data.text_files import local_file
 from mfrank.data.time_units import (
     TimestampUnit,
@@ -44,7 +44,7 @@ from mfrank.files import Journal, path_of, resuming_beside, wanting_room
 _ENTRIES_AT_ONCE = ENTRIES_AT_ONCE
 _ROWS_AT_ONCE = 1 << 18
 """Rows of a portion of a file."""
-_LAYOUT = 6
+_LAYOUT = 7
 """Version of the files of a run that can be resumed."""
 
 
@@ -107,7 +107,7 @@ def ingest(
     check_duplicates(duplicates)
     check_unit(unit)
     folder = path_of(folder)
-    dialect.check()
+    check_options(ids, dialect)
     source = Source(check_files(files), chosen, ids, dialect, unit, _ROWS_AT_ONCE)
     interaction_folder.check_takes(folder)
     origin = {"layout": _LAYOUT, "at_once": _ENTRIES_AT_ONCE, "duplicates": duplicates}

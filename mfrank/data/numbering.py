@@ -152,7 +152,7 @@ def _unit_of(source: Source, seen: Numbering) -> tuple[bool, Unit]:
             return False, "as is"
         raise in_column(error.what, "timestamp", source.chosen["timestamp"]) from error
     except BadRow as error:
-        remedy = f"or {_TO_ONE_UNIT}" if len(seen.spans) > 1 else ""
+        remedy = f"or {_TO_ONE_UNIT}" if len(seen.latest) > 1 else ""
         raise InputValueError(error.what, remedy) from error
     if unit == "as is" and seen.magnitudes.counts and "date" in seen.times.values():
         raise InputValueError(
@@ -169,12 +169,11 @@ def _check_files_times(seen: Numbering, unit: Unit) -> None:
     """Raise ValueError if the timestamps of a file are of another unit than those of others."""
     if unit == "digits":  # a number that is no such date is refused where it is read
         return
-    spans = dict[str, tuple[int, int]]()
-    for name, ends in seen.spans.items():
-        numbers = np.array(ends)
-        seconds = numbers if seen.times[name] == "date" else in_seconds(numbers, unit)
-        spans[name] = int(seconds[0]), int(seconds[1])
-    check_parts(spans, _TO_ONE_UNIT)
+    latest = {
+        name: last if seen.times[name] == "date" else int(in_seconds(np.array([last]), unit)[0])
+        for name, last in seen.latest.items()
+    }
+    check_parts(latest, _TO_ONE_UNIT)
 
 
 class Numbering:
@@ -187,8 +186,8 @@ class Numbering:
         Kind of timestamps of each text file, by name.
     magnitudes : Magnitudes
         Magnitudes of all numeric timestamps.
-    spans : dict of str to list of two ints
-        Lowest and highest timestamp of each file, by name.
+    latest : dict of str to int
+        Highest timestamp of each file, by name.
     values : Extent
     timed : list of str
         The first file without timestamps, and the first with timestamps; empty if none so far.
@@ -198,7 +197,7 @@ class Numbering:
         self.users, self.items = Labels(), Labels()
         self.times: dict[str, TimeKind] = {}
         self.magnitudes = Magnitudes()
-        self.spans: dict[str, list[int]] = {}
+        self.latest: dict[str, int] = {}
         self.values = Extent()
         self.timed = ["", ""]
 
@@ -206,7 +205,7 @@ class Numbering:
     def facts(self) -> dict[str, Any]:
         """Everything outside the arrays, as JSON."""
         magnitudes, values = self.magnitudes.to_dict(), self.values.to_dict()
-        files = {"times": self.times, "timed": self.timed, "spans": self.spans}
+        files = {"times": self.times, "timed": self.timed, "latest": self.latest}
         return {**files, "magnitudes": magnitudes, "values": values}
 
     @classmethod
@@ -220,7 +219,7 @@ class Numbering:
                 setattr(made, side, labels)
         made.times, made.timed = dict(facts["times"]), list(facts["timed"])
         made.magnitudes = Magnitudes(**facts["magnitudes"])
-        made.spans = dict(facts["spans"])
+        made.latest = dict(facts["latest"])
         made.values = Extent(**facts["values"])
         return made
 
@@ -264,8 +263,8 @@ class Numbering:
         self.times[path] = max(self.times.get(path, when.kind), when.kind, key=_WIDER)
         self.magnitudes.add(when, first_row)
         if len(when.numbers):
-            ends = [*self.spans.get(path, ()), int(when.numbers.min()), int(when.numbers.max())]
-            self.spans[path] = [min(ends), max(ends)]
+            last = int(when.numbers.max())
+            self.latest[path] = max(self.latest.get(path, last), last)
 
 
 class Labels:

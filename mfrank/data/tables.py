@@ -147,7 +147,7 @@ def read_columns(
         If the file is parquet and pandas or pyarrow is not installed.
     """
     file, tell = path_of(path), _teller(path, set())
-    _check_options(ids, dialect)
+    check_options(ids, dialect)
     if is_stream(file):
         kind, streamed = _STREAM, _stream_bytes(file)
     else:
@@ -225,7 +225,7 @@ def read_portions(
         As in :func:`read_columns`; if a file has several errors, the same one is raised.
     """
     file, tell = path_of(path), _teller(path, set() if said is None else said)
-    _check_options(ids, dialect)
+    check_options(ids, dialect)
     kind = _kind_of_file(path)
     if kind == ".parquet":
         _refuse_names(file, dialect)
@@ -283,7 +283,8 @@ def _teller(path: str | os.PathLike[str], said: set[str]) -> Tell:
     return tell
 
 
-def _check_options(ids: IdsAs, dialect: Dialect) -> None:
+def check_options(ids: IdsAs, dialect: Dialect) -> None:
+    """Raise ValueError if an option is none of its values."""
     if ids not in get_args(IdsAs):
         raise InputValueError(f"`ids` must be 'auto' or 'text', got {shown(ids)}")
     dialect.check()

@@ -350,7 +350,7 @@ def check_moment(name: str, moment: int, times: NDArray[np.int64]) -> None:
         )
 
 
-def check_parts(spans: Mapping[str, tuple[int, int]], remedy: str) -> None:
+def check_parts(latest: Mapping[str, int], remedy: str) -> None:
     """Raise ValueError if the timestamps of parts that are to be joined are in different units.
 
     The unit of a part is known if its latest timestamp falls in the years 1990 to 2100. If there is
@@ -359,20 +359,20 @@ def check_parts(spans: Mapping[str, tuple[int, int]], remedy: str) -> None:
 
     Parameters
     ----------
-    spans : mapping of str to two ints
-        Lowest and highest timestamp of each part, by name.
+    latest : mapping of str to int
+        Latest timestamp of each part, by name.
     remedy : str
     """
     told = dict[str, tuple[str, int]]()
-    for name, (_, last) in spans.items():
+    for name, last in latest.items():
         unit = unit_of(last)
         if unit is not None or 0 < last < _FIRST_YEARS or last > LAST_SECOND:
             told.setdefault(_UNITS.get(unit or "", "numbers"), (name, last))
     if len(told) > 1 and set(told) != {"numbers"}:
-        (one, (name, last)), (other, (second, latest)) = list(told.items())[:2]
+        (one, (name, end)), (other, (second, other_end)) = list(told.items())[:2]
         raise InputValueError(
-            f"`timestamps` must all be in one unit, got {one} up to {last} in {name} and {other} "
-            f"up to {latest} in {second}",
+            f"`timestamps` must all be in one unit, got {one} up to {end} in {name} and {other} "
+            f"up to {other_end} in {second}",
             f"{remedy}",
         )
 

@@ -140,10 +140,16 @@ def test_what_cannot_be_is_refused_before_any_file_is_read(tmp_path: Path) -> No
     folder = model.save(tmp_path / "model")
     with pytest.raises(ValueError, match="does not hold 'mfrank interactions'"):
         mfrank.Interactions.ingest([bad], folder)
-    with pytest.raises(FileNotFoundError, match=r"nothing\.csv"):
-        mfrank.Interactions.ingest([bad, tmp_path / "nothing.csv"], tmp_path / "data")
-    with refuses(ValueError, "sep"):
-        mfrank.Interactions.ingest([bad], tmp_path / "data", sep="ab")
+    with pytest.raises(FileNotFoundError, match=r"z\.csv"):
+        mfrank.Interactions.ingest([bad, tmp_path / "z.csv"], tmp_path / "data")
+    (tmp_path / "z.csv").mkdir()
+    with pytest.raises(ValueError, match=r"z\.csv.* folder"):
+        mfrank.Interactions.ingest([bad, tmp_path / "z.csv"], tmp_path / "data")
+    wrong: list[dict[str, Any]] = [{"sep": "ab"}, {"ids": "numbers"}, {"timestamp_unit": "h"}]
+    for how in wrong:
+        with refuses(ValueError, next(iter(how))):
+            mfrank.Interactions.ingest([bad], tmp_path / "not" / "data", **how)
+    assert not (tmp_path / "not").exists()
 
 
 @pytest.mark.parametrize(

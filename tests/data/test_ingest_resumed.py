@@ -6,7 +6,8 @@ import errno
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -102,10 +103,10 @@ def test_wherever_it_ended_the_next_has_the_same_result(
     assert ended > 2 or name == "write_arrays"
 
 
-def ended_late(files: list[Path], folder: Path, error: BaseException) -> None:
-    """Run until all entries are read, and end with an error."""
+def ended_late(files: list[Path], folder: Path, error: BaseException, n: int = 2) -> None:
+    """Run until all entries are read, and end where a column grows for the nth time."""
     with pytest.MonkeyPatch.context() as patch:
-        ending = Ending(2, error)
+        ending = Ending(n, error)
         patch.setattr(GrowingArray, "add", ending.wrap(GrowingArray.add, nothing))
         mfrank.Interactions.ingest(files, folder)
 
@@ -133,9 +134,89 @@ def test_no_file_is_read_again_and_the_error_tells_where_the_work_is(
     assert error.value.errno == errno.ENOSPC
     (place,) = left_beside(tmp_path)
     assert str(place) in str(error.value)
+    assert [path.name for path in place.iterdir() if path.name.startswith("ids")] == ["ids-4"]
     read = portions_read(monkeypatch)
     mfrank.Interactions.ingest(files[::-1], folder)
     assert not read
+
+
+def bars_of(run: Callable[[], object]) -> dict[str, tuple[int | None, str, int]]:
+    """The total, the unit and the count of each progress bar of a run that may be ended."""
+    bars = dict[str, tuple[int | None, str, int]]()
+
+    @contextmanager
+    def bar(total: int | None, label: str, unit: str, **_: Any) -> Iterator[Callable[[int], None]]:
+        bars[label] = total, unit, 0
+
+        def advance(n: int) -> None:
+            bars[label] = total, unit, bars[label][2] + n
+
+        yield advance
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "progress_bar", bar)
+        patch.setattr(numbering, "progress_bar", bar)
+        with suppress(KeyboardInterrupt):
+            run()
+    return bars
+
+
+def test_progress_counts_each_row_once_and_what_an_earlier_run_did(tmp_path: Path) -> None:
+    files, n_rows = written(tmp_path, PARTS), sum(len(part["user"]) for part in PARTS)
+    whole = bars_of(lambda: mfrank.Interactions.ingest(files, tmp_path / "whole"))
+    n_cells = mfrank.Interactions.open(tmp_path / "whole").nnz
+    wanted = {
+        "reading ids": (None, "row", n_rows),
+        "reading entries": (n_rows, "row", n_rows),
+        "merging by users": (n_rows, "row", n_rows),
+        "sorting by items": (None, "entry", n_cells),
+    }
+    assert whole == wanted
+    for n in (2, 15, 40):  # before, while and after the blocks of users are merged
+        folder = tmp_path / f"data-{n}"
+        with pytest.raises(KeyboardInterrupt):
+            ended_late(files, folder, KeyboardInterrupt(), n)
+        bars = bars_of(lambda folder=folder: mfrank.Interactions.ingest(files, folder))
+        assert bars.pop("reading ids")[2] == 0
+        *_, n_sorted = bars.pop("sorting by items")
+        assert 0 < n_sorted <= n_cells
+        assert bars.items() <= wanted.items()
+
+
+def test_ids_are_kept_if_the_first_note_is_written_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, clock, first_pass = written(tmp_path, PARTS), [0.0], module.numbered
+    wanted = mfrank.Interactions.ingest(files, tmp_path / "whole")
+    monkeypatch.setattr(journal, "_SECONDS", 10)
+    monkeypatch.setattr(journal, "monotonic", lambda: clock[0])
+
+    def numbered(*args: Any) -> Any:
+        known = first_pass(*args)
+        clock[0] += 100
+        return known
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "numbered", numbered)
+        with pytest.raises(KeyboardInterrupt):
+            ended_late(files, tmp_path / "data", KeyboardInterrupt())
+    read = portions_read(monkeypatch)
+    same(mfrank.Interactions.ingest(files, tmp_path / "data"), wanted)
+    assert set(read) == {*files[1:]}  # the note is of the first file's entries
+
+
+def test_an_error_tells_of_work_that_is_left_only_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = written(tmp_path, PARTS)
+    odd = OSError("a tape came loose")  # without a number: it is no full disk
+    with pytest.raises(OSError, match=r"^a tape came loose$"):
+        ended_late(files, tmp_path / "odd", odd)
+    monkeypatch.setattr(journal, "_SECONDS", 1000)  # so that no note is written
+    with pytest.raises(OSError, match=r"[Nn]o space left") as error:
+        ended_late(files, tmp_path / "full", OSError(errno.ENOSPC, "no space left on device"))
+    assert "goes on" not in str(error.value)
+    assert not [path for path in left_beside(tmp_path) if "full" in path.name]
 
 
 def test_what_is_left_of_other_files_or_options_is_no_use(

@@ -384,6 +384,36 @@ def test_all_files_of_an_ingest_are_of_one_unit(place):
     (place / "2.csv").write_text("user,item,time\n1,2,1569888001\n3,4,1569888002\n")
     data = Interactions.ingest(both, place / "data")
     assert sorted(data.timestamps.tolist()) == [1_569_888_000, 1_569_888_001, 1_569_888_002]
+    (place / "3.csv").write_text("user,item,time\n1,4,5\n")
+    with pytest.raises(ValueError, match=r"one unit, .*1\.csv.* up to 5 in .*3\.csv"):
+        Interactions.ingest([*both, place / "3.csv"], place / "data")
+
+
+@pytest.mark.parametrize("with_pandas", [True, False])
+@pytest.mark.parametrize(("unit", "factor"), [("ms", 1000), ("us", 10**6)])
+def test_numbers_of_a_named_unit_are_with_dates_in_other_files(
+    place, monkeypatch, unit, factor, with_pandas
+):
+    if not with_pandas:
+        monkeypatch.setattr(delimited, "find_spec", lambda _: None)
+    (place / "1.csv").write_text("user,item,time\n1,3,2019-10-01\n")
+    both = [place / "1.csv", place / "2.csv"]
+    both[1].write_text(f"user,item,time\n1,2,{factor * SECOND}\n")
+    data = Interactions.ingest(both, place / "data", timestamp_unit=unit)
+    assert sorted(data.timestamps.tolist()) == sorted([1_569_888_000, SECOND])
+    both[1].write_text(f"user,item,time\n1,2,{SECOND}\n")
+    with pytest.raises(ValueError, match=r"in one unit, .*1\.csv.*2\.csv"):
+        Interactions.ingest(both, place / "data", timestamp_unit=unit)
+    both[1].write_text("user,item,time\n1,2,5\n")
+    data = Interactions.ingest(both, place / "data", timestamp_unit="s")  # numbers as they are
+    assert sorted(data.timestamps.tolist()) == [5, 1_569_888_000]
+
+
+def test_a_number_among_dates_of_digits_is_named_by_its_file_and_row(place):
+    (place / "1.csv").write_text("user,item,time\n1,3,20240131\n2,3,20240201\n3,3,20240202\n")
+    (place / "2.csv").write_text("user,item,time\n1,4,20240131\n1,5,20240132\n")
+    with pytest.raises(ValueError, match=r"2\.csv: .*like 20240131.* 20240132 in row 1"):
+        Interactions.ingest([place / "1.csv", place / "2.csv"], place / "data")
 
 
 DURATIONS = ["0.35", "1.5", "12"]
