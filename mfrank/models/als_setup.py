@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.als import Features, check_start, refuse_dislikes, tables_at_once
-from mfrank.backends import Backend, SolveOptions, choose
+from mfrank.backends import SolveOptions, choose
 from mfrank.backends.sharded import check_one_place
 from mfrank.cluster import Cluster
 from mfrank.data import FeatureTable, Interactions, feature_rows, is_table
@@ -88,7 +88,8 @@ def set_up(
     store = start.store if isinstance(start, Recommender) else start
     check_featured_fit(features, model.objective, backend, model.backend)
     read = features_of_fit(data, features, store, float(model.feature_regularization))
-    _check_memory(model, data, backend, read, has_best=stopping is not None)
+    tables = tables_of_fit(model, data, read, has_best=stopping is not None)
+    check_width(data, width, model.dtype, backend, tables=tables, matrices=MATRICES)
     warn_if_slow(model.backend)
     options = solve_options(model)
     if store is not None:
@@ -115,18 +116,18 @@ def solve_options(model: ALS) -> SolveOptions:
     )
 
 
-def _check_memory(
-    model: ALS, data: Interactions, backend: Backend, features: Features, *, has_best: bool
-) -> None:
-    """Raise MemoryError if a fit needs more than this process can get."""
-    width = int(model.factors)
-    row = width * np.dtype(model.dtype).itemsize
+MATRICES = 6
+"""Matrices of (factors, factors) that a fit holds: a Gram matrix, the centered one, eigenvectors,
+LAPACK's workspace."""
+
+
+def tables_of_fit(model: ALS, data: Interactions, features: Features, *, has_best: bool) -> float:
+    """Copies of all factors that are in memory at once; ``has_best``: also of the best epoch."""
+    row = int(model.factors) * np.dtype(model.dtype).itemsize
     tables = tables_at_once(data.n_users, data.n_items, row, best=has_best)
     # The means that features give are held in float64 and in the dtype, and for user features in
     # two epochs; with biases, factors are wider, and the priors from biases are held too.
-    tables += 3 * bool(features.sides) + ("user" in features.sides) + 5 * model.biases
-    # A Gram matrix, the centered one, eigenvectors, LAPACK's workspace.
-    check_width(data, width, model.dtype, backend, tables=tables, matrices=6)
+    return tables + 3 * bool(features.sides) + ("user" in features.sides) + 5 * model.biases
 
 
 def features_of_fit(

@@ -99,11 +99,16 @@ def check_width(
     if not is_on_host(backend):
         return
     n_rows = data.n_users + data.n_items
-    table = n_rows * width * np.dtype(dtype).itemsize
-    # A fraction, because an absurd width is too large for a float.
-    needed = max(int(Fraction(tables) * table), table + matrices * width**2 * 8)
+    needed = bytes_of_fit(n_rows, width, dtype, tables=tables, matrices=matrices)
     work = f"a fit of {counted(width, 'factor')} to {n_rows:,} users and items"
     check_memory(needed, work, of_empty_rows(n_rows, data.nnz) + "lower `factors`")
+
+
+def bytes_of_fit(n_rows: int, width: int, dtype: DTypeLike, *, tables: float, matrices: int) -> int:
+    """Bytes of the tables or matrices of :func:`check_width`, whichever are more."""
+    table = n_rows * width * np.dtype(dtype).itemsize
+    # A fraction, because an absurd width is too large for a float.
+    return max(int(Fraction(tables) * table), table + matrices * width**2 * 8)
 
 
 def of_empty_rows(n_rows: int, nnz: int) -> str:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isinf
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 
-from mfrank.als import epoch_seconds, tables_at_once
+from mfrank.als import epoch_seconds
 from mfrank.arrays import counted, sized
 from mfrank.backends import choose
 from mfrank.backends.sharded import Sharded
 from mfrank.cluster import Cluster, connected
 from mfrank.data import Interactions
 from mfrank.models.als import ALS
-from mfrank.models.als_setup import solve_options
+from mfrank.models.als_setup import MATRICES, features_of_fit, solve_options, tables_of_fit
+from mfrank.models.cost import bytes_of_fit
 from mfrank.store import is_mapped
 
 
@@ -28,7 +30,8 @@ class FitPlan:
     epoch : float
         Seconds of an epoch, accurate within a factor of a few.
     factors, held : int
-        Bytes of the model's factors, and of all tables and vectors of a fit at its peak.
+        Bytes of the model's factors; and of all tables, vectors, matrices and features of a fit at
+        its peak.
     data : int
         Bytes of the interactions, by users and by items.
     mapped : bool
@@ -45,18 +48,28 @@ class FitPlan:
     state: int
 
     @classmethod
-    def of(cls, model: ALS, data: Interactions) -> Self:
-        """Estimate the fit of a model to interactions."""
+    def of(
+        cls,
+        model: ALS,
+        data: Interactions,
+        *,
+        user_features: Any = None,
+        item_features: Any = None,
+        has_best: bool = False,
+    ) -> Self:
+        """Estimate the fit of a model to interactions; ``has_best``: with early stopping."""
         width, size = int(model.factors), np.dtype(model.dtype).itemsize
         users, items = data.n_users, data.n_items
         factors = (users + items) * width * size
-        rows = data.user_items, data.item_users
-        arrays = [array for each in rows for array in (each.indptr, each.indices, each.data)]
+        given = {"user_features": user_features, "item_features": item_features}
+        features = features_of_fit(data, given, None, float(model.feature_regularization))
+        tables = tables_of_fit(model, data, features, has_best=has_best)
+        held = bytes_of_fit(users + items, width, model.dtype, tables=tables, matrices=MATRICES)
         return cls(
             epoch_seconds(data.counts, width, solve_options(model)),
             factors,
-            int(factors * tables_at_once(users, items, width * size)),
-            sum(array.nbytes for array in arrays),
+            held + sum(map(_size, (features.users, features.items))),
+            _size(data.user_items) + _size(data.item_users),
             is_mapped(data.user_items.indices),
             factors + items * width * size // 2,
         )
@@ -75,6 +88,10 @@ class FitPlan:
             f"time: about {self.epoch:.2g} seconds an epoch, {self.epoch * epochs:.2g} for "
             f"{counted(epochs, 'epoch')}, within a factor of a few"
         )
+
+
+def _size(rows: sp.csr_array | None) -> int:
+    return 0 if rows is None else sum(a.nbytes for a in (rows.indptr, rows.indices, rows.data))
 
 
 def told_of_cluster(model: ALS, data: Interactions, cluster: Cluster) -> str:

@@ -89,8 +89,8 @@ def test_a_dry_run_tells_what_a_fit_takes_and_fits_nothing(train, tmp_path, caps
     assert not folder.exists()
     data = mfrank.Interactions.from_file(train)
     users, items = data.n_users * 4096 * 4 / 2**20, data.n_items * 4096 * 4 / 2**20
-    vectors = (data.n_users + data.n_items) * 64 / 2**20
-    assert f"about {users + 2.5 * items + vectors:.3g} MiB for factors" in told
+    matrices = 6 * 4096 * 4096 * 8 / 2**20  # far more than the factors of so few rows
+    assert f"about {users + items + matrices:.3g} MiB for factors" in told
     assert f"disk: {users + items:.3g} MiB for the model" in told
     assert f"with a checkpoint {users + 1.5 * items:.3g} MiB more" in told
     assert "seconds an epoch" in told
@@ -103,6 +103,26 @@ def test_a_dry_run_tells_what_a_fit_takes_and_fits_nothing(train, tmp_path, caps
     data_plan = FitPlan.of(mfrank.ALS(factors=64), data)
     arrays = data_plan.state + 64 * 64 * 8  # and the turn
     assert arrays <= size <= arrays + 40_000
+
+
+def test_a_dry_run_counts_features_and_the_best_epoch_and_reads_their_file(
+    train, tmp_path, capsys, monkeypatch
+):
+    data = mfrank.Interactions.from_file(train)
+    table = tmp_path / "items.csv"
+    table.write_text("item,size\n" + "".join(f"{one},1\n" for one in data.item_ids.labels))
+    asked = []
+    plan = FitPlan(1.0, 1, 1, 1, False, 1)
+    monkeypatch.setattr(FitPlan, "of", lambda model, data, **how: asked.append(how) or plan)
+    line = ["fit", train, "--model", str(tmp_path / "m"), *FAST, "--dry-run"]
+    assert main(line) == 0
+    assert main([*line, "--item-features", str(table), "--hold-out", "0.2"]) == 0
+    none = {"user_features": None, "item_features": None, "has_best": False}
+    assert asked == [none, {**none, "item_features": str(table), "has_best": True}]
+    monkeypatch.undo()
+    table.write_text("item,size\n")
+    assert main([*line, "--item-features", str(table)]) == 2
+    assert "--item-features" in capsys.readouterr().err
 
 
 def test_fit_makes_the_model_that_python_makes(split, train, tmp_path):

@@ -118,7 +118,7 @@ def test_other_readers_of_text_name_the_fault(
 def test_a_stray_quote_swallows_no_features(tmp_path: Path, side: str) -> None:
     file = tmp_path / "a.tsv"
     file.write_text(f'{side}\tname\n1\t"Al\n2\tb"\n')
-    with refuses(ValueError, side):
+    with refuses(ValueError, f"{side}_features"):
         readers(file)[f"{side}_features"]()
 
 

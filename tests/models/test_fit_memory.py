@@ -177,16 +177,36 @@ def test_a_plan_is_what_the_fit_takes(asked: list[Any], tmp_path: Path, biases: 
     assert plan.state == sides.sum() + sides[1] // 2  # and the momentum of the items
     arrays = [getattr(rows, name) for rows in (data.user_items, data.item_users) for name in PARTS]
     assert plan.data == sum(array.nbytes for array in arrays)
-    if not biases:
-        with pytest.raises(MemoryError):
-            model.fit(data)
-        assert plan.held == pytest.approx(asked[0][0], abs=1)
+    with pytest.raises(MemoryError):
+        model.fit(data)
+    assert plan.held == asked[0][0]
     told = plan.told(10)
     assert f"{plan.epoch:.2g} seconds an epoch, {10 * plan.epoch:.2g} for 10 epochs" in told
     assert "for interactions" in told
     mapped = FitPlan.of(model, mfrank.Interactions.open(data.to_folder(tmp_path / "data")))
     assert replace(mapped, mapped=False) == plan
     assert "of interactions are mapped from their folder" in mapped.told(10)
+
+
+def test_a_plan_counts_features_and_the_best_epoch(asked: list[Any]) -> None:
+    data = mfrank.synthetic(300, 200, 4_000, random_state=0)
+    model, alone = mfrank.ALS(factors=12), FitPlan.of(mfrank.ALS(factors=12), data).held
+    users, items = (sp.csr_array(np.ones((n, 3))) for n in (300, 200))
+    valid = mfrank.EarlyStopping(mfrank.Interactions.from_arrays([0], [1], shape=(300, 200)))
+    for features in ({}, {"user_features": users}, {"item_features": items}):
+        for stopping in (None, valid):
+            plan = FitPlan.of(model, data, **features, has_best=stopping is not None)
+            with pytest.raises(MemoryError):
+                model.fit(data, stopping=stopping, **features)
+            own = sum(getattr(each, name).nbytes for each in features.values() for name in PARTS)
+            assert plan.held == asked[-1][0] + own
+            assert (plan.held > alone) == bool(features or stopping)
+
+
+def test_a_plan_of_many_factors_counts_their_matrices(asked: list[Any]) -> None:
+    data = mfrank.synthetic(30, 20, 400, random_state=0)
+    plan = FitPlan.of(mfrank.ALS(factors=1_000), data)
+    assert plan.held == 50 * 1_000 * 4 + 6 * 1_000**2 * 8
 
 
 def test_the_time_of_a_plan_is_that_of_its_solver() -> None:

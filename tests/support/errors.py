@@ -25,5 +25,5 @@ def refuses(
         yield raised
     error = raised.value
     assert isinstance(error, mfrank.InputError), f"knows no argument: {error!r}"
-    assert (error.argument, str(error)) == (argument, str(error))
+    assert error.argument == argument, str(error)
     assert re.search(remedy, error.remedy), f"{remedy!r} is not advised by: {error}"

@@ -75,7 +75,9 @@ def run(args: argparse.Namespace) -> None:
     data = read_table(args, args.interactions)
     announce(model.objective, data)
     if args.dry_run:
-        print(FitPlan.of(model, data).told(int(model.iterations)))
+        features = {"user_features": args.user_features, "item_features": args.item_features}
+        plan = FitPlan.of(model, data, **features, has_best=args.hold_out is not None)
+        print(plan.told(int(model.iterations)))
         if args.cluster is not None:
             print(told_of_cluster(model, data, args.cluster))
         return
