@@ -42,6 +42,7 @@ from mfrank.models.factor_model import KnownStopping, Stopping
 from mfrank.retrieval import fingerprint
 from mfrank.store import (
     FORMAT,
+    STATE_OF_FIT,
     FactorStore,
     Step,
     check_features,
@@ -136,7 +137,7 @@ class Checkpoint:
             self._state.update(dict.fromkeys(paths_of(self.folder), ("none",)))
             return None
         store, remedy = FactorStore.load(self.folder, mmap=mmap, verify=True), self._remedy
-        if "checkpoint_data" not in store.extras:
+        if STATE_OF_FIT not in store.extras:
             raise InputValueError(
                 f"`checkpoint` holds a saved model, not the state of a fit{remedy}"
             )

@@ -27,7 +27,7 @@ from mfrank.arrays import (
 from mfrank.backends import Factors, choose
 from mfrank.cluster import Cluster, check_cluster
 from mfrank.data import Ids, OnUnknown, check_on_unknown
-from mfrank.errors import InputTypeError, InputValueError
+from mfrank.errors import InputTypeError, InputValueError, within
 from mfrank.files import Place, joined_origins, name_of, path_of
 from mfrank.retrieval.all_lists import AllLists, ListFormat
 from mfrank.retrieval.answers import (
@@ -58,7 +58,7 @@ from mfrank.retrieval.side import Raw, Rows, Side, given_ids, sides
 from mfrank.retrieval.steered import best_steered, calibrates, set_levers
 from mfrank.retrieval.top_k import Lists, emptied
 from mfrank.steering import Levers, Steering
-from mfrank.store import IMPORTED, FactorStore, OwnClasses, check_ranks_by_factors
+from mfrank.store import IMPORTED, FactorStore, OwnClasses, check_is_model, check_ranks_by_factors
 
 
 class Recommender:
@@ -606,7 +606,7 @@ class Recommender:
         try:
             return cls._from_store(store, own)
         except ValueError as error:
-            raise ValueError(f"{name_of(place)}: {error}") from error
+            raise within(name_of(place), error) from error
 
     @classmethod
     def _from_store(cls, store: FactorStore, own: OwnClasses = IMPORTED) -> Self:
@@ -616,6 +616,7 @@ class Recommender:
 
     def _adopt(self, store: FactorStore) -> None:
         """Set the store, where it is from, and the seen items saved in it."""
+        check_is_model(store.extras)
         if type(self).recommend is Recommender.recommend:
             check_ranks_by_factors(
                 store,

@@ -1,7 +1,14 @@
 """The factor store, the result of every fit: checked, saved atomically, exchanged."""
 
 from mfrank.store.blending import blend, check_ranks_by_factors, has_item_weights, ranks_by_factors
-from mfrank.store.checks import check_finite, fitter_of, history_of, is_mapped
+from mfrank.store.checks import (
+    STATE_OF_FIT,
+    check_finite,
+    check_is_model,
+    fitter_of,
+    history_of,
+    is_mapped,
+)
 from mfrank.store.contents import check_metadata, pack_neighbors, unpack_neighbors
 from mfrank.store.factors import FORMAT, FactorStore
 from mfrank.store.feature_weights import (
@@ -22,6 +29,7 @@ from mfrank.store.own_classes import IMPORTED, OwnClasses
 __all__ = [
     "FORMAT",
     "IMPORTED",
+    "STATE_OF_FIT",
     "FactorStore",
     "History",
     "OwnClasses",
@@ -30,6 +38,7 @@ __all__ = [
     "blend",
     "check_features",
     "check_finite",
+    "check_is_model",
     "check_metadata",
     "check_ranks_by_factors",
     "columns_name",

@@ -194,3 +194,17 @@ def check_finite(name: str, array: NDArray[Any]) -> None:
         "if these are fitted, the fit has diverged; raise its regularization or lower its "
         "learning rate",
     )
+
+
+STATE_OF_FIT = "checkpoint_data"
+"""Name of an array that a checkpoint has and a model has not."""
+
+
+def check_is_model(extras: Mapping[str, Any]) -> None:
+    """Raise ValueError if these are the extras of the state of a fit: no model reads them."""
+    if STATE_OF_FIT in extras:
+        raise InputValueError(
+            "this is the state of a fit, a checkpoint, and no model",
+            "run the same fit with this checkpoint again, which goes on from it or ends at once, "
+            "and save its model",
+        )

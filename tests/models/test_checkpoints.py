@@ -19,6 +19,7 @@ from children import PATHS
 from faults import Fault
 
 import mfrank
+from mfrank.cli.main import main
 from mfrank.data import Ids
 from mfrank.retrieval import AllLists
 from tests.support.errors import refuses
@@ -391,3 +392,39 @@ def test_a_fit_that_saves_its_state_leaves_out_what_was_seen_as_any_other(tmp_pa
     for _ in range(2):  # the second one finds all of it done
         kept = als().fit(DATA, checkpoint=tmp_path / "state").recommend(users, N=9)
         np.testing.assert_array_equal(kept.ids, expected.ids)
+
+
+COMMANDS = (
+    "recommend --model state --user 1 --include-seen",
+    "recommend-all --model state --folder lists --format csv",
+    "evaluate --model state --test day.csv",
+    "update day.csv --model state",
+    "serve state --port 0",
+    "similar-items 1 --model state",
+)
+
+
+@pytest.mark.parametrize("kind", ["als", "descent"])
+def test_the_state_of_a_fit_is_taken_for_a_model_nowhere(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has arrays that no model reads: lists of a descent would lack their biases."""
+    monkeypatch.chdir(tmp_path)
+    {"als": als, "descent": made}[kind]().fit(DATA, checkpoint="state")
+    store = mfrank.FactorStore.load("state")  # its factors can be read
+    own = mfrank.ALS if kind == "als" else mfrank.Descent
+    for load in (
+        lambda: mfrank.load("state"),
+        lambda: own.load("state"),
+        lambda: mfrank.Recommender.load("state"),
+        lambda: mfrank.Recommender.of(store),
+    ):
+        with pytest.raises(ValueError, match="state of a fit") as raised:
+            load()
+        assert "run the same fit with this checkpoint again" in str(raised.value)
+    Path("day.csv").write_text("user,item\n1,2\n")
+    for line in COMMANDS:
+        before = sorted(os.listdir())
+        assert main(line.split()) == 2
+        assert "state of a fit" in capsys.readouterr().err
+        assert sorted(os.listdir()) == before
