@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from item_logs import N_ITEMS, log, random_log
 from query_graphs import dense, random_graphs
 
 import mfrank
@@ -27,25 +28,7 @@ from mfrank.pagerank import (
 from tests.support.errors import refuses
 
 ALPHA = SupervisedPageRank().alpha
-N_ITEMS = 12
 UNTUNED = {"method": None, "tolerance": 1e-12}
-
-
-def log(*sequences: str, **options: Any) -> Interactions:
-    """Sequences of items a, b, c, ..., one of each user, in time."""
-    cells = [(u, item, t) for u, items in enumerate(sequences) for t, item in enumerate(items)]
-    users, items, times = zip(*cells, strict=True)
-    return Interactions.from_arrays(users, items, timestamps=times, **options)
-
-
-def random_log(seed: int = 0, n_users: int = 20) -> Interactions:
-    """Users with three to eight of the items; the last item is nobody's."""
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(3, 9, n_users)
-    items = np.concatenate([rng.choice(N_ITEMS - 1, size, replace=False) for size in sizes])
-    users = np.repeat(np.arange(n_users), sizes)
-    times = rng.permutation(len(items))
-    return Interactions.from_arrays(users, items, timestamps=times, shape=(n_users, N_ITEMS))
 
 
 def fitted(data: Any = None, **options: Any) -> SupervisedPageRank:

@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from item_logs import N_ITEMS, log, random_log
 from query_graphs import WALKER
 
 import mfrank
 from mfrank import Interactions
 from mfrank.pagerank import Draw, Graphs, by_source, item_graph, next_click_queries, recencies
-
-N_ITEMS = 12
-
-
-def log(*sequences: str, **options: Any) -> Interactions:
-    """Sequences of items a, b, c, ..., one of each user, in time."""
-    cells = [(u, item, t) for u, items in enumerate(sequences) for t, item in enumerate(items)]
-    users, items, times = zip(*cells, strict=True)
-    return Interactions.from_arrays(users, items, timestamps=times, **options)
-
-
-def random_log(seed: int = 0, n_users: int = 20) -> Interactions:
-    """Users with three to eight of the items, and one without; the last item is nobody's."""
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(3, 9, n_users)
-    items = np.concatenate([rng.choice(N_ITEMS - 1, size, replace=False) for size in sizes])
-    users = np.repeat(np.arange(n_users), sizes)
-    times = rng.permutation(len(items))
-    return Interactions.from_arrays(users, items, timestamps=times, shape=(n_users + 1, N_ITEMS))
 
 
 def test_edges_go_both_ways_and_each_feature_is_a_walk() -> None:
@@ -57,7 +37,7 @@ def test_edges_go_both_ways_and_each_feature_is_a_walk() -> None:
 
 
 def test_queries_ask_for_the_item_that_was_held_out() -> None:
-    data = random_log(5)
+    data = random_log(5, idle=1)
     split = mfrank.leave_last(data)
     graph, recent = item_graph(split.train, None, None), recencies(split.train, 2)
     untuned = mfrank.SupervisedPageRank(None, alpha=WALKER.alpha, recent=2).fit(split.train)
@@ -105,7 +85,7 @@ def test_nobody_is_asked_who_has_nothing_in_the_graph_or_wants_nothing_there() -
 
 @pytest.mark.parametrize("recent", [1, 3, 99])
 def test_recencies_are_one_over_the_place_from_the_last(recent: int) -> None:
-    data = random_log(2)
+    data = random_log(2, idle=1)
     found = recencies(data, recent).toarray()
     for user in range(data.n_users):
         row = slice(*data.user_items.indptr[user : user + 2])
