@@ -203,8 +203,16 @@ def _merge(
             duplicates=duplicates,
             tally=untold,
         )
-        if not np.isfinite(block.rows.data).all():
-            raise ValueError("a merged value is beyond the range of float32")
+        too_large = np.flatnonzero(~np.isfinite(block.rows.data))
+        if len(too_large):
+            row = begin + np.searchsorted(block.rows.indptr, too_large[:1], side="right") - 1
+            (user,) = known.user_ids.raw(row).tolist()
+            (item,) = known.item_ids.raw(block.rows.indices[too_large[:1]]).tolist()
+            raise InputValueError(
+                f"`values` must fit float32, also merged: that of user {user!r} and item {item!r} "
+                "does not",
+                "drop or replace it",
+            )
         writer.add_cells(begin, block)
         advance(len(entries))
 

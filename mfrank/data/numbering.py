@@ -335,6 +335,8 @@ def _check_values(path: Path, portion: Portion) -> None:
     infinite = np.flatnonzero(~np.isfinite(values))
     if len(infinite):
         row = int(infinite[0])
-        raise ValueError(
-            f"{path}: the value of row {portion.first_row + row} is {values[row]}, not finite"
+        raise InputValueError(
+            f"{path}: `values` must be finite numbers, got {values[row]} in row "
+            f"{portion.first_row + row}",
+            "drop or replace it",
         )

@@ -132,6 +132,7 @@ def test_it_is_known_whether_values_are_counts_of_rows(
     read = mfrank.Interactions.from_file(file, duplicates=duplicates)
     ingested = mfrank.Interactions.ingest([file], tmp_path / "data", duplicates=duplicates)
     assert ingested.cells.values_from == read.cells.values_from == values_from
+    same(ingested, read)
 
 
 def test_what_cannot_be_is_refused_before_any_file_is_read(tmp_path: Path) -> None:
@@ -171,6 +172,35 @@ def test_errors_name_the_file_and_change_nothing(
         mfrank.Interactions.ingest(written(tmp_path, [good, bad]), folder)
     same(mfrank.Interactions.open(folder), before)
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("at_once", [1, 1 << 20])
+@pytest.mark.parametrize("rows", ["c,7,1e39\n", "c,7,3e38\nb,7,1\nc,7,3e38\n"])
+def test_values_beyond_float32_are_named_by_user_and_item(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int, rows: str
+) -> None:
+    monkeypatch.setattr(module, "_ENTRIES_AT_ONCE", at_once)
+    file = tmp_path / "a.csv"
+    file.write_text("user,item,rating\na,5,1\na,7,1\nd,7,1\nc,5,1\n" + rows)
+    with refuses(ValueError, "values") as raised:
+        mfrank.Interactions.ingest([file], tmp_path / "data")
+    assert "user 'c' and item 7" in str(raised.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+
+
+def test_a_file_that_changes_while_it_is_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (file,), first_pass = written(tmp_path, [columns(9, 0)]), module.numbered
+
+    def numbered(*args: Any) -> Any:
+        known = first_pass(*args)
+        written(tmp_path, [columns(9, 0, text=True)])
+        return known
+
+    monkeypatch.setattr(module, "numbered", numbered)
+    with pytest.raises(ValueError, match=rf"{file.name} was changed while it was read"):
+        mfrank.Interactions.ingest([file], tmp_path / "data")
 
 
 def test_a_full_disk_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

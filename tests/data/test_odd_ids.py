@@ -121,18 +121,19 @@ def test_what_text_may_mean_otherwise_is_told_in_a_line(
     assert len(told(caplog)) == len({*told(caplog)})
 
 
+@pytest.mark.parametrize("header", ["user,item", "item,user"])
 @pytest.mark.parametrize("door", ["from_file", "ingest"])
-def test_odd_ids_of_items_are_told_as_those_of_users(
-    door: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_odd_ids_are_told_as_those_of_users_or_items(
+    door: str, header: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "a.csv"
-    path.write_text("user,item\n1,a\n2,NULL\n3,NULL\n3,b\n")
+    path.write_text(f"{header}\n1,a\n2,NULL\n3,NULL\n3,b\n")
     if door == "ingest":
         Interactions.ingest([path], tmp_path / "to")
     else:
         Interactions.from_file(path)
     (line,) = told(caplog)
-    assert line.startswith("item")
+    assert line.startswith(header.split(",")[1])
     assert "'NULL' in 2 rows" in line
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from errors import refuses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_interaction_folder import same
@@ -22,7 +24,6 @@ from mfrank.data import (
     read_portions,
     write_table,
 )
-from tests.support.errors import refuses
 
 KINDS: list[TimeKind] = ["whole", "number", "date"]
 IDS = [
@@ -226,15 +227,41 @@ def test_errors_name_the_file_and_the_row(
     path = tmp_path / f"a{suffix}"
     columns = {"user": [1, 2, 3, 4, 5], "item": [1, 2, 3, 4, 5], "value": [1, 2, 3, np.inf, 5]}
     write_table(path, columns)
-    place = "line 5: values must be finite" if suffix == ".csv" else "the value of row 3 is inf"
-    with pytest.raises(ValueError, match=rf"a\{suffix}: {place}"):
+    with refuses(ValueError, "values") as raised:
         mfrank.Interactions.ingest([path], tmp_path / "data")
+    assert f"a{suffix}: " in str(raised.value)
+    assert ("line 5: " if suffix == ".csv" else "got inf in row 3") in str(raised.value)
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
     if suffix == ".parquet":
         labels = np.array(["a", "b", "c", None, "e"], object)
         write_table(path, columns | {"user": labels, "value": np.ones(5)})
         with pytest.raises(ValueError, match=r"a\.parquet: users: ids must not be missing.* row 3"):
             mfrank.Interactions.ingest([path], tmp_path / "data")
+
+
+@pytest.mark.usefixtures("reader")
+def test_the_kind_of_timestamps_and_what_is_told_are_those_of_whole_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(ingest, "_ROWS_AT_ONCE", 1)
+    files = [tmp_path / "a.csv", tmp_path / "b.csv"]
+
+    def written(times: list[str]) -> list[Path]:
+        for user, file in enumerate(files):
+            rows = [f"{user},{item},{time},x" for item, time in enumerate(times)]
+            file.write_text("\n".join(["user,item,timestamp,color", *rows]) + "\n")
+        return files
+
+    with caplog.at_level(logging.INFO, "mfrank"):  # all are fractions where one is
+        data = mfrank.Interactions.ingest(
+            written(["9007199254740993", "1.5"]), tmp_path / "data", timestamp_unit="s"
+        )
+    assert data.timestamps is not None
+    assert data.timestamps.tolist() == [2**53, 1] * 2
+    assert len([line for line in caplog.messages if "color" in line]) == 1
+    with refuses(ValueError, "timestamps") as raised:
+        mfrank.Interactions.ingest(written(["20240101", "2024-01-03"]), tmp_path / "data")
+    assert "a.csv: line 2: " in str(raised.value)
 
 
 def test_streams_are_refused(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import logging
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from errors import refuses
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +21,6 @@ import mfrank
 from mfrank.cli.main import main
 from mfrank.data import BadRow, delimited, epoch_seconds, ingest
 from mfrank.pagerank import Sessions
-from tests.support.errors import refuses
 
 pandas = pytest.importorskip("pandas", reason="needs pandas")
 polars = pytest.importorskip("polars", reason="needs polars")
@@ -375,8 +376,13 @@ def test_all_files_of_an_ingest_are_of_one_unit(place):
     for name, first in (("1.csv", 1_569_888_000), ("2.csv", 1_569_888_000_000)):
         (place / name).write_text(f"user,item,time\n1,2,{first}\n3,4,{first + 1}\n")
     both = [place / "1.csv", place / "2.csv"]
-    with pytest.raises(ValueError, match=r"in one unit, got 1569888000.*timestamp_unit="):
+    with refuses(ValueError, "timestamps", remedy="times of all files") as raised:
         Interactions.ingest(both, place / "data")
+    assert re.search(r"in one unit, got 1569888000.*timestamp_unit=", str(raised.value))
+    (place / "3.csv").write_text("user,item,time\n1,2,1569888000\n3,4,1569888000000\n")
+    with pytest.raises(ValueError, match="in one unit, got 1569888000") as raised:
+        Interactions.ingest([place / "3.csv"], place / "data")
+    assert "files" not in str(raised.value)  # there is one
     (place / "2.csv").write_text("user,item,time\n1,2,5\n3,4,6\n")
     (place / "1.csv").write_text("user,item,time\n1,3,2019-10-01\n")
     with pytest.raises(ValueError, match="dates in some files and numbers such as 5"):
