@@ -281,7 +281,7 @@ class Labels:
         """Build from the arrays that :meth:`to_arrays` returned."""
         made = cls()
         made._numbers, made._occurrences = arrays["numbers"], arrays["occurrences"]
-        text = {name: arrays[name] for name in ("utf8", "offsets", "whole") if name in arrays}
+        text = {name: arrays[name] for name in ("utf8", "offsets") if name in arrays}
         if text:
             labels = Ids.from_arrays(text).labels.tolist()
             made._text.update(dict(zip(labels, arrays["text_occurrences"].tolist(), strict=True)))

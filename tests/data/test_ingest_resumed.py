@@ -181,6 +181,8 @@ def test_progress_counts_each_row_once_and_what_an_earlier_run_did(tmp_path: Pat
         *_, n_sorted = bars.pop("sorting by items")
         assert 0 < n_sorted <= n_cells
         assert bars.items() <= wanted.items()
+        opened = mfrank.Interactions.open(folder)
+        same(opened, mfrank.Interactions.open(tmp_path / "whole"))
 
 
 def test_ids_are_kept_if_the_first_note_is_written_later(
