@@ -256,8 +256,9 @@ class Numbering:
                 labels.add(canonical(portion.columns[role], portion.first_row))
             except (TypeError, ValueError) as error:
                 raise within(f"{path}: {role}s", error) from None
-        _check_values(path, portion)
-        self.values.add(portion.columns.get("value", np.empty(0)))
+        if (values := portion.columns.get("value")) is not None:
+            _check_values(path, portion.first_row, values)
+            self.values.add(values)
 
     def _add_times(self, path: str, when: Moments, first_row: int) -> None:
         self.times[path] = max(self.times.get(path, when.kind), when.kind, key=_WIDER)
@@ -330,13 +331,11 @@ class Labels:
         return ids, np.array([text[label] for label in ids.labels], np.int64)
 
 
-def _check_values(path: Path, portion: Portion) -> None:
-    values = portion.columns.get("value", np.empty(0))
+def _check_values(path: Path, first_row: int, values: NDArray[Any]) -> None:
     infinite = np.flatnonzero(~np.isfinite(values))
     if len(infinite):
         row = int(infinite[0])
         raise InputValueError(
-            f"{path}: `values` must be finite numbers, got {values[row]} in row "
-            f"{portion.first_row + row}",
+            f"{path}: `values` must be finite numbers, got {values[row]} in row {first_row + row}",
             "drop or replace it",
         )

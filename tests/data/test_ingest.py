@@ -181,7 +181,7 @@ def test_values_beyond_float32_are_named_by_user_and_item(
 ) -> None:
     monkeypatch.setattr(module, "_ENTRIES_AT_ONCE", at_once)
     file = tmp_path / "a.csv"
-    file.write_text("user,item,rating\na,5,1\na,7,1\nd,7,1\nc,5,1\n" + rows)
+    file.write_text("user,item,rating\na,5,1\na,7,1\nd,7,1e39\nc,9,1\n" + rows)
     with refuses(ValueError, "values") as raised:
         mfrank.Interactions.ingest([file], tmp_path / "data")
     assert "user 'c' and item 7" in str(raised.value)

@@ -172,7 +172,7 @@ def test_progress_counts_each_row_once_and_what_an_earlier_run_did(tmp_path: Pat
         "sorting by items": (None, "entry", n_cells),
     }
     assert whole == wanted
-    for n in (2, 15, 40):  # before, while and after the blocks of users are merged
+    for n in (2, 15, 55):  # before and while users are merged, while items are sorted
         folder = tmp_path / f"data-{n}"
         with pytest.raises(KeyboardInterrupt):
             ended_late(files, folder, KeyboardInterrupt(), n)
@@ -180,6 +180,7 @@ def test_progress_counts_each_row_once_and_what_an_earlier_run_did(tmp_path: Pat
         assert bars.pop("reading ids")[2] == 0
         *_, n_sorted = bars.pop("sorting by items")
         assert 0 < n_sorted <= n_cells
+        assert (n_sorted < n_cells) == (n == 55)
         assert bars.items() <= wanted.items()
         opened = mfrank.Interactions.open(folder)
         same(opened, mfrank.Interactions.open(tmp_path / "whole"))
