@@ -18,7 +18,7 @@ from problems import toy
 from served import CALLS, N_ITEMS, N_USERS, WIDTH, Producer, serving, store
 
 import mfrank
-from mfrank.arrays import as_array, take, to_host
+from mfrank.arrays import as_array, is_on_gpu, take, to_host
 from mfrank.arrays import device as gpu
 from tests.support.errors import refuses
 
@@ -30,6 +30,17 @@ def test_host_arrays_of_dlpack_share_their_memory() -> None:
     assert np.shares_memory(take(Producer(array), "x"), array)
     held = dataclasses.replace(store(), user_factors=Producer(np.ones((N_USERS, WIDTH))))
     assert isinstance(held.user_factors, np.ndarray)
+
+
+def test_memory_of_the_host_and_of_cuda_is_known_by_the_numbers_of_dlpack() -> None:
+    array = np.arange(3.0)
+    for kind in (1, 3, 11):  # kDLCPU, kDLCUDAHost, kDLROCMHost
+        assert not is_on_gpu(Producer(array, kind))
+        assert take(Producer(array, kind), "x").tolist() == [0, 1, 2]
+    for kind in (2, 13):  # kDLCUDA, kDLCUDAManaged
+        assert is_on_gpu(Producer(array, kind))
+    with refuses(ValueError, "x", remedy="copy it to the host"):
+        take(Producer(array, 10), "x")  # kDLROCM
 
 
 def test_what_is_no_array_is_handed_on() -> None:

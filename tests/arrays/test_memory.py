@@ -99,6 +99,13 @@ def test_without_a_limit_the_address_space_has_no_end(limit: list[int]) -> None:
     assert address_space_left() == math.inf
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="these are files of Linux")
+def test_linux_tells_of_memory_in_the_files_that_are_read() -> None:
+    assert "MemAvailable" in memory._MEMORY.read_text()
+    assert len(memory._OWN_PAGES.read_text().split()) == 7
+    assert ":" in memory._OWN_GROUPS.read_text()
+
+
 def test_where_no_file_tells_the_pages_there_is_no_end(
     limit: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
