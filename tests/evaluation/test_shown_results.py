@@ -45,6 +45,11 @@ def test_an_evaluation_shows_a_row_a_metric_and_the_counts(split: mfrank.Split, 
     assert shown.texts[-1] == str(evaluation).splitlines()[-1]
 
 
+def test_without_metrics_there_are_three_at_10(split: mfrank.Split, model: ALS) -> None:
+    rows = page(evaluate(model, split.test)).rows
+    assert [row[0] for row in rows] == ["metric", "NDCG@10", "Recall@10", "MRR@10"]
+
+
 @pytest.mark.parametrize("held", ["test", "train"])
 def test_what_was_left_out_is_shown(split: mfrank.Split, model: ALS, held: str) -> None:
     evaluation = evaluate(model, getattr(split, held), metrics=NDCG @ 10, train=split.train)

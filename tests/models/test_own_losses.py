@@ -19,6 +19,7 @@ from own_hinge import OwnHinge
 import mfrank
 from mfrank.cli.main import main
 from mfrank.losses import Loss, Sizes
+from mfrank.store import IMPORTED
 from tests.support.errors import refuses
 
 DATA = mfrank.synthetic(60, 40, 900, random_state=0)
@@ -116,6 +117,16 @@ def ways_in(folder: Path) -> dict[str, Any]:
         "serve": lambda: main(["serve", str(folder)]),
         "explore": lambda: main(["explore", str(folder)]),
     }
+
+
+def test_classes_of_whom_nobody_asked_are_those_that_are_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "planted_too.py").write_text("raise SystemExit('this code has run')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ValueError, match=r"planted_too.*not imported"):
+        IMPORTED.find("planted_too:Loss", (object,))
+    assert "planted_too" not in sys.modules
 
 
 @pytest.mark.parametrize("way", ways_in(Path()))
