@@ -15,7 +15,7 @@ from strangers import COLD_USERS, N_USERS, held_out, train
 import mfrank
 from mfrank import ALS, NDCG, compare, evaluate
 from mfrank.comparison import Comparison
-from mfrank.evaluation import Coverage, Evaluation
+from mfrank.evaluation import Coverage, Evaluation, evaluate_queries
 
 EVIL = "<script>alert('&')</script>"
 
@@ -48,6 +48,16 @@ def test_an_evaluation_shows_a_row_a_metric_and_the_counts(split: mfrank.Split, 
 def test_without_metrics_there_are_three_at_10(split: mfrank.Split, model: ALS) -> None:
     rows = page(evaluate(model, split.test)).rows
     assert [row[0] for row in rows] == ["metric", "NDCG@10", "Recall@10", "MRR@10"]
+
+
+def test_without_metrics_queries_are_judged_by_graded_ndcg() -> None:
+    judged = mfrank.Judged(np.ones((12, 1)), [*range(4), 0, 2] * 2, [7] * 12)
+    graded = NDCG(gain="exponential")
+
+    def rows(*metrics: object) -> list[list[str]]:
+        return page(evaluate_queries(judged, np.arange(12.0), *metrics)).rows
+
+    assert rows() == rows([graded @ 5, graded @ 10]) != rows([NDCG @ 5, NDCG @ 10])
 
 
 @pytest.mark.parametrize("held", ["test", "train"])
