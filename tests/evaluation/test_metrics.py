@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from mfrank import evaluation
 from mfrank.arrays import CSR
 from mfrank.evaluation import (
     ALL,
@@ -340,8 +341,11 @@ def test_wrong_cutoffs_and_options() -> None:
         NDCG(capped=True)
     with pytest.raises(TypeError, match="True or False"):
         Recall(capped="yes")
-    with pytest.raises(ValueError, match="needs a cutoff"):
-        Recall.depth(5)
+    for needs_one in ("Precision", "Recall", "HitRate", "LimitedAUC", "Coverage", "Novelty"):
+        with pytest.raises(ValueError, match=f"{needs_one} needs a cutoff"):
+            getattr(evaluation, needs_one).depth(5)
+    for reads_all in ("NDCG", "MRR", "MAP"):
+        assert getattr(evaluation, reads_all).depth(5) == 5
 
 
 def test_definitions() -> None:
