@@ -34,8 +34,9 @@ class InputError(Exception):
     Attributes
     ----------
     argument : str
-        Name of the argument, such as ``"factors"``, or ``"steer.boosts"`` for a part of one; empty
-        if none is at fault alone.
+        Name of the argument at fault, such as ``"factors"``, or ``"steer.boosts"`` for a part of
+        one; the first if several are, or the one that helps if none is. Empty if the message names
+        none.
     remedy : str
         What to do about it; empty if the problem says it.
     marked : str

@@ -44,7 +44,6 @@ _PHRASES = {
 """What the library says, and what to say instead."""
 
 _EXPRESSIONS = {
-    "at_least(threshold)": "--at-least VALUE",
     "dataclasses.replace(data, seen_only=None)": "--no-keep-seen",
     "mfrank.ALS(mfrank.WRMF(alpha=...))": "mfrank fit --objective wrmf --alpha FLOAT",
     "filter_already_liked_items=False": "--include-seen",
@@ -104,7 +103,7 @@ class Flags:
         if call := _CALL.fullmatch(mark):
             name, argument = call.groups()
             if name == "at_least":
-                return f"--at-least {argument}"
+                return f"--at-least {'VALUE' if argument == 'threshold' else argument}"
             return "mfrank update " * (name == "partial_fit") + self._of(argument)
         if given := _GIVEN.fullmatch(mark):
             return self._given(*given.groups())

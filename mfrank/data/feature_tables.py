@@ -424,7 +424,7 @@ def feature_rows(name: str, given: Any, n_rows: int, n_features: int | None = No
             f"`{name}` must have the {n_features} columns of the fit, got {here.shape[1]}"
         )
     if here.shape[1] == 0:
-        raise InputValueError(f"`{name}` has no columns", "leave it out to fit without `features`")
+        raise InputValueError(f"`{name}` has no columns", "leave it out to fit without features")
     rows = sp.csr_array(here, dtype=np.float64, copy=True)
     rows.sum_duplicates()
     if not np.isfinite(rows.data).all():

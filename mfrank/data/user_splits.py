@@ -112,7 +112,7 @@ def held_out_users(
     n_valid = _number_of_users(valid, len(active), "valid")
     if n_test + n_valid >= max(len(active), 1):
         raise InputValueError(
-            f"`test` and valid hold out {n_test:,} + {n_valid:,} of the "
+            f"`test` and `valid` hold out {n_test:,} + {n_valid:,} of the "
             f"{counted(len(active), 'user')} with entries: none is left to train on",
             "Hold out fewer",
         )

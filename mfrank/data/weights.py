@@ -228,7 +228,7 @@ def _positive(interactions: Any) -> tuple[Interactions, NDArray[np.float64]]:
     if (values < 0).any():
         raise InputValueError(
             f"`values` must be > 0 to be weighted, got {values.min():g}",
-            "drop dislikes with interactions.`at_least(0)`",
+            "drop dislikes with `interactions.at_least(0)`",
         )
     return data, values
 

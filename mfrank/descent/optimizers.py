@@ -324,7 +324,7 @@ class Langevin(Optimizer):
         check_at_least_zero(shrinkage=self.shrinkage)
         if not self.learning_rate * self.shrinkage < 1:
             raise InputValueError(
-                "`learning_rate` * shrinkage must be below 1, or a step would remove the whole "
+                "`learning_rate` * `shrinkage` must be below 1, or a step would remove the whole "
                 f"weight; got {self.learning_rate} * {self.shrinkage}"
             )
         check_count("random_state", self.random_state, 0)

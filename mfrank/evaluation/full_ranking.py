@@ -185,7 +185,7 @@ def evaluate(
     check_one_place(cluster, backend)
     if cluster is not None and negatives is not None:
         raise InputValueError(
-            "`cluster` and negatives, which are drawn in turn, do not go together"
+            "`cluster` and `negatives`, which are drawn in turn, do not go together"
         )
     wanted = _read_metrics(metrics)
     if negatives is not None:

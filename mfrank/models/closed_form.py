@@ -44,7 +44,7 @@ def check_solvable(store: FactorStore, new_items: bool = False) -> None:
     remedy = "load the model without the prior, and add it by mfrank.with_prior afterwards"
     if store.item_prior is not None and had_biases(store):
         raise InputValueError(
-            "`users` and items cannot be solved, because the item biases of the fit have a prior "
+            "users and items cannot be solved, because the item biases of the fit have a prior "
             "in them:",
             f"{remedy}",
         )

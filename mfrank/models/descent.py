@@ -328,7 +328,7 @@ class Descent(FactorModel):
         rows = positives_of(data, self.dtype)
         if checkpoint is not None and stopping is not None:
             raise InputValueError(
-                "`checkpoint` and stopping do not go together: a checkpoint has the last epoch, "
+                "`checkpoint` and `stopping` do not go together: a checkpoint has the last epoch, "
                 "not the best; stop by a callback, or evaluate afterwards"
             )
         batches, backend = Batches(self.batches, int(self.batch_size)), choose(self.backend)

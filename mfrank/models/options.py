@@ -51,7 +51,7 @@ def check_kind(name: str, value: object, kind: type, example: str) -> None:
     if not is_dataclass(value):
         raise InputTypeError(
             f"`{name}` must be a dataclass of its options",
-            f"put @`dataclass(frozen=True)` above class {type(value).__name__}",
+            f"put `@dataclass(frozen=True)` above class {type(value).__name__}",
         )
 
 

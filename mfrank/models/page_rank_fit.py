@@ -94,7 +94,7 @@ class Task:
         """
         if data.nnz == 0 or data.user_items.data.min() < 0:
             raise InputValueError(
-                "`data` must have interactions, all with values > 0; data.`at_least(threshold)` "
+                "`data` must have interactions, all with values > 0; `data.at_least(threshold)` "
                 "drops the others"
             )
         graph = item_graph(data, item_features, gap)

@@ -61,7 +61,7 @@ def n_nodes(given: int | None, sizes: Sequence[int], sources: Any, targets: Any)
     stated = {*sizes, *(() if given is None else (int(given),))}
     if len(stated) > 1:
         raise InputValueError(
-            "`node_features`, `query_of`, labels and `n_nodes` disagree on the number of nodes: "
+            "`node_features`, `query_of`, `labels` and `n_nodes` disagree on the number of nodes: "
             f"{', '.join(map(str, sorted(stated)))}"
         )
     size = (
@@ -77,7 +77,7 @@ def edges(sources: ArrayLike, targets: ArrayLike, size: int) -> tuple[Ints, Ints
     ends = rows("sources", sources, None), rows("targets", targets, None)
     if len(ends[0]) != len(ends[1]):
         raise InputValueError(
-            f"`sources` and targets must have one length, got {len(ends[0])} and {len(ends[1])}"
+            f"`sources` and `targets` must have one length, got {len(ends[0])} and {len(ends[1])}"
         )
     for name, end in zip(("sources", "targets"), ends, strict=True):
         if len(end) and end.max() >= size:

@@ -213,7 +213,7 @@ class Graphs:
         page = check.whole("pages", np.asarray(pages))
         if len(query) != len(page):
             raise InputValueError(
-                f"`queries` and pages must have one length, got {len(query)} and {len(page)}"
+                f"`queries` and `pages` must have one length, got {len(query)} and {len(page)}"
             )
         width = 1 + int(self.pages.max())
         order = np.argsort(self.queries[self.query_of], kind="stable")

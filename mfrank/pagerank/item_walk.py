@@ -301,7 +301,7 @@ def with_prior(store: FactorStore, weight: float, prior: FactorStore | None = No
         )
     if source.item_ids != store.item_ids:
         raise InputValueError(
-            f"`prior` and store have different items ({len(source.item_ids)} and "
+            f"`prior` and `store` have different items ({len(source.item_ids)} and "
             f"{len(store.item_ids)})",
             "fit both to data with the same item ids",
         )

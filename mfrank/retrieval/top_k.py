@@ -260,7 +260,7 @@ def score(
     item_rows = beside(check_rows_there(items, len(item_factors), "items"), item_factors)
     if len(user_rows) != len(item_rows):
         raise InputValueError(
-            "`users` and items must have one length, one item per user; got "
+            "`users` and `items` must have one length, one item per user; got "
             f"{counted(len(user_rows), 'user')} and {counted(len(item_rows), 'item')}"
         )
     scores = empty_beside(item_factors, (len(user_rows),))

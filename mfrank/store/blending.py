@@ -71,7 +71,7 @@ def blend(store: FactorStore, other: FactorStore, weight: float) -> FactorStore:
         _refuse_walks(name, one)
     if not any(ranks_by_factors(one) for one in (store, other)):
         raise InputValueError(
-            "`store` and other are both of weights between items",
+            "`store` and `other` are both of weights between items",
             "blend one of them with a model with factors, such as ALS, first",
         )
     for name in ("user_ids", "item_ids"):

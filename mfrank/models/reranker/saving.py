@@ -138,7 +138,7 @@ def _second(
     options, found = metadata["options"], metadata["found"]
     try:
         if not (isinstance(options, dict) and isinstance(found, dict)):
-            raise InputValueError("`options` and found must be JSON objects")
+            raise InputValueError("options and found must be JSON objects")
         if arrays["cbm"].dtype != np.uint8 or arrays["cbm"].ndim != 1:
             raise InputValueError("`trees` must be a 1-D array of uint8")
         tables = arrays.get("user_features"), arrays.get("item_features")
