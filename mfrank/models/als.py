@@ -42,7 +42,7 @@ from mfrank.backends.sharded import solving
 from mfrank.cluster import Cluster
 from mfrank.data import Interactions, OnUnknown
 from mfrank.errors import InputTypeError, InputValueError
-from mfrank.models.als_setup import set_up
+from mfrank.models.als_setup import check_cost, saved_state, set_up
 from mfrank.models.closed_form import (
     check_solvable,
     check_user_weights,
@@ -313,7 +313,7 @@ class ALS(FactorModel):
             before.
         """
         self.__post_init__()
-        data, watch, store, features, options, kept, past = set_up(
+        setup = set_up(
             self,
             user_items,
             start=start,
@@ -324,6 +324,9 @@ class ALS(FactorModel):
             cluster=cluster,
             features={"user_features": user_features, "item_features": item_features},
         )
+        check_cost(self, setup, has_best=stopping is not None)
+        data, watch, store, features, options = setup
+        kept, past = saved_state(self, setup, checkpoint, stopping)
         with solving(self.backend, cluster) as solver:
             momentum, history, best = Momentum(solver, self.n_threads), list[Record](), None
             done = halfway = save = save_half_step = None

@@ -45,9 +45,6 @@ class Setup(NamedTuple):
     start : FactorStore, or None
     features : Features
     options : SolveOptions
-    checkpoint : Checkpoint, or None
-    past : Resumed, or None
-        What the checkpoint has of this fit.
     """
 
     data: Interactions
@@ -55,23 +52,21 @@ class Setup(NamedTuple):
     start: FactorStore | None
     features: Features
     options: SolveOptions
-    checkpoint: Checkpoint | None
-    past: Resumed | None
 
 
 def set_up(
     model: ALS,
     user_items: Any,
     *,
-    start: Recommender | FactorStore | None,
-    stopping: Stopping | None,
-    callback: Callback | None,
-    checkpoint: str | os.PathLike[str] | None,
-    show_progress: bool,
-    cluster: Cluster | None,
+    start: Recommender | FactorStore | None = None,
+    stopping: Stopping | None = None,
+    callback: Callback | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    show_progress: bool = False,
+    cluster: Cluster | None = None,
     features: Mapping[str, Any],
 ) -> Setup:
-    """Read and check the arguments of :meth:`mfrank.ALS.fit`, and tell what will take long.
+    """Read and check the arguments of :meth:`mfrank.ALS.fit`, and log what they leave unused.
 
     ``features`` are ``user_features`` and ``item_features``, by these names.
     """
@@ -88,21 +83,37 @@ def set_up(
     store = start.store if isinstance(start, Recommender) else start
     check_featured_fit(features, model.objective, backend, model.backend)
     read = features_of_fit(data, features, store, float(model.feature_regularization))
-    tables = tables_of_fit(model, data, read, has_best=stopping is not None)
-    check_width(data, width, model.dtype, backend, tables=tables, matrices=MATRICES)
-    warn_if_slow(model.backend)
-    options = solve_options(model)
     if store is not None:
         check_start(store, width)
-    past = kept = None
-    if checkpoint is not None:
-        kept = checkpoint_of(checkpoint, data, store, stopping, read)
-        past = resumed(kept, describe(model), stopping, data)
+    warn_if_slow(model.backend)
     warn_if_unscaled(model.objective, data)
     if not model.uses_values:
         tell_unread_values(type(model.objective).__name__, data)
-    warn_if_long(data.counts, width, int(model.iterations), options, backend)
-    return Setup(data, watch, store, read, options, kept, past)
+    return Setup(data, watch, store, read, solve_options(model))
+
+
+def check_cost(model: ALS, setup: Setup, *, has_best: bool) -> None:
+    """Raise MemoryError if a fit does not fit in memory, and log one that takes long.
+
+    ``has_best``: the fit also holds its best epoch.
+    """
+    data, width, backend = setup.data, int(model.factors), choose(model.backend)
+    tables = tables_of_fit(model, data, setup.features, has_best=has_best)
+    check_width(data, width, model.dtype, backend, tables=tables, matrices=MATRICES)
+    warn_if_long(data.counts, width, int(model.iterations), setup.options, backend)
+
+
+def saved_state(
+    model: ALS,
+    setup: Setup,
+    folder: str | os.PathLike[str] | None,
+    stopping: Stopping | None,
+) -> tuple[Checkpoint | None, Resumed | None]:
+    """The checkpoint of a fit, and what it has of this fit; None for none."""
+    if folder is None:
+        return None, None
+    checkpoint = checkpoint_of(folder, setup.data, setup.start, stopping, setup.features)
+    return checkpoint, resumed(checkpoint, describe(model), stopping, setup.data)
 
 
 def solve_options(model: ALS) -> SolveOptions:

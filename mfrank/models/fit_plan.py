@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from math import isinf
 from typing import Any, Self
@@ -16,7 +17,7 @@ from mfrank.backends.sharded import Sharded
 from mfrank.cluster import Cluster, connected
 from mfrank.data import Interactions
 from mfrank.models.als import ALS
-from mfrank.models.als_setup import MATRICES, features_of_fit, solve_options, tables_of_fit
+from mfrank.models.als_setup import MATRICES, set_up, solve_options, tables_of_fit
 from mfrank.models.cost import bytes_of_fit
 from mfrank.store import is_mapped
 
@@ -51,22 +52,31 @@ class FitPlan:
     def of(
         cls,
         model: ALS,
-        data: Interactions,
+        user_items: Any,
         *,
         user_features: Any = None,
         item_features: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        cluster: Cluster | None = None,
         has_best: bool = False,
     ) -> Self:
-        """Estimate the fit of a model to interactions; ``has_best``: with early stopping."""
+        """Estimate the fit of a model with these arguments; ``has_best``: with early stopping.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As in :meth:`mfrank.ALS.fit`.
+        """
+        given = {"user_features": user_features, "item_features": item_features}
+        setup = set_up(model, user_items, checkpoint=checkpoint, cluster=cluster, features=given)
+        data, features, options = setup.data, setup.features, setup.options
         width, size = int(model.factors), np.dtype(model.dtype).itemsize
         users, items = data.n_users, data.n_items
         factors = (users + items) * width * size
-        given = {"user_features": user_features, "item_features": item_features}
-        features = features_of_fit(data, given, None, float(model.feature_regularization))
         tables = tables_of_fit(model, data, features, has_best=has_best)
         held = bytes_of_fit(users + items, width, model.dtype, tables=tables, matrices=MATRICES)
         return cls(
-            epoch_seconds(data.counts, width, solve_options(model)),
+            epoch_seconds(data.counts, width, options),
             factors,
             held + sum(map(_size, (features.users, features.items))),
             _size(data.user_items) + _size(data.item_users),

@@ -105,6 +105,33 @@ def test_a_dry_run_tells_what_a_fit_takes_and_fits_nothing(train, tmp_path, caps
     assert arrays <= size <= arrays + 40_000
 
 
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--biases", "--item-features", "items.csv"],
+        ["--biases", "--checkpoint", "state"],
+        ["--regularization", "0", "--item-features", "items.csv"],
+        ["--hold-out", "2"],
+        ["--cluster", "2", "--backend", "cuda"],
+        ["--at-least", "1000"],
+        ["--item-features", "none.csv"],
+    ],
+    ids=" ".join,
+)
+def test_a_dry_run_refuses_what_the_fit_refuses(
+    train: str, flags: list[str], tmp_path: Path, capsys: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    labels = mfrank.Interactions.from_file(train).item_ids.labels
+    Path("items.csv").write_text("item,size\n" + "".join(f"{one},1\n" for one in labels))
+    line = ["fit", train, "--model", "model", *FAST, *flags]
+    assert main(line) == 2
+    refused = capsys.readouterr().err.splitlines()[-1]
+    assert main([*line, "--dry-run"]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == refused
+    assert not Path("model").exists()
+
+
 def test_a_dry_run_counts_features_and_the_best_epoch_and_reads_their_file(
     train, tmp_path, capsys, monkeypatch
 ):
@@ -117,8 +144,11 @@ def test_a_dry_run_counts_features_and_the_best_epoch_and_reads_their_file(
     line = ["fit", train, "--model", str(tmp_path / "m"), *FAST, "--dry-run"]
     assert main(line) == 0
     assert main([*line, "--item-features", str(table), "--hold-out", "0.2"]) == 0
-    none = {"user_features": None, "item_features": None, "has_best": False}
-    assert asked == [none, {**none, "item_features": str(table), "has_best": True}]
+    none = dict.fromkeys(("checkpoint", "cluster", "user_features", "item_features"))
+    assert asked == [
+        {**none, "has_best": False},
+        {**none, "item_features": str(table), "has_best": True},
+    ]
     monkeypatch.undo()
     table.write_text("item,size\n")
     assert main([*line, "--item-features", str(table)]) == 2

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 from contextlib import nullcontext
+from typing import Any
 
 from mfrank.arrays import counted, share
 from mfrank.cli.flags import add_cluster_flag, add_flags, add_objective_flags, given, objective_of
@@ -71,50 +72,43 @@ def run(args: argparse.Namespace) -> None:
     """Fit and save."""
     check_takes_model(args.model)
     check_cluster(args.cluster)
+    held_out = None if args.hold_out is None else share("--hold-out", args.hold_out)
     model = ALS(**given(args, ALS) | {"objective": objective_of(args)})
     data = read_table(args, args.interactions)
     announce(model.objective, data)
+    how = {
+        "checkpoint": args.checkpoint,
+        "cluster": args.cluster,
+        "user_features": args.user_features,
+        "item_features": args.item_features,
+    }
     if args.dry_run:
-        features = {"user_features": args.user_features, "item_features": args.item_features}
-        plan = FitPlan.of(model, data, **features, has_best=args.hold_out is not None)
+        plan = FitPlan.of(model, data, **how, has_best=held_out is not None)
         print(plan.told(int(model.iterations)))
         if args.cluster is not None:
             print(told_of_cluster(model, data, args.cluster))
         return
-    if args.hold_out is not None:
-        model.set_params(iterations=_best_epoch(model, data, args))
-    how = (
+    if held_out is not None:
+        epochs = _best_epoch(model, data, held_out, **how | {"checkpoint": None})
+        model.set_params(iterations=epochs)
+    watched = (
         {"callback": print_objective}
         if model.track_objective
         else {"show_progress": somebody_watches()}
     )
-    told_before = nullcontext() if args.hold_out is None else values_told()
+    told_before = nullcontext() if held_out is None else values_told()
     with saved_if_it_ends(model, args.model), told_before:
-        model.fit(
-            data,
-            checkpoint=args.checkpoint,
-            cluster=args.cluster,
-            user_features=args.user_features,
-            item_features=args.item_features,
-            **how,
-        )
+        model.fit(data, **how, **watched)
     model.save(args.model)
     print(told(model, model.objective, data, args.model))
 
 
-def _best_epoch(model: ALS, data: Interactions, args: argparse.Namespace) -> int:
+def _best_epoch(model: ALS, data: Interactions, held_out: float, **how: Any) -> int:
     """Number of epochs after which a fit without the held-out fraction ranks it best."""
-    kept = 1 - share("--hold-out", args.hold_out)
+    kept = 1 - held_out
     split = by_ratio(data, train=kept, valid=1 - kept, test=0.0, random_state=model.random_state)
     stopping = EarlyStopping(split.valid)
-    model.fit(
-        split.train,
-        stopping=stopping,
-        show_progress=somebody_watches(),
-        cluster=args.cluster,
-        user_features=args.user_features,
-        item_features=args.item_features,
-    )
+    model.fit(split.train, stopping=stopping, show_progress=somebody_watches(), **how)
     values = [float(epoch["valid"] or 0) for epoch in model.store.history]
     best = values.index(max(values)) + 1
     epochs = counted(best, "epoch")
