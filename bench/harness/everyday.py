@@ -148,7 +148,7 @@ MEASURED: dict[str, Callable[[], float]] = {
     "similar_items, one item": neighbors,
     "evaluate": evaluation,
     "load, first list": load,
-    "GET /recommend": lambda: answer("/recommend?user=17"),
+    "GET /recommend": lambda: answer("/recommend/17"),
 }
 
 
