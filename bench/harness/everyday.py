@@ -46,7 +46,7 @@ def text_read(with_pandas: bool) -> float:
         sys.modules["pandas"] = None  # type: ignore[assignment]
     import mfrank
 
-    return fastest(lambda: mfrank.from_file(FOLDER / "events.csv"), 3)
+    return fastest(lambda: mfrank.Interactions.from_file(FOLDER / "events.csv"), 3)
 
 
 def als_epochs(factors: int) -> float:
