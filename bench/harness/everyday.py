@@ -59,13 +59,11 @@ def als_epochs(factors: int) -> float:
 
 
 def descent_epoch(loss: str) -> float:
-    """Of an epoch of a ranking loss, from random factors."""
+    """Of an epoch of a ranking loss, with the start."""
     import mfrank
 
     data = interactions("train")
-    model = mfrank.Descent(
-        getattr(mfrank, loss)(), factors=64, iterations=1, start=None, random_state=0
-    )
+    model = mfrank.Descent(getattr(mfrank, loss)(), factors=64, iterations=1, random_state=0)
     return fastest(lambda: model.fit(data), 2)
 
 
