@@ -11,7 +11,7 @@ import shlex
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
@@ -45,7 +45,7 @@ def run(arguments: list[str]) -> int:
     """
     debug = "--debug" in arguments
     try:
-        parser = _parser()
+        parser = _parser(arguments)
         _complete(parser)
         args, unknown = parser.parse_known_args(arguments)
         if unknown:  # argparse would refer to the help of mfrank, not of the command
@@ -102,7 +102,8 @@ def _with_remedy(error: ValueError, arguments: list[str]) -> ValueError:
     return ValueError(message.replace(" (see ", f"; {remedy} (see ")) if remedy else error
 
 
-def _parser() -> _Parser:
+def _parser(arguments: Sequence[str] = ()) -> _Parser:
+    """The parser of such a line; it has only the commands that the line may mean."""
     parser = _Parser(
         prog="mfrank",
         description=_ABOUT,
@@ -113,7 +114,7 @@ def _parser() -> _Parser:
     parser.add_argument("--version", action="version", version=f"mfrank {__version__}")
     _add_common(parser)
     named = parser.add_subparsers(metavar="COMMAND", required=True)
-    for name, command in commands().items():
+    for name, command in commands(arguments).items():
         about = (command.__doc__ or "").strip()
         own = named.add_parser(
             name,

@@ -67,6 +67,22 @@ def test_there_is_a_line_for_each_command() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
+def test_a_line_is_parsed_by_its_own_command_alone(command: str) -> None:
+    words = itertools.chain.from_iterable(map(str.split, NEEDED[command]))
+    line = [command, *words]
+    assert list(commands(line)) == [command]
+    assert _parser(line).parse_args(line).parser.prog == f"mfrank {command}"
+
+
+def test_a_command_may_be_the_name_of_something_else() -> None:
+    """Of a module before the command, and of a file behind it; other words mean no command."""
+    line = ["--import", "plot", "fit", "evaluate", "--model", "model"]
+    assert _parser(line).parse_args(line).parser.prog == "mfrank fit"
+    for line in ([], ["--help"], ["fiit", "plot"], ["--import", "module", "info"]):
+        assert sorted(commands(line)) == COMMANDS
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_a_line_without_what_is_needed_is_refused(
     parser: argparse.ArgumentParser, command: str
 ) -> None:

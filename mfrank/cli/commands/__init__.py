@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import pkgutil
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Protocol, cast
 
@@ -27,10 +28,13 @@ class Command(Protocol):
         """Run with the parsed arguments; print results on stdout, all else on stderr."""
 
 
-def commands() -> dict[str, Command]:
-    """All commands by name."""
+def commands(arguments: Sequence[str] = ()) -> dict[str, Command]:
+    """The commands that a line may mean, by name: all, unless its first word is one of them."""
     modules = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    names = {module.replace("_", "-"): module for module in modules}
+    if next((word for word in arguments if not word.startswith("-")), None) in names:
+        # Maybe several, such as the value of --import before the command, or a file of such a name.
+        names = {name: names[name] for name in names if name in arguments}
     return {
-        module.replace("_", "-"): cast(Command, import_module(f"{__name__}.{module}"))
-        for module in modules
+        name: cast(Command, import_module(f"{__name__}.{module}")) for name, module in names.items()
     }
