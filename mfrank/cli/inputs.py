@@ -223,11 +223,13 @@ def read_like(
     return matched, data.nnz - matched.nnz
 
 
-def read_spelled_like(args: argparse.Namespace, path: str, model: Recommender) -> Interactions:
-    """Read interactions with a model's threshold; ids, also new ones, get the model's types."""
-    data = read_table(args, path, model.threshold)
+def read_spelled_like(
+    args: argparse.Namespace, path: str, fitted: Recommender | Interactions
+) -> Interactions:
+    """Read interactions with the threshold of a model or of its data; all ids get their types."""
+    data = read_table(args, path, fitted.threshold)
     theirs = data.user_ids.labels, data.item_ids.labels
-    spelled = list(map(spelled_like, theirs, (model.user_ids, model.item_ids)))
+    spelled = list(map(spelled_like, theirs, (fitted.user_ids, fitted.item_ids)))
     if all(map(np.array_equal, spelled, theirs)):
         return data
     (users, user_rows), (items, item_rows) = map(Ids.factorize, spelled)

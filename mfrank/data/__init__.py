@@ -50,6 +50,7 @@ from mfrank.data.labels import RawIds, canonical, objects
 from mfrank.data.layouts import Dialect, layout_of, rows
 from mfrank.data.odd_ids import tell_empty_rows
 from mfrank.data.on_disk import GrowingArray, Spill
+from mfrank.data.report import DataReport
 from mfrank.data.sources import known
 from mfrank.data.splits import (
     Split,
@@ -89,6 +90,7 @@ __all__ = [
     "ROLES",
     "BadRow",
     "Counts",
+    "DataReport",
     "Dialect",
     "Duplicates",
     "FeatureColumns",

@@ -6,7 +6,7 @@ import os
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -42,6 +42,9 @@ from mfrank.data.text_files import AS_USUAL
 from mfrank.data.time_units import TimestampUnit
 from mfrank.errors import InputTypeError, InputValueError
 from mfrank.files import Origin, path_of
+
+if TYPE_CHECKING:
+    from mfrank.data.report import DataReport
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -739,6 +742,33 @@ class Interactions(MadeOfFields):
         return Interactions.concat([self, other])
 
     # Summaries.
+
+    def report(self, test: Interactions | None = None) -> DataReport:
+        """Say what these interactions look like and what is odd: the first look at new data.
+
+        Parameters
+        ----------
+        test : Interactions, optional
+            A test part: how much of it these interactions cannot tell anything about, have too, or
+            are younger than.
+
+        Returns
+        -------
+        DataReport
+            Prints as a text; its attributes are the numbers.
+
+        Raises
+        ------
+        TypeError
+            ``test`` is no Interactions.
+        UnknownIdError
+            Only one of the two has ids, and both have as many rows, which are then likely the same.
+        """
+        from mfrank.data.report import DataReport
+
+        if test is not None:
+            check_instance("test", test, Interactions, "Interactions")
+        return DataReport.of(self, test)
 
     def __repr__(self) -> str:
         density = f", density {self._density}" if self._density else ""

@@ -1,6 +1,7 @@
-"""Show versions, processor, threads and backends, or describe a saved model.
+"""Describe a file of interactions or a saved model; without both, show versions and backends.
 
-If a backend cannot run here, the reason is shown.
+Of interactions, it says what was read, how they are spread, and what is odd about them; with
+--test, also how a test part fits to them. If a backend cannot run here, the reason is shown.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import argparse
 import platform
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -15,12 +17,20 @@ from typing import Any
 from mfrank import backends
 from mfrank._version import __version__
 from mfrank.arrays import counted, usable_cores
-from mfrank.cli.inputs import check_holds_model
+from mfrank.cli.inputs import (
+    add_table_flags,
+    check_holds_model,
+    check_table_flags,
+    read_spelled_like,
+    read_table,
+)
 from mfrank.cli.printing import add_json_flag, check_json, tell
 from mfrank.store import FactorStore, epochs_of, seconds_of
 
 EXAMPLES = """\
   mfrank info
+  mfrank info ratings.csv --at-least 4
+  mfrank info train.csv --test test.csv
   mfrank info --model model
   mfrank info --model model --json -
 """
@@ -41,13 +51,28 @@ _EXTRAS = {
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``mfrank info``."""
-    parser.add_argument("--model", metavar="FOLDER", help="a saved model to describe")
+    described = parser.add_mutually_exclusive_group()
+    described.add_argument(
+        "interactions", metavar="FILE", nargs="?", help="interactions to describe"
+    )
+    described.add_argument("--model", metavar="FOLDER", help="a saved model to describe")
+    parser.add_argument("--test", metavar="FILE", help="a test part of the interactions")
     add_json_flag(parser, "the properties")
+    add_table_flags(parser)
 
 
 def run(args: argparse.Namespace) -> None:
     """Print one line per property."""
     check_json(args.json)
+    if args.interactions is not None:
+        data = read_table(args, args.interactions)
+        test = None if args.test is None else read_spelled_like(args, args.test, data)
+        report = data.report(test)
+        tell(report, asdict(report), args.json)
+        return
+    check_table_flags(args, "FILE", args.interactions)
+    if args.test is not None:
+        raise ValueError("--test is about the interactions of FILE, which is missing")
     if args.model:
         check_holds_model(args.model)
         store = FactorStore.load(args.model)
