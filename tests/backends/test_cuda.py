@@ -24,7 +24,7 @@ from mfrank import backends
 from mfrank.als import Eigenbasis
 from mfrank.arrays import CSR, Grid
 from mfrank.arrays import device as gpu
-from mfrank.backends import CellTerm, Moves, Shared, SolveOptions, reference
+from mfrank.backends import CellTerm, Moves, Shared, SolveOptions, Until, reference
 from mfrank.backends.cuda import blocks, factor_sums, plan
 from mfrank.backends.cuda import half_step as workers
 from mfrank.backends.cuda import rows as exact
@@ -34,7 +34,7 @@ from mfrank.backends.cuda.system import Fixed, System
 from mfrank.data import Counts, Ids
 from mfrank.retrieval import Candidates, recommend
 from mfrank.store import Step
-from mfrank.testing import random_lists
+from mfrank.testing import chain, random_lists
 from tests.support.errors import refuses
 
 if reason := emulated_gpu.why_unavailable():
@@ -511,7 +511,51 @@ def test_settled_walks_are_those_of_the_reference(backend: backends.Backend) -> 
     np.testing.assert_allclose(got.values, truth.values, rtol=0, atol=1e-9)
     assert (got.errors <= 1e-9).all()
     assert (np.abs(got.values - truth.values).sum(axis=1) <= got.errors + truth.errors).all()
+    np.testing.assert_allclose(got.errors, truth.errors, rtol=1e-5)
     np.testing.assert_array_equal(got.steps, truth.steps)
+
+
+@pytest.mark.parametrize("k", [1, 3, 40, 140])
+def test_walks_of_large_blocks_are_those_of_the_reference(
+    backend: backends.Backend, k: int
+) -> None:
+    """Their changes are summed by several blocks of threads, of some columns or many."""
+    steps, dense = chain([600, 3, 256], 0.01, "float64")
+    base, start = np.random.default_rng(k).random((2, len(dense), k))
+    for norm in ("sum", "spread"):
+        asked = steps, base, start, 0.7, Until(30, np.array([1e-3, 0.5, 1e-6]), norm)
+        got, truth = backend.walk(*asked), reference.walk(*asked)
+        np.testing.assert_array_equal(got.steps, truth.steps)
+        np.testing.assert_allclose(got.changes, truth.changes, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(got.values, truth.values, rtol=1e-12)
+
+
+def test_a_walk_that_stands_still_ends_at_once(backend: backends.Backend) -> None:
+    steps, dense = chain([5, 4], 0.5, "float64")
+    nothing = np.zeros((len(dense), 2))
+    got = backend.walk(steps, nothing, nothing, 0.5, Until(20, np.zeros(2)))
+    assert got.steps.tolist() == [1, 1]
+
+
+def test_whether_all_walks_have_ended_is_asked_at_every_eighth_step(
+    backend: backends.Backend, device: EmulatedGPU, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time the host waits for the device; steps that were not needed change nothing."""
+    steps, dense = chain([8, 5], 0.5, "float64")
+    base, asked = np.ones((len(dense), 1)), []
+    launched: list[str] = []
+    launch, is_true = device.launch, DeviceArray.__bool__
+    monkeypatch.setattr(
+        device, "launch", lambda m, name, *rest: (launched.append(name), launch(m, name, *rest))[1]
+    )
+    monkeypatch.setattr(
+        DeviceArray, "__bool__", lambda array: (asked.append(array), is_true(array))[1]
+    )
+    got = backend.walk(steps, base, 0 * base, 0.8, Until(500, np.full(2, 1e-6)))
+    last = -(-int(got.steps.max()) // 8) * 8 + 1
+    assert got.steps.max() > 9
+    assert launched.count("advance") == last
+    assert len(asked) == last // 8 + 1
 
 
 def test_rows_are_put_on_the_device_once(

@@ -15,9 +15,12 @@ from emulated_gpu import DeviceArray, EmulatedGPU
 from problems import toy
 
 import mfrank
+from mfrank import backends
+from mfrank.backends import reference
 from mfrank.losses import Loss, count_filled, where_filled
 from mfrank.losses.sums import ramps as squared_hinges
 from mfrank.models import loss_classes
+from mfrank.testing import random_lists
 
 if reason := emulated_gpu.why_unavailable():
     pytest.skip(reason, allow_module_level=True)
@@ -144,6 +147,40 @@ def test_what_descends_stays_on_the_device() -> None:
     for array in (held.user_factors, held.item_factors, held.user_biases, held.item_biases):
         assert isinstance(array, DeviceArray)
     np.testing.assert_array_equal(model.item_factors, held.item_factors.get())
+
+
+def test_sums_of_an_item_have_the_same_bits_in_any_company() -> None:
+    """Its terms are summed in the order of the lists, whatever else is in these."""
+    rng, backend = np.random.default_rng(0), backends.choose("cuda")
+    queries = rng.standard_normal((64, 40)).astype(np.float32)
+    alone, slopes = np.zeros((64, 9), np.int64), rng.standard_normal((64, 9)).astype(np.float32)
+    among, more = rng.integers(1, 50, (64, 18)), rng.standard_normal((64, 18)).astype(np.float32)
+    among[:, ::2], more[:, ::2] = alone, slopes
+    found = backend.sum_queries(queries, 50, alone, slopes)
+    others = backend.sum_queries(queries, 50, among, more)
+    assert found[0].tolist() == [0]
+    for one, other in zip(found, others, strict=True):
+        assert one[0].tobytes() == other[0].tobytes()
+
+
+@pytest.mark.parametrize("n_asking", [1, 3])
+def test_a_single_list_may_be_asked_by_one_query_or_several(n_asking: int) -> None:
+    rng, backend = np.random.default_rng(1), backends.choose("cuda")
+    queries, items = rng.standard_normal((n_asking, 5)), rng.standard_normal((8, 5))
+    ids = rng.integers(0, 8, (1, 4))
+    scores = backend.score(queries, items, ids)
+    np.testing.assert_allclose(scores, queries @ items[ids[0]].T, rtol=1e-12)
+
+
+@pytest.mark.parametrize("key", [0, 2**63 - 1, 2**63, 2**64 - 1])
+def test_keys_have_all_64_bits(key: int) -> None:
+    """A kernel takes them as a signed integer."""
+    backend, rows = backends.choose("cuda"), random_lists(np.random.default_rng(0), 6, 20, 0.4)
+    asked = rows, np.arange(6), 5, key
+    found = backend.draw_positives(*asked), *backend.draw_negatives(*asked)
+    wanted = reference.draw_positives(*asked), *reference.draw_negatives(*asked)
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("padded", [True, False])

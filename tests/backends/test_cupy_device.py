@@ -22,6 +22,7 @@ class Noting:
     """An array or stream of a device, which notes what is done with it."""
 
     flags = SimpleNamespace(c_contiguous=True)
+    dtype = np.dtype(np.float32)
 
     def __init__(self, notes: list[Any], name: str, device: int = 0) -> None:
         self._notes, self._name = notes, name
@@ -30,7 +31,8 @@ class Noting:
     def __getattr__(self, action: str) -> Any:
         def note(*args: Any, **how: Any) -> Noting:
             self._notes.append((self._name, action))
-            self._notes += [("set", args[0].tolist())] if action == "set" else []
+            if action == "set":
+                self._notes.append(("set", args[0].tolist(), how["stream"]._name))
             return Noting(self._notes, f"{self._name}.{action}")
 
         return note
@@ -76,18 +78,30 @@ def notes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
         def __call__(self, *args: Any, **how: Any) -> None:
             seen.append((*args, how))
 
+    def compiled(code: str, options: tuple[str, ...]) -> Any:
+        seen.append((code, options))
+        return SimpleNamespace(get_function=lambda name: Kernel())
+
+    def taken(function: str, array: Any, dtype: Any) -> Any:
+        seen.append((function, dtype))
+        return array
+
+    def copies(*, non_blocking: bool = False) -> Noting:
+        seen.append(("stream", non_blocking))
+        return Noting(seen, "copies")
+
     pool = SimpleNamespace(free_bytes=lambda: 30, used_bytes=lambda: 50, get_limit=lambda: 0)
     stand_in = SimpleNamespace(
         ndarray=Noting,
         empty=lambda shape, dtype: Noting(seen, f"empty{shape}"),
-        asarray=lambda array, dtype=None: array,
-        ascontiguousarray=lambda array, dtype=None: array,
+        asarray=lambda array, dtype=None: taken("asarray", array, dtype),
+        ascontiguousarray=lambda array, dtype=None: taken("ascontiguousarray", array, dtype),
         get_default_memory_pool=lambda: pool,
         pool=pool,
-        RawModule=lambda **how: SimpleNamespace(get_function=lambda name: Kernel()),
+        RawModule=compiled,
         cuda=SimpleNamespace(
             Device=lambda number=None: Device(seen, number),
-            Stream=lambda non_blocking: Noting(seen, "copies"),
+            Stream=copies,
             get_current_stream=lambda: Noting(seen, "current"),
             runtime=SimpleNamespace(getDeviceCount=lambda: 3, memGetInfo=lambda: (100, 1000)),
         ),
@@ -121,15 +135,16 @@ def test_the_first_device_is_the_current_one(
 
 def test_an_upload_waits_for_what_had_the_memory_before(notes: list[Any]) -> None:
     device = cupy_device.CupyDevice(0)
+    assert ("stream", True) in notes  # it waits for no kernel of the default stream
     notes.clear()
-    device.upload(np.array([1, 2]))()
+    assert device.upload(np.array([1, 2]))()._name == "empty(2,)"
     assert notes == [
         ("current", "record"),
         ("copies", "wait_event"),
         ("device", 0),
         ("copies", "enter"),
         ("empty(2,)", "set"),
-        ("set", [1, 2]),
+        ("set", [1, 2], "copies"),
         ("copies", "record"),
         ("copies", "exit"),
         ("device", "before"),
@@ -152,22 +167,43 @@ def test_an_upload_that_fails_says_so_where_it_is_waited_for(
 def test_nothing_is_uploaded_of_nothing(notes: list[Any]) -> None:
     device = cupy_device.CupyDevice(0)
     notes.clear()
-    device.upload(np.empty(0))()
+    assert device.upload(np.empty(0))()._name == "empty(0,)"
     assert notes == []
 
 
 def test_what_another_gpu_has_is_copied_when_it_is_complete(notes: list[Any]) -> None:
     device, array = cupy_device.CupyDevice(1), Noting(notes, "array", device=0)
     notes.clear()
-    assert device.asarray(array) is not array
+    assert device.asarray(array, np.float16)._name == "array.copy"
     assert notes == [
         ("device", 0),
+        ("ascontiguousarray", np.float16),
         ("device 0", "synchronize"),
         ("device", "before"),
         ("array", "copy"),
         ("current", "synchronize"),
     ]
-    assert cupy_device.CupyDevice(0).asarray(array) is array
+
+
+def test_an_array_that_is_right_already_is_not_sent_through_cupy(notes: list[Any]) -> None:
+    """Which would take ten times as long to find that out."""
+    device, array = cupy_device.CupyDevice(0), Noting(notes, "array")
+    notes.clear()
+    assert device.asarray(array) is array
+    assert device.asarray(array, np.float32) is array
+    assert notes == []
+    assert device.asarray(array, np.float64) is array  # the stand-in converts nothing
+    assert notes == [("asarray", np.float64), ("ascontiguousarray", None)]
+
+
+def test_an_array_comes_back_as_numpy_s(notes: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cupy_device.cp, "asnumpy", lambda array: array._name, raising=False)
+    assert cupy_device.CupyDevice(0).asnumpy(Noting(notes, "array")) == "array"
+
+
+def test_the_host_waits_for_the_device_of_that_number(notes: list[Any]) -> None:
+    cupy_device.CupyDevice(2).synchronize()
+    assert notes[-1] == ("device 2", "synchronize")
 
 
 class Tensor:
@@ -197,22 +233,24 @@ def test_what_another_library_still_computes_is_waited_for(
 
 def test_kernels_get_numbers_in_the_size_they_take(notes: list[Any]) -> None:
     device, array = cupy_device.CupyDevice(0), np.ones(3, np.float32)
+    module = Module.of("best", np.float32)
     notes.clear()
     args = [array, None, True, 3, np.int32(4), 0.5, np.float32(0.25)]
-    device.launch(Module.of("best", np.float32), "select_best", Grid((7, 2), 256, 48 << 10), args)
+    device.launch(module, "select_best", Grid((7, 2), 256, 48 << 10), args)
     (blocks, threads, passed, how) = notes.pop()
     assert (blocks, threads, how) == ((7, 2), (256,), {"shared_mem": 48 << 10})
     assert passed[0] is array
     assert [each.dtype.str[1:] for each in passed[1:]] == ["u8", "i8", "i8", "i8", "f8", "f8"]
     assert list(passed[1:]) == [0, 1, 3, 4, 0.5, 0.25]
-    assert notes == []  # 48 KiB need not be asked for
+    assert notes == [(module.text, module.options)]  # 48 KiB need not be asked for
 
 
 def test_more_shared_memory_is_asked_for(notes: list[Any]) -> None:
     device, module = cupy_device.CupyDevice(0), Module.of("best", np.float32)
     notes.clear()
     device.launch(module, "select_best", Grid(1, 256, 100_000), [])
-    assert notes[0] == ("max_dynamic_shared_size_bytes", device.shared_bytes)
+    assert notes[1] == ("max_dynamic_shared_size_bytes", device.shared_bytes)
+    device.launch(module, "select_best", Grid(1, 256, device.shared_bytes), [])
     with pytest.raises(ValueError, match="there are too many factors"):
         device.launch(module, "select_best", Grid(1, 256, 1 << 20), [])
 
@@ -223,10 +261,11 @@ def test_sums_of_halves_are_rounded_once(
 ) -> None:
     """By a mode of cuBLAS that others who use its handle do not find."""
 
-    def matmul(*_: Any, out: Any) -> None:
+    def matmul(left: Any, right: Any, out: Any) -> None:
         notes.append("matmul")
         if fails:
             raise MemoryError
+        np.matmul(left, right, out=out)
 
     blas = SimpleNamespace(
         getMathMode=lambda handle: 7, setMathMode=lambda *given: notes.append(given)
@@ -236,10 +275,12 @@ def test_sums_of_halves_are_rounded_once(
     monkeypatch.setattr(stand_in.cuda, "cublas", blas, raising=False)
     handles = SimpleNamespace(get_cublas_handle=lambda: "handle")
     monkeypatch.setattr(stand_in.cuda, "device", handles, raising=False)
-    device, halves = cupy_device.CupyDevice(0), np.ones((2, 2), np.float16)
+    device, halves = cupy_device.CupyDevice(0), np.eye(2, 3, dtype=np.float16)
+    others, product = np.arange(6, dtype=np.float16).reshape(2, 3), np.empty((2, 2), np.float16)
     notes.clear()
     with pytest.raises(MemoryError) if fails else nullcontext():
-        device.multiply_halves(halves, halves, halves)
+        device.multiply_halves(halves, others, product)
+        np.testing.assert_array_equal(product, [[0, 3], [1, 4]])
     disallow_reduced_precision_reduction = 16
     assert notes == [("handle", disallow_reduced_precision_reduction), "matmul", ("handle", 7)]
 

@@ -122,7 +122,8 @@ __attribute__((noinline)) inline bool run_block() {
 
 // 0, or what went wrong: 1 a barrier that not all threads reach, 2 shared memory overrun, 3 a grid
 // that no GPU takes, or with more threads than the kernel's launch bounds.
-inline int run_grid(int most_threads, const long long* dims, void (*with)(void*), void* args) {
+// In dims[5] it leaves how many bytes of its shared memory a block has written at most.
+inline int run_grid(int most_threads, long long* dims, void (*with)(void*), void* args) {
     gridDim = {unsigned(dims[0]), unsigned(dims[1]), 1};
     n_threads = int(dims[2]);
     blockDim = {unsigned(n_threads), 1, 1};
@@ -131,6 +132,7 @@ inline int run_grid(int most_threads, const long long* dims, void (*with)(void*)
     body = with, body_args = args;
     if (n_threads > most_threads || n_threads > MOST_THREADS || n_threads % WARP) return 3;
     if (shared + GUARD > sizeof shared_bytes) return 3;
+    size_t used = 0;
     for (unsigned y = 0; y < gridDim.y; ++y)
         for (unsigned i = 0; i < gridDim.x; ++i) {
             blockIdx = {reversed ? gridDim.x - 1 - i : i, y, 0};
@@ -138,7 +140,10 @@ inline int run_grid(int most_threads, const long long* dims, void (*with)(void*)
             if (!run_block()) return 1;
             for (size_t b = shared; b < shared + GUARD; ++b)
                 if (shared_bytes[b] != 0xFF) return 2;
+            for (size_t b = shared; b > used; --b)
+                if (shared_bytes[b - 1] != 0xFF) used = b;
         }
+    dims[5] = (long long)(used);
     return 0;
 }
 
@@ -156,7 +161,7 @@ struct Call {
 };
 
 template <class... A>
-int launch(void (*kernel)(A...), int most_threads, const long long* dims, void** args) {
+int launch(void (*kernel)(A...), int most_threads, long long* dims, void** args) {
     Call<A...> call{kernel, args};
     return run_grid(most_threads, dims, Call<A...>::body, &call);
 }

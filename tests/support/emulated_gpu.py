@@ -256,12 +256,15 @@ class EmulatedGPU:
         Whether blocks and threads run in the opposite order.
     free : int
         What is said to be free.
+    used_bytes : int
+        Of shared memory, that a block of the last launch has written.
     """
 
     xp: Any = _Namespace()
 
     def __init__(self, shared_bytes: int = 227 << 10, free: int = 1 << 28) -> None:
         self.shared_bytes, self.free, self.reversed = shared_bytes, free, False
+        self.used_bytes = 0
 
     def holds(self, array: Any) -> bool:
         return isinstance(array, DeviceArray)
@@ -295,11 +298,12 @@ class EmulatedGPU:
         assert blocks[0] < 2**31, f"{kernel} on too large a grid"
         assert blocks[1] < 2**16, f"{kernel} on too large a grid"
         assert grid.shared <= self.shared_bytes, f"{kernel} wants {grid.shared} bytes shared"
-        dims = (ctypes.c_longlong * 5)(*blocks, grid.threads, grid.shared, self.reversed)
+        dims = (ctypes.c_longlong * 6)(*blocks, grid.threads, grid.shared, self.reversed)
         with _one_at_a_time:
             code = getattr(_library(module), f"launch_{kernel}")(dims, pointers)
         if code:
             raise RuntimeError(f"{kernel}: {_WRONG[code]}")
+        self.used_bytes = int(dims[5])
         for i, array in enumerate(args):
             if isinstance(array, DeviceArray) and not _is_whole(array.on_host):
                 raise RuntimeError(f"{kernel} writes behind its argument {i}")
@@ -341,6 +345,7 @@ def _box(kernel: str, place: int, declared: str, value: Any) -> Any:
         return ctypes.c_double(value)
     assert declared == "Int", f"{kernel} takes {declared}"
     assert isinstance(value, bool | int | np.integer), f"{kernel}'s argument {place} is {value!r}"
+    assert -(2**63) <= value < 2**63, f"{kernel}'s argument {place} is {value}"
     return ctypes.c_longlong(value)
 
 
@@ -391,7 +396,7 @@ def _library(module: Module) -> ctypes.CDLL:
 def _compiled(module: Module) -> Path:
     """The module as a library, compiled where its text or options are new."""
     launchers = "".join(
-        f'extern "C" int launch_{name}(const long long* dims, void** args) '
+        f'extern "C" int launch_{name}(long long* dims, void** args) '
         f"{{ return emulated::launch({name}, {most_threads}, dims, args); }}\n"
         for most_threads, name, _ in _KERNEL.findall(module.text)
     )

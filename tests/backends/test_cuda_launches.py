@@ -1,0 +1,221 @@
+"""What the CUDA backend launches, on an emulated GPU: nothing that has nothing to do.
+
+A block too many computes nothing, and shared memory that no thread writes keeps other blocks away:
+results are the same, so only a look at the launches shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import test_backends as contract
+from emulated_gpu import DeviceArray, EmulatedGPU
+from problems import OBJECTIVES
+
+import mfrank
+from mfrank import backends
+from mfrank.arrays import CSR, Grid
+from mfrank.backends import AdamAverages, AdamRates, CellTerm, Until
+from mfrank.backends.cuda import plan, sketches
+from mfrank.backends.cuda import rows as exact
+from mfrank.backends.dense import none_of
+from mfrank.testing import chain, random_lists
+
+_PADDING = 32  # bytes behind the last line of a stage (kernels/tile.cuh)
+
+
+class Launched(NamedTuple):
+    """A launch: whether its last block wrote anything, and bytes of shared memory not used."""
+
+    kernel: str
+    is_busy: bool
+    unused: int
+
+
+@pytest.fixture(scope="module")
+def backend(device: EmulatedGPU) -> backends.Backend:
+    return backends.choose("cuda")
+
+
+@pytest.fixture
+def launched(device: EmulatedGPU, monkeypatch: pytest.MonkeyPatch) -> list[Launched]:
+    seen: list[Launched] = []
+    launch = device.launch
+
+    def noted(module: Any, kernel: str, grid: Grid, args: Any) -> None:
+        arrays = [array.on_host for array in args if isinstance(array, DeviceArray)]
+        before = [array.copy() for array in arrays]
+
+        def written(blocks: Any) -> list[bytes]:
+            for array, old in zip(arrays, before, strict=True):
+                array[...] = old
+            launch(module, kernel, grid._replace(blocks=blocks), args)
+            return [array.tobytes() for array in arrays]
+
+        without = [written(fewer) for fewer in _one_less(grid.blocks)]
+        whole = written(grid.blocks)
+        seen.append(Launched(kernel, whole not in without, grid.shared - device.used_bytes))
+
+    monkeypatch.setattr(device, "launch", noted)
+    return seen
+
+
+def _one_less(blocks: int | tuple[int, int]) -> Iterator[int | tuple[int, int]]:
+    """The grid without its last blocks along each axis."""
+    if isinstance(blocks, int):
+        yield from [blocks - 1][: blocks - 1]
+        return
+    x, y = blocks
+    yield from [(x - 1, y)][: x - 1]
+    yield from [(x, y - 1)][: y - 1]
+
+
+def tables(backend: Any) -> None:
+    """Gram matrices, rotations of directions in which there is noise alone, sparse products."""
+    rng = np.random.default_rng(0)
+    basis = np.linalg.qr(rng.standard_normal((70, 70)))[0]
+    for dtype in (np.float32, np.float64):
+        factors = (rng.standard_normal((300, 67)) @ basis[:, 3:].T).astype(dtype)
+        backend.gram(factors, rng.random(300))
+        backend.rotate(factors, basis, 3, np.empty_like(factors))
+        backend.extrapolate(factors.copy(), 0.5, factors, basis, none_of(factors), basis)
+        rows = sp.random_array((90, 300), density=0.95, rng=rng, format="csr")
+        backend.sparse_product(CSR.from_scipy(rows, dtype), factors)
+
+
+def solved(backend: Any, n_factors: int, dtype: Any, counts: Any, **options: Any) -> None:
+    """Rows of so many entries, whose factors are turned before and after."""
+    rng = np.random.default_rng(1)
+    matrix = np.zeros((len(counts), 300))
+    for row, count in zip(matrix, counts, strict=True):
+        row[rng.permutation(300)[:count]] = rng.integers(1, 5, count)
+    step = contract.half_step(OBJECTIVES["rgx"], sp.csr_array(matrix), "users", n_factors, dtype)
+    step.solve(backend, **options)
+    backend.observed_value(step.problem, step.start(), step.fixed)
+
+
+def short_rows(backend: Any) -> None:
+    for most in (8, 16, 32):
+        solved(backend, 130, np.float32, [most] * 9)
+        solved(backend, 40, np.float64, [most] * 9)
+
+
+def exact_rows(backend: Any) -> None:
+    """By matrices of entries, of factors, in shared memory and in that of all, and in parts."""
+    for n_factors, counts in ((140, [64, 60, 128, 120]), (30, [50, 40]), (60, [61, 100])):
+        for dtype in (np.float32, np.float64):
+            solved(backend, n_factors, dtype, counts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exact, "_IN_SHARED", 0)
+        solved(backend, 140, np.float32, [128, 250, 250])
+        patch.setattr(plan, "HEAVY", 100)
+        patch.setattr(exact, "HEAVY", 100)
+        solved(backend, 100, np.float32, [250, 120])
+
+
+def iterated_rows(backend: Any) -> None:
+    """In one piece, and long ones in parts; rows without entries have a diagonal matrix."""
+    for n_factors in (40, 130, 300):
+        for dtype in (np.float32, np.float64):
+            solved(backend, n_factors, dtype, [64, 128, 256, 0, 0], solver="cg", cg_steps=2)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(plan, "LONG", 20)
+                patch.setattr(exact, "_PART", 90)
+                solved(backend, n_factors, dtype, [100, 250], solver="cg", cg_steps=2)
+
+
+def rows_without_curvature(backend: Any) -> None:
+    rng = np.random.default_rng(2)
+    matrix = sp.csr_array(rng.integers(0, 3, (5, 150)).astype(np.float64))
+    step = contract.half_step(mfrank.WRMF(), matrix, "users", 40, np.float32)
+    flat = replace(step.problem.observed, curvature=CellTerm(np.zeros(5)))
+    step.problem = replace(step.problem, observed=flat)
+    step.solve(backend)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "LONG", 20)
+        patch.setattr(plan, "_plans", {})
+        step.solve(backend)
+
+
+def ranked_lists(backend: Any) -> None:
+    """Draws, scores, both sums, and a step of Adam."""
+    rng = np.random.default_rng(3)
+    for dtype, k in ((np.float32, 40), (np.float64, 130)):
+        queries, items = (rng.standard_normal((n, k)).astype(dtype) for n in (30, 50))
+        ids, slopes = rng.integers(0, 50, (30, 7)), rng.random((30, 7)).astype(dtype)
+        backend.score(queries, items, ids)
+        backend.sum_items(items, ids, slopes)
+        backend.sum_queries(queries, 50, ids, slopes)
+        averages = AdamAverages(np.zeros_like(items), np.zeros_like(items), np.zeros(50, np.int64))
+        backend.adam(items, np.arange(9), items[:9].copy(), averages, AdamRates(0.1, 0.9, 0.99, 1))
+    rows, users = random_lists(rng, 30, 50, 0.3), np.arange(30)
+    backend.draw_positives(rows, users, 5, 1)
+    backend.draw_negatives(rows, users, 5, 1)
+
+
+def walks(backend: Any) -> None:
+    rng = np.random.default_rng(4)
+    for k in (3, 40, 150):
+        steps, dense = chain([520, 3, 20], 0.01, "float64")
+        base, start = rng.random((2, len(dense), k))
+        backend.walk(steps, base, start, 0.5, Until(2))
+
+
+def best_of_lists(backend: Any) -> None:
+    rng = np.random.default_rng(5)
+    for dtype, n_queries in ((np.float32, 90), (np.float64, 20)):
+        queries, items = (rng.standard_normal((n, 9)).astype(dtype) for n in (n_queries, 301))
+        lists: dict[str, Any] = {
+            "exclude": [random_lists(rng, n_queries, 301, 0.3)],
+            "candidates": random_lists(rng, n_queries, 301, 0.5),
+            "item_bias": rng.random(301).astype(dtype),
+        }
+        backend.top_k(queries, items, 5, **lists)
+
+
+def best_of_shortlists(backend: Any) -> None:
+    """By sketches; all items are as good as each other, so these are the longest shortlists."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sketches, "_LEAST_QUERIES", 1)
+        patch.setattr(sketches, "_LEAST_ITEMS", 1)
+        for dtype in (np.float32, np.float64):
+            bias = np.ones(1021, dtype)
+            backend.top_k(np.ones((2, 9), dtype), np.ones((1021, 9), dtype), 5, item_bias=bias)
+
+
+OPERATIONS: list[Callable[[Any], None]] = [
+    tables, short_rows, exact_rows, iterated_rows, rows_without_curvature, ranked_lists, walks,
+    best_of_lists, best_of_shortlists,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.__name__)
+def test_no_block_and_no_shared_memory_is_idle(
+    backend: backends.Backend, launched: list[Launched], operation: Callable[[Any], None]
+) -> None:
+    operation(backend)
+    assert launched
+    assert not {one.kernel for one in launched if not one.is_busy}
+    assert not {(one.kernel, one.unused) for one in launched if one.unused > _PADDING}
+
+
+def test_each_chunk_of_a_walk_is_summed_by_one_block(
+    backend: backends.Backend, device: EmulatedGPU, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """256 rows of a block, and what is left of it."""
+    grids: list[tuple[str, Any]] = []
+    launch = device.launch
+    monkeypatch.setattr(
+        device,
+        "launch",
+        lambda m, name, grid, *a: (grids.append((name, grid)), launch(m, name, grid, *a)),
+    )
+    steps, dense = chain([512, 513, 3], 0.01, "float64")
+    base = np.ones((len(dense), 1))
+    backend.walk(steps, base, base, 0.5, Until(1))
+    assert {grid.blocks for name, grid in grids if name == "sum_chunks"} == {2 + 3 + 1}
