@@ -125,15 +125,23 @@ def test_the_order_of_threads_changes_no_list(
 
 @pytest.mark.parametrize("most", [None, 1])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("room", [1 << 28, 20_000])
 def test_heavy_rows_are_summed_in_parts(
-    backend: backends.Backend, monkeypatch: pytest.MonkeyPatch, dtype: str, most: int | None
+    backend: backends.Backend,
+    device: EmulatedGPU,
+    monkeypatch: pytest.MonkeyPatch,
+    room: int,
+    dtype: str,
+    most: int | None,
 ) -> None:
+    """Also in several blocks of rows, where there is little room."""
+    monkeypatch.setattr(device, "free", room)
     monkeypatch.setattr(plan, "HEAVY", 40)
     monkeypatch.setattr(exact, "HEAVY", 40)
     if most:  # matrix in memory at a time, of however many rows
         batches = exact._batches
         monkeypatch.setattr(exact, "_IN_SHARED", 0)
-        monkeypatch.setattr(exact, "_batches", lambda *of: _one_by_one(*batches(*of)))
+        monkeypatch.setattr(exact, "_batches", lambda *of: _one_by_one(batches(*of)))
     assert solved(backend, 33, dtype)[0] <= backend.TOLERANCE[dtype]
 
 
@@ -200,10 +208,10 @@ def test_short_rows_are_exact(
         assert step.error(step.solve(backend)) <= backend.TOLERANCE[dtype]
 
 
-def _one_by_one(batch: Any) -> Iterator[Any]:
-    some, workspace, grid = batch
-    for row in range(some.start, some.stop):
-        yield slice(row, row + 1), workspace, grid._replace(blocks=1)
+def _one_by_one(batches: Any) -> Iterator[Any]:
+    for some, workspace, grid in batches:
+        for row in range(some.start, some.stop):
+            yield slice(row, row + 1), workspace, grid._replace(blocks=1)
 
 
 @pytest.mark.parametrize("size", ["room for few rows", "room for few matrices"])

@@ -197,7 +197,7 @@ def iterate_long(
         of_rows = *of_rows, *system.background(block)
         until = own_steps, n_steps, *tolerance
         state = x, residuals, directions, rights, states
-        for step in range(-1, max(last, 0)):
+        for step in range(-1, last):
             moved = (x, states, images, pulls) if step < 0 else (directions, states, images, None)
             args = *entries, *moved
             system.launch("iterate", "sum_long", sums_of_parts._replace(blocks=n_parts), args)
