@@ -431,11 +431,12 @@ class Work:
 
 
 def _quiet(folder: Path) -> None:
-    """In a fork: write to no terminal, and keep files in the folder."""
+    """In a fork: write to no terminal, and keep all files in the folder, default paths too."""
     for number in (1, 2):
         os.dup2(os.open(os.devnull, os.O_WRONLY), number)
     os.environ["TMPDIR"] = str(folder)
     sys.modules["tempfile"].tempdir = None
+    os.chdir(folder)
 
 
 def _begun(work: Work, folder: Path) -> int:
@@ -519,6 +520,7 @@ def main() -> None:
     asked = parser.parse_args()
     os.chdir(ROOT)
     os.environ |= {"CI": "true", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(ROOT / ".hypothesis")  # of forks elsewhere
     drawn = [change for name in asked.names for path in paths_of(name) for change in changes(path)]
     if asked.imported:
         drawn = [one for one in drawn if one.where == "module"]
