@@ -17,7 +17,7 @@ from problems import matrices
 from mfrank.arrays import CSR
 from mfrank.backends import CellTerm, ObservedLoss, RowProblem, Shared, SolveOptions, choose
 from mfrank.backends.sharded import Sharded, blocks
-from mfrank.files import part_in_file
+from mfrank.files import FilePart, part_in_file
 
 
 @given(st.lists(st.integers(0, 50), max_size=60), st.integers(1, 200))
@@ -52,9 +52,11 @@ def test_a_block_has_its_rows_over_the_columns_that_it_touches(
 
 @given(matrices(), st.data())
 def test_rows_that_are_left_out_and_their_ranges_make_up_the_matrix(
-    matrix: sp.csr_array, draw: st.DataObject
+    tmp_path_factory: pytest.TempPathFactory, matrix: sp.csr_array, draw: st.DataObject
 ) -> None:
     rows = CSR.from_scipy(matrix)
+    if in_files := matrix.nnz > 0 and draw.draw(st.booleans()):
+        rows = _in_files(rows, tmp_path_factory.mktemp("entries"))
     longest = draw.draw(st.integers(1, 6))
     left_out = blocks.long_rows(rows, longest)
     begin = draw.draw(st.integers(0, rows.n_rows))
@@ -71,6 +73,8 @@ def test_rows_that_are_left_out_and_their_ranges_make_up_the_matrix(
     ]
     again = np.zeros(matrix.shape)
     for which, block in cut:
+        if in_files and block.indptr[-1]:
+            assert all(isinstance(piece, FilePart) for piece in (*block.columns, *block.values))
         routed = blocks.route(block)
         local = routed.rows(len(routed.touched), values=True)
         entries = local.data, routed.touched[local.indices], local.indptr
@@ -79,6 +83,15 @@ def test_rows_that_are_left_out_and_their_ranges_make_up_the_matrix(
     counts = rows.counts
     kept = blocks.block_of(rows, 0, rows.n_rows, left_out).indptr[-1]
     assert kept == counts[counts < longest].sum()
+
+
+def _in_files(rows: CSR, folder: Path) -> CSR:
+    """The same rows, whose entries are mapped from files."""
+    arrays = []
+    for name, array in (("indices", rows.indices), ("data", rows.data)):
+        array.tofile(folder / name)
+        arrays.append(np.asarray(np.memmap(folder / name, array.dtype, "r")))
+    return CSR(rows.indptr, *arrays, rows.n_columns)
 
 
 @given(st.integers(0, 20), st.integers(0, 20))

@@ -13,7 +13,16 @@ import scipy.sparse as sp
 from engines import Shuffled
 
 import mfrank
-from mfrank.backends.sharded import Arithmetic, Worker, arithmetic, refuse_other, threads_of_a_task
+from mfrank.backends.sharded import (
+    Arithmetic,
+    Worker,
+    arithmetic,
+    backend,
+    check_one_place,
+    refuse_other,
+    same_workers,
+    threads_of_a_task,
+)
 from mfrank.pagerank import pagerank
 from tests.support.errors import refuses
 
@@ -124,6 +133,21 @@ def test_workers_are_asked_for_and_must_have_the_same_arithmetic() -> None:
     for other in (Arithmetic("0.0.1", here.arithmetic[1]), Arithmetic(here.arithmetic[0], "sse")):
         with pytest.raises(ValueError, match=f"cluster mixes .* {other} on b; .*MFRANK_ISA"):
             refuse_other([("a", here), ("b", here._replace(arithmetic=other))])
+
+
+def test_a_backend_on_a_gpu_has_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    on_gpu = SimpleNamespace(place=lambda array: array.tolist())
+    monkeypatch.setattr(backend, "choose", lambda name: on_gpu)
+    check_one_place(None, "cuda")
+    with refuses(ValueError, "cluster"):
+        check_one_place(2, "cuda")
+
+
+def test_a_worker_that_cannot_run_the_backend_says_so() -> None:
+    for name in ("cpu", "reference"):
+        assert [worker for worker, _ in same_workers(Shuffled(2), name)] == ["worker 0", "worker 1"]
+    with refuses(ValueError, "backend"):
+        same_workers(Shuffled(2), "gpu")
 
 
 TASKS: dict[str, Callable[[Any], object]] = {

@@ -109,7 +109,7 @@ class Sharded:
             step,
             fixed,
             rounds=options.gather_dtype == "float16",
-            least=len(self._workers) if self._engine.relays else 1,
+            n_pieces=len(self._workers) if self._engine.relays else 1,
             long_from=sums.rows_from,
         )
         gain = np.empty(problem.rows.n_rows)

@@ -234,12 +234,12 @@ class ShardedHalfStep:
         fixed: Factors,
         *,
         rounds: bool,
-        least: int,
+        n_pieces: int,
         long_from: int,
     ) -> ShardedHalfStep:
-        """Send all fixed factors, in ``least`` pieces or more, if they are to be everywhere."""
+        """Send all fixed factors, in pieces (:func:`pieces`), if they are to be everywhere."""
         scale = scale_of(fixed) if rounds else None
-        cut = pieces(fixed, scale, least) if step.everywhere else ()
+        cut = pieces(fixed, scale, n_pieces) if step.everywhere else ()
         table = [engine.submit(held, piece) for piece in cut]
         return cls(engine, most, problem, step, fixed, scale, table, long_from)
 
@@ -257,7 +257,8 @@ class ShardedHalfStep:
             done.remove(task := under_way.popleft())
             (answer,) = self.engine.gather([task])
             of_range = self._sums_of(answer, parts[0], total)
-            total = of_range if total is None else total + of_range
+            with np.errstate(over="ignore", invalid="ignore"):  # as in one process
+                total = of_range if total is None else total + of_range
         assert total is not None  # there is no matrix without a range
         return total
 
@@ -348,14 +349,29 @@ class ShardedHalfStep:
         return solved, gain
 
     def _sums_of(self, answer: Any, part: RoutedPart, before: NDArray[Any] | None) -> NDArray[Any]:
-        """What the task of some long rows returned, checked; zeros are right in an empty range."""
-        n_rows = len(self.problem.rows.counts[part.rows])
+        """What the task of some long rows returned, checked; zeros are right in an empty range.
+
+        NaN and infinite sums can be right, too, where those of a whole row are.
+        """
+        assert isinstance(part.rows, np.ndarray)  # of long rows
+        n_rows = len(part.rows)
         task = f"the sums of {counted(n_rows, 'row')}"
         form = answer if before is None else before
         if not isinstance(form, np.ndarray) or form.dtype.kind != "f":
             raise wrong(self.engine, kind_of(answer), task)
         shape = n_rows, *(form.shape[1:] if before is not None else [-1] * (form.ndim - 1))
         sums = array_of(answer, shape, form.dtype, self.engine, task)
-        if not all_finite(sums) and all_finite(self.fixed):
-            raise wrong(self.engine, "sums that are NaN or infinite", task)
+        if not all_finite(sums):
+            row = int(np.argmin(np.isfinite(sums.reshape(n_rows, -1)).all(axis=1)))
+            if all_finite(self._sums_here(part.rows[row])):
+                raise wrong(self.engine, "sums that are NaN or infinite", task)
         return sums
+
+    def _sums_here(self, row: int) -> NDArray[Any]:
+        """The sums of one long row over all of its entries, computed here."""
+        row_sums = choose(self.step.backend).SUMS
+        assert row_sums is not None  # it has a task
+        alone = self.problem.cut(np.array([row]))
+        return row_sums.sum_rows(
+            alone, self.fixed, self.step.options.n_threads, curved=self.step.curved
+        )

@@ -138,9 +138,9 @@ class Sent(NamedTuple):
         return self._replace(factors=self.factors[which]).received()
 
 
-def pieces(table: Factors, scale: float | None, least: int) -> Iterator[Sent]:
-    """Cut a table into ``least`` pieces or more, if it has as many rows."""
-    size = max(1, min(-(-len(table) // least), _PIECE // max(1, table[:1].nbytes)))
+def pieces(table: Factors, scale: float | None, n_pieces: int) -> Iterator[Sent]:
+    """Cut a table into equal pieces: ``n_pieces`` at most, or more where these were too large."""
+    size = max(1, min(-(-len(table) // n_pieces), _PIECE // max(1, table[:1].nbytes)))
     for begin in range(0, len(table), size):
         yield Sent.of(table[begin : begin + size], scale)
 
