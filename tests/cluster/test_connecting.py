@@ -19,6 +19,7 @@ from mfrank.backends.sharded import (
     arithmetic,
     backend,
     check_one_place,
+    machine,
     refuse_other,
     same_workers,
     threads_of_a_task,
@@ -148,6 +149,25 @@ def test_a_worker_that_cannot_run_the_backend_says_so() -> None:
         assert [worker for worker, _ in same_workers(Shuffled(2), name)] == ["worker 0", "worker 1"]
     with refuses(ValueError, "backend"):
         same_workers(Shuffled(2), "gpu")
+
+
+def test_the_arithmetic_is_that_of_the_extension(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert str(arithmetic()) == f"mfrank {mfrank.__version__} with {machine.ext.isa()}"
+    monkeypatch.setattr(machine, "ext", None)
+    assert str(arithmetic()) == f"mfrank {mfrank.__version__} with numpy alone"
+
+
+class OfOthers(Shuffled):
+    """Workers that have another arithmetic."""
+
+    def workers(self, probe: Callable[[], Any]) -> list[tuple[str, Any]]:
+        other = Arithmetic("0.0.1", "sse")
+        return [(name, it._replace(arithmetic=other)) for name, it in super().workers(probe)]
+
+
+def test_workers_of_another_arithmetic_begin_no_fit() -> None:
+    with pytest.raises(ValueError, match="cluster mixes arithmetics"):
+        mfrank.ALS(factors=2).fit(DATA, cluster=OfOthers(2))
 
 
 TASKS: dict[str, Callable[[Any], object]] = {

@@ -254,6 +254,7 @@ def test_what_is_right_is_taken(
     else:
         some = np.arange(300) % 2 == 1
     half.pull[some] = 0 if right == "zeros" else 1e60
+    half.prior = None if right == "zeros" else half.random.random(half.start.shape, np.float32)
     with np.errstate(over="ignore"):
         here, there = half.here(), half.there(Measured())
     assert not (here[some] if right == "zeros" else np.isfinite(here[some])).any()
@@ -294,6 +295,25 @@ def test_what_is_wrong_in_one_block_is_told(
     with pytest.raises(RuntimeError, match=r"returned .* for the half-step of rows 10 to 30"):
         half.there(engine)
     assert len(engine.of(route)) == 2
+
+
+def test_a_row_that_is_summed_says_nothing_of_its_block(
+    everywhere: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second block has a row that is just long enough for sums, and then zeros alone."""
+    monkeypatch.setattr(blocks, "_FEWEST_ENTRIES", 100)
+    half = HalfStep((30, 12), [0.0], 3)
+    counts = np.array([9] * 10 + [12] + [1] * 19)
+    columns = np.concatenate([np.arange(count, dtype=np.int32) for count in counts])
+    half.rows = CSR(np.concatenate([[0], np.cumsum(counts)]), columns, None, 12)
+    half.shared = Shared(np.ones(3), np.zeros(3))
+    half.pull[11:] = 0
+    memory(monkeypatch, half, everywhere)
+    summed(monkeypatch, 12, 3)
+    here = half.here()
+    assert here[:11].any(axis=1).all()
+    assert not here[11:].any()
+    np.testing.assert_allclose(half.there(Measured()), here, rtol=0, atol=1e-6)
 
 
 def test_only_what_serves_a_half_step_is_used_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -146,12 +146,19 @@ def test_each_part_of_a_meeting_is_looked_at(spoil: str) -> None:
 WORDS = {"None": "None", "text": "'lost'", "nothing": "a tuple", "a list": "a list"}
 
 
-@pytest.mark.parametrize("spoil", ["None", "text", "fewer rows", "another dtype", "NaN"])
+SPOILED_SUMS = {
+    "fewer columns": lambda sums: sums[:, :1],
+    "another dimension": lambda sums: sums[..., None],
+    **{name: SPOILS[name] for name in ("None", "text", "fewer rows", "another dtype", "NaN")},
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILED_SUMS)
 def test_sums_of_long_rows(spoil: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from mfrank.backends import cpu
 
     monkeypatch.setattr(cpu.SUMS, "summed_from", lambda *_, **__: 20)
-    engine = Spoiling("sum_rows", SPOILS[spoil])
+    engine = Spoiling("sum_rows", SPOILED_SUMS[spoil])
     with pytest.raises(RuntimeError, match=r"the engine Spoiling returned .* for the sums of"):
         mfrank.ALS(factors=8, iterations=2).fit(DATA, cluster=engine)
     assert engine.spoiled

@@ -18,7 +18,7 @@ from mfrank.backends.row_problem import CellTerm, ObservedLoss, RowProblem, Shar
 from mfrank.backends.sharded.blocks import RoutedBlock, block_of, route
 from mfrank.backends.sharded.machine import Arithmetic, refuse_joined
 from mfrank.backends.sharded.routes import RoutedPart, Sent, held, pieces, taken
-from mfrank.cluster import Engine, Task, array_of, kind_of, parts_of, wrong
+from mfrank.cluster import Engine, Task, array_of, parts_of, wrong
 
 # The tasks of a half-step: to solve the rows of a block, and to sum a part of long rows.
 #
@@ -246,6 +246,7 @@ class ShardedHalfStep:
     def sums(self, parts: Sequence[RoutedPart]) -> NDArray[Any]:
         """Sums of long rows over all of their parts, which are added in order."""
         ahead, under_way, done = iter(parts), deque[Task](), set[Task]()
+        form = self._sums_here(np.empty(0, dtype=np.int64))
         total: NDArray[Any] | None = None
         while True:
             while len(under_way) < self.most and (part := next(ahead, None)) is not None:
@@ -256,7 +257,7 @@ class ShardedHalfStep:
                 done |= self.engine.wait([task for task in under_way if task not in done])
             done.remove(task := under_way.popleft())
             (answer,) = self.engine.gather([task])
-            of_range = self._sums_of(answer, parts[0], total)
+            of_range = self._sums_of(answer, parts[0], form)
             with np.errstate(over="ignore", invalid="ignore"):  # as in one process
                 total = of_range if total is None else total + of_range
         assert total is not None  # there is no matrix without a range
@@ -348,30 +349,27 @@ class ShardedHalfStep:
                 raise wrong(self.engine, "zeros alone", task)
         return solved, gain
 
-    def _sums_of(self, answer: Any, part: RoutedPart, before: NDArray[Any] | None) -> NDArray[Any]:
-        """What the task of some long rows returned, checked; zeros are right in an empty range.
+    def _sums_of(self, answer: Any, part: RoutedPart, form: NDArray[Any]) -> NDArray[Any]:
+        """What the task of some long rows returned, checked against the ``form`` of sums of none.
 
-        NaN and infinite sums can be right, too, where those of a whole row are.
+        Zeros are right in an empty range. NaN and infinite sums can be right, too, where those of a
+        whole row are.
         """
         assert isinstance(part.rows, np.ndarray)  # of long rows
         n_rows = len(part.rows)
         task = f"the sums of {counted(n_rows, 'row')}"
-        form = answer if before is None else before
-        if not isinstance(form, np.ndarray) or form.dtype.kind != "f":
-            raise wrong(self.engine, kind_of(answer), task)
-        shape = n_rows, *(form.shape[1:] if before is not None else [-1] * (form.ndim - 1))
-        sums = array_of(answer, shape, form.dtype, self.engine, task)
+        sums = array_of(answer, (n_rows, *form.shape[1:]), form.dtype, self.engine, task)
         if not all_finite(sums):
             row = int(np.argmin(np.isfinite(sums.reshape(n_rows, -1)).all(axis=1)))
-            if all_finite(self._sums_here(part.rows[row])):
+            if all_finite(self._sums_here(part.rows[row : row + 1])):
                 raise wrong(self.engine, "sums that are NaN or infinite", task)
         return sums
 
-    def _sums_here(self, row: int) -> NDArray[Any]:
-        """The sums of one long row over all of its entries, computed here."""
+    def _sums_here(self, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """The sums of some long rows over all of their entries, computed here."""
         row_sums = choose(self.step.backend).SUMS
         assert row_sums is not None  # it has a task
-        alone = self.problem.cut(np.array([row]))
+        alone = self.problem.cut(rows)
         return row_sums.sum_rows(
             alone, self.fixed, self.step.options.n_threads, curved=self.step.curved
         )
