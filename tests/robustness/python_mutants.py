@@ -67,6 +67,12 @@ TESTS = {
             "robustness/test_pandas_labels.py",
         ),
     ),
+    "backends/sharded": (
+        *("cluster/test_blocks.py", "cluster/test_connecting.py", "cluster/test_fits.py"),
+        *("cluster/test_half_steps.py", "cluster/test_spoiled_results.py"),
+        "cluster/test_cluster_bench.py::test_relayed_is_told_with_the_memory_that_a_fit_wants_for_it",
+        "cluster/test_popular_items.py::test_the_bits_are_those_of_one_process",
+    ),
     "cli": (  # without the files of tests that start processes
         *("cli/test_cli.py", "cli/test_cli_descend.py", "cli/test_cli_hold_out.py"),
         *("cli/test_cli_info.py", "cli/test_cli_ingest.py", "cli/test_cli_only_seen.py"),
@@ -96,6 +102,7 @@ TESTS = {
         *("descent", "cluster/test_descents.py", "losses/test_graded_losses.py"),
         *("models/test_descent_checkpoints.py", "models/test_descent_model.py"),
         *("models/test_linear_ranker.py", "models/test_parameters.py"),
+        "test_stated_defaults.py",
     ),
     "evaluation": (
         *("evaluation", "cluster/test_evaluations.py", "cluster/test_spoiled_results.py"),
@@ -532,8 +539,10 @@ def main() -> None:
         drawn = [one for one in drawn if _unplaced(str(one)) in left]
     if asked.number:
         drawn = random.Random(asked.seed).sample(drawn, min(asked.number, len(drawn)))
-    folders = list(dict.fromkeys(name.split("/")[0] for name in asked.names))
-    tests = asked.tests or [test for name in folders for test in TESTS.get(name, (name,))]
+    folders = [name if name in TESTS else name.split("/")[0] for name in asked.names]
+    tests = asked.tests or [
+        test for name in dict.fromkeys(folders) for test in TESTS.get(name, (name,))
+    ]
     print(f"mutants: {len(drawn)} changes", flush=True)
     found = decided(drawn, [f"tests/{name}" for name in tests], asked.processes)
     for path in dict.fromkeys(change.path for change in drawn):
