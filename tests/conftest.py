@@ -11,9 +11,11 @@ from typing import Any
 import emulated_gpu
 import numpy as np
 import pytest
-from emulated_gpu import DeviceArray, EmulatedGPU
+from emulated_gpu import DeviceArray, EmulatedGPU, Launched
 from hypothesis import settings
 from numpy.typing import NDArray
+
+from mfrank.arrays import Grid
 
 # No test is timed: a busy machine must not fail one.
 settings.register_profile("untimed", settings(), deadline=None)
@@ -58,6 +60,25 @@ def device() -> Iterator[EmulatedGPU]:
         pytest.skip(reason)
     with emulated_gpu.installed() as emulated:
         yield emulated
+
+
+@pytest.fixture
+def launched(device: EmulatedGPU, monkeypatch: pytest.MonkeyPatch) -> list[Launched]:
+    """What is launched on the emulated GPU, where no row needs another way than its own."""
+    seen: list[Launched] = []
+    launch = device.launch
+
+    def noted(module: Any, kernel: str, grid: Grid, args: Any) -> None:
+        seen.append(Launched(kernel, grid, args))
+        launch(module, kernel, grid, args)
+
+    def not_solved(*_: Any) -> None:
+        pytest.fail("rows are not solved in their dtype")
+
+    monkeypatch.setattr(device, "launch", noted)
+    monkeypatch.setattr("mfrank.backends.cuda._solve_precisely", not_solved)
+    monkeypatch.setattr("mfrank.backends.cuda.plan._plans", {})
+    return seen
 
 
 @pytest.fixture

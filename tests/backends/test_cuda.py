@@ -14,7 +14,6 @@ import pytest
 import scipy.sparse as sp
 import test_backends as contract
 import test_top_k as lists_contract
-import test_walks as chains_contract
 from emulated_gpu import DeviceArray, EmulatedGPU
 from problems import OBJECTIVES, toy
 from sparse_on_gpu import SparseOnGPU, known_as_cupys
@@ -24,9 +23,8 @@ from mfrank import backends
 from mfrank.als import Eigenbasis
 from mfrank.arrays import CSR, Grid
 from mfrank.arrays import device as gpu
-from mfrank.backends import CellTerm, Moves, Shared, SolveOptions, Until, reference
+from mfrank.backends import CellTerm, Shared, SolveOptions, reference
 from mfrank.backends.cuda import blocks, factor_sums, plan
-from mfrank.backends.cuda import half_step as workers
 from mfrank.backends.cuda import rows as exact
 from mfrank.backends.cuda.kernel_sources import Module
 from mfrank.backends.cuda.resident import resident_on
@@ -34,7 +32,7 @@ from mfrank.backends.cuda.system import Fixed, System
 from mfrank.data import Counts, Ids
 from mfrank.retrieval import Candidates, recommend
 from mfrank.store import Step
-from mfrank.testing import chain, random_lists
+from mfrank.testing import random_lists
 from tests.support.errors import refuses
 
 if reason := emulated_gpu.why_unavailable():
@@ -61,9 +59,6 @@ _CONTRACTS = {
     ],
     lists_contract: [
         "test_equals_a_full_sort_ties_included",
-    ],
-    chains_contract: [
-        "test_steps_are_those_of_the_dense_matrix",
     ],
 }
 globals().update(
@@ -338,35 +333,6 @@ def test_top_k_in_chunks(
         np.testing.assert_array_equal(b, c)
 
 
-@pytest.mark.parametrize("solver", ["cholesky", "cg"])
-def test_two_devices_share_the_rows(
-    backend: backends.Backend, device: EmulatedGPU, monkeypatch: pytest.MonkeyPatch, solver: str
-) -> None:
-    wanted = solved(backend, 20, solver=solver)
-    launched: list[EmulatedGPU] = []
-
-    class Second(EmulatedGPU):
-        def launch(self, *args: Any) -> None:
-            launched.append(self)
-            super().launch(*args)
-
-    both = device, Second()
-    monkeypatch.setattr(gpu, "devices", lambda: both)
-    monkeypatch.setattr(workers, "WORTH_A_DEVICE", 1)
-    assert solved(backend, 20, solver=solver) == wanted
-    assert launched
-    matrix = toy(8, 20)
-    step = contract.half_step(mfrank.IALS(), matrix, "users", 6, "float32")
-    there, out = device.asarray(step.fixed), device.asarray(step.start())
-    shared = Shared(np.ones(6), np.zeros(6))
-    options = SolveOptions(solver, cg_steps=50, cg_tolerance=1e-6)
-    gain = backend.solve_rows(step.problem, there, shared, out, options)
-    truth = step.start()
-    again = reference.solve_rows(step.problem, step.fixed, shared, truth, options)
-    np.testing.assert_allclose(out.get(), truth, atol=1e-4)
-    np.testing.assert_allclose(gain, again, rtol=1e-4)
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("k", [3, 70])
 def test_a_start_is_turned_to_the_same_bits_in_any_company(
@@ -383,14 +349,6 @@ def test_a_start_is_turned_to_the_same_bits_in_any_company(
     for rows in (every[:1], every[60:70], every[::-7]):
         for side in (there, start):
             np.testing.assert_array_equal(system.starts(side, 0, rows, turn).get(), whole[rows])
-
-
-def test_shares_are_all_rows_and_about_equal() -> None:
-    rows = CSR.from_scipy(toy(90, 30, 0.5), None)
-    shares = workers._shares(rows, 4)
-    assert [r for share in shares for r in range(share.start, share.stop)] == list(range(90))
-    sizes = [rows.indptr[share.stop] - rows.indptr[share.start] for share in shares]
-    assert max(sizes) - min(sizes) <= 2 * rows.counts.max()
 
 
 @pytest.mark.parametrize(("n_factors", "dtype"), [(1500, "float32"), (2048, "float64")])
@@ -506,64 +464,6 @@ def test_sparse_matrices_of_cupy_are_data() -> None:
         for make in (mfrank.Interactions.of, mfrank.Interactions.from_sparse):
             for given in (toy(), toy().tocsc()):
                 assert (make(SparseOnGPU(given)).user_items != toy()).nnz == 0
-
-
-def test_settled_walks_are_those_of_the_reference(backend: backends.Backend) -> None:
-    rng = np.random.default_rng(2)
-    links = sp.random_array((60, 60), density=0.05, rng=rng, format="csr")
-    dense = rng.random((70, 60)) * (rng.random((70, 60)) < 0.1) + np.eye(70, 60)
-    dense[60:, 0] += 1
-    restarts = CSR.from_scipy(sp.csr_array(dense / dense.sum(1, keepdims=True)), np.float64)
-    asked = Moves.of(links), restarts, 0.2, 1e-9, 1000
-    got, truth = backend.stationary(*asked), reference.stationary(*asked)
-    np.testing.assert_allclose(got.values, truth.values, rtol=0, atol=1e-9)
-    assert (got.errors <= 1e-9).all()
-    assert (np.abs(got.values - truth.values).sum(axis=1) <= got.errors + truth.errors).all()
-    np.testing.assert_allclose(got.errors, truth.errors, rtol=1e-5)
-    np.testing.assert_array_equal(got.steps, truth.steps)
-
-
-@pytest.mark.parametrize("k", [1, 3, 40, 140])
-def test_walks_of_large_blocks_are_those_of_the_reference(
-    backend: backends.Backend, k: int
-) -> None:
-    """Their changes are summed by several blocks of threads, of some columns or many."""
-    steps, dense = chain([600, 3, 256], 0.01, "float64")
-    base, start = np.random.default_rng(k).random((2, len(dense), k))
-    for norm in ("sum", "spread"):
-        asked = steps, base, start, 0.7, Until(30, np.array([1e-3, 0.5, 1e-6]), norm)
-        got, truth = backend.walk(*asked), reference.walk(*asked)
-        np.testing.assert_array_equal(got.steps, truth.steps)
-        np.testing.assert_allclose(got.changes, truth.changes, rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(got.values, truth.values, rtol=1e-12)
-
-
-def test_a_walk_that_stands_still_ends_at_once(backend: backends.Backend) -> None:
-    steps, dense = chain([5, 4], 0.5, "float64")
-    nothing = np.zeros((len(dense), 2))
-    got = backend.walk(steps, nothing, nothing, 0.5, Until(20, np.zeros(2)))
-    assert got.steps.tolist() == [1, 1]
-
-
-def test_whether_all_walks_have_ended_is_asked_at_every_eighth_step(
-    backend: backends.Backend, device: EmulatedGPU, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each time the host waits for the device; steps that were not needed change nothing."""
-    steps, dense = chain([8, 5], 0.5, "float64")
-    base, asked = np.ones((len(dense), 1)), []
-    launched: list[str] = []
-    launch, is_true = device.launch, DeviceArray.__bool__
-    monkeypatch.setattr(
-        device, "launch", lambda m, name, *rest: (launched.append(name), launch(m, name, *rest))[1]
-    )
-    monkeypatch.setattr(
-        DeviceArray, "__bool__", lambda array: (asked.append(array), is_true(array))[1]
-    )
-    got = backend.walk(steps, base, 0 * base, 0.8, Until(500, np.full(2, 1e-6)))
-    last = -(-int(got.steps.max()) // 8) * 8 + 1
-    assert got.steps.max() > 9
-    assert launched.count("advance") == last
-    assert len(asked) == last // 8 + 1
 
 
 def test_rows_are_put_on_the_device_once(

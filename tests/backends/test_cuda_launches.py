@@ -15,7 +15,7 @@ import pytest
 import scipy.sparse as sp
 import test_backends as contract
 from emulated_gpu import DeviceArray, EmulatedGPU
-from problems import OBJECTIVES
+from problems import OBJECTIVES, rows_of
 
 import mfrank
 from mfrank import backends
@@ -29,7 +29,7 @@ from mfrank.testing import chain, random_lists
 _PADDING = 32  # bytes behind the last line of a stage (kernels/tile.cuh)
 
 
-class Launched(NamedTuple):
+class Worth(NamedTuple):
     """A launch: whether its last block wrote anything, and bytes of shared memory not used."""
 
     kernel: str
@@ -43,8 +43,8 @@ def backend(device: EmulatedGPU) -> backends.Backend:
 
 
 @pytest.fixture
-def launched(device: EmulatedGPU, monkeypatch: pytest.MonkeyPatch) -> list[Launched]:
-    seen: list[Launched] = []
+def worth(device: EmulatedGPU, monkeypatch: pytest.MonkeyPatch) -> list[Worth]:
+    seen: list[Worth] = []
     launch = device.launch
 
     def noted(module: Any, kernel: str, grid: Grid, args: Any) -> None:
@@ -59,7 +59,7 @@ def launched(device: EmulatedGPU, monkeypatch: pytest.MonkeyPatch) -> list[Launc
 
         without = [written(fewer) for fewer in _one_less(grid.blocks)]
         whole = written(grid.blocks)
-        seen.append(Launched(kernel, whole not in without, grid.shared - device.used_bytes))
+        seen.append(Worth(kernel, whole not in without, grid.shared - device.used_bytes))
 
     monkeypatch.setattr(device, "launch", noted)
     monkeypatch.setattr(
@@ -93,11 +93,7 @@ def tables(backend: Any) -> None:
 
 def solved(backend: Any, n_factors: int, dtype: Any, counts: Any, **options: Any) -> None:
     """Rows of so many entries, whose factors are turned before and after."""
-    rng = np.random.default_rng(1)
-    matrix = np.zeros((len(counts), 300))
-    for row, count in zip(matrix, counts, strict=True):
-        row[rng.permutation(300)[:count]] = rng.integers(1, 5, count)
-    step = contract.half_step(OBJECTIVES["rgx"], sp.csr_array(matrix), "users", n_factors, dtype)
+    step = contract.half_step(OBJECTIVES["rgx"], rows_of(counts), "users", n_factors, dtype)
     step.solve(backend, **options)
     backend.observed_value(step.problem, step.start(), step.fixed)
 
@@ -194,7 +190,7 @@ def best_of_shortlists(backend: Any) -> None:
 OPERATIONS: dict[Callable[[Any], None], str] = {
     tables: "sum_floats sum_doubles add_parts drop_noise widen displace sum_parts add_row_parts",
     short_rows: "load_cells solve_short row_values",
-    exact_rows: "add_pulls solve_dual solve_primal sum_part",
+    exact_rows: "add_pulls solve_dual solve_primal sum_part sum_pulls add_sums",
     iterated_rows: "turn_rows iterate sum_long step_long solve_diagonal",
     rows_without_curvature: "solve_diagonal sum_pulls add_sums",
     ranked_lists: "score sum_terms adam draw_positives draw_negatives",
@@ -210,14 +206,14 @@ OPERATIONS: dict[Callable[[Any], None], str] = {
 )
 def test_no_block_and_no_shared_memory_is_idle(
     backend: backends.Backend,
-    launched: list[Launched],
+    worth: list[Worth],
     operation: Callable[[Any], None],
     kernels: str,
 ) -> None:
     operation(backend)
-    assert {one.kernel for one in launched} >= {*kernels.split()}
-    assert not {one.kernel for one in launched if not one.is_busy}
-    assert not {(one.kernel, one.unused) for one in launched if one.unused > _PADDING}
+    assert {one.kernel for one in worth} >= {*kernels.split()}
+    assert not {one.kernel for one in worth if not one.is_busy}
+    assert not {(one.kernel, one.unused) for one in worth if one.unused > _PADDING}
 
 
 def test_each_chunk_of_a_walk_is_summed_by_one_block(

@@ -6,27 +6,18 @@ With less than all needs it takes more steps, to the same result.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 import test_backends as contract
-from emulated_gpu import EmulatedGPU
-from problems import iterate_plainly
+from emulated_gpu import DeviceArray, EmulatedGPU, Launched
+from problems import rows_of
 
 import mfrank
 from mfrank import backends
-from mfrank.arrays import Grid
-from mfrank.backends import CellTerm
+from mfrank.backends import CellTerm, Shared, SolveOptions
 from mfrank.backends.cuda import plan
 from mfrank.backends.cuda import rows as exact
-
-
-class Launched(NamedTuple):
-    kernel: str
-    grid: Grid
-    args: tuple[Any, ...]
 
 
 @pytest.fixture(scope="module")
@@ -34,33 +25,9 @@ def backend(device: EmulatedGPU) -> backends.Backend:
     return backends.choose("cuda")
 
 
-@pytest.fixture
-def launched(device: EmulatedGPU, monkeypatch: pytest.MonkeyPatch) -> list[Launched]:
-    """What is launched; no row needs another way than its own."""
-    seen: list[Launched] = []
-    launch = device.launch
-
-    def noted(module: Any, kernel: str, grid: Grid, args: Any) -> None:
-        seen.append(Launched(kernel, grid, args))
-        launch(module, kernel, grid, args)
-
-    monkeypatch.setattr(device, "launch", noted)
-    monkeypatch.setattr(
-        "mfrank.backends.cuda._solve_precisely", lambda *_: pytest.fail("rows are not solved")
-    )
-    monkeypatch.setattr(plan, "_plans", {})
-    return seen
-
-
 def half_step(n_factors: int, counts: list[int]) -> contract.HalfStep:
-    """Rows of so many entries."""
-    rng = np.random.default_rng(1)
-    matrix = np.zeros((len(counts), 300))
-    for row, count in zip(matrix, counts, strict=True):
-        row[rng.permutation(300)[:count]] = rng.integers(1, 5, count)
-    return contract.half_step(
-        mfrank.WRMF(alpha=2.0), sp.csr_array(matrix), "users", n_factors, np.float32
-    )
+    objective = mfrank.WRMF(alpha=2.0)
+    return contract.half_step(objective, rows_of(counts), "users", n_factors, np.float32)
 
 
 def without_curvature(step: contract.HalfStep) -> contract.HalfStep:
@@ -189,15 +156,54 @@ def test_as_many_factors_are_staged_as_leave_room_for_other_blocks(
             )
 
 
-def test_rows_iterate_as_long_as_an_exact_solution_would_take(
-    backend: backends.Backend, launched: list[Launched]
+@pytest.mark.parametrize(("with_prior", "batches"), [(False, [4, 4, 4]), (True, [3, 3, 3, 3])])
+def test_rows_of_a_block_take_a_quarter(
+    backend: backends.Backend,
+    device: EmulatedGPU,
+    monkeypatch: pytest.MonkeyPatch,
+    launched: list[Launched],
+    with_prior: bool,
+    batches: list[int],
 ) -> None:
-    """To a tolerance, however few steps are asked for; without one, as many as are asked for."""
-    step = half_step(100, [150] * 3)
-    step.solve(backend, solver="cg", cg_steps=1, cg_tolerance=1e-3)
-    kernels = {one.kernel for one in launched}
-    assert "iterate" in kernels
-    assert not kernels & {"solve_dual", "solve_primal"}
-    got = step.solve(backend, solver="cg", cg_steps=1)
-    wanted = iterate_plainly(step.problem, step.fixed, step.gram, step.start(), 1)
-    np.testing.assert_allclose(got, wanted, atol=1e-4)
+    """Their starts, also turned, their solutions and what they are pulled to."""
+    step, out = half_step(200, [1] * 12), np.empty((12, 200), np.float32)
+    monkeypatch.setattr(device, "free", int(4 * 4.1 * 3 * 200 * 4))
+    prior = np.zeros_like(out) if with_prior else None
+    shared = Shared(np.ones(200), np.zeros(200))
+    gain = backend.solve_rows(step.problem, step.fixed, shared, out, SolveOptions(), prior=prior)
+    assert isinstance(gain, np.ndarray)
+    assert [one.args[4] for one in launched if one.kernel == "load_cells"] == batches
+
+
+@pytest.mark.parametrize(
+    ("n_entries", "batches"), [(99, [3, 3, 3]), (90, [3, 3, 3]), (29, [1] * 9)]
+)
+def test_entries_of_a_block_take_a_quarter(
+    backend: backends.Backend,
+    device: EmulatedGPU,
+    monkeypatch: pytest.MonkeyPatch,
+    launched: list[Launched],
+    n_entries: int,
+    batches: list[int],
+) -> None:
+    """40 bytes each, in all that is made of them; a row with more is a block of its own."""
+    step = half_step(2, [30] * 9)
+    monkeypatch.setattr(device, "free", 4 * 40 * n_entries)
+    assert step.error(step.solve(backend)) <= backend.TOLERANCE["float32"]
+    cells = [one for one in launched if one.kernel == "load_cells"]
+    assert [one.args[4] for one in cells] == batches
+    assert {len(one.args[1]) for one in cells} == {30 * batches[0]}
+
+
+def test_solutions_are_written_where_they_belong(
+    backend: backends.Backend, device: EmulatedGPU, launched: list[Launched]
+) -> None:
+    """On the device, where the rows' table is there: a fit takes no more than it."""
+    step, shared = half_step(40, [50, 90, 20]), Shared(np.ones(40), np.zeros(40))
+    out = device.asarray(step.start())
+    fixed = device.asarray(step.fixed)
+    gain = backend.solve_rows(step.problem, fixed, shared, out, SolveOptions())
+    assert isinstance(gain, DeviceArray)
+    solving = [one for one in launched if one.kernel.startswith("solve_")]
+    assert solving
+    assert all(np.shares_memory(one.args[-3].on_host, out.on_host) for one in solving)

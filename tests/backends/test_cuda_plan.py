@@ -7,10 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+import test_backends as contract
+from emulated_gpu import EmulatedGPU, Launched
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from problems import iterate_plainly, rows_of, solve_plainly, solve_turned
 
+import mfrank
+from mfrank import backends
 from mfrank.arrays import CSR
 from mfrank.backends import SolveOptions
 from mfrank.backends.cuda.blocks import Block
@@ -58,6 +63,12 @@ def check_exact(group: Group, count: int, k: int, *, is_negative: bool) -> None:
     st.sampled_from(["auto", "cg", "cholesky"]),
     st.integers(1, 60),
 )
+@example([(n, 1) for n in (31, 32, 33, 63, 64, 65)], 33, "cholesky", 3)
+@example([(n, 1) for n in (31, 32, 33, 63, 64, 65)], 64, "cholesky", 3)
+@example([(n, 1) for n in (40, 70, 130, 140, 195)], 200, "cholesky", 3)
+@example([(48, 1)], 48, "auto", 7)  # of which 8 steps are worth as much
+@example([(32, 1)], 200, "auto", 1)
+@example([(31, 1)], 31, "auto", 1)
 def test_each_row_gets_one_solver_that_suits_it(
     rows: list[tuple[int, int]], k: int, solver: Any, cg_steps: int
 ) -> None:
@@ -89,6 +100,7 @@ def test_each_row_gets_one_solver_that_suits_it(
     st.sampled_from([32, 65, 2100]),
     st.sampled_from(["auto", "cg", "cholesky"]),
 )
+@example([(n, 1) for n in (40, 70, 130, 140, 195)], 200, "cholesky")
 def test_long_rows_come_first(rows: list[tuple[int, int]], k: int, solver: Any) -> None:
     """So that none is the last to end; and what iterates comes before all else, with its start."""
     counts, kinds = np.array([c for c, _ in rows]), np.array([kind for _, kind in rows])
@@ -108,7 +120,7 @@ def test_long_rows_come_first(rows: list[tuple[int, int]], k: int, solver: Any) 
     assert all(found == sorted({*found}, reverse=True) for found in sizes.values())
 
 
-@pytest.mark.parametrize("n", [10, 90, 400])
+@pytest.mark.parametrize("n", [1, 10, 90, 400])
 def test_an_exact_solution_is_worth_so_many_steps(n: int) -> None:
     """A matrix of entries or of factors is made and solved; a step reads the factors twice."""
     k = 100
@@ -144,3 +156,38 @@ def test_part_of_the_rows_have_a_plan_of_their_own() -> None:
         assert sorted(groups_of(plan(few, 100, options))) == [0, 1]
         ways = [groups_of(plan(few, 100, options))[row].way for row in (0, 1)]
         assert ways == ["dual", "dual" if part.start == 0 else "short"]
+
+
+@pytest.fixture(scope="module")
+def backend(device: EmulatedGPU) -> backends.Backend:
+    return backends.choose("cuda")
+
+
+def test_rows_iterate_as_long_as_an_exact_solution_would_take(
+    backend: backends.Backend, launched: list[Launched]
+) -> None:
+    """To a tolerance, however few steps are asked for; without one, as many as are asked for."""
+    step = contract.half_step(mfrank.WRMF(alpha=2.0), rows_of([150] * 3), "users", 100, "float32")
+    step.solve(backend, solver="cg", cg_steps=1, cg_tolerance=1e-3)
+    kernels = {one.kernel for one in launched}
+    assert "iterate" in kernels
+    assert not kernels & {"solve_dual", "solve_primal"}
+    got = step.solve(backend, solver="cg", cg_steps=1)
+    wanted = iterate_plainly(step.problem, step.fixed, step.gram, step.start(), 1)
+    np.testing.assert_allclose(got, wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize(("n_factors", "kernel"), [(100, "solve_dual"), (40, "solve_primal")])
+def test_rows_that_do_not_reach_the_tolerance_are_solved_exactly(
+    backend: backends.Backend, launched: list[Launched], n_factors: int, kernel: str
+) -> None:
+    """In their dtype, and they alone; rows that are near already are left at their start."""
+    matrix = rows_of([90, 80, 70, 60])
+    step = contract.half_step(mfrank.WRMF(alpha=9.0), matrix, "users", n_factors, "float64")
+    system = step.problem, step.fixed, step.gram
+    start = solve_plainly(*system)
+    start[[1, 3]] = step.start()[[1, 3]]
+    found = solve_turned(backend, *system, start, solver="cg", cg_steps=1, cg_tolerance=1e-12)
+    assert step.error(found) <= backend.TOLERANCE["float64"]
+    exact = [one for one in launched if one.kernel == kernel]
+    assert sorted(row for one in exact for row in one.args[0].get().tolist()) == [1, 3]

@@ -22,7 +22,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ from mfrank.arrays import device as gpu
 from mfrank.backends.cuda.kernel_sources import Module, modules
 from mfrank.files import locked
 
-__all__ = ["DeviceArray", "EmulatedGPU", "installed", "unknown_to", "why_unavailable"]
+__all__ = ["DeviceArray", "EmulatedGPU", "Launched", "installed", "unknown_to", "why_unavailable"]
 
 _HEADER = Path(__file__).with_name("emulated_gpu.h")
 _KERNEL = re.compile(
@@ -245,6 +245,14 @@ class _Namespace:
 def _poisoned(array: NDArray[Any]) -> DeviceArray:
     raw = np.full(array.nbytes + _GUARD, 0xFF, dtype=np.uint8)
     return DeviceArray(raw[: array.nbytes].view(array.dtype).reshape(array.shape))
+
+
+class Launched(NamedTuple):
+    """A launch of a kernel."""
+
+    kernel: str
+    grid: Grid
+    args: tuple[Any, ...]
 
 
 class EmulatedGPU:

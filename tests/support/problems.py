@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -30,6 +30,15 @@ def toy(
         dense *= rng.choice([1.0, 1.0, -1.0], size=dense.shape)
     dense[n_users // 2] = 0
     dense[:, n_items // 3] = 0
+    return sp.csr_array(dense)
+
+
+def rows_of(counts: Sequence[int], n_columns: int = 300, seed: int = 1) -> sp.csr_array:
+    """Rows of so many entries, from 1 to 4, at random columns."""
+    rng = np.random.default_rng(seed)
+    dense = np.zeros((len(counts), n_columns))
+    for row, count in zip(dense, counts, strict=True):
+        row[rng.permutation(n_columns)[:count]] = rng.integers(1, 5, count)
     return sp.csr_array(dense)
 
 
