@@ -14,15 +14,16 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import test_backends as contract
-from emulated_gpu import DeviceArray, EmulatedGPU
+from emulated_gpu import DeviceArray, EmulatedGPU, Launched
 from problems import OBJECTIVES, rows_of
 
 import mfrank
 from mfrank import backends
 from mfrank.arrays import CSR, Grid
-from mfrank.backends import AdamAverages, AdamRates, CellTerm, Until
-from mfrank.backends.cuda import plan, sketches
+from mfrank.backends import AdamAverages, AdamRates, CellTerm, Until, reference
+from mfrank.backends.cuda import factor_sums, plan, sketches
 from mfrank.backends.cuda import rows as exact
+from mfrank.backends.cuda.kernel_sources import Module, modules
 from mfrank.backends.dense import none_of
 from mfrank.testing import chain, random_lists
 
@@ -45,9 +46,10 @@ def backend(device: EmulatedGPU) -> backends.Backend:
 @pytest.fixture
 def worth(device: EmulatedGPU, monkeypatch: pytest.MonkeyPatch) -> list[Worth]:
     seen: list[Worth] = []
-    launch = device.launch
+    launch, known = device.launch, {*modules()}
 
-    def noted(module: Any, kernel: str, grid: Grid, args: Any) -> None:
+    def noted(module: Module, kernel: str, grid: Grid, args: Any) -> None:
+        assert module in known  # and so those who compile all of them before have it
         arrays = [array.on_host for array in args if isinstance(array, DeviceArray)]
         before = [array.copy() for array in arrays]
 
@@ -128,6 +130,20 @@ def iterated_rows(backend: Any) -> None:
                 solved(backend, n_factors, dtype, [100, 250], solver="cg", cg_steps=2)
 
 
+def rows_of_halves(backend: Any) -> None:
+    """Factors that kernels read in float16."""
+    how: dict[str, Any] = {"gather_dtype": "float16"}
+    for dtype in (np.float32, np.float64):
+        solved(backend, 40, dtype, [*[8, 9, 30] * 4, 36, 250], **how)
+        solved(backend, 100, dtype, [90], **how)
+        solved(backend, 20, dtype, [90, 0], **how)
+        solved(backend, 40, dtype, [64, 0], solver="cg", cg_steps=2, **how)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(plan, "LONG", 20)
+            patch.setattr(exact, "_PART", 90)
+            solved(backend, 40, dtype, [100], solver="cg", cg_steps=2, **how)
+
+
 def rows_without_curvature(backend: Any) -> None:
     rng = np.random.default_rng(2)
     matrix = sp.csr_array(rng.integers(0, 3, (5, 150)).astype(np.float64))
@@ -192,6 +208,7 @@ OPERATIONS: dict[Callable[[Any], None], str] = {
     short_rows: "load_cells solve_short row_values",
     exact_rows: "add_pulls solve_dual solve_primal sum_part sum_pulls add_sums",
     iterated_rows: "turn_rows iterate sum_long step_long solve_diagonal",
+    rows_of_halves: "solve_short solve_dual solve_primal iterate sum_long step_long",
     rows_without_curvature: "solve_diagonal sum_pulls add_sums",
     ranked_lists: "score sum_terms adam draw_positives draw_negatives",
     walks: "advance sum_chunks add_chunks",
@@ -217,17 +234,35 @@ def test_no_block_and_no_shared_memory_is_idle(
 
 
 def test_each_chunk_of_a_walk_is_summed_by_one_block(
-    backend: backends.Backend, device: EmulatedGPU, monkeypatch: pytest.MonkeyPatch
+    backend: backends.Backend, launched: list[Launched]
 ) -> None:
     """256 rows of a block, and what is left of it."""
-    grids: list[tuple[str, Any]] = []
-    launch = device.launch
-    monkeypatch.setattr(
-        device,
-        "launch",
-        lambda m, name, grid, *a: (grids.append((name, grid)), launch(m, name, grid, *a)),
-    )
     steps, dense = chain([512, 513, 3], 0.01, "float64")
     base = np.ones((len(dense), 1))
     backend.walk(steps, base, base, 0.5, Until(1))
-    assert {grid.blocks for name, grid in grids if name == "sum_chunks"} == {2 + 3 + 1}
+    assert {one.grid.blocks for one in launched if one.kernel == "sum_chunks"} == {2 + 3 + 1}
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "blocks"),
+    [(300, 70, (4, 3)), (301, 70, (4, 3)), (50, 70, (3, 3)), (90, 300, (1, 15)), (1, 1, (1, 1))],
+)
+def test_a_gram_matrix_is_summed_by_about_as_many_blocks(
+    backend: backends.Backend,
+    monkeypatch: pytest.MonkeyPatch,
+    launched: list[Launched],
+    n: int,
+    k: int,
+    blocks: tuple[int, int],
+) -> None:
+    """12 here, of a part of the rows, not too few, and a tile of the triangle each."""
+    monkeypatch.setattr(factor_sums, "_MOST_BLOCKS", 12)
+    monkeypatch.setattr(factor_sums, "_LEAST_ROWS", 20)
+    factors, weights = np.random.default_rng(0).standard_normal((n, k)), np.arange(1.0, n + 1)
+    found, truth = backend.gram(factors, weights), reference.gram(factors, weights)
+    np.testing.assert_allclose(found.matrix, truth.matrix, atol=1e-9)
+    np.testing.assert_allclose(found.vector, truth.vector, atol=1e-9)
+    summed, added = launched
+    assert summed.grid.blocks == blocks
+    assert summed.args[-2].shape == (*blocks, 64**2)  # and no more memory is taken
+    assert added.args[-1].shape == (k + 1, k)
