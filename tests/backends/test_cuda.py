@@ -24,7 +24,7 @@ from mfrank.als import Eigenbasis
 from mfrank.arrays import CSR, Grid
 from mfrank.arrays import device as gpu
 from mfrank.backends import CellTerm, Shared, SolveOptions, reference
-from mfrank.backends.cuda import blocks, factor_sums, plan
+from mfrank.backends.cuda import blocks, plan
 from mfrank.backends.cuda import rows as exact
 from mfrank.backends.cuda.kernel_sources import Module
 from mfrank.backends.cuda.resident import resident_on
@@ -297,21 +297,6 @@ def test_zeros_of_both_signs_tie(device: EmulatedGPU) -> None:
     args = scores, 4, 2, places, best
     device.launch(Module.of("best", np.float32), "select_best", Grid(1, 256, 1100), args)
     assert places.get().tolist() == [[0, 3]]
-
-
-def test_gram_and_rotation_in_parts(
-    backend: backends.Backend, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rng = np.random.default_rng(1)
-    factors, weights = rng.standard_normal((50, 6)), rng.random(50)
-    basis = np.linalg.qr(rng.standard_normal((6, 6)))[0]
-    monkeypatch.setattr(factor_sums, "_BYTES_AT_ONCE", 1000)
-    got, truth = backend.gram(factors, weights), reference.gram(factors, weights)
-    np.testing.assert_allclose(got.matrix, truth.matrix, rtol=1e-12)
-    np.testing.assert_allclose(got.vector, truth.vector, rtol=1e-12)
-    out = np.empty_like(factors)
-    backend.rotate(factors, basis, 0, out)
-    np.testing.assert_allclose(out, factors @ basis, atol=1e-13)
 
 
 def test_top_k_in_chunks(

@@ -20,8 +20,8 @@ from problems import OBJECTIVES, rows_of
 import mfrank
 from mfrank import backends
 from mfrank.arrays import CSR, Grid
-from mfrank.backends import AdamAverages, AdamRates, CellTerm, Until, reference
-from mfrank.backends.cuda import factor_sums, plan, sketches
+from mfrank.backends import AdamAverages, AdamRates, CellTerm, Until
+from mfrank.backends.cuda import plan, sketches
 from mfrank.backends.cuda import rows as exact
 from mfrank.backends.cuda.kernel_sources import Module, modules
 from mfrank.backends.dense import none_of
@@ -241,28 +241,3 @@ def test_each_chunk_of_a_walk_is_summed_by_one_block(
     base = np.ones((len(dense), 1))
     backend.walk(steps, base, base, 0.5, Until(1))
     assert {one.grid.blocks for one in launched if one.kernel == "sum_chunks"} == {2 + 3 + 1}
-
-
-@pytest.mark.parametrize(
-    ("n", "k", "blocks"),
-    [(300, 70, (4, 3)), (301, 70, (4, 3)), (50, 70, (3, 3)), (90, 300, (1, 15)), (1, 1, (1, 1))],
-)
-def test_a_gram_matrix_is_summed_by_about_as_many_blocks(
-    backend: backends.Backend,
-    monkeypatch: pytest.MonkeyPatch,
-    launched: list[Launched],
-    n: int,
-    k: int,
-    blocks: tuple[int, int],
-) -> None:
-    """12 here, of a part of the rows, not too few, and a tile of the triangle each."""
-    monkeypatch.setattr(factor_sums, "_MOST_BLOCKS", 12)
-    monkeypatch.setattr(factor_sums, "_LEAST_ROWS", 20)
-    factors, weights = np.random.default_rng(0).standard_normal((n, k)), np.arange(1.0, n + 1)
-    found, truth = backend.gram(factors, weights), reference.gram(factors, weights)
-    np.testing.assert_allclose(found.matrix, truth.matrix, atol=1e-9)
-    np.testing.assert_allclose(found.vector, truth.vector, atol=1e-9)
-    summed, added = launched
-    assert summed.grid.blocks == blocks
-    assert summed.args[-2].shape == (*blocks, 64**2)  # and no more memory is taken
-    assert added.args[-1].shape == (k + 1, k)

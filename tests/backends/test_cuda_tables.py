@@ -1,0 +1,119 @@
+"""Gram matrices, products and sums over tables on the CUDA backend, on an emulated GPU."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import test_backends as contract
+from emulated_gpu import EmulatedGPU, Launched
+from problems import OBJECTIVES, rows_of, toy
+
+from mfrank import backends
+from mfrank.arrays import CSR
+from mfrank.backends import reference
+from mfrank.backends.cuda import factor_sums
+from mfrank.backends.dense import none_of, widened
+
+
+@pytest.fixture(scope="module")
+def backend(device: EmulatedGPU) -> backends.Backend:
+    return backends.choose("cuda")
+
+
+def test_gram_and_rotation_in_parts(
+    backend: backends.Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(1)
+    factors, weights = rng.standard_normal((50, 6)), rng.random(50)
+    basis = np.linalg.qr(rng.standard_normal((6, 6)))[0]
+    monkeypatch.setattr(factor_sums, "_BYTES_AT_ONCE", 1000)
+    got, truth = backend.gram(factors, weights), reference.gram(factors, weights)
+    np.testing.assert_allclose(got.matrix, truth.matrix, rtol=1e-12)
+    np.testing.assert_allclose(got.vector, truth.vector, rtol=1e-12)
+    out = np.empty_like(factors)
+    backend.rotate(factors, basis, 0, out)
+    np.testing.assert_allclose(out, factors @ basis, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "blocks"),
+    [(300, 70, (4, 3)), (301, 70, (4, 3)), (50, 70, (3, 3)), (90, 300, (1, 15)), (1, 1, (1, 1))],
+)
+def test_a_gram_matrix_is_summed_by_about_as_many_blocks(
+    backend: backends.Backend,
+    monkeypatch: pytest.MonkeyPatch,
+    launched: list[Launched],
+    n: int,
+    k: int,
+    blocks: tuple[int, int],
+) -> None:
+    """12 here, of a part of the rows, not too few, and a tile of the triangle each."""
+    monkeypatch.setattr(factor_sums, "_MOST_BLOCKS", 12)
+    monkeypatch.setattr(factor_sums, "_LEAST_ROWS", 20)
+    factors, weights = np.random.default_rng(0).standard_normal((n, k)), np.arange(1.0, n + 1)
+    found, truth = backend.gram(factors, weights), reference.gram(factors, weights)
+    np.testing.assert_allclose(found.matrix, truth.matrix, atol=1e-9)
+    np.testing.assert_allclose(found.vector, truth.vector, atol=1e-9)
+    summed, added = launched
+    assert summed.grid.blocks == blocks
+    assert summed.args[-2].shape == (*blocks, 64**2)  # and no more memory is taken
+    assert added.args[-1].shape == (k + 1, k)
+
+
+@pytest.mark.parametrize(("n_bytes", "rows"), [(1000, [20, 20, 10]), (10, [1] * 50), (1e9, [50])])
+def test_rows_of_a_table_are_moved_some_at_a_time(
+    backend: backends.Backend,
+    monkeypatch: pytest.MonkeyPatch,
+    launched: list[Launched],
+    n_bytes: float,
+    rows: list[int],
+) -> None:
+    monkeypatch.setattr(factor_sums, "_BYTES_AT_ONCE", int(n_bytes))
+    rng = np.random.default_rng(2)
+    table, before = rng.standard_normal((2, 50, 6))
+    basis, turn = (np.linalg.qr(rng.standard_normal((6, 6)))[0] for _ in range(2))
+    moved = none_of(table)
+    moved[:] = rng.standard_normal((50, 6))
+    last, given = before @ basis - widened(moved) @ turn, table.copy()
+    backend.extrapolate(table, 0.5, before, basis, moved, turn)
+    np.testing.assert_allclose(widened(moved), 0.5 * (given - last), rtol=1e-6)
+    np.testing.assert_array_equal(table, given + widened(moved))
+    assert [one.args[1] // 6 for one in launched if one.kernel == "widen"] == rows
+
+
+@pytest.mark.parametrize("room", [1 << 28, 0])
+@pytest.mark.parametrize("counts", [[3, 0, 200, 256], [257, 9, 0, 280] * 8], ids=["short", "long"])
+def test_rows_of_a_sparse_product_are_sent_once_if_they_fit(
+    backend: backends.Backend,
+    device: EmulatedGPU,
+    monkeypatch: pytest.MonkeyPatch,
+    went: list[int],
+    counts: list[int],
+    room: int,
+) -> None:
+    monkeypatch.setattr("mfrank.backends.cuda.resident._SMALL", 0)
+    monkeypatch.setattr(device, "free", room)
+    matrix, table = rows_of(counts), np.random.default_rng(3).standard_normal((300, 40))
+    rows = CSR.from_scipy(matrix, np.float64)
+    for again in (False, True):
+        went.clear()
+        np.testing.assert_allclose(backend.sparse_product(rows, table), matrix @ table, atol=1e-9)
+        assert went.count(matrix.nnz) == (0 if again and room else 2)
+
+
+@pytest.mark.parametrize("room", [1 << 28, 1000])
+@pytest.mark.parametrize("name", ["wrmf below one", "rg2", "eals"])
+def test_the_observed_value_is_that_of_the_reference(
+    backend: backends.Backend,
+    device: EmulatedGPU,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    room: int,
+) -> None:
+    """In one block of rows or many, whatever the first has; of dislikes, too."""
+    monkeypatch.setattr(device, "free", room)
+    matrix = contract.with_dislikes(OBJECTIVES[name], toy(40, 20, 0.6))
+    step = contract.half_step(OBJECTIVES[name], matrix, "users", 5, np.float64)
+    found = backend.observed_value(step.problem, step.start(), step.fixed)
+    truth = reference.observed_value(step.problem, step.start(), step.fixed)
+    assert found == pytest.approx(truth, rel=1e-10)
