@@ -16,7 +16,7 @@ from problems import toy
 
 import mfrank
 from mfrank import backends
-from mfrank.backends import reference
+from mfrank.backends import AdamAverages, AdamRates, ItemProbabilities, reference
 from mfrank.losses import Loss, count_filled, where_filled
 from mfrank.losses.sums import ramps as squared_hinges
 from mfrank.models import loss_classes
@@ -181,6 +181,49 @@ def test_keys_have_all_64_bits(key: int) -> None:
     wanted = reference.draw_positives(*asked), *reference.draw_negatives(*asked)
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(("n_items", "sent"), [(500, 5 * 4), (12, 12 * 4)])
+def test_of_items_on_the_host_few_are_sent(went: list[int], n_items: int, sent: int) -> None:
+    """Those of the lists; all where the lists name more items than there are."""
+    rng, backend = np.random.default_rng(2), backends.choose("cuda")
+    queries, items = rng.standard_normal((3, 4)), rng.standard_normal((n_items, 4))
+    ids = np.array([[7, 1, 7, 3], [1, 1, 9, 11], [9, 7, 1, 3]])
+    slopes = rng.standard_normal((3, 4))
+    for found, wanted in (
+        (lambda: backend.score(queries, items, ids), reference.score(queries, items, ids)),
+        (lambda: backend.sum_items(items, ids, slopes), reference.sum_items(items, ids, slopes)),
+    ):
+        went.clear()
+        np.testing.assert_allclose(found(), wanted, rtol=1e-12)
+        assert sorted(went) == sorted([12, 12, sent])
+
+
+def test_of_a_table_on_the_host_the_rows_that_change_are_sent(
+    went: list[int], came: list[int]
+) -> None:
+    rng, backend = np.random.default_rng(3), backends.choose("cuda")
+    rows, steps = np.array([400, 3, 77]), rng.standard_normal((3, 4))
+    tables = []
+    for which in (backend, reference):
+        table = np.random.default_rng(4).standard_normal((500, 4))
+        averages = AdamAverages(np.ones((500, 4)), np.ones((500, 4)), np.arange(500))
+        went.clear()
+        for _ in range(2):
+            which.adam(table, rows, steps, averages, AdamRates(0.1, 0.9, 0.99, 1e-8))
+        tables.append((table, *averages))
+    for one, other in zip(*tables, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    assert max(came) == 12
+
+
+def test_chances_of_items_are_sent_once(went: list[int]) -> None:
+    rng, backend = np.random.default_rng(5), backends.choose("cuda")
+    rows, chances = random_lists(rng, 6, 20, 0.4), ItemProbabilities.of(rng.random(20))
+    for times in (1, 0):
+        went.clear()
+        backend.draw_negatives(rows, np.arange(6), 5, 1, chances)
+        assert went.count(20) == times
 
 
 @pytest.mark.parametrize("padded", [True, False])

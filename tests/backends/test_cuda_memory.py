@@ -6,6 +6,7 @@ With less than all needs it takes more steps, to the same result.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,8 +16,8 @@ from problems import rows_of
 
 import mfrank
 from mfrank import backends
-from mfrank.backends import CellTerm, Shared, SolveOptions
-from mfrank.backends.cuda import plan
+from mfrank.backends import CellTerm, Shared, SolveOptions, reference
+from mfrank.backends.cuda import plan, selection, sketches
 from mfrank.backends.cuda import rows as exact
 
 
@@ -207,3 +208,79 @@ def test_solutions_are_written_where_they_belong(
     solving = [one for one in launched if one.kernel.startswith("solve_")]
     assert solving
     assert all(np.shares_memory(one.args[-3].on_host, out.on_host) for one in solving)
+
+
+@pytest.mark.parametrize(
+    ("n_queries", "numbers", "parts"),
+    [
+        (90, 10**6, [(90, 200)]),
+        (90, 90 * 200, [(90, 200)]),
+        (90, 90 * 200 - 1, [(89, 200), (1, 200)]),
+        (90, 64 * 93 + 5, [(64, 93), (64, 93), (64, 14), (26, 93), (26, 93), (26, 14)]),
+        (60, 50 * 25, [(50, 25)] * 8 + [(10, 25)] * 8),
+        (3, 10, [(1, 25)] * 3 * 8),
+    ],
+    ids=["all", "exactly", "one too many", "chunks", "few", "none"],
+)
+def test_scores_take_an_eighth(
+    backend: backends.Backend,
+    device: EmulatedGPU,
+    monkeypatch: pytest.MonkeyPatch,
+    launched: list[Launched],
+    n_queries: int,
+    numbers: int,
+    parts: list[tuple[int, int]],
+) -> None:
+    """Of all items for 64 queries at least, else of some items, but of as many as a list has."""
+    rng = np.random.default_rng(4)
+    queries, items = (rng.standard_normal((n, 3)).astype(np.float32) for n in (n_queries, 200))
+    monkeypatch.setattr(device, "free", 8 * 4 * numbers + 4)
+    found, truth = backend.top_k(queries, items, 25), reference.top_k(queries, items, 25)
+    np.testing.assert_array_equal(found[0], truth[0])
+    scored = [one.args for one in launched if one.kernel == "score_tiles"]
+    assert [(n_asking, n) for _, n_asking, _, n, *_ in scored] == parts
+
+
+@pytest.mark.parametrize(("n_queries", "tile"), [(32, 32), (33, 64)])
+def test_few_queries_are_scored_in_small_tiles(
+    backend: backends.Backend, launched: list[Launched], n_queries: int, tile: int
+) -> None:
+    rng = np.random.default_rng(5)
+    queries, items = (rng.standard_normal((n, 3)).astype(np.float32) for n in (n_queries, 65))
+    backend.top_k(queries, items, 2)
+    (grid,) = (one.grid for one in launched if one.kernel == "score_tiles")
+    assert grid.blocks == (-(-65 // tile), 1)
+    assert grid.threads == (tile // 4) ** 2
+
+
+def test_no_more_queries_are_scored_at_a_time_than_a_grid_has_blocks(
+    backend: backends.Backend, monkeypatch: pytest.MonkeyPatch, launched: list[Launched]
+) -> None:
+    monkeypatch.setattr(selection, "MOST_QUERIES", 40)
+    queries = np.ones((90, 3), np.float32)
+    backend.top_k(queries, np.ones((5, 3), np.float32), 2)
+    assert [one.args[1] for one in launched if one.kernel == "score_tiles"] == [40, 40, 10]
+
+
+LEAST = {"free": 1 << 30, "n_queries": 128, "shape": (2048, 10), "k": 192}
+
+
+@pytest.mark.parametrize(
+    ("change", "is_worthwhile"),
+    [
+        ({}, True),
+        ({"n_queries": 127}, False),
+        ({"shape": (2047, 10)}, False),
+        ({"k": 193}, False),
+        ({"free": 8 * 2 * 2048 * 128}, True),  # scores of 128 queries, in float16
+        ({"free": 8 * 2 * 2048 * 128 - 8}, False),
+        ({"free": 8 * 2 * 2048 * 140, "shape": (2048, 70)}, True),  # sketches, and as much again
+        ({"free": 8 * 2 * 2048 * 140 - 8, "shape": (2048, 70)}, False),
+    ],
+    ids=str,
+)
+def test_sketches_are_for_many_queries_of_many_items(
+    change: dict[str, Any], is_worthwhile: bool
+) -> None:
+    """And of lists that are not too long, where an eighth of what is free has room for them."""
+    assert sketches.is_worthwhile(**LEAST | change) is is_worthwhile

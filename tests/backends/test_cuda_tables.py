@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import test_backends as contract
 from emulated_gpu import EmulatedGPU, Launched
 from problems import OBJECTIVES, rows_of, toy
 
+import mfrank
 from mfrank import backends
-from mfrank.arrays import CSR
-from mfrank.backends import reference
+from mfrank.arrays import CSR, on_host
+from mfrank.backends import Shared, SolveOptions, reference
 from mfrank.backends.cuda import factor_sums
 from mfrank.backends.dense import none_of, widened
+from mfrank.backends.row_problem import in_float64
 
 
 @pytest.fixture(scope="module")
@@ -117,3 +120,64 @@ def test_the_observed_value_is_that_of_the_reference(
     found = backend.observed_value(step.problem, step.start(), step.fixed)
     truth = reference.observed_value(step.problem, step.start(), step.fixed)
     assert found == pytest.approx(truth, rel=1e-10)
+
+
+@pytest.mark.parametrize(("n", "is_sent"), [(128, False), (129, True)])
+def test_a_small_matrix_is_decomposed_on_the_host(
+    backend: backends.Backend, went: list[int], n: int, is_sent: bool
+) -> None:
+    """Which takes less time than to send it there and back."""
+    half = np.random.default_rng(4).standard_normal((n, n))
+    values, vectors = backend.eigh(half @ half.T)
+    np.testing.assert_allclose((vectors * values) @ vectors.T, half @ half.T, atol=1e-9)
+    assert vectors.flags.c_contiguous
+    assert (n * n in went) is is_sent
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_some_rows_are_turned_on_their_side(
+    backend: backends.Backend, device: EmulatedGPU, there: bool
+) -> None:
+    rng, place = np.random.default_rng(5), device.asarray if there else np.asarray
+    table, rows = rng.standard_normal((9, 4)), np.array([7, 2, 2])
+    basis = np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    for picked in (None, rows):
+        out = place(np.empty_like(table if picked is None else table[rows]))
+        backend.rotate(place(table), basis, 0, out, rows=picked)
+        wanted = (table if picked is None else table[rows]) @ basis
+        np.testing.assert_allclose(on_host(out), wanted, atol=1e-13)
+        assert isinstance(out, np.ndarray) is not there
+
+
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("with_prior", [False, True])
+@pytest.mark.parametrize("n_factors", [24, 8])
+def test_rows_that_float32_cannot_tell_end_on_the_side_of_the_others(
+    backend: backends.Backend,
+    device: EmulatedGPU,
+    n_factors: int,
+    with_prior: bool,
+    there: bool,
+) -> None:
+    """Solved in float64, with their prior and their gain."""
+    place = device.asarray if there else np.asarray
+    rng = np.random.default_rng(6)
+    matrix = sp.csr_array((rng.random((12, 30)) < 0.6).astype(np.float64))
+    matrix.data[: matrix.nnz // 2] *= 1e7  # of some rows
+    objective = mfrank.WRMF(alpha=1.0, regularization=1.0, confidence="1+alpha*r")
+    step = contract.half_step(objective, matrix, "users", n_factors, "float32")
+    shared = Shared(np.ones(n_factors), np.zeros(n_factors))
+    prior = 100 * step.start() if with_prior else None
+    wide = 0 * step.start().astype(np.float64)
+    fixed = step.fixed.astype(np.float64)
+    problem, options = in_float64(step.problem), SolveOptions("cholesky")
+    more = {} if prior is None else {"prior": prior.astype(np.float64)}
+    wanted = reference.solve_rows(problem, fixed, shared, wide, options, **more)
+    out = place(step.start())
+    more = {} if prior is None else {"prior": place(prior)}
+    gain = backend.solve_rows(step.problem, place(step.fixed), shared, out, options, **more)
+    assert isinstance(gain, np.ndarray) is isinstance(out, np.ndarray) is not there
+    found = on_host(out)
+    errors = np.linalg.norm(found - wide, axis=1) / np.linalg.norm(wide, axis=1)
+    assert errors.max() <= 2 * backend.TOLERANCE["float32"]
+    np.testing.assert_allclose(on_host(gain), wanted, rtol=1e-3)
