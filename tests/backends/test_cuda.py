@@ -299,14 +299,19 @@ def test_zeros_of_both_signs_tie(device: EmulatedGPU) -> None:
     assert places.get().tolist() == [[0, 3]]
 
 
+@pytest.mark.parametrize("excluded", [0.3, 0.95])
 def test_top_k_in_chunks(
-    backend: backends.Backend, device: EmulatedGPU, monkeypatch: pytest.MonkeyPatch
+    backend: backends.Backend,
+    device: EmulatedGPU,
+    monkeypatch: pytest.MonkeyPatch,
+    excluded: float,
 ) -> None:
+    """Also where fewer items than a list has places are left."""
     rng = np.random.default_rng(4)
     queries = rng.integers(-2, 3, (90, 7)).astype(np.float32)
     items = rng.integers(-2, 3, (200, 7)).astype(np.float32)
     filters = {
-        "exclude": [random_lists(rng, 90, 200, 0.3)],
+        "exclude": [random_lists(rng, 90, 200, excluded)],
         "exclude_all": np.arange(0, 200, 7, dtype=np.int32),
     }
     whole = backend.top_k(queries, items, 25, **filters)

@@ -240,4 +240,6 @@ def test_each_chunk_of_a_walk_is_summed_by_one_block(
     steps, dense = chain([512, 513, 3], 0.01, "float64")
     base = np.ones((len(dense), 1))
     backend.walk(steps, base, base, 0.5, Until(1))
-    assert {one.grid.blocks for one in launched if one.kernel == "sum_chunks"} == {2 + 3 + 1}
+    summing = [one for one in launched if one.kernel == "sum_chunks"]
+    assert {one.grid.blocks for one in summing} == {2 + 3 + 1}
+    assert {one.args[-1].shape for one in summing} == {(6, 4, 1)}  # four sums of each

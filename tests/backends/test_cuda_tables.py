@@ -85,15 +85,17 @@ def test_rows_of_a_table_are_moved_some_at_a_time(
 
 
 @pytest.mark.parametrize("room", [1 << 28, 0])
-@pytest.mark.parametrize("counts", [[3, 0, 200, 256], [257, 9, 0, 280] * 8], ids=["short", "long"])
+@pytest.mark.parametrize("counts", [[3, 0, 200, 256], [257, 9, 0, 40] * 8], ids=["short", "long"])
 def test_rows_of_a_sparse_product_are_sent_once_if_they_fit(
     backend: backends.Backend,
     device: EmulatedGPU,
     monkeypatch: pytest.MonkeyPatch,
     went: list[int],
+    launched: list[Launched],
     counts: list[int],
     room: int,
 ) -> None:
+    """Rows of more than 256 entries are added in parts, so that none is the last to end."""
     monkeypatch.setattr("mfrank.backends.cuda.resident._SMALL", 0)
     monkeypatch.setattr(device, "free", room)
     matrix, table = rows_of(counts), np.random.default_rng(3).standard_normal((300, 40))
@@ -102,6 +104,7 @@ def test_rows_of_a_sparse_product_are_sent_once_if_they_fit(
         went.clear()
         np.testing.assert_allclose(backend.sparse_product(rows, table), matrix @ table, atol=1e-9)
         assert went.count(matrix.nnz) == (0 if again and room else 2)
+    assert ("add_row_parts" in {one.kernel for one in launched}) is (max(counts) > 256)
 
 
 @pytest.mark.parametrize("room", [1 << 28, 1000])

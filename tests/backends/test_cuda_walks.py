@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from emulated_gpu import DeviceArray, EmulatedGPU
+from emulated_gpu import DeviceArray, EmulatedGPU, Launched
 from test_walks import (
     test_steps_are_those_of_the_dense_matrix as test_steps_are_those_of_the_dense_matrix,
 )
@@ -21,7 +21,10 @@ def backend(device: EmulatedGPU) -> backends.Backend:
     return backends.choose("cuda")
 
 
-def test_settled_walks_are_those_of_the_reference(backend: backends.Backend) -> None:
+def test_settled_walks_are_those_of_the_reference(
+    backend: backends.Backend, launched: list[Launched]
+) -> None:
+    """Of 64 restarts at a time."""
     rng = np.random.default_rng(2)
     links = sp.random_array((60, 60), density=0.05, rng=rng, format="csr")
     dense = rng.random((70, 60)) * (rng.random((70, 60)) < 0.1) + np.eye(70, 60)
@@ -34,6 +37,7 @@ def test_settled_walks_are_those_of_the_reference(backend: backends.Backend) -> 
     assert (np.abs(got.values - truth.values).sum(axis=1) <= got.errors + truth.errors).all()
     np.testing.assert_allclose(got.errors, truth.errors, rtol=1e-5)
     np.testing.assert_array_equal(got.steps, truth.steps)
+    assert {one.args[-2] for one in launched if one.kernel == "advance"} == {64, 6}
 
 
 @pytest.mark.parametrize("k", [1, 3, 40, 140])

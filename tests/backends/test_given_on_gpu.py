@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -145,6 +147,71 @@ def test_columns_are_those_that_scipy_makes(
             if one is not None:
                 np.testing.assert_array_equal(one.on_host, other)
                 assert one.dtype == other.dtype
+
+
+@pytest.mark.parametrize("short_of", [0, 1])
+@pytest.mark.parametrize("dtype", [np.float32, None])
+def test_columns_are_made_there_if_there_is_room(
+    device: EmulatedGPU, went: list[int], monkeypatch: pytest.MonkeyPatch, dtype: Any, short_of: int
+) -> None:
+    """40 bytes for each entry, in half of what is free; else they are sent from the host."""
+    there = SparseOnGPU(ratings())
+    data = mfrank.Interactions.of(there)
+    monkeypatch.setattr(device, "free", 2 * 40 * data.nnz - short_of)
+    rows = data.item_rows(dtype)
+    went.clear()
+    kept = resident_on(device).rows(rows)
+    assert went.count(data.nnz) == short_of * (1 if dtype is None else 2)
+    np.testing.assert_array_equal(kept.indptr.on_host, rows.indptr)
+    np.testing.assert_array_equal(kept.indices.on_host, rows.indices)
+    assert (kept.data is None) is (dtype is None)
+    if kept.data is not None:
+        np.testing.assert_array_equal(kept.data.on_host, rows.data)
+
+
+@pytest.mark.parametrize(
+    ("n", "room", "is_kept"),
+    [
+        (1 << 17, 0, True),
+        ((1 << 17) + 1, 0, False),
+        ((1 << 17) + 1, 2 * 8 * ((1 << 17) + 1), True),
+        ((1 << 17) + 1, 2 * 8 * ((1 << 17) + 1) - 1, False),
+    ],
+)
+def test_factors_that_do_not_change_are_sent_once_if_they_fit(
+    device: EmulatedGPU,
+    went: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+    n: int,
+    room: int,
+    is_kept: bool,
+) -> None:
+    """In half of what is free; a mebibyte always does."""
+    monkeypatch.setattr(device, "free", room)
+    factors = np.arange(float(n))
+    factors.flags.writeable = False
+    resident = resident_on(device)
+    for times in (1, 0 if is_kept else 1):
+        went.clear()
+        np.testing.assert_array_equal(resident.of_factors(factors).on_host, factors)
+        assert went.count(n) == times
+    factors.flags.writeable = True
+    went.clear()
+    resident.of_factors(factors)
+    assert went.count(n) == 1  # it may have changed
+
+
+def test_copies_go_with_what_they_are_of(device: EmulatedGPU) -> None:
+    factors = np.arange(9.0)
+    factors.flags.writeable = False
+    copies = [
+        weakref.ref(resident_on(device).array(factors, dtype)) for dtype in (None, np.float32)
+    ]
+    assert all(copy() is not None for copy in copies)
+    assert copies[1]().dtype == np.float32
+    del factors
+    gc.collect()
+    assert all(copy() is None for copy in copies)
 
 
 def test_rows_to_leave_out_of_an_evaluation_go_up_once(
