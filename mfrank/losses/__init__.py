@@ -1,7 +1,6 @@
-"""Ranking losses, one file each; :mod:`mfrank.losses.contract` defines a loss.
+"""Ranking losses; :mod:`mfrank.losses.contract` defines a loss.
 
-To add a loss to mfrank, add a file, and its name to ``__init__.pyi``, which ``mfrank descend`` and
-saved models read.
+A new loss also needs its name in ``__init__.pyi``, which ``mfrank descend`` and saved models read.
 """
 
 from mfrank._lazy import lazy

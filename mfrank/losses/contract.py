@@ -334,19 +334,19 @@ def check_decay(decay: float) -> None:
 
 
 def averaged(
-    kept: Array | None, places: Array, estimates: Array, decay: float, filled: Array
+    averages: Array | None, places: Array, estimates: Array, decay: float, filled: Array
 ) -> Array:
     """Update moving averages by new estimates, in place, and return the updated ones.
 
     Parameters
     ----------
-    kept : float, written to, or None
-        Averages by cell or user. NaN before the first estimate, which then has weight 1, because
+    averages : float, written to, or None
+        By cell or user. NaN before the first estimate, which then has weight 1, because
         any other start would bias the average for many updates. None for a decay of 1; the
         estimates are then returned.
     places : int, any shape
-        Index of each estimate in ``kept``; filled places are distinct.
-    estimates : float, shape of ``places`` plus any further axes of ``kept``
+        Index of each estimate in ``averages``; filled places are distinct.
+    estimates : float, shape of ``places`` plus any further axes of ``averages``
     decay : float
         Weight of the new estimate, in (0, 1].
     filled : bool, shape of ``places``
@@ -356,10 +356,10 @@ def averaged(
     -------
     float, shape of ``estimates``
     """
-    if kept is None:
+    if averages is None:
         return estimates
-    before = kept[places]
+    before = averages[places]
     mixed = (1 - decay) * before + decay * estimates
-    average: Array = np.where(np.isnan(before), estimates, mixed)
-    kept[places[filled]] = average[filled]
-    return average
+    updated: Array = np.where(np.isnan(before), estimates, mixed)
+    averages[places[filled]] = updated[filled]
+    return updated

@@ -66,9 +66,9 @@ class SOLC(Loss):
         """Update the moving averages in memory by these estimates, and return them."""
         if self.decay == 1:
             return estimates
-        before = memory["log_sums"][lists.users]
-        known = np.where(np.isnan(before), estimates, before)
+        stored = memory["log_sums"][lists.users]
+        before = np.where(np.isnan(stored), estimates, stored)
         old, new = np.log1p(-self.decay), np.log(self.decay)
-        average: Array = np.logaddexp(old + known, new + estimates)
+        average: Array = np.logaddexp(old + before, new + estimates)
         memory["log_sums"][lists.users] = average
         return average

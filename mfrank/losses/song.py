@@ -1,14 +1,26 @@
-"""SONG (Qiu et al. 2022): NDCG by stochastic compositional optimization."""
+"""SONG and K-SONG (Qiu et al. 2022): NDCG by stochastic compositional optimization."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from mfrank.arrays import Array, check_above_zero, check_choice
-from mfrank.losses.contract import Gradients, Lists, Loss, Memory, Sizes, averaged, check_decay
+from mfrank.arrays import Array, check_above_zero, check_choice, check_count
+from mfrank.losses.contract import (
+    Gradients,
+    Lists,
+    Loss,
+    Memory,
+    Sizes,
+    averaged,
+    check_decay,
+    count_filled,
+)
 from mfrank.losses.sums.ramps import HingeRanks, discounted_gains, largest_hinge_array
+from mfrank.losses.sums.softmax_sums import sigmoid
 
 
 @dataclass(frozen=True)
@@ -64,7 +76,165 @@ class SONG(Loss):
     ) -> Gradients:
         """See :meth:`mfrank.losses.Loss.gradients`."""
         ranks = HingeRanks.of(lists, positives, negatives, self.margin, self.pooled)
-        kept = memory.get("means")
-        means = averaged(kept, lists.cells, ranks.means, self.decay, lists.positives)
+        means = averaged(memory.get("means"), lists.cells, ranks.means, self.decay, lists.positives)
         gained, by_mean = discounted_gains(lists, means)
         return Gradients(*ranks.gradients(by_mean), -gained.sum(1))
+
+
+_EPSILON = 0.5
+"""Added to K in the lower-level problem. With 0, as in the paper's Eq. (6) and code, every number
+between the K-th and the (K+1)-th score minimizes it."""
+
+
+def _sigmoid(lead: Array, steepness: float) -> tuple[Array, Array]:
+    chosen = sigmoid(steepness * lead)
+    return chosen, steepness * chosen * (1 - chosen)
+
+
+def _hinge(lead: Array, steepness: float) -> tuple[Array, Array]:
+    beyond = np.maximum(lead + 2, 0)
+    return beyond, np.where(beyond > 0, 1.0, 0.0)
+
+
+def _squared_hinge(lead: Array, steepness: float) -> tuple[Array, Array]:
+    beyond = np.maximum(lead, 0)
+    return beyond**2, 2 * beyond
+
+
+_CHOICES: dict[str, Callable[[Array, float], tuple[Array, Array]]] = {
+    "sigmoid": _sigmoid,
+    "hinge": _hinge,
+    "squared_hinge": _squared_hinge,
+}
+"""psi and psi', as functions of h_i - t_u and the steepness."""
+
+
+@dataclass(frozen=True)
+class KSONG(Loss):
+    """SONG with each positive weighted by psi(h_i - t_u), which selects the first K positions.
+
+    t_u is close to the (K+1)-th largest score of the user's complete list. It minimizes over t
+
+        (K + 1/2) / N_u t + s_2 t^2 / 2 + mean_j s_1 log(1 + exp((h_j - t) / s_1)),
+
+    with the number N_u of items. Newton's method solves this on each sample, starting from the
+    user's last threshold; a moving average of the solutions is stored for each user.
+
+    Parameters
+    ----------
+    k : int, default 10
+        K; may exceed the number of items.
+    theoretical : bool, default False
+        Also differentiate through psi and t (with the plus sign that the paper's Eq. (7) lacks).
+        The practical version, used for the paper's results, treats psi as a constant.
+    choice : {"sigmoid", "hinge", "squared_hinge"}, default "sigmoid"
+        psi(x): sigmoid(steepness x) or max(0, x + 2), both from LibAUC, or max(0, x)^2, from the
+        paper's text. Only the last is 0 below the threshold, which the bound on NDCG@K requires.
+    decay : float, default 0.1
+        Weight of a new estimate in the moving averages of ranks, thresholds and curvatures, in (0,
+        1]. On complete lists, 1 is exact, and only the last thresholds are stored.
+    margin : float, default 1.0
+        c > 0 of the squared hinge, as in :class:`mfrank.SONG`.
+    steepness : float, default 2.0
+        > 0, of the sigmoid psi. The default is from LibAUC.
+    smoothing_1, smoothing_2 : float, default 0.01, 0.0001
+        s_1 and s_2 > 0, the paper's tau_1 and tau_2. The defaults are from LibAUC.
+    """
+
+    remembers_users: ClassVar[bool] = True
+
+    k: int = 10
+    theoretical: bool = False
+    choice: str = "sigmoid"
+    decay: float = 0.1
+    margin: float = 1.0
+    steepness: float = 2.0
+    smoothing_1: float = 0.01
+    smoothing_2: float = 1e-4
+
+    def __post_init__(self) -> None:
+        check_count("k", self.k, 1)
+        check_decay(self.decay)
+        check_choice("choice", self.choice, _CHOICES)
+        check_choice("theoretical", self.theoretical, (True, False))
+        check_above_zero(
+            margin=self.margin,
+            steepness=self.steepness,
+            smoothing_1=self.smoothing_1,
+            smoothing_2=self.smoothing_2,
+        )
+
+    @property
+    def cutoff(self) -> int:
+        """See :attr:`mfrank.losses.Loss.cutoff`."""
+        return self.k
+
+    def memory(self, sizes: Sizes) -> Memory:
+        """Thresholds and curvatures by user, mean g by cell; NaN before the first estimate."""
+        memory = {"thresholds": np.full(sizes.users, np.nan)}
+        if self.decay < 1:
+            memory["means"] = np.full(sizes.cells, np.nan)
+        if self.decay < 1 and self.theoretical:
+            memory["curvatures"] = np.full(sizes.users, np.nan)
+        return memory
+
+    def largest_pair_array(self, n_positives: int, n_negatives: int) -> int:
+        """See :meth:`mfrank.losses.Loss.largest_pair_array`."""
+        return largest_hinge_array(n_positives + n_negatives, n_positives)
+
+    def gradients(
+        self, lists: Lists, positives: Array, negatives: Array, memory: Memory
+    ) -> Gradients:
+        """See :meth:`mfrank.losses.Loss.gradients`."""
+        ranks = HingeRanks.of(lists, positives, negatives, self.margin)
+        means = averaged(memory.get("means"), lists.cells, ranks.means, self.decay, lists.positives)
+        gained, by_mean = discounted_gains(lists, means)
+        scores = np.concatenate([positives, negatives], axis=1)
+        weights = _weights(lists, scores)
+        threshold = self._threshold(lists, scores, weights, memory)
+        chosen, by_lead = _CHOICES[self.choice](positives - threshold[:, None], self.steepness)
+        on_positives, on_negatives = ranks.gradients(chosen * by_mean)
+        if self.theoretical:
+            by_positives = -gained * by_lead
+            by_threshold = self._derivative(lists, scores, weights, threshold, memory)
+            by_scores = -by_positives.sum(1, keepdims=True) * by_threshold
+            width = positives.shape[1]
+            on_positives = on_positives + by_positives + by_scores[:, :width]
+            on_negatives = on_negatives + by_scores[:, width:]
+        return Gradients(on_positives, on_negatives, -(chosen * gained).sum(1))
+
+    def _threshold(self, lists: Lists, scores: Array, weights: Array, memory: Memory) -> Array:
+        """Moving average of each user's threshold, shape (B,)."""
+        averages = memory["thresholds"]
+        thresholds = lists.sums.top_thresholds(
+            scores,
+            weights,
+            (self.k + _EPSILON) / lists.n_items,
+            averages[lists.users],
+            self.smoothing_1,
+            self.smoothing_2,
+        )
+        every = np.ones_like(thresholds, dtype=bool)
+        return averaged(averages, lists.users, thresholds, self.decay, every)
+
+    def _derivative(
+        self, lists: Lists, scores: Array, weights: Array, threshold: Array, memory: Memory
+    ) -> Array:
+        """Derivatives of each threshold with respect to the scores, shape (B, L + M)."""
+        above = sigmoid((scores - threshold[:, None]) / self.smoothing_1)
+        bend = weights * above * (1 - above) / self.smoothing_1
+        curvature = self.smoothing_2 + bend.sum(1)
+        every = np.ones_like(curvature, dtype=bool)
+        average = averaged(memory.get("curvatures"), lists.users, curvature, self.decay, every)
+        derivative: Array = bend / average[:, None]
+        return derivative
+
+
+def _weights(lists: Lists, scores: Array) -> Array:
+    """Weights of a mean over the complete list, estimated from the sample, shape (B, L + M)."""
+    fraction = lists.n_positives / lists.n_items
+    on_positives, on_negatives = (
+        part[:, None] / count_filled(filled).clip(1)
+        for part, filled in ((fraction, lists.positives), (1 - fraction, lists.negatives))
+    )
+    return lists.weigh(on_positives, on_negatives, scores.dtype)

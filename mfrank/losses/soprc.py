@@ -121,10 +121,10 @@ class SOPRC(Loss):
         if self.order_statistics is None:
             levels, there = positives, lists.positives
         else:
-            found = quantiles(positives, lists.positives, self.order_statistics)
-            there = np.ones_like(found, dtype=bool)
-            kept = memory["order_statistics"]
-            levels = averaged(kept, lists.users, found, self.decay, there[:, 0])
+            estimates = quantiles(positives, lists.positives, self.order_statistics)
+            there = np.ones_like(estimates, dtype=bool)
+            averages = memory["order_statistics"]
+            levels = averaged(averages, lists.users, estimates, self.decay, there[:, 0])
         x = (positives[:, :, None] - levels[:, None, :]) / (2 * self.smoothing)
         counted = there[:, None, :] & (x < 0)
         tanh = np.where(counted, np.tanh(x), 0)
@@ -159,5 +159,5 @@ def quantiles(values: Array, filled: Array, count: int) -> Array:
     left = np.clip(np.floor(place), 0, np.maximum(n - 2, 0)).astype(np.int64)
     right = np.minimum(left + 1, np.maximum(n - 1, 0))
     low, high = (np.take_along_axis(ascending, at, axis=1) for at in (left, right))
-    found: Array = low + (place - left) * (high - low)
-    return found
+    interpolated: Array = low + (place - left) * (high - low)
+    return interpolated

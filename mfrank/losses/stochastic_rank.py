@@ -116,8 +116,8 @@ class StochasticRank(Loss):
         if self.shift:
             centers = scores.copy()
             centers[:, :width] -= sigma * self.shift * np.log2(1 + lists.gains)
-        whole = metric.whole(values[:, :width], self.k)
-        noisy = NoisyScores(centers, where_filled(filled, noise), sigma, values, whole, filled)
+        normalizer = metric.normalizer(values[:, :width], self.k)
+        noisy = NoisyScores(centers, where_filled(filled, noise), sigma, values, normalizer, filled)
         gradients, value = lists.sums.smoothed(metric, self.k, noisy, share=self.rao_blackwell)
         if self.scale_free:
             gradients = _without_scale(gradients, scores, filled)

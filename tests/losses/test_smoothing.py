@@ -26,7 +26,7 @@ def noisy_scores(
     worths = own.worth(gains)
     centers = rng.integers(0, levels, shape) / levels
     noise = filled * (rng.normal(size=shape) if levels > 3 else 0.0)
-    return NoisyScores(centers, noise, 0.7, worths, own.whole(worths, k), filled)
+    return NoisyScores(centers, noise, 0.7, worths, own.normalizer(worths, k), filled)
 
 
 @pytest.mark.parametrize("share", [True, False])

@@ -31,7 +31,7 @@ def lists_of(sums: ListSums, gains: Scores, negatives: int, times: int = 1) -> L
 def value(metric: str, gains: Scores, scores: Scores, k: int) -> float:
     own = METRICS[metric]
     worths = own.worth(gains[np.argsort(-scores)])[None]
-    return float(own.value(worths, own.whole(worths, k), k)[0])
+    return float(own.value(worths, own.normalizer(worths, k), k)[0])
 
 
 def as_published(metric: str, ordered: Scores, k: int) -> float:
@@ -74,7 +74,7 @@ def test_a_jump_is_what_passing_an_item_changes(metric: str, k: int) -> None:
     gains = np.array([3.0, 0, 1, 7, 0, 1, 0])
     scores = rng.normal(size=7)
     worths = METRICS[metric].worth(gains)
-    whole = METRICS[metric].whole(worths[None], k)
+    whole = METRICS[metric].normalizer(worths[None], k)
     for j in range(7):
         rest = np.delete(np.arange(7), j)
         rest = rest[np.argsort(-scores[rest])]
@@ -127,7 +127,7 @@ def test_slopes_are_those_of_the_smoothed_metric(
     centers = scores - noise * 0.3 * np.log2(1 + np.r_[gains, 0, 0])
     order = np.argsort(-(centers + noise * drawn), axis=1)
     worths = METRICS[metric].worth(np.r_[gains, 0, 0])
-    whole = METRICS[metric].whole(worths[None], 2)
+    whole = METRICS[metric].normalizer(worths[None], 2)
     values = METRICS[metric].value(worths[order], whole, 2)
     expected = -((values - values.mean())[:, None] * drawn).mean(0) / noise
     np.testing.assert_allclose(mean, expected, atol=0.006)

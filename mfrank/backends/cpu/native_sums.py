@@ -107,7 +107,7 @@ class NativeSums:
         dtype, n_levels = _dtype(noisy.centers), min(k, noisy.centers.shape[1] - 1)
         centers, noise, worths, whole = (
             np.ascontiguousarray(array, dtype)
-            for array in (noisy.centers, noisy.noise, noisy.worths, noisy.whole[:, 0])
+            for array in (noisy.centers, noisy.noise, noisy.worths, noisy.normalizer[:, 0])
         )
         gradients, values = np.empty(centers.shape, dtype), np.empty(len(centers), dtype)
         ext.smoothed(

@@ -111,7 +111,7 @@ class NoisyScores(NamedTuple):
         Standard deviation of the noise.
     worths : float, shape (B, N)
         Value x of each item in the metric, see :class:`mfrank.losses.sums.metric_jumps.TopMetric`.
-    whole : float, shape (B, 1)
+    normalizer : float, shape (B, 1)
         Normalizer of the metric.
     filled : bool, shape (B, N)
     """
@@ -120,7 +120,7 @@ class NoisyScores(NamedTuple):
     noise: Array
     sigma: float
     worths: Array
-    whole: Array
+    normalizer: Array
     filled: Array
 
 

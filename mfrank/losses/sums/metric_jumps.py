@@ -3,12 +3,12 @@
 An item's value x in a metric is its gain, or 1 if its gain is above 0. With a weight w_p of each
 place p and a factor F_p that depends on the values of the items above it, the metric is
 
-    M = sum over p <= k of w_p x_p F_p / whole.
+    M = sum over p <= k of w_p x_p F_p / normalizer.
 
 Remove item j from a list and sort the other items. When j's score rises above that of s, the item
 at place p, the two swap places p and p + 1, all other items keep theirs, and M jumps by
 
-    J_jp = (x_j - x_s) F_p (w_p - w_{p+1}) / whole.
+    J_jp = (x_j - x_s) F_p (w_p - w_{p+1}) / normalizer.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ class TopMetric(NamedTuple):
     ----------
     worth : callable
         Maps gains to values x, elementwise.
-    whole : callable
+    normalizer : callable
         Maps values (B, N) and k to the normalizer (B, 1).
     weight : callable
         Maps places (n,), counted from 1, to weights w.
     above : {"nothing", "count", "chance"}
-        F_p: 1; 1 + the sum of the values above p; or the product of 1 - x / whole above p, the
-        probability that a reader who stops at an item with probability x / whole reaches p.
+        F_p: 1; 1 + the sum of the values above p; or the product of 1 - x / normalizer above p, the
+        probability that a reader who stops at an item with probability x / normalizer reaches p.
     """
 
     worth: Callable[[Array], Array]
-    whole: Callable[[Array, int], Array]
+    normalizer: Callable[[Array, int], Array]
     weight: Callable[[Array], Array]
     above: Above
 
@@ -49,26 +49,28 @@ class TopMetric(NamedTuple):
         places = np.arange(1, n_places + 1)
         return np.where(places <= k, self.weight(places), 0.0)
 
-    def value(self, ordered: Array, whole: Array, k: int) -> Array:
+    def value(self, ordered: Array, normalizer: Array, k: int) -> Array:
         """M (B,), from the values (B, n) of the first n places in order; n >= k, or all places."""
         weights = np.asarray(self.weights(ordered.shape[1], k), like=ordered)
-        value: Array = (weights * ordered * self._factors(ordered, whole)).sum(1) / whole[:, 0]
+        terms = weights * ordered * self._factors(ordered, normalizer)
+        value: Array = terms.sum(1) / normalizer[:, 0]
         return value
 
-    def jump(self, own: Array, others: Array, whole: Array, k: int) -> Array:
+    def jump(self, own: Array, others: Array, normalizer: Array, k: int) -> Array:
         """J (B, n, P) of items of values ``own`` (B, n, 1) past the first P of the others."""
         weights = np.asarray(self.weights(others.shape[2] + 1, k), like=others)
-        factors = self._factors(others, whole[:, :, None])
-        jumps: Array = (own - others) * factors * (weights[:-1] - weights[1:]) / whole[:, :, None]
+        factors = self._factors(others, normalizer[:, :, None])
+        drops = weights[:-1] - weights[1:]
+        jumps: Array = (own - others) * factors * drops / normalizer[:, :, None]
         return jumps
 
-    def _factors(self, ordered: Array, whole: Array) -> Array:
+    def _factors(self, ordered: Array, normalizer: Array) -> Array:
         if self.above == "nothing":
             return np.ones_like(ordered)
         if self.above == "count":
             counts: Array = 1 + np.cumsum(ordered, axis=-1) - ordered
             return counts
-        through = np.cumprod(1 - ordered / whole, axis=-1)
+        through = np.cumprod(1 - ordered / normalizer, axis=-1)
         reached: Array = np.concatenate(
             [np.ones_like(through[..., :1]), through[..., :-1]], axis=-1
         )

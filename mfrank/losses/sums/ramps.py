@@ -1,4 +1,4 @@
-"""Sums over lists of ramps and squared hinges of score differences, and ranks made of them.
+"""Sums over lists of ramps of score differences, over pairs or rows, and ranks made of them.
 
     sums[b, t] = sum over the places j of weight_bj f(score_bj - threshold_bt)
 
@@ -61,12 +61,51 @@ _RAMPS: dict[Ramp, Callable[[Array], tuple[Array, Array]]] = {
 """Values and slopes of each ramp, as functions of x."""
 
 
+# Logistic losses of pairs: each positive of a list against every item of a smaller gain.
+
+
+def pair_losses(
+    scores: Array,
+    gains: Array,
+    filled: Array,
+    scales: Array | None = None,
+    steepness: float = 1.0,
+) -> tuple[Array, Array]:
+    """See :meth:`mfrank.losses.sums.ListSums.pair_losses`."""
+    width = gains.shape[1]
+    gaps = _gain_gaps(scores, gains, filled)
+    if scales is None:
+        pairs = gaps > 0
+        weights = pairs / pairs.sum((1, 2), keepdims=True).clip(1)
+    else:
+        weights = gaps * _discount_gaps(scores, filled, width) * scales[:, None, None]
+    behind = steepness * (scores[:, None, :] - scores[:, :width, None])
+    by_pair = steepness * weights * sigmoid(behind)
+    gradients = by_pair.sum(1)
+    gradients[:, :width] -= by_pair.sum(2)
+    return gradients, (weights * softplus(behind)).sum((1, 2))
+
+
+def _gain_gaps(scores: Array, gains: Array, filled: Array) -> Array:
+    """max(G_i - G_j, 0) if both places are filled, else 0, shape (B, L, N)."""
+    all_gains = np.zeros_like(gains, shape=scores.shape)
+    all_gains[:, : gains.shape[1]] = gains
+    gaps: Array = np.maximum(gains[:, :, None] - all_gains[:, None, :], 0) * filled[:, None, :]
+    return gaps
+
+
+def _discount_gaps(scores: Array, filled: Array, width: int) -> Array:
+    """Absolute differences of the discounts at the ranks of the scores, shape (B, L, N)."""
+    best_first = np.argsort(np.where(filled, -scores, np.inf), axis=1, kind="stable")
+    discounts = 1 / np.log2(2 + np.argsort(best_first, axis=1, kind="stable"))
+    return np.abs(discounts[:, :width, None] - discounts[:, None, :])
+
+
 # Sums of hinges over rows of scores, each row with its own threshold.
 #
 #     sums[b, l] = row_weight_bl sum over the places j of weight_bj max(0, score_blj - threshold_bl)
 #
-# Unlike in :mod:`mfrank.losses.sums.ramps`, each threshold has its own scores, and the gradients
-# have the shape of these, (B, L, N).
+# Unlike above, each threshold has its own scores, and the gradients have their shape, (B, L, N).
 
 
 def row_hinges(scores: Array, thresholds: Array, row_weights: Array, weights: Array) -> RowHinges:
@@ -142,9 +181,9 @@ class SortedHinges:
 
     def _unsorted(self, of_rising: Array) -> Array:
         """Values of the sorted thresholds, in the original order."""
-        found = np.empty_like(of_rising)
-        np.put_along_axis(found, self._order, of_rising, axis=1)
-        return found
+        values = np.empty_like(of_rising)
+        np.put_along_axis(values, self._order, of_rising, axis=1)
+        return values
 
 
 def _count_reached(scores: Array, rising: Array) -> Array:
@@ -157,10 +196,10 @@ def _count_reached(scores: Array, rising: Array) -> Array:
     low = min(scores.min(), rising[:, 0].min())
     row = np.arange(rows, like=rising)[:, None]
     apart = row * (max(scores.max(), rising[:, -1].max()) - low + 1)
-    found = np.searchsorted(
+    counts = np.searchsorted(
         ((rising - low) + apart).ravel(), ((scores - low) + apart).ravel(), side="right"
     )
-    reached: Array = found.reshape(scores.shape) - n * row
+    reached: Array = counts.reshape(scores.shape) - n * row
     return reached.clip(0, n)
 
 

@@ -23,8 +23,8 @@ def soft_ndcg(
     """
     scores = np.where(filled, scores, 0)
     dtype = scores.dtype  # of all n x n arrays
-    every = np.zeros_like(scores)
-    every[:, : gains.shape[1]] = gains
+    all_gains = np.zeros_like(scores)
+    all_gains[:, : gains.shape[1]] = gains
     places = np.arange(1, scores.shape[1] + 1, dtype=dtype, like=scores)
     count = filled.sum(1)[:, None].astype(dtype)
     there = (places <= count)[:, :, None] & filled[:, None, :]
@@ -34,7 +34,7 @@ def soft_ndcg(
     logits = factors[:, :, None] * scores[:, None, :] - np.abs(apart).sum(2)[:, None, :]
     soft = _softmax(np.where(there, logits / temperature, -np.inf))
     discounts = (places <= count) / np.log2(1 + places) / ideal_dcg[:, None].astype(dtype)
-    loss, back = _scaled(soft, discounts, every, rounds)
+    loss, back = _scaled(soft, discounts, all_gains, rounds)
     by_logit = soft * (back - (back * soft).sum(2, keepdims=True)) / temperature
     by_distance = -by_logit.sum(1)
     gradients = np.einsum("bk,bkj->bj", factors, by_logit)

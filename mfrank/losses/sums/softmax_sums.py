@@ -12,7 +12,6 @@ from mfrank.losses.sums import Projection, SoftmaxOfLists
 
 # The logistic function and related functions, numerically stable for all arguments.
 
-
 _FAR = 600.0
 """Exponentials of numbers no further apart can be summed in float64 without underflow."""
 
@@ -43,8 +42,8 @@ def log_sums_so_far(x: Any) -> Array:
         if ((wide < largest - _FAR) & (wide > -np.inf)).any():
             return np.logaddexp.accumulate(x, axis=1)
         with np.errstate(divide="ignore"):
-            found: Array = largest + np.log(np.cumsum(np.exp(wide - largest), axis=1))
-        return found.astype(x.dtype, copy=False)
+            logs: Array = largest + np.log(np.cumsum(np.exp(wide - largest), axis=1))
+        return logs.astype(x.dtype, copy=False)
     sums = [x[:, 0]]
     for place in range(1, x.shape[1]):
         sums.append(np.logaddexp(sums[-1], x[:, place]))

@@ -10,8 +10,13 @@ from mfrank.arrays import Array, random_normals
 from mfrank.losses.contract import count_filled
 from mfrank.losses.sums import NoisyScores
 from mfrank.losses.sums.metric_jumps import TopMetric
-from mfrank.losses.sums.pair_losses import pair_losses
-from mfrank.losses.sums.ramps import PairwiseRamps, row_hinges, squared_hinges, top_thresholds
+from mfrank.losses.sums.ramps import (
+    PairwiseRamps,
+    pair_losses,
+    row_hinges,
+    squared_hinges,
+    top_thresholds,
+)
 from mfrank.losses.sums.soft_ndcg import soft_ndcg
 from mfrank.losses.sums.softmax_sums import project, softmax
 
@@ -35,13 +40,14 @@ def smoothed(metric: TopMetric, k: int, noisy: NoisyScores, *, share: bool) -> t
     passed = np.take_along_axis(order[:, None, :], at, axis=2)
     levels = np.take_along_axis(scores[:, None, :], passed, axis=2)
     values = np.take_along_axis(noisy.worths[:, None, :], passed, axis=2)
-    jumps = metric.jump(noisy.worths[:, :, None], values, noisy.whole, k)
-    shared, spread = _shared_noise(noisy) if share else (0.0, np.ones_like(noisy.whole))
+    jumps = metric.jump(noisy.worths[:, :, None], values, noisy.normalizer, k)
+    shared, spread = _shared_noise(noisy) if share else (0.0, np.ones_like(noisy.normalizer))
     spread = (noisy.sigma * spread)[:, :, None]
     apart = (levels - (noisy.centers + noisy.sigma * shared)[:, :, None]) / spread
     density = np.exp(-0.5 * apart**2) / (np.sqrt(2 * np.pi) * spread)
     gradients = np.where(noisy.filled, (jumps * density).sum(2), 0)
-    return gradients, metric.value(np.take_along_axis(noisy.worths, order, axis=1), noisy.whole, k)
+    ordered = np.take_along_axis(noisy.worths, order, axis=1)
+    return gradients, metric.value(ordered, noisy.normalizer, k)
 
 
 def _shared_noise(noisy: NoisyScores) -> tuple[Array, Array]:
