@@ -53,5 +53,5 @@ def app(
         ``data``, or ``items`` cannot be read.
     """
     with needs("pages"):
-        from mfrank.pages.site import build
+        from mfrank.pages.site_routes import build
     return build(models, data, items, allow_hosts)

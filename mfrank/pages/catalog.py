@@ -1,4 +1,4 @@
-"""Names of items, what else is known of them, and the search for users and items."""
+"""Names and fields of items from a file, and the search for users and items."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MANY = "|"
 """Separates the values of a field that has several, such as genres."""
 _MOST_VALUES = 100
 _LEAST_ITEMS = 2
-"""A column whose values have fewer items on the average names items rather than sorts them."""
+"""A column whose values have fewer items on average names items instead of sorting them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,24 +59,24 @@ class SortingColumn:
 def columns_of(
     names: Sequence[str], items: Sequence[Any], rows: Sequence[Sequence[str]]
 ) -> dict[str, SortingColumn]:
-    """The columns that sort items into kinds, by name, those with the fewest values first.
+    """The columns that sort items into kinds, by name; the fewest values first.
 
     Parameters
     ----------
     names : sequence of str
-        Of the columns that may.
+        Of the candidate columns.
     items : sequence of id
         One for each row.
     rows : sequence of sequences of str, shape (len(items), len(names))
     """
-    found = []
+    sorting = []
     for at, name in enumerate(names):
         labels = {item: _values(row[at]) for item, row in zip(items, rows, strict=True)}
         labels = {item: values for item, values in labels.items() if values}
         sizes = Counter(chain.from_iterable(labels.values()))
         if name and 1 < len(sizes) <= _MOST_VALUES and sizes.total() >= _LEAST_ITEMS * len(sizes):
-            found.append(SortingColumn(name, labels, dict(sorted(sizes.items()))))
-    return {column.name: column for column in sorted(found, key=lambda each: len(each.sizes))}
+            sorting.append(SortingColumn(name, labels, dict(sorted(sizes.items()))))
+    return {column.name: column for column in sorted(sorting, key=lambda each: len(each.sizes))}
 
 
 def _values(field: str) -> tuple[str, ...]:
@@ -84,6 +84,8 @@ def _values(field: str) -> tuple[str, ...]:
     parts = (part.strip() for part in field.split(MANY))
     return tuple(dict.fromkeys(filter(None, parts)))
 
+
+# The catalog, from a file of items.
 
 _log = logging.getLogger("mfrank")
 
@@ -114,10 +116,9 @@ class SiteCatalog:
 
     Attributes
     ----------
-    columns : dict of str to Column
-        Those that sort items into kinds.
-    choices : dict of str to (Column, value)
-        Each value of each column, by the text that names both in a URL.
+    columns : dict of str to SortingColumn
+    choices : dict of str to (SortingColumn, value)
+        Each value of each column, by the text in a URL that names both.
     """
 
     def __init__(
@@ -143,7 +144,7 @@ class SiteCatalog:
         self.by_popularity = np.argsort(-popularity, kind="stable")
 
     def entry(self, item: Any) -> Entry:
-        """What is known of an item; its id as name if nothing is."""
+        """An item's entry; without one, its id is the name."""
         return self._entries.get(item) or Entry(str(item))
 
     def most_popular(self, n: int) -> list[Any]:
@@ -151,19 +152,21 @@ class SiteCatalog:
         return [self.labels[row] for row in self.by_popularity[:n].tolist()]
 
     def users_of(self, item: Any) -> int:
-        """Number of users that have an item; 0 for one that the first model does not know."""
+        """Number of users of an item; 0 if the first model does not know it."""
         row = int(self.item_ids.rows([item], missing=-1)[0])
         return int(self.popularity[row]) if row >= 0 else 0
 
     def items_like(self, text: str) -> list[Any]:
-        """Ids of items whose name or id is like the text: best match first, then popular ones."""
+        """Ids of items whose name or id matches the text, by quality of match, then popularity."""
         sought = folded(text)
-        found = []
+        matches = []
         for place, row in enumerate(self.by_popularity.tolist()):
             match = _match(sought, self._folded[row], str(self.labels[row]).casefold())
             if match is not None:
-                found.append((match, place, self.labels[row]))
-        return [label for _, _, label in sorted(found)]  # no two places are the same
+                matches.append((match, place, self.labels[row]))
+        return [
+            label for _, _, label in sorted(matches)
+        ]  # places are distinct: ids are not compared
 
     def users_like(self, text: str) -> list[Any]:
         """Ids of users that begin with the text, shortest first."""
@@ -174,7 +177,7 @@ class SiteCatalog:
 
 
 def folded(text: str) -> str:
-    """Text without case and accents, the form in which it is searched for."""
+    """Text without case and accents, for searching."""
     parts = unicodedata.normalize("NFKD", text.casefold())
     return "".join(part for part in parts if not unicodedata.combining(part)).strip()
 
@@ -201,10 +204,10 @@ def _read(path: Path, known: Ids) -> tuple[dict[Any, Entry], dict[str, SortingCo
     if len(header) < 2:
         raise ValueError(f"{path} must have a column of ids and one of names, got {header}")
     id_column = place_of_ids(header)
-    told = [at for at in range(len(header)) if at != id_column and not is_unnamed(header[at])]
-    name_column = _column(lowered, _NAMES, told[0] if told else id_column)
-    others = [at for at in told if at != name_column]
-    rows = _whole(path, lines, len(header))
+    named = [at for at in range(len(header)) if at != id_column and not is_unnamed(header[at])]
+    name_column = _column(lowered, _NAMES, named[0] if named else id_column)
+    others = [at for at in named if at != name_column]
+    rows = _complete_rows(path, lines, len(header))
     kinds = _kind_column(rows, others)
     ids = spelled_like(objects(row[id_column] for row in rows), known).tolist()
     if repeated := len(ids) - len(set(ids)):
@@ -229,8 +232,8 @@ def _read(path: Path, known: Ids) -> tuple[dict[Any, Entry], dict[str, SortingCo
     return entries, columns_of([header[at].strip() for at in others], ids, fields)
 
 
-def _whole(path: Path, lines: list[tuple[int, list[str]]], width: int) -> list[list[str]]:
-    """The rows with a field for each column; tells of others."""
+def _complete_rows(path: Path, lines: list[tuple[int, list[str]]], width: int) -> list[list[str]]:
+    """The rows with a field for each column; warn of others."""
     others = [line for line, row in lines if len(row) != width]
     if others:
         _log.warning(
@@ -245,7 +248,7 @@ def _column(header: list[str], names: tuple[str, ...], default: int) -> int:
 
 
 def _facts(row: list[str], columns: list[int], name: str) -> Iterator[str]:
-    """Fields that add something to the name, which may have the year, for example."""
+    """Fields that the name does not contain; a title may contain the year, for example."""
     for column in columns:
         text = row[column].strip()
         if text and text not in name:

@@ -1,4 +1,4 @@
-"""How well models serve the same users, judged on what was held out: a sample, in bounded time."""
+"""Evaluation of one or more models by held-out items of a sample of users, in bounded time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mfrank.evaluation import NDCG, Evaluation, HitRate, Recall, evaluate, relev
 from mfrank.retrieval import Recommender
 
 LENGTH = 10
-"""Of the lists that are judged."""
+"""Of the lists that are evaluated."""
 METRICS = NDCG @ LENGTH, Recall @ LENGTH, HitRate @ LENGTH
 
 MOST_USERS, MOST_SECONDS, _FIRST_USERS = 5_000, 15.0, 100
@@ -38,16 +38,16 @@ class Judgement:
     users : int64, shape (n_judged,)
         Rows of the first model.
     held_out : int64, shape (n_judged,)
-        Number of items held out of each.
+        Number of held-out items of each user.
     n_drawn, n_in_data : int
-        Number of users drawn, and of those in the data whom all models know. The drawn who have
+        Number of users drawn, and of users in the data whom all models know. Drawn users with
         nothing held out are not judged.
     activity : Groups
-        Of ``users``, by their number of items in the first model's fit.
+        Groups of ``users`` by their number of items in the first model's fit.
     popularity : Groups
-        Of the first model's items, by their number of users in its fit.
+        Groups of the first model's items by their number of users in its fit.
     counts : int64, shape (n_items,)
-        Number of users of each of these items in the fit.
+        That number of users of each item.
     """
 
     evaluations: tuple[Evaluation, ...]
@@ -61,7 +61,7 @@ class Judgement:
 
 
 class _Side:
-    """A model, where the users and items of the data are in it, and what it has seen."""
+    """A model, the rows of the data's users and items in it, and what it has seen."""
 
     def __init__(self, model: Recommender, data: Interactions) -> None:
         assert model.seen is not None
@@ -70,8 +70,8 @@ class _Side:
         self.columns = rows_of(data.item_ids, model.item_ids)
         self.in_data = rows_of(model.item_ids, data.item_ids)
 
-    def has(self, some: Rows, n_items: int) -> sp.csr_array:
-        """What the model has seen of some users of the data, in the columns of the data."""
+    def seen_of(self, some: Rows, n_items: int) -> sp.csr_array:
+        """Items that the model has seen of some of the data's users, in the data's columns."""
         return in_columns(sp.csr_array(self.seen[self.rows[some]]), self.in_data, n_items)
 
 
@@ -81,17 +81,17 @@ def judge(
     most_users: int = MOST_USERS,
     most_seconds: float = MOST_SECONDS,
 ) -> Judgement:
-    """Judge the lists of all models for at most so many users, always drawn with the same seed.
+    """Evaluate the lists of all models for a sample of users, drawn with a fixed seed.
 
-    The first hundred are timed, and no more are judged than the time then allows.
+    The first hundred are timed; the sample is as large as ``most_seconds`` then allow.
 
     Parameters
     ----------
     models : sequence of Recommender
-        With their ``seen``.
+        With ``seen``.
     data : Interactions
-        What has a value above 0 here and is seen by no model is held out. Users and items that one
-        of the models does not know are left out.
+        Held out are the entries with a value above 0 that no model has seen. Users and items that
+        any model does not know are left out.
     most_users : int, default 5000
     most_seconds : float, default 15
         For all models.
@@ -107,9 +107,9 @@ def judge(
 
     def first(size: int) -> list[tuple[Evaluation, Rows, Rows]]:
         some = drawn[:size]
-        left = _without(data.user_items[some], *(side.has(some, len(known)) for side in sides))
+        left = _without(data.user_items[some], *(side.seen_of(some, len(known)) for side in sides))
         return [
-            judged(
+            evaluate_users(
                 side.model,
                 side.rows[some],
                 in_columns(left, np.where(known, side.columns, -1), side.seen.shape[1]),
@@ -119,11 +119,11 @@ def judge(
             for side in sides
         ]
 
-    found, n_drawn = paced(first, len(drawn), most_users, most_seconds)
-    _, users, held_out = found[0]
+    results, n_drawn = paced(first, len(drawn), most_users, most_seconds)
+    _, users, held_out = results[0]
     activity = groups_by_activity(np.diff(own.liked.indptr).astype(np.int64), 4)
     return Judgement(
-        tuple(evaluation for evaluation, _, _ in found),
+        tuple(evaluation for evaluation, _, _ in results),
         users,
         held_out,
         n_drawn,
@@ -137,20 +137,20 @@ def judge(
 def paced(
     judge_first: Callable[[int], T], n_drawn: int, most_users: int, most_seconds: float
 ) -> tuple[T, int]:
-    """Judge the first hundred of the drawn, then as many as the time allows; and how many."""
+    """Judge a hundred users, then as many as the time allows; also return how many."""
     began = time.perf_counter()
-    found = judge_first(_FIRST_USERS)
+    result = judge_first(_FIRST_USERS)
     pace = _FIRST_USERS / max(time.perf_counter() - began, 1e-9)
     size = min(most_users, int(pace * most_seconds))
     if size > _FIRST_USERS < n_drawn:
-        found = judge_first(size)
-    return found, min(max(size, _FIRST_USERS), n_drawn)
+        result = judge_first(size)
+    return result, min(max(size, _FIRST_USERS), n_drawn)
 
 
-def judged(
+def evaluate_users(
     model: Recommender, users: Rows, test: sp.csr_array, seen: sp.csr_array, popularity: Groups
 ) -> tuple[Evaluation, Rows, Rows]:
-    """The evaluation of those users with something held out, their rows, and how much it is.
+    """Evaluate the users with something held out; also their rows and numbers of held-out items.
 
     Parameters
     ----------
@@ -158,8 +158,8 @@ def judged(
     seen : shape (n_users, n_items)
     """
     own = sp.csr_array(seen[users])
-    found = relevant_of(test, CSR.from_scipy(own, None), np.arange(len(users)))
-    parts = [(part.users, np.diff(part.items.indptr)) for part in found]
+    blocks = relevant_of(test, CSR.from_scipy(own, None), np.arange(len(users)))
+    parts = [(part.users, np.diff(part.items.indptr)) for part in blocks]
     places = np.concatenate([place for place, _ in parts])
     held_out = np.concatenate([count for _, count in parts])
 
@@ -173,34 +173,34 @@ def judged(
 
 
 def rows_of(ids: Ids, known: Ids) -> Rows:
-    """The row that the model has for each id, -1 if none."""
+    """The row of each id among the known ids, -1 if none."""
     return np.arange(len(ids)) if ids == known else known.rows(ids.labels, missing=-1)
 
 
 def in_columns(matrix: sp.csr_array, columns: Rows, n_columns: int) -> sp.csr_array:
-    """The same with its columns moved; those moved to -1 are left out."""
+    """The matrix with each column moved to ``columns``; -1 leaves one out."""
     cells = sp.coo_array(matrix)
     rows, moved = cells.coords[0], columns[cells.coords[1]]
-    kept = moved >= 0
-    entries = cells.data[kept], (rows[kept], moved[kept])
+    stays = moved >= 0
+    entries = cells.data[stays], (rows[stays], moved[stays])
     return sp.csr_array(sp.coo_array(entries, (matrix.shape[0], n_columns)))
 
 
 def _moved(groups: Groups, rows: Rows) -> Groups:
-    """The groups of other rows; those that are in none, at -1, are in the first."""
+    """The groups of other rows; -1, a row in no group, gets the first."""
     return Groups(groups.names, np.where(rows >= 0, groups.of_rows[rows], 0))
 
 
 def _without(matrix: sp.csr_array, *others: sp.csr_array) -> sp.csr_array:
-    """The entries of a matrix in whose cells the others have none."""
+    """The entries in cells where the other matrices have none."""
     cells = sp.coo_array(matrix)
     taken = np.concatenate([_cells(sp.coo_array(other)) for other in others])
-    kept = ~np.isin(_cells(cells), taken)
-    rows, columns = (each[kept] for each in cells.coords)
-    return sp.csr_array(sp.coo_array((cells.data[kept], (rows, columns)), matrix.shape))
+    is_free = ~np.isin(_cells(cells), taken)
+    rows, columns = (each[is_free] for each in cells.coords)
+    return sp.csr_array(sp.coo_array((cells.data[is_free], (rows, columns)), matrix.shape))
 
 
 def _cells(matrix: sp.coo_array) -> Rows:
     rows, columns = matrix.coords
-    found: Rows = rows.astype(np.int64) * matrix.shape[1] + columns
-    return found
+    cells: Rows = rows.astype(np.int64) * matrix.shape[1] + columns
+    return cells

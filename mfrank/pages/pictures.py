@@ -16,9 +16,9 @@ WIDTH, HEIGHT = 600.0, 160.0
 
 
 def curve(values: Sequence[float | int | None]) -> dict[str, Any] | None:
-    """Points from left to right, y downward, and the first, last, least and greatest value.
+    """Points of an SVG line, y downward, with the first and last epoch, and the range of values.
 
-    None if there are not two values.
+    None if there are fewer than two values.
     """
     known = [(epoch, float(value)) for epoch, value in enumerate(values, 1) if value is not None]
     if len(known) < 2:
@@ -79,16 +79,16 @@ def places(model: Recommender, rows: NDArray[np.int64], seed: int = 0) -> NDArra
 def _edges(
     model: Recommender, rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """From the place of each item in ``rows`` to the places of those most similar to it.
+    """Edges from each item to its most similar ones, as positions in ``rows``.
 
-    An item without a direction is like no other.
+    An item without a direction has none.
     """
     near, likeness = model.similar_items(rows, _NEIGHBORS + 1, items=rows, by_row=True, n_threads=1)
     place_of = np.zeros(len(model.item_ids), dtype=np.int64)
     place_of[rows] = np.arange(len(rows))
     heads, tails = np.repeat(np.arange(len(rows)), near.shape[1]), place_of[near.ravel()]
-    kept = (tails != heads) & (likeness.ravel() > 0)  # nor is what fills a list
-    return heads[kept], tails[kept]
+    is_edge = (tails != heads) & (likeness.ravel() > 0)  # padding of short lists is not above 0
+    return heads[is_edge], tails[is_edge]
 
 
 def _start(
@@ -102,7 +102,7 @@ def _start(
     graph = graph + graph.T + 1e-3 * sp.eye_array(n)
     scale = sp.diags_array(1 / np.sqrt(graph.sum(axis=1)))
     walk = scale @ graph @ scale
-    if n <= _MOST_DENSE:  # where ARPACK may find few directions, and go on in one drawn at random
+    if n <= _MOST_DENSE:  # ARPACK may find few directions here, and continues in a random one
         _, vectors = np.linalg.eigh(walk.toarray())
     else:
         _, vectors = eigsh(walk, k=3, which="LA", v0=np.ones(n), tol=1e-3)
@@ -118,11 +118,11 @@ def _pull(
     n: int,
     rng: np.random.Generator,
 ) -> NDArray[np.float64]:
-    """How each item moves in a step: toward its neighbors, away from a few others."""
+    """Displacement of each item in a step: toward its neighbors, away from a few others."""
     moves = -_GRAVITY * at
     apart = at[heads] - at[tails]
     square = (apart**2).sum(axis=1, keepdims=True)
-    pulled = -2 / (1 + square) * apart  # at most 1 far
+    pulled = -2 / (1 + square) * apart  # its length is at most 1
     for side, sign in ((heads, 1.0), (tails, -1.0)):
         for axis in (0, 1):
             moves[:, axis] += sign * np.bincount(side, pulled[:, axis], minlength=n)

@@ -29,8 +29,8 @@ def refusal(
     return Response(content, status, {**again, **(headers or {})}, "application/json")
 
 
-def told(error: BaseException) -> tuple[int, str]:
-    """The status and the sentence of an error that is the request's fault, or the model's."""
+def status_of(error: BaseException) -> tuple[int, str]:
+    """The status of an error, and the sentence that explains it."""
     match error:
         case CannotAnswer():
             return 501, str(error)
@@ -57,7 +57,7 @@ def told(error: BaseException) -> tuple[int, str]:
 
 def refused(error: BaseException) -> Response:
     """The answer to a request that ended with an error."""
-    status, sentence = told(error)
+    status, sentence = status_of(error)
     if isinstance(error, UnknownIdError):
         return refusal(status, sentence, ids=[_plain(each) for each in error.ids])
     headers = error.headers if isinstance(error, HTTPException) else None

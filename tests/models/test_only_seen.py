@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import mfrank
 from mfrank.data import from_npz
-from mfrank.pages.world import World, blended
+from mfrank.pages.site import Site, blended
 from mfrank.serving.answers import recommendations
 
 N_USERS, N_ITEMS = 24, 18
@@ -148,9 +148,9 @@ def served(model: Any, data: Any, _: Path) -> Lists:
 
 
 def explored(model: Any, data: Any, _: Path) -> Lists:
-    world = World({"it": model}, data, None)
+    site = Site({"it": model}, data, None)
     users = data.user_ids.labels.tolist()
-    return {user: {each["id"] for each in world.best(0, user, N_ITEMS)} for user in users}
+    return {user: {each["id"] for each in site.recommend(0, user, N_ITEMS)} for user in users}
 
 
 def by_faiss(model: Any, data: Any, folder: Path) -> Lists:
@@ -214,9 +214,9 @@ def test_a_blend_leaves_out_what_the_user_rated() -> None:
     known, users = rated(raw), data.user_ids.labels.tolist()
     both = mfrank.Recommender.of(mfrank.blend(models[0].store, models[1].store, 0.5))
     lists = by_user(users, both.recommend(users, data, N_ITEMS).ids)
-    world = World({"one": models[0], "two": models[1]}, raw, None)
+    site = Site({"one": models[0], "two": models[1]}, raw, None)
     for user in users:
-        listed = {each["id"] for each in blended(world, user, 0.5, N_ITEMS)}
+        listed = {each["id"] for each in blended(site, user, 0.5, N_ITEMS)}
         assert listed == lists[user]
         assert not listed & known[user]
 

@@ -11,7 +11,7 @@ import pytest
 from small_site import client, data, ids, models, pair
 
 import mfrank
-from mfrank.pages.world import World, blended
+from mfrank.pages.site import Site, blended
 
 USER = data().user_ids.labels.tolist()[3]
 
@@ -124,14 +124,14 @@ def test_a_blend_of_one_user_is_that_of_all(
     name: str, of: mfrank.Interactions | None, tmp_path: Path
 ) -> None:
     one, other = PAIRS[name](tmp_path)
-    world, n = World({"one": one, "other": other}, of, None), data().n_items
+    site, n = Site({"one": one, "other": other}, of, None), data().n_items
     both = mfrank.Recommender.of(mfrank.blend(one.store, other.store, 0.7))
     for user in data().user_ids.labels[:5].tolist():
-        had = {item for each in (0, 1) for item, _ in world.has(each, user).seen}
+        had = {item for each in (0, 1) for item, _ in site.user_items(each, user).seen}
         expected = both.recommend(
             user, N=n, filter_already_liked_items=False, filter_items=sorted(had) or None
         ).to_dicts()
-        listed = blended(world, user, 0.7, n)
+        listed = blended(site, user, 0.7, n)
         assert [each["id"] for each in listed] == [each["id"] for each in expected]
         scores = [each["score"] for each in expected]
         assert [each["score"] for each in listed] == pytest.approx(scores, rel=1e-5, abs=1e-6)
@@ -140,7 +140,7 @@ def test_a_blend_of_one_user_is_that_of_all(
 def test_what_was_only_seen_is_in_no_blend() -> None:
     rated = data().at_least(3)
     fitted = [mfrank.ALS(factors=3, iterations=1, random_state=n).fit(rated) for n in (0, 1)]
-    world = World(dict(zip("ab", fitted, strict=True)), None, None)
+    site = Site(dict(zip("ab", fitted, strict=True)), None, None)
     had = set(data().item_ids.raw(data().user_items[data().user_ids.rows([USER])].indices))
-    listed = {each["id"] for each in blended(world, USER, 0.5, 60)}
+    listed = {each["id"] for each in blended(site, USER, 0.5, 60)}
     assert listed == {*data().item_ids.labels.tolist()} - had

@@ -14,9 +14,9 @@ from starlette.datastructures import QueryParams
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.pages.asked import Asked
-from mfrank.pages.views.map import item_map
-from mfrank.pages.world import World
+from mfrank.pages.page_request import PageRequest
+from mfrank.pages.site import Site
+from mfrank.pages.views.items import item_map
 from tests.support.errors import refuses
 
 VOID = {"meta", "link", "input", "br"}
@@ -297,11 +297,11 @@ def test_few_maps_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         made.append(len(rows))
         return np.zeros((len(rows), 2))
 
-    monkeypatch.setattr("mfrank.pages.views.map.places", counted)
-    world, view = World(models(), data(), None), item_map
+    monkeypatch.setattr("mfrank.pages.views.items.places", counted)
+    site, view = Site(models(), data(), None), item_map
 
     def shown(n: int) -> Any:
-        return view(world, Asked("/map", {}, QueryParams(f"n={n}&format=json")))
+        return view(site, PageRequest("/map", {}, QueryParams(f"n={n}&format=json")))
 
     for n in range(4, 24):
         assert len(shown(n)["points"]) == n

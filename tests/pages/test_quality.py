@@ -138,7 +138,7 @@ def test_a_model_is_judged_once(
         calls.append(given)
         return judge(*given)
 
-    monkeypatch.setattr("mfrank.pages.views.quality.judge", counted)
+    monkeypatch.setattr("mfrank.pages.views.models.judge", counted)
     one = client(tmp_path)
     assert not calls
     assert one.get("/quality/0?format=json").json() == page

@@ -130,7 +130,7 @@ def test_a_pair_is_judged_once(
         calls.append(given)
         return judge(*given)
 
-    monkeypatch.setattr("mfrank.pages.views.quality.judge", counted)
+    monkeypatch.setattr("mfrank.pages.views.models.judge", counted)
     one = client(tmp_path)
     assert one.get("/quality/both?format=json").json() == page
     assert one.get("/quality/both").status_code == 200

@@ -11,7 +11,7 @@ import pytest
 from small_site import client, data, models, pair
 
 import mfrank
-from mfrank.pages.levers import because
+from mfrank.pages.url_levers import reasons_for
 
 USERS = data().user_ids.labels.tolist()
 ITEMS = data().item_ids.labels.tolist()
@@ -64,7 +64,7 @@ def test_of_factors_those_in_the_same_direction(tmp_path: Path) -> None:
 def test_items_that_add_nothing_are_no_reasons(tmp_path: Path) -> None:
     als = models()["als"]
     why = [als.explain(USER, None, item, 60).contributions for item in ITEMS[:9]]
-    found = because(als, USER, seen_of(als), ITEMS[:9], most=60)
+    found = reasons_for(als, USER, seen_of(als), ITEMS[:9], most=60)
     assert found == [[item for item, part in parts if part > 0] for parts in why]
     assert any(part < 0 for parts in why for _, part in parts)
     als.save(tmp_path / "als")
@@ -72,15 +72,15 @@ def test_items_that_add_nothing_are_no_reasons(tmp_path: Path) -> None:
     empty = np.where(np.arange(60)[:, None] == 5, 0, store.item_factors).astype(np.float32)
     replace(store, item_factors=empty).save(tmp_path / "empty")
     none = mfrank.load(tmp_path / "empty")
-    assert because(none, USER, seen_of(none), [ITEMS[5]]) == [[]]
+    assert reasons_for(none, USER, seen_of(none), [ITEMS[5]]) == [[]]
 
 
 def test_items_in_other_directions_are_no_reasons() -> None:
     items = np.array([[1.0, 0], [1, 1], [-1, 0], [0, 1], [-1, 1]])
     model = mfrank.Recommender.of(mfrank.FactorStore(np.ones((1, 2)), items))
-    assert because(model, 0, [0, 1, 2, 3], [0, 2, 4]) == [[0, 1], [2], [2, 3]]
-    assert because(model, 0, [2, 3, 1], [0], most=1) == [[1]]
-    assert because(model, 0, [3, 1, 0], [0], most=3) == [[0, 1]]
+    assert reasons_for(model, 0, [0, 1, 2, 3], [0, 2, 4]) == [[0, 1], [2], [2, 3]]
+    assert reasons_for(model, 0, [2, 3, 1], [0], most=1) == [[1]]
+    assert reasons_for(model, 0, [3, 1, 0], [0], most=3) == [[0, 1]]
 
 
 @pytest.mark.parametrize(
@@ -102,5 +102,5 @@ def test_a_list_that_is_not_of_single_items_has_no_reasons(tmp_path: Path, make:
 
 def test_nobody_has_reasons_without_items() -> None:
     for model in models().values():
-        assert because(model, USER, [], ITEMS[:3]) == [[], [], []]
-        assert because(model, USER, ITEMS[:3], []) == []
+        assert reasons_for(model, USER, [], ITEMS[:3]) == [[], [], []]
+        assert reasons_for(model, USER, ITEMS[:3], []) == []

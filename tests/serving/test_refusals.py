@@ -19,7 +19,14 @@ from starlette.requests import ClientDisconnect
 from mfrank.arrays import OutOfTimeError
 from mfrank.data import UnknownIdError
 from mfrank.serving.answers import CannotAnswer
-from mfrank.serving.refusals import add_refusals, refusal, refused, told, too_late, wrong_method
+from mfrank.serving.refusals import (
+    add_refusals,
+    refusal,
+    refused,
+    status_of,
+    too_late,
+    wrong_method,
+)
 
 
 class Asked(BaseModel):
@@ -53,10 +60,10 @@ def wrong(**given: Any) -> ValidationError:
 def test_every_error_has_its_status(
     error: BaseException, status: int, sentence: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert told(error) == (status, str(error) if sentence is None else sentence)
+    assert status_of(error) == (status, str(error) if sentence is None else sentence)
     answer = refused(error)
     body = json.loads(bytes(answer.body))
-    assert (answer.status_code, body["error"]) == (status, told(error)[1])
+    assert (answer.status_code, body["error"]) == (status, status_of(error)[1])
     assert answer.headers["content-type"] == "application/json"
     assert answer.headers.get("retry-after") == ("1" if status == 503 else None)
     assert not caplog.records
@@ -65,14 +72,14 @@ def test_every_error_has_its_status(
 def test_a_limit_of_time_is_503_and_a_fault_inside_500_and_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    status, sentence = told(OutOfTimeError("it took longer than 2 s"))
+    status, sentence = status_of(OutOfTimeError("it took longer than 2 s"))
     assert status == 503
     assert sentence.endswith("; try again later, or ask for less")
     assert not caplog.records
     with caplog.at_level(logging.ERROR, "mfrank.serving"):
-        assert told(KeyError("secret"))[0] == 500
-    assert "secret" not in told(KeyError("secret"))[1]
-    assert "log" in told(KeyError("secret"))[1]
+        assert status_of(KeyError("secret"))[0] == 500
+    assert "secret" not in status_of(KeyError("secret"))[1]
+    assert "log" in status_of(KeyError("secret"))[1]
     assert caplog.records[0].exc_info is not None
 
 
@@ -83,7 +90,7 @@ def test_unknown_ids_are_listed_as_json_has_them() -> None:
 
 
 def test_a_sentence_has_three_wrong_fields_and_what_was_given() -> None:
-    status, sentence = told(wrong(n="x", items=[1, "y"], a=[], b="z"))
+    status, sentence = status_of(wrong(n="x", items=[1, "y"], a=[], b="z"))
     assert status == 422
     first, second, third = sentence.split("; ")
     assert first.startswith("n: Input should be")
@@ -93,11 +100,11 @@ def test_a_sentence_has_three_wrong_fields_and_what_was_given() -> None:
     assert third == "a: Input should be a valid integer"
     with pytest.raises(ValidationError) as failed:
         Asked.model_validate(3)
-    assert told(failed.value)[1].startswith("the body: ")
+    assert status_of(failed.value)[1].startswith("the body: ")
     in_query = RequestValidationError([{"loc": ("query", "n"), "msg": "too small", "input": -1}])
-    assert told(in_query) == (422, "n: too small, got -1")
+    assert status_of(in_query) == (422, "n: too small, got -1")
     long = RequestValidationError([{"loc": ("query", "n"), "msg": "no", "input": "x" * 999}])
-    assert len(told(long)[1]) == len("n: no") + 100
+    assert len(status_of(long)[1]) == len("n: no") + 100
 
 
 @pytest.mark.parametrize(

@@ -248,8 +248,8 @@ def test_pages_end_when_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
         finally:
             ended.set()
 
-    monkeypatch.setattr("mfrank.pages.site._LIMITS", Limits(max_seconds=0.1))
-    monkeypatch.setattr("mfrank.pages.site.home", working)
+    monkeypatch.setattr("mfrank.pages.site_routes._LIMITS", Limits(max_seconds=0.1))
+    monkeypatch.setattr("mfrank.pages.site_routes.home", working)
     answer = TestClient(pages.app({"one": model()})).get("/")
     assert answer.status_code == 503
     assert ended.wait(20)

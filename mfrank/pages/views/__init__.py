@@ -1,4 +1,4 @@
-"""The pages: each is a function of the world and of what was asked, and returns a plain dict.
+"""The pages: each is a function of the site and the request that returns a dict.
 
-The dict is the page's JSON, and all that its template sees.
+The dict is the page's JSON, and all that its template reads.
 """

@@ -9,12 +9,12 @@ import pytest
 from starlette.datastructures import QueryParams
 
 from mfrank.data import Ids, UnknownIdError
-from mfrank.pages.asked import Asked
+from mfrank.pages.page_request import PageRequest
 from tests.support.errors import refuses
 
 
-def asked(query: str = "", **places: str) -> Asked:
-    return Asked("/page", places, QueryParams(query))
+def asked(query: str = "", **places: str) -> PageRequest:
+    return PageRequest("/page", places, QueryParams(query))
 
 
 @pytest.mark.parametrize(("query", "number"), [("n=2", 2), ("n=9", 9), ("", 7), ("n=3&n=4", 4)])
@@ -64,11 +64,11 @@ def test_texts_are_as_long_as_is_said() -> None:
         asked(f"q={'x' * 101}").text("q")
 
 
-def test_a_place_is_below_the_size() -> None:
-    assert [asked(index=str(place)).place("index", 3) for place in range(3)] == [0, 1, 2]
+def test_an_index_is_below_the_size() -> None:
+    assert [asked(index=str(place)).index("index", 3) for place in range(3)] == [0, 1, 2]
     for text in ("3", "-1", "x", "1.0", "²", "0000000001", "1" * 5000):
         with pytest.raises(UnknownIdError, match="index must be from 0 to 2, got "):
-            asked(index=text).place("index", 3)
+            asked(index=text).index("index", 3)
 
 
 def test_ids_are_unquoted_known_and_each_once() -> None:

@@ -1,4 +1,4 @@
-"""The levers that a URL sets on a list, and why each item is in it."""
+"""The levers that a URL sets on a list, their effect, and the reasons for each item."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ import scipy.sparse as sp
 
 from mfrank.errors import InputValueError
 from mfrank.models import ALS, NeighborRecommender, Popularity, SupervisedPageRank
-from mfrank.pages.asked import Asked
 from mfrank.pages.catalog import SortingColumn
-from mfrank.pages.world import World
+from mfrank.pages.page_request import PageRequest
+from mfrank.pages.site import Site
 from mfrank.retrieval import Recommender, RowScorer
 from mfrank.serving.answers import explains_alone, steered
 
 _NAMES = ("popularity_penalty", "diversity", "at_most", "of", "only", "without", "boost", "by")
 _STRONGEST = 3.0
-"""Of penalty and boost, in standard deviations of scores."""
+"""Largest penalty and boost, in standard deviations of scores."""
 _LONGEST, _LONGEST_TEXT = 100, 400
 
 
 @dataclass(frozen=True, slots=True)
-class AskedLevers:
-    """What a URL asks of a list in addition to the highest scores.
+class UrlLevers:
+    """The levers that a URL sets.
 
     Attributes
     ----------
     options : mapping of str to Any
         Options of ``recommend``: ``steer``, ``items``, ``filter_items``; empty if no lever is set.
     whole : bool
-        Whether the list is chosen as a whole, so that its length affects which items are in it.
-    column : Column, or None
-        Whose values are counted, and capped.
+        Whether items are chosen jointly, so that the list's length affects which items are in it.
+    column : SortingColumn, or None
+        The column whose values are counted and capped.
     form : mapping of str to Any
-        What the form shows.
+        Contents of the form.
     """
 
     options: Mapping[str, Any]
@@ -45,25 +45,19 @@ class AskedLevers:
     form: Mapping[str, Any]
 
 
-def levers_of(world: World, index: int, asked: Asked) -> AskedLevers:
-    """Read the levers for a model.
-
-    Raises
-    ------
-    ValueError
-        One has a value that it cannot have; the sentence names it.
-    """
-    known = world.models[index].item_ids
-    penalty = asked.decimal("popularity_penalty", 0, 0, _STRONGEST)
-    diversity = asked.decimal("diversity", 0, 0, 1)
-    by = asked.decimal("by", 0.5, -_STRONGEST, _STRONGEST)
-    column = _column(world, asked)
-    cap = asked.number("at_most", 0, 1, _LONGEST) if asked.text("at_most") else None
+def levers_of(site: Site, index: int, request: PageRequest) -> UrlLevers:
+    """Read a model's levers from the URL; raise ValueError if one has an invalid value."""
+    known = site.models[index].item_ids
+    penalty = request.decimal("popularity_penalty", 0, 0, _STRONGEST)
+    diversity = request.decimal("diversity", 0, 0, 1)
+    by = request.decimal("by", 0.5, -_STRONGEST, _STRONGEST)
+    column = _column(site, request)
+    cap = request.number("at_most", 0, 1, _LONGEST) if request.text("at_most") else None
     if cap is not None and column is None:
         raise InputValueError(
             "`at_most` needs a file of items with a column of kinds, such as genres"
         )
-    only, without, boost = (_choice(world, asked, name) for name in ("only", "without", "boost"))
+    only, without, boost = (_choice(site, request, name) for name in ("only", "without", "boost"))
     boosted = boost[0].items(boost[1]) if boost and by else []
     steer = steered(
         popularity_penalty=penalty,
@@ -72,36 +66,36 @@ def levers_of(world: World, index: int, asked: Asked) -> AskedLevers:
         categories=column.labels if column and cap is not None else None,
         at_most=cap,
     )
-    asked_for: dict[str, Any] = {
+    options_of_recommend: dict[str, Any] = {
         "steer": steer,
         "items": [item for item in only[0].items(only[1]) if item in known] if only else None,
         "filter_items": [item for item in without[0].items(without[1]) if item in known]
         if without
         else None,
     }
-    options = {name: value for name, value in asked_for.items() if value is not None}
+    options = {name: value for name, value in options_of_recommend.items() if value is not None}
     form = {
         "popularity_penalty": penalty,
         "diversity": diversity,
         "at_most": cap,
         "of": column.name if column else None,
-        **{name: asked.text(name, _LONGEST_TEXT) for name in ("only", "without", "boost")},
+        **{name: request.text(name, _LONGEST_TEXT) for name in ("only", "without", "boost")},
         "by": by,
         "set": bool(options),
         "adds": steer is not None and steer.adds,
-        "can": world.able(index),
-        "columns": [_shown(each) for each in world.catalog.columns.values()],
-        "action": asked.path,
-        "kept": asked.kept((*_NAMES, "page", "history_page")),
-        "reset": asked.url(**dict.fromkeys((*_NAMES, "page"))),
+        "can": site.lever_names(index),
+        "columns": [_values_in_form(each) for each in site.catalog.columns.values()],
+        "action": request.path,
+        "kept": request.parameters_without((*_NAMES, "page", "history_page")),
+        "reset": request.url(**dict.fromkeys((*_NAMES, "page"))),
     }
-    return AskedLevers(options, bool(diversity or cap is not None), column, form)
+    return UrlLevers(options, bool(diversity or cap is not None), column, form)
 
 
 def effect(
-    world: World, column: SortingColumn | None, plain: Sequence[Any], listed: Sequence[Any]
+    site: Site, column: SortingColumn | None, plain: Sequence[Any], listed: Sequence[Any]
 ) -> dict[str, Any]:
-    """What levers do to a list: pairs of numbers, without them and with them, and what fell out.
+    """The effect of levers: numbers of the list without and with them, and items that dropped out.
 
     Parameters
     ----------
@@ -109,8 +103,8 @@ def effect(
         The list without levers and with them.
     """
     lists = [[each["id"] for each in one] for one in (plain, listed)]
-    fallen = [(rank, each) for rank, each in enumerate(lists[0], 1) if each not in set(lists[1])]
-    users = [[world.catalog.users_of(item) for item in one] for one in lists]
+    dropped = [(rank, each) for rank, each in enumerate(lists[0], 1) if each not in set(lists[1])]
+    users = [[site.catalog.users_of(item) for item in one] for one in lists]
     covered = None
     if column is not None:
         covered = {
@@ -121,22 +115,22 @@ def effect(
     return {
         "mean_users": [float(np.mean(one)) if one else None for one in users],
         "covered": covered,
-        "in_both": len(lists[0]) - len(fallen),
-        "fallen": [world.item(item, before=rank) for rank, item in fallen],
+        "in_both": len(lists[0]) - len(dropped),
+        "fallen": [site.item(item, before=rank) for rank, item in dropped],
     }
 
 
-def switched(world: World, asked: Asked) -> list[str]:
-    """The same page of each model, without the levers that it does not have."""
+def model_urls(site: Site, request: PageRequest) -> list[str]:
+    """URL of this page for each model, without the levers that the model lacks."""
     urls = []
-    for index in range(len(world.models)):
-        dropped = {"popularity_penalty", "diversity"} - set(world.able(index))
-        urls.append(asked.url(model=index or None, **dict.fromkeys({*dropped, "page"})))
+    for index in range(len(site.models)):
+        dropped = {"popularity_penalty", "diversity"} - set(site.lever_names(index))
+        urls.append(request.url(model=index or None, **dict.fromkeys({*dropped, "page"})))
     return urls
 
 
-def _column(world: World, asked: Asked) -> SortingColumn | None:
-    columns, name = world.catalog.columns, asked.text("of", _LONGEST_TEXT)
+def _column(site: Site, request: PageRequest) -> SortingColumn | None:
+    columns, name = site.catalog.columns, request.text("of", _LONGEST_TEXT)
     if not name:
         return next(iter(columns.values()), None)
     if name not in columns:
@@ -145,8 +139,8 @@ def _column(world: World, asked: Asked) -> SortingColumn | None:
     return columns[name]
 
 
-def _choice(world: World, asked: Asked, name: str) -> tuple[SortingColumn, str] | None:
-    text, choices = asked.text(name, _LONGEST_TEXT), world.catalog.choices
+def _choice(site: Site, request: PageRequest, name: str) -> tuple[SortingColumn, str] | None:
+    text, choices = request.text(name, _LONGEST_TEXT), site.catalog.choices
     if not text:
         return None
     if text not in choices:
@@ -157,7 +151,7 @@ def _choice(world: World, asked: Asked, name: str) -> tuple[SortingColumn, str] 
     return choices[text]
 
 
-def _shown(column: SortingColumn) -> dict[str, Any]:
+def _values_in_form(column: SortingColumn) -> dict[str, Any]:
     values = [
         {"value": value, "text": f"{column.name}:{value}", "items": size}
         for value, size in column.sizes.items()
@@ -165,10 +159,10 @@ def _shown(column: SortingColumn) -> dict[str, Any]:
     return {"name": column.name, "values": values}
 
 
-# Why each item of a list is in it, in one form for every kind of model.
+# The reasons for each item of a list, in one form for every kind of model.
 
 
-def because(
+def reasons_for(
     model: Recommender,
     user: Any,
     seen: Sequence[Any],
@@ -178,25 +172,25 @@ def because(
     *,
     is_new: bool = False,
 ) -> list[list[Any]]:
-    """For each of ``items``, the user's own items that bring it most.
+    """For each of ``items``, the user's own items that are the strongest reasons for it.
 
-    These are the greatest contributions to the score where the model is a sum over the user's
-    items, otherwise the user's items that are most similar to it.
+    These are the largest contributions, if the model's score is a sum over the user's items;
+    otherwise the most similar of the user's items.
 
     Parameters
     ----------
     model : Recommender
     user : id
     seen : ids
-        What the user has.
+        The user's items.
     items : ids
         The list.
     row : shape (1, n_items), optional
-        What the user has, with values.
+        The user's items with values.
     most : int, default 2
-        The most reasons for an item.
+        Largest number of reasons for an item.
     is_new : bool, default False
-        The user is not of the model: ``user`` is not read.
+        The model does not know the user; ``user`` is not read.
     """
     if not seen or not items or isinstance(model, Popularity):
         return [[] for _ in items]

@@ -1,4 +1,4 @@
-"""What a page was asked: parameters of its URL, refused with a sentence if they are wrong."""
+"""The request for a page: its parameters, checked and converted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.datastructures import QueryParams
 
 from mfrank.data import Ids, UnknownIdError
 from mfrank.errors import InputValueError
-from mfrank.pages.world import World
+from mfrank.pages.site import Site
 from mfrank.serving.answers import from_url, one_from_url
 
 T = TypeVar("T")
@@ -20,33 +20,33 @@ _LAST_PAGE = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PageRequest:
     """A request for a page.
 
     Attributes
     ----------
     path : str
-        As it was sent, quoted.
-    places : mapping of str to str
-        The parts of the path that are parameters, still quoted.
+        Percent-encoded, as received.
+    path_parameters : mapping of str to str
+        Percent-encoded.
     query : QueryParams
     """
 
     path: str
-    places: Mapping[str, Any]
+    path_parameters: Mapping[str, Any]
     query: QueryParams
 
     def id(self, name: str, known: Ids) -> Any:
-        """An id in the path; UnknownIdError if it is none of the known."""
-        return one_from_url(unquote(self.places[name]), known)
+        """An id in the path; raise UnknownIdError unless it is known."""
+        return one_from_url(unquote(self.path_parameters[name]), known)
 
     def ids(self, name: str, known: Ids) -> list[Any]:
-        """Ids in the query, each once; UnknownIdError if one is unknown."""
+        """Distinct ids in the query; raise UnknownIdError if one is unknown."""
         texts = self.query.getlist(name)
         return list(dict.fromkeys(from_url(texts, known))) if texts else []
 
     def text(self, name: str, longest: int = 100) -> str:
-        """A text in the query; empty if there is none."""
+        """A text in the query, by default empty."""
         text = self.query.get(name, "").strip()
         if len(text) > longest:
             raise InputValueError(
@@ -76,41 +76,41 @@ class Asked:
             )
         return number + 0.0  # no -0
 
-    def place(self, name: str, size: int) -> int:
-        """A number in the path, below ``size``; UnknownIdError if it is not."""
-        text = str(self.places[name])
+    def index(self, name: str, size: int) -> int:
+        """A number in the path; raise UnknownIdError unless it is below ``size``."""
+        text = str(self.path_parameters[name])
         if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) < size):
             raise UnknownIdError(f"{name} must be from 0 to {size - 1}, got {text!r}", [text])
         return int(text)
 
-    def model(self, world: World) -> int:
-        """Which model is asked, from 0."""
-        return self.number("model", 0, 0, len(world.models) - 1)
+    def model(self, site: Site) -> int:
+        """Index of the requested model."""
+        return self.number("model", 0, 0, len(site.models) - 1)
 
     def page(self, name: str = "page") -> int:
-        """Which page of a long list is asked, from 1."""
+        """Number of the requested page of a long list, from 1."""
         return self.number(name, 1, 1, _LAST_PAGE)
 
-    def kept(self, but: Sequence[str]) -> list[tuple[str, str]]:
-        """Names and values of the query without some names, and without empty values."""
+    def parameters_without(self, names: Sequence[str]) -> list[tuple[str, str]]:
+        """The query's other parameters that have a value, as pairs of name and value."""
         return [
             (name, value)
             for name, value in self.query.multi_items()
-            if value and name not in but and name != "format"
+            if value and name not in names and name != "format"
         ]
 
     def url(self, **changed: Any) -> str:
-        """The URL of this request with other parameters; None leaves one out."""
-        kept = self.kept(list(changed))
+        """The URL of this request with some parameters changed, or removed by None."""
+        parameters = self.parameters_without(list(changed))
         for name, value in changed.items():
             values = value if isinstance(value, list) else [value]
-            kept.extend((name, str(each)) for each in values if each is not None)
-        return self.path + ("?" + urlencode(kept, errors="replace") if kept else "")
+            parameters.extend((name, str(each)) for each in values if each is not None)
+        return self.path + ("?" + urlencode(parameters, errors="replace") if parameters else "")
 
     def paged(
         self, every: Sequence[T], n: int, name: str = "page"
     ) -> tuple[dict[str, Any], int, Sequence[T]]:
-        """Where a list stands, ``n`` to a page; the first rank of this page, and what is on it."""
+        """Links to the pages of a list, ``n`` to a page; this page's first rank and elements."""
         page, last = self.page(name), min(max(1, -(-len(every) // n)), _LAST_PAGE)
         if page > last:
             raise InputValueError(f"`{name}` must be a whole number from 1 to {last}, got {page}")

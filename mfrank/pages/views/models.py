@@ -1,8 +1,8 @@
-"""How well a model serves whom, and of two, which serves whom better."""
+"""The pages of a model: how it was fitted, how well it serves whom, and which of two is better."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,34 +11,87 @@ from scipy.special import stdtrit
 
 from mfrank.errors import InputValueError
 from mfrank.evaluation import Evaluation, Score
-from mfrank.pages.asked import Asked
 from mfrank.pages.judging import LENGTH, METRICS, Judgement, judge
-from mfrank.pages.world import World, path_of
+from mfrank.pages.page_request import PageRequest
+from mfrank.pages.pictures import curve
+from mfrank.pages.site import Site, path_of
 from mfrank.retrieval import Recommender
+from mfrank.store import seconds_of
+
+_CURVES = {
+    "objective": "Objective",
+    "valid": "Held-out metric of early stopping",
+    "seconds": "Seconds of each epoch",
+}
+
+
+def model(site: Site, request: PageRequest) -> dict[str, Any]:
+    """How a model was fitted: settings, sizes, and curves over its epochs."""
+    index = request.index("index", len(site.models))
+    store = site.models[index].store
+    entries = None if store.counts is None else int(store.counts.users.sum())
+    cells = store.n_users * store.n_items
+    return {
+        "model": index,
+        "names": site.names,
+        "others": site.links("model"),
+        "kind": store.fitter["name"],
+        "settings": list(_settings(store.fitter["options"])),
+        "sizes": {
+            "users": store.n_users,
+            "items": store.n_items,
+            "factors": store.user_factors.shape[1],
+            "interactions": entries,
+            "density": None if entries is None or not cells else entries / cells,
+            "dtype": str(store.user_factors.dtype),
+        },
+        "versions": dict(store.versions),
+        "epochs": len(store.history),
+        "seconds": seconds_of(store.history),
+        "curves": [
+            {"name": name, "title": title, **drawn}
+            for name, title in _CURVES.items()
+            if (drawn := curve([epoch.get(name) for epoch in store.history])) is not None
+        ],
+        "history": [dict(epoch) for epoch in store.history],
+    }
+
+
+def _settings(options: Mapping[str, Any], prefix: str = "") -> Sequence[tuple[str, str]]:
+    """Names and values of options; a nested option has its owner's name and a dot before it."""
+    rows: list[tuple[str, str]] = []
+    for name, value in options.items():
+        if isinstance(value, Mapping) and "name" in value:
+            rows.append((prefix + name, str(value["name"])))
+            rows.extend(_settings(value.get("options", {}), f"{prefix}{name}."))
+        else:
+            rows.append((prefix + name, str(value)))
+    return rows
+
 
 _LISTED, _POINTS = 20, 50
 
 
-def quality(world: World, asked: Asked) -> dict[str, Any]:
-    """A model's metrics by group, the worst served, and what nobody is shown; judged once.
+def quality(site: Site, request: PageRequest) -> dict[str, Any]:
+    """A model's metrics by group, its worst users, and the items in no list; computed once.
 
     Raises
     ------
     ValueError
         There are no data.
     """
-    index = asked.place("index", len(world.models))
+    index = request.index("index", len(site.models))
     return {
         "model": index,
-        "names": world.names,
-        "others": world.links("quality"),
-        "both": path_of("quality", "both") if len(world.names) > 1 else None,
-        **world.once((quality, index), lambda: _of_one(world, index)),
+        "names": site.names,
+        "others": site.links("quality"),
+        "both": path_of("quality", "both") if len(site.names) > 1 else None,
+        **site.compute_once((quality, index), lambda: _of_one(site, index)),
     }
 
 
-def quality_pair(world: World, _: Asked) -> dict[str, Any]:
-    """Metrics of both models, and for whom one is better than the other; judged once.
+def quality_pair(site: Site, _: PageRequest) -> dict[str, Any]:
+    """Metrics of both models, and for whom one is better than the other; computed once.
 
     Raises
     ------
@@ -46,15 +99,15 @@ def quality_pair(world: World, _: Asked) -> dict[str, Any]:
         There is one model only, or there are no data.
     """
     return {
-        "names": world.names,
-        "others": world.links("quality"),
-        **world.once(quality_pair, lambda: _of_pair(world)),
+        "names": site.names,
+        "others": site.links("quality"),
+        **site.compute_once(quality_pair, lambda: _of_pair(site)),
     }
 
 
-def _of_one(world: World, index: int) -> dict[str, Any]:
-    model = world.models[index]
-    if world.data is None:
+def _of_one(site: Site, index: int) -> dict[str, Any]:
+    model = site.models[index]
+    if site.data is None:
         raise InputValueError(
             "there is nothing held out to judge lists by",
             "start with mfrank explore MODEL --data FILE, where the file has more than the model "
@@ -64,7 +117,7 @@ def _of_one(world: World, index: int) -> dict[str, Any]:
         return {
             "note": "this model was saved without the users' items: what is held out is unknown"
         }
-    judged = judge([model], world.data)
+    judged = judge([model], site.data)
     (evaluation,) = judged.evaluations
     if not evaluation.n_users:
         return {"note": "the model was fitted to all that the data have: nothing is held out"}
@@ -73,28 +126,28 @@ def _of_one(world: World, index: int) -> dict[str, Any]:
         "metrics": _metrics(evaluation),
         "by_activity": _groups(_metrics, evaluation.by_group(judged.activity)),
         "by_popularity": _groups(_metrics, dict(evaluation.by_item_group)),
-        "worst": _worst(world, judged, index),
-        **_shown(world, judged, index),
+        "worst": _worst(site, judged, index),
+        **_shown(site, judged, index),
     }
 
 
-def _of_pair(world: World) -> dict[str, Any]:
-    if len(world.models) < 2:
+def _of_pair(site: Site) -> dict[str, Any]:
+    if len(site.models) < 2:
         raise InputValueError(
             "there is one model only", "start with two: mfrank explore MODEL MODEL2"
         )
-    if world.data is None:
+    if site.data is None:
         raise InputValueError(
             "there is nothing held out to judge lists by",
             "start with mfrank explore MODEL MODEL2 --data FILE, where the file has more than the "
             "models were fitted to",
         )
-    for name, model in zip(world.names, world.models, strict=True):
+    for name, model in zip(site.names, site.models, strict=True):
         if model.seen is None:
             return {
                 "note": f"{name} was saved without the users' items: what is held out is unknown"
             }
-    judged = judge(world.models, world.data)
+    judged = judge(site.models, site.data)
     both = judged.evaluations
     if not both[0].n_users:
         return {"note": "the models have seen all that the data have: nothing is held out"}
@@ -103,7 +156,7 @@ def _of_pair(world: World) -> dict[str, Any]:
         "metrics": _differences(*both),
         "by_activity": _groups(_differences, *(each.by_group(judged.activity) for each in both)),
         "by_popularity": _groups(_differences, *(dict(each.by_item_group) for each in both)),
-        **_gains(world, judged),
+        **_gains(site, judged),
     }
 
 
@@ -117,11 +170,17 @@ def _sizes(judged: Judgement) -> dict[str, Any]:
     }
 
 
-def _groups(metrics: Callable[..., Any], *found: dict[str, Evaluation]) -> list[dict[str, Any]]:
+def _groups(
+    metrics: Callable[..., Any], *evaluations: dict[str, Evaluation]
+) -> list[dict[str, Any]]:
     """A row for each group that has somebody, with the metrics of its evaluations."""
     return [
-        {"name": name, "n_users": one.n_users, "metrics": metrics(*(each[name] for each in found))}
-        for name, one in found[0].items()
+        {
+            "name": name,
+            "n_users": one.n_users,
+            "metrics": metrics(*(each[name] for each in evaluations)),
+        }
+        for name, one in evaluations[0].items()
         if one.n_users
     ]
 
@@ -133,15 +192,15 @@ def _users(
     ndcg: NDArray[np.float64],
     *to: str,
 ) -> list[dict[str, Any]]:
-    """Judged users in an order, with their NDCG and the path of a page of each."""
+    """The judged users in this order, each with the NDCG and the URL of a page."""
     assert model.seen is not None
     rows = judged.users[order]
     had = np.diff(model.seen.positives.indptr)[rows].tolist()
     labels, values = model.user_ids.raw(rows).tolist(), ndcg[order].tolist()
-    found = zip(labels, values, judged.held_out[order].tolist(), had, strict=True)
+    columns = zip(labels, values, judged.held_out[order].tolist(), had, strict=True)
     return [
         {"id": user, "ndcg": value, "held_out": n, "has": own, "url": path_of(*to, user)}
-        for user, value, n, own in found
+        for user, value, n, own in columns
     ]
 
 
@@ -159,29 +218,29 @@ def _interval(score: Score, n: int) -> dict[str, Any]:
     return {"value": score.value, "reach": reach, "low": low, "high": high}
 
 
-def _worst(world: World, judged: Judgement, index: int) -> list[dict[str, Any]]:
-    """Users with the lowest NDCG; of equal ones, those of whom most was held out."""
+def _worst(site: Site, judged: Judgement, index: int) -> list[dict[str, Any]]:
+    """Users with the lowest NDCG, most held-out items first among equals."""
     values = judged.evaluations[0][METRICS[0]].per_user
     assert values is not None
     order = np.lexsort((judged.users, -judged.held_out, values))[:_LISTED]
     more = f"?model={index}" if index else ""
-    users = _users(judged, world.models[index], order, values, "user")
+    users = _users(judged, site.models[index], order, values, "user")
     return [{**user, "url": user["url"] + more} for user in users]
 
 
-def _shown(world: World, judged: Judgement, index: int) -> dict[str, Any]:
-    """How lists are shared out among items, and the most popular of those in no list."""
+def _shown(site: Site, judged: Judgement, index: int) -> dict[str, Any]:
+    """How often lists have each item, and the most popular items that no list has."""
     exposure = judged.evaluations[0].exposure
     assert exposure is not None
     counts = judged.counts
     never = np.flatnonzero(exposure == 0)
     never = never[np.argsort(-counts[never], kind="stable")]
-    labels = world.models[index].item_ids.raw(never[:_LISTED]).tolist()
+    labels = site.models[index].item_ids.raw(never[:_LISTED]).tolist()
     order = np.argsort(counts, kind="stable")
     return {
         "n_items": len(counts),
         "n_never": len(never),
-        "never": world.items(labels),
+        "never": site.items(labels),
         "exposure": list(_exposure(judged, exposure)),
         "shares": {
             "shown": _shares(exposure[order]),
@@ -191,7 +250,7 @@ def _shown(world: World, judged: Judgement, index: int) -> dict[str, Any]:
 
 
 def _exposure(judged: Judgement, exposure: NDArray[np.int64]) -> Iterator[dict[str, Any]]:
-    """For each group of items by popularity, its part of items, interactions and places."""
+    """For each popularity group: its share of items, of interactions and of places in lists."""
     groups = judged.popularity
     for number, name in enumerate(groups.names):
         own = groups.of_rows == number
@@ -210,7 +269,7 @@ def _part(own: NDArray[np.bool_], counts: NDArray[np.int64]) -> float:
 
 
 def _shares(counts: NDArray[np.int64]) -> list[float]:
-    """The share of the first items, at equal steps from none of them to all."""
+    """Cumulative share of the first items (a Lorenz curve), at equal steps from none to all."""
     summed = np.concatenate([[0], np.cumsum(counts)])
     at = np.linspace(0, len(counts), _POINTS + 1).round().astype(np.int64)
     shares: list[float] = (summed[at] / max(int(summed[-1]), 1)).tolist()
@@ -221,13 +280,13 @@ def _differences(first: Evaluation, second: Evaluation) -> list[dict[str, Any]]:
     """Both means, and the mean of (first - second) over users with its 95 % interval."""
     rows = []
     for metric in METRICS:
-        found = first.compare(second, metric)
-        low, high = (found.low, found.high) if first.n_users > 1 else (None, None)
+        compared = first.compare(second, metric)
+        low, high = (compared.low, compared.high) if first.n_users > 1 else (None, None)
         rows.append(
             {
                 "name": str(metric),
                 "values": [first[metric].value, second[metric].value],
-                "difference": found.mean,
+                "difference": compared.mean,
                 "low": low,
                 "high": high,
                 "better": _better(low, high),
@@ -237,24 +296,25 @@ def _differences(first: Evaluation, second: Evaluation) -> list[dict[str, Any]]:
 
 
 def _better(low: float | None, high: float | None) -> int | None:
-    """Which model is better, 0 or 1; None where the interval has 0 in it."""
+    """Which model is better, 0 or 1; None if the interval contains 0."""
     if low is None or high is None or low <= 0 <= high:
         return None
     return 0 if low > 0 else 1
 
 
-def _gains(world: World, judged: Judgement) -> dict[str, Any]:
-    """How many users each model serves better, and whom by most: by NDCG."""
+def _gains(site: Site, judged: Judgement) -> dict[str, Any]:
+    """How many users each model serves better by NDCG, and the users with the largest gains."""
     mine, theirs = (each[METRICS[0]].per_user for each in judged.evaluations)
     assert mine is not None
     assert theirs is not None
     values, gained = np.column_stack([mine, theirs]), mine - theirs
     most = []
-    for gains in (gained, -gained):  # of equal ones, whom the other serves worst, most held out
+    for gains in (gained, -gained):
+        # Among equal gains, first those whom the other model serves worst, with most held out.
         order = np.lexsort((judged.users, -judged.held_out, np.minimum(mine, theirs), -gains))
         order = order[:_LISTED]
         order = order[gains[order] > 0]
-        most.append(_users(judged, world.models[0], order, values, "compare"))
+        most.append(_users(judged, site.models[0], order, values, "compare"))
     return {
         "n_better": [int((gained > 0).sum()), int((gained < 0).sum())],
         "n_same": int((gained == 0).sum()),
