@@ -28,7 +28,7 @@ from mfrank.arrays.csr_checks import (
     checked_rows,
     is_canonical,
 )
-from mfrank.arrays.device import Array, Device, Grid, converted, device_copy_of, note
+from mfrank.arrays.device import Array, Device, Grid, converted, device_copy_of, register_copy
 from mfrank.arrays.installed import ext, needs, why_missing
 from mfrank.arrays.interop import (
     as_array,
@@ -50,7 +50,7 @@ from mfrank.arrays.memory import (
     memory_free_now,
     memory_there_is,
 )
-from mfrank.arrays.objects import MadeOfFields, lazy
+from mfrank.arrays.objects import MadeOfFields, in_turn, lazy, turn_of, without_turns
 from mfrank.arrays.placement import (
     beside,
     copied,
@@ -80,13 +80,10 @@ from mfrank.arrays.threads import (
     _openblas,
     check_threads,
     copy_rows,
-    in_turn,
     parts_of,
     run_parts,
     single_threaded,
-    turn_of,
     usable_cores,
-    without_turns,
 )
 from mfrank.arrays.work import Advance, OutOfTimeError, Work, check_time, progress_bar, time_limit
 
@@ -157,7 +154,6 @@ __all__ = [
     "memory_free_now",
     "memory_there_is",
     "needs",
-    "note",
     "on_host",
     "paragraphs",
     "parts_of",
@@ -170,6 +166,7 @@ __all__ = [
     "read_only_rows",
     "readable",
     "refuse_labels",
+    "register_copy",
     "run_parts",
     "share",
     "shown",

@@ -15,7 +15,7 @@ from mfrank.errors import InputTypeError, InputValueError
 
 
 class _Short(reprlib.Repr):
-    """Prints no int that Python refuses to write: that error would not name the argument."""
+    """Abbreviates ints that Python refuses to print, whose error would not name the argument."""
 
     def repr_int(self, x: int, level: int) -> str:
         bits = x.bit_length()
@@ -27,7 +27,7 @@ _SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = 200
 
 
 def shown(value: object) -> str:
-    """The value as it is printed in errors: not too long, however large or deep it is."""
+    """The value formatted for errors: never too long, however large or deep it is."""
     if isinstance(value, np.integer | np.float64) and value.dtype.kind in "iuf":
         value = value.item()  # 3, not np.int64(3)
     return _SHORT.repr(value)
@@ -128,7 +128,7 @@ def check_choice(name: str, value: object, known: Iterable[object]) -> None:
 
 
 def floats_of(name: str, given: ArrayLike) -> NDArray[np.float64]:
-    """Convert numbers to a float64 array; raise TypeError if they are none."""
+    """Convert numbers to a float64 array; raise TypeError if one is not a number."""
     try:
         return np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
@@ -143,9 +143,8 @@ def check_instance(name: str, value: object, kind: type, wanted: str) -> None:
 
 # Rows that pandas labels: used by their labels or refused, never read by position in silence.
 #
-# What sorting, filtering, ``sample`` or ``concat`` leave as an index says that rows are no longer
-# where they were. An index that counts rows from 0 says nothing, and such an object is an array
-# like any other.
+# Sorting, filtering, ``sample`` and ``concat`` leave an index which shows that rows have moved. An
+# index that counts rows from 0 shows nothing; such an object is treated as an array.
 
 
 def is_labelled(given: Any) -> bool:
@@ -154,15 +153,15 @@ def is_labelled(given: Any) -> bool:
 
 
 def refuse_labels(name: str, given: Any, remedy: str) -> None:
-    """Raise ValueError if rows have labels, which an argument in a given order cannot use.
+    """Raise ValueError if the rows of an argument that is read by position have labels.
 
     Parameters
     ----------
     name : str
-        Of the argument.
+        Name of the argument.
     given : object
     remedy : str
-        How the labels are brought into the order, in words that follow "or".
+        How to sort by the labels, in words that follow "or".
     """
     if is_labelled(given):
         raise InputValueError(
@@ -200,7 +199,7 @@ def check_same_ids(**ids: Any) -> None:
 
 
 def examples(index: Any) -> str:
-    """The first labels of an index, as they are printed in errors."""
+    """The first labels of an index, formatted for errors."""
     return ", ".join(map(shown, np.asarray(index[:3]).tolist()))
 
 

@@ -157,7 +157,7 @@ def holds(lists: Listed, columns: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Whether the list of row r contains ``columns[r]``, for every r.
 
     A CSR of a single row is used for all of ``columns``. The result has the shape of ``columns``
-    and lies on their side.
+    and lies where they lie, on the host or a GPU.
     """
     whole = lists.whole if isinstance(lists, Picked) else lists
     wanted = beside(columns, whole.indices)
@@ -174,8 +174,8 @@ def holds(lists: Listed, columns: NDArray[np.int64]) -> NDArray[np.bool_]:
         middle = (low + high) // 2
         before = whole.indices[np.minimum(middle, last)] < wanted
         low, high = np.where(before, middle + 1, low), np.where(before, high, middle)
-    found = (low < ends) & (whole.indices[np.minimum(low, last)] == wanted)
-    return beside(found, columns)
+    contained = (low < ends) & (whole.indices[np.minimum(low, last)] == wanted)
+    return beside(contained, columns)
 
 
 def _matrix(rows: CSR) -> Any:

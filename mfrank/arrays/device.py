@@ -1,7 +1,7 @@
-"""The interface of a GPU that the CUDA backend uses, and host arrays that are copies of its own.
+"""The interface of a GPU for the CUDA backend, and the registry of host copies of GPU arrays.
 
-:mod:`mfrank.backends.cuda.cupy_device` implements it. It is imported by name on first use, because
-it imports CuPy and because this folder must not depend on the backends.
+:mod:`mfrank.backends.cuda.cupy_device` implements the interface. It is imported by name on first
+use, because it imports CuPy and because this folder must not depend on the backends.
 """
 
 from __future__ import annotations
@@ -119,10 +119,9 @@ def _cupy_device() -> ModuleType:
 
 # Registry of host arrays that are copies of GPU arrays.
 #
-# Data given on a GPU is copied to the host for checks and planning. If the checks change nothing,
-# a backend on that GPU reads the original, so that nothing is uploaded again. The registry keeps
-# neither array alive. A host array is identified by its memory, so a view of all of it is found
-# too.
+# Data on a GPU is copied to the host for checks and planning. If the checks change nothing, a
+# backend on that GPU reads the original instead of uploading the copy. The registry keeps neither
+# array alive. A host array is identified by its memory, so a view of all of it is recognized too.
 
 
 class _Copy(NamedTuple):
@@ -131,18 +130,18 @@ class _Copy(NamedTuple):
     owner: weakref.ref[NDArray[Any]]
     dtype: np.dtype[Any]
     size: int
-    there: weakref.ref[Any]
+    original: weakref.ref[Any]
 
 
-_known: dict[int, _Copy] = {}
+_copies: dict[int, _Copy] = {}
 """Registered copies by the address of their first byte."""
 
 
-def note(here: NDArray[Any], there: Any) -> None:
+def register_copy(here: NDArray[Any], there: Any) -> None:
     """Register ``here`` as a copy of the GPU array ``there``; neither may change from now on."""
     begin = here.ctypes.data
-    owner = weakref.ref(_owner(here), lambda _: _known.pop(begin, None))
-    _known[begin] = _Copy(owner, here.dtype, here.size, weakref.ref(there))
+    owner = weakref.ref(_owner(here), lambda _: _copies.pop(begin, None))
+    _copies[begin] = _Copy(owner, here.dtype, here.size, weakref.ref(there))
 
 
 def device_copy_of(here: NDArray[Any]) -> Any:
@@ -150,19 +149,19 @@ def device_copy_of(here: NDArray[Any]) -> Any:
 
     None if no such array is registered or it no longer exists.
     """
-    copy = _known.get(here.ctypes.data)
+    copy = _copies.get(here.ctypes.data)
     if copy is None or copy.owner() is not _owner(here) or not here.flags.c_contiguous:
         return None
-    return copy.there() if (copy.dtype, copy.size) == (here.dtype, here.size) else None
+    return copy.original() if (copy.dtype, copy.size) == (here.dtype, here.size) else None
 
 
 def converted(here: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
     """Like :func:`mfrank.arrays.placement.readable`; a copy of a registered copy is registered."""
-    made = readable(here, dtype)
+    copy = readable(here, dtype)
     there = device_copy_of(here)
-    if there is not None and made is not here:
-        note(made, there)
-    return made
+    if there is not None and copy is not here:
+        register_copy(copy, there)
+    return copy
 
 
 def _owner(array: NDArray[Any]) -> NDArray[Any]:

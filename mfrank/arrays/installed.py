@@ -29,14 +29,14 @@ else:
 
 @contextmanager
 def needs(extra: str, what: str = "") -> Iterator[None]:
-    """Imports within need this extra of mfrank; a package that is missing is told with the remedy.
+    """Context for imports that need an extra of mfrank; the error names the remedy.
 
     Parameters
     ----------
     extra : str
         Such as "plot", for ``pip install mfrank[plot]``.
     what : str, optional
-        What needs which package; by default the missing one is named.
+        Start of the error's message: what needs which package. By default it names the package.
 
     Raises
     ------

@@ -29,8 +29,8 @@ def read_only(array: Any) -> NDArray[Any]:
     A GPU array is returned unchanged: CuPy has no read-only arrays.
     """
     if not isinstance(array, np.ndarray):
-        found: NDArray[Any] = array
-        return found
+        on_gpu: NDArray[Any] = array
+        return on_gpu
     view = readable(array).view()
     view.flags.writeable = False
     return view
@@ -142,7 +142,7 @@ def is_on_gpu(given: Any) -> bool:
 
 def is_sparse_on_gpu(matrix: Any) -> bool:
     """Whether ``matrix`` is a CuPy sparse matrix."""
-    cupy = sys.modules.get("cupyx.scipy.sparse")  # a caller who has a matrix of it has imported it
+    cupy = sys.modules.get("cupyx.scipy.sparse")  # its matrices exist only if it was imported
     return cupy is not None and bool(cupy.issparse(matrix))
 
 
@@ -158,12 +158,12 @@ def sparse_to_host(matrix: Any) -> Any:
         for name in ("data", "indices", "indptr"):
             copy = getattr(here, name)
             freeze(copy)  # so that no owner copies it, which would lose the registration
-            device_copies.note(copy, getattr(matrix, name))
+            device_copies.register_copy(copy, getattr(matrix, name))
     return here
 
 
 def _unmasked(given: np.ma.MaskedArray[Any, Any], name: str) -> Any:
-    """The values of a masked array, of which none may be masked: comparisons would skip them."""
+    """The values of a masked array; raise if any is masked, as comparisons would skip it."""
     if np.ma.is_masked(given):
         raise InputValueError(
             f"`{name}` has masked values",

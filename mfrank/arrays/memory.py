@@ -1,6 +1,6 @@
-"""The memory limit of this process, and tables whose memory is used again.
+"""The memory limit of this process, and tables whose memory is reused.
 
-Work beyond the memory that is free now begins with a warning: other processes may free some.
+Work that needs more memory than is free now only warns: other processes may free some.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ def check_memory(needed: int, what: str, remedy: str) -> None:
 
 
 def memory_there_is() -> int | None:
-    """Bytes that this process may use in total, free or not; None if the system does not tell.
+    """Bytes that this process may use in total, free or not; None if the system does not say.
 
-    The least of the machine's memory and the limits of its container, its batch system and
+    The smallest of the machine's memory and the limits of its container, its batch system and
     ``ulimit -v``.
     """
     return min((*_of_the_machine(), *_of_the_groups(), *_of_the_process()), default=None)
@@ -78,13 +78,13 @@ def address_space_left() -> float:
 
 
 def memory_free_now() -> float:
-    """Bytes that this process can use now; infinite if the system does not tell."""
+    """Bytes that this process can use now; infinite if the system does not say."""
     known = [bytes_ for bytes_ in (_memory_free(), memory_there_is()) if bytes_ is not None]
     return min(known, default=math.inf)
 
 
 def _memory_free() -> int | None:
-    """Bytes that could be used now without swapping; None if the system does not tell."""
+    """Bytes that could be used now without swapping; None if the system does not say."""
     try:
         lines = _MEMORY.read_text().splitlines()
     except OSError:
@@ -133,25 +133,25 @@ def _of_the_process() -> Iterator[int]:
 
 
 def gibibytes(size: int) -> str:
-    """A size as it is told in errors."""
+    """A size formatted for errors."""
     return f"{Decimal(size) / 2**30:.4g} GiB"  # an absurd size is too large for a float
 
 
 # Tables whose memory is reused, because the first touch of new pages costs system time.
 #
-# An epoch of ALS needs a new table of items while that of the previous epoch is still held, and
-# then lets go of the old one. Without reuse, page faults are about a twentieth of an epoch on two
-# cores. An epoch overwrites the users in place unless somebody holds them: their memory is lent,
-# and comes back when the last array on it is gone.
+# An epoch of ALS writes a new table of items while the previous one is still in use, then releases
+# that one. Without reuse, page faults take about a twentieth of an epoch on two cores.
+# The user table is overwritten in place unless somebody holds an array on it: its memory is lent,
+# and returns when the last such array is gone.
 
 
 class Recycled:
-    """Hands out arrays, on the memory of earlier ones of the same shape that nobody holds.
+    """A pool of arrays: memory that nobody holds is reused for arrays of the same shape.
 
-    One thread, that of the fit, calls :meth:`place_of`, :meth:`lend` and :meth:`end`. The table
-    that went through these last is the fit's own: it is never free, also after its loan has ended.
-    Other threads may ask for arrays, and let go of some, at any time. There is no lock, because a
-    loan may end inside any statement of any thread, even of one that holds the lock.
+    Only the fit's thread calls :meth:`place_of`, :meth:`lend` and :meth:`end`. The last table that
+    these received is the fit's own: it is never free, even after its loan has ended. Other threads
+    may request and release arrays at any time. There is no lock: a loan may end inside any
+    statement of any thread, even one that holds the lock.
     """
 
     def __init__(self) -> None:
@@ -160,25 +160,25 @@ class Recycled:
         self._own: NDArray[Any] | None = None
 
     def empty_beside(self, other: Any, shape: tuple[int, ...]) -> NDArray[Any]:
-        """As :func:`mfrank.arrays.placement.empty_beside`; GPU libraries have pools."""
-        return self._loan(self._found(other, shape))
+        """As :func:`mfrank.arrays.placement.empty_beside`; GPU libraries have their own pools."""
+        return self._loan(self._free_or_new(other, shape))
 
     def lend(self, memory: Any) -> NDArray[Any]:
-        """An array on the fit's own memory, which the fit does not write to while it is held."""
+        """An array on the fit's own memory; the fit does not write there while the array exists."""
         if isinstance(memory, np.ndarray):
             self._own = memory
         return self._loan(memory)
 
     def place_of(self, table: Any) -> NDArray[Any]:
-        """Where to write the successor of a table: in its place, or in new memory if it is lent.
+        """Memory for the next version of a table: the table's own, or another if that is lent.
 
-        It is not known whether anybody holds an array of a GPU library.
+        Arrays of a GPU library are never overwritten: their holders are unknown.
         """
         is_own = self._own is None or table is self._own
         if isinstance(table, np.ndarray) and is_own and id(table) not in self._lent:
             self._own = table
         else:
-            self._own = self._found(table, table.shape)
+            self._own = self._free_or_new(table, table.shape)
         return self._own
 
     def end(self) -> None:
@@ -188,10 +188,10 @@ class Recycled:
             self._free[id(own)] = own
 
     def take_back(self, memory: NDArray[Any]) -> None:
-        """Keep memory that nobody holds any more for the next array."""
-        if memory is not self._own:  # if it was until now, no array gets it, which costs one table
+        """Accept memory that nobody holds any more, for a later array."""
+        if memory is not self._own:  # a race with `end` may lose one table, no more
             self._free[id(memory)] = memory
-        self._lent.discard(id(memory))  # last: by this the fit sees that the loan has ended
+        self._lent.discard(id(memory))  # last: this tells the fit that the loan has ended
 
     def _loan(self, memory: Any) -> NDArray[Any]:
         if not isinstance(memory, np.ndarray):
@@ -200,7 +200,7 @@ class Recycled:
         self._lent.add(id(memory))
         return np.asarray(_Loan(memory, self))
 
-    def _found(self, other: Any, shape: tuple[int, ...]) -> NDArray[Any]:
+    def _free_or_new(self, other: Any, shape: tuple[int, ...]) -> NDArray[Any]:
         if not isinstance(other, np.ndarray):
             return empty_beside(other, shape)
         for key, memory in list(self._free.items()):
@@ -211,7 +211,7 @@ class Recycled:
 
 
 class _Loan:
-    """Held by an array on lent memory and all of its views; the last one to go returns it."""
+    """Owner of lent memory: when the last array on it is deleted, the memory returns."""
 
     def __init__(self, memory: NDArray[Any], lender: Recycled) -> None:
         self.__array_interface__ = memory.__array_interface__

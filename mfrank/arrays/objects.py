@@ -1,10 +1,13 @@
-"""Attributes that are computed on first access, and pickles without them."""
+"""Objects: attributes computed on first access, pickles of fields, changes that take turns."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Generic, Self, TypeVar, overload
+from functools import wraps
+from threading import RLock
+from typing import Any, ClassVar, Generic, ParamSpec, Self, TypeVar, overload
 
 Value = TypeVar("Value", covariant=True)
 
@@ -42,13 +45,12 @@ class lazy(Generic[Value]):
 class MadeOfFields:
     """A dataclass that is pickled as its fields and rebuilt by its constructor.
 
-    Everything else is left out: caches, and objects that cannot be pickled, such as backends;
-    except for what ``_noted`` names. Arrays that the constructor makes read-only are read-only
-    again.
+    All other attributes are left out, such as caches and backends, except those that ``_noted``
+    names. Arrays that the constructor makes read-only are read-only again.
     """
 
     _noted: ClassVar[tuple[str, ...]] = ()
-    """Attributes that are no arguments of the constructor, and that copies have, too."""
+    """Attributes that copies have although the constructor does not take them."""
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
         """See the class."""
@@ -59,3 +61,44 @@ class MadeOfFields:
 
 def _made(kind: type[Any], state: dict[str, Any]) -> Any:
     return kind(**state)
+
+
+# Changes of one object by several threads, one after another.
+#
+# A change reads the object, computes, and replaces what it read: of two at once, the later would
+# undo the earlier. So a method that changes a model takes a turn; other threads' changes wait until
+# it ends. Methods that only read do not wait.
+#
+# Each object has its own locks in each process: a copy has others, and so has a forked child, where
+# a turn of the parent's thread would never end.
+
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+_PREFIX = "_turn to "
+
+
+def in_turn(method: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Decorate a method so that it waits while another thread changes the object.
+
+    Such methods may call each other.
+    """
+
+    @wraps(method)
+    def waiting(*args: _P.args, **options: _P.kwargs) -> _T:
+        with turn_of(args[0], "change"):
+            return method(*args, **options)
+
+    return waiting
+
+
+def turn_of(owner: Any, what: str) -> Any:
+    """The object's lock, in this process, for one kind of work."""
+    return vars(owner).setdefault(f"{_PREFIX}{what} in {os.getpid()}", RLock())
+
+
+def without_turns(state: dict[str, Any]) -> dict[str, Any]:
+    """The attributes of an object that its copy gets: all but the locks."""
+    # Copied first, in one step: another thread may add an attribute at any moment.
+    return {name: value for name, value in state.copy().items() if not name.startswith(_PREFIX)}

@@ -21,20 +21,20 @@ def on_host(array: Any) -> NDArray[Any]:
     """The array in numpy: itself, or a copy of a CuPy array."""
     if type(array) is np.ndarray:
         return array
-    found: NDArray[Any] = array.get() if hasattr(array, "get") else np.asanyarray(array)
-    return found
+    copy: NDArray[Any] = array.get() if hasattr(array, "get") else np.asanyarray(array)
+    return copy
 
 
 def beside(array: Any, other: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
-    """The array on the side (host or GPU) of ``other``, copied if it lies on the other one."""
+    """The array on the side (host or GPU) of ``other``, copied if it is not there."""
     if dtype is None and type(array) is np.ndarray and isinstance(other, np.ndarray):
-        return array  # as nearly always; the dispatch by ``like`` takes longer than a short copy
+        return array  # the common case; dispatch by ``like`` takes longer than a short copy
     here = on_host(array) if isinstance(other, np.ndarray) else array
     return np.asarray(here, dtype=dtype, like=other)
 
 
 def reachable(array: Any, place: Callable[[Any], Any]) -> Any:
-    """Make an array readable by the backend with this ``place``; all of them read numpy arrays."""
+    """Make an array readable by the backend with this ``place``; all backends read numpy arrays."""
     return array if isinstance(array, np.ndarray) else place(array)
 
 
@@ -47,12 +47,12 @@ def empty_beside(other: Any, shape: tuple[int, ...]) -> NDArray[Any]:
 
 def in_one_piece(array: Any) -> NDArray[Any]:
     """The array if it is C-contiguous, else a C-contiguous copy."""
-    found: NDArray[Any] = np.ascontiguousarray(array, like=array)
-    return found
+    contiguous: NDArray[Any] = np.ascontiguousarray(array, like=array)
+    return contiguous
 
 
 def subtract_at(array: Any, places: NDArray[Any], values: NDArray[Any]) -> None:
-    """``numpy.subtract.at`` for a vector on either side: repeated places count each time."""
+    """``numpy.subtract.at`` for a vector on the host or a GPU: every repetition counts."""
     if isinstance(array, np.ndarray):
         np.subtract.at(array, places, values)
     else:
@@ -109,7 +109,7 @@ def empty_aligned(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[np.floati
 
 
 def _own_pages(size: int) -> mmap.mmap:
-    """Memory that goes back to the system when it is freed; the allocator's heap fragments."""
+    """Memory that returns to the system when it is freed, unlike a fragmented heap."""
     try:
         pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError as error:
@@ -134,7 +134,7 @@ def readable(array: NDArray[Any], dtype: DTypeLike | None = None) -> NDArray[Any
     return np.require(array, dtype, ("C", "A", "E"))
 
 
-# Rows of length 1, and the covariance of columns.
+# Rows of length 1.
 
 
 def directions_of(factors: NDArray[Any]) -> NDArray[Any]:
@@ -159,8 +159,8 @@ _ROWS_AT_ONCE = 1 << 14
 def covariance_of(table: NDArray[Any]) -> NDArray[np.float64]:
     """Covariance, shape (K, K), of the rows of a table, shape (n, K), all of equal weight."""
     mean = table.mean(axis=0, dtype=np.float64) if len(table) else np.zeros(table.shape[1])
-    found = np.zeros((table.shape[1],) * 2)
+    products = np.zeros((table.shape[1],) * 2)
     for begin in range(0, len(table), _ROWS_AT_ONCE):
         centered = table[begin : begin + _ROWS_AT_ONCE] - mean
-        found += centered.T @ centered
-    return found / max(len(table), 1)
+        products += centered.T @ centered
+    return products / max(len(table), 1)

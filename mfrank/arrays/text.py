@@ -20,12 +20,12 @@ def counted(number: int, noun: str) -> str:
 
 
 def sized(size: int) -> str:
-    """Bytes as text, such as "1.5 MiB"; three digits, or all before the point if these are more."""
+    """Bytes as text, such as "1.5 MiB": three digits, or all digits of the whole number."""
     number, unit = (size / 2**20, "MiB") if size < 2**30 else (size / 2**30, "GiB")
     return f"{number:.3g} {unit}" if number < 999.5 else f"{number:,.0f} {unit}"
 
 
-# Tables as text: aligned columns, which fit the terminal where they are shown in one.
+# Tables as text: aligned columns, in blocks that fit the terminal.
 
 
 Cells = Sequence[Sequence[str]]
@@ -47,7 +47,7 @@ def aligned(table: Cells, width: int | None = None) -> str:
     table : rows of cells
         The first row is the header. A column without a name belongs to the one before it.
     width : int, optional
-        Columns that would go beyond it follow in blocks below, with the first column again.
+        Columns beyond it follow in blocks below, each with the first column again.
     """
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     blocks = _blocks(table[0], widths, width)
@@ -55,7 +55,7 @@ def aligned(table: Cells, width: int | None = None) -> str:
 
 
 def _blocks(header: Sequence[str], widths: list[int], width: int | None) -> Iterator[list[int]]:
-    """Numbers of the columns of each block."""
+    """The column numbers of each block."""
     block, together = [0], [0]
     for number in range(1, len(widths) + 1):
         if number < len(widths) and not header[number]:

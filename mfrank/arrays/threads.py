@@ -1,4 +1,4 @@
-"""Threads: how many are used, work on parts of arrays, and changes that take turns.
+"""Threads: how many are used, and work on parts of arrays.
 
 OpenBLAS's threads wait for each other by spinning. The eigenvectors of a 128 x 128 matrix took
 1.0 ms with two threads and 1.1 ms with one on an idle machine of two cores, but 220 ms and 1.1 ms
@@ -13,10 +13,10 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache, wraps
+from functools import cache
 from pathlib import Path
-from threading import RLock, Thread
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from threading import Thread
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,7 +104,7 @@ def check_threads(n_threads: int) -> None:
     check_count("n_threads", n_threads, 0, _MOST_THREADS, "0 uses every core")
 
 
-# Work on parts of arrays by several threads, where numpy lets other threads run.
+# Work on parts of arrays by several threads, with numpy functions that release the GIL.
 
 
 Part = TypeVar("Part")
@@ -123,7 +123,7 @@ def parts_of(size: int) -> list[slice]:
 def run_parts(work: Callable[[Part], None], parts: Sequence[Part], n_threads: int) -> None:
     """Run ``work`` on all parts with ``n_threads`` threads, including this one.
 
-    An executor would refuse work from threads that still run after the main thread has ended.
+    Not by an executor: after the main thread has ended, it refuses work from other threads.
     """
     left = iter(parts)
     errors: list[BaseException] = []
@@ -171,44 +171,3 @@ def copy_rows(
 
     helping = min(n_threads or usable_cores(), out.nbytes // _BYTES_WORTH_A_THREAD)
     run_parts(one, parts_of(len(out)), helping)
-
-
-# Changes of one object that wait for each other, so that none is lost.
-#
-# A change reads the object, computes and replaces what was read: of two at once, the second would
-# undo the first. So a method that changes a model takes a turn, and calls of other threads wait
-# until it is over. Methods that only read wait for none.
-#
-# The locks are those of one object in one process: a copy has its own, and so has a forked child,
-# in which a thread of the parent would never end its turn.
-
-
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
-
-_PREFIX = "_turn to "
-
-
-def in_turn(method: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Make a method wait until no other one in another thread changes the object.
-
-    A method may call others of the same object that take turns.
-    """
-
-    @wraps(method)
-    def waiting(*args: _P.args, **options: _P.kwargs) -> _T:
-        with turn_of(args[0], "change"):
-            return method(*args, **options)
-
-    return waiting
-
-
-def turn_of(owner: Any, what: str) -> Any:
-    """The lock of an object, in this process, for those who do the same with it."""
-    return vars(owner).setdefault(f"{_PREFIX}{what} in {os.getpid()}", RLock())
-
-
-def without_turns(state: dict[str, Any]) -> dict[str, Any]:
-    """The attributes of an object that a copy of it gets: those that are no locks."""
-    # First a copy, at once: another thread may add an attribute at any moment.
-    return {name: value for name, value in state.copy().items() if not name.startswith(_PREFIX)}

@@ -16,17 +16,17 @@ _MANY = 100_000  # from here on tqdm prints 1.2M instead of 1234567
 
 
 class Advance(Protocol):
-    """The function by which work tells the bar how much more is done."""
+    """Reports progress to the bar."""
 
     def __call__(self, n: int, note: str = "") -> None:
-        """Count ``n`` more units, and show ``note`` behind them."""
+        """Count ``n`` more units and show ``note`` after the count."""
 
 
 @contextmanager
 def progress_bar(
     total: int | None, label: str, unit: str, *, shown: bool = True
 ) -> Iterator[Advance]:
-    """Show how much is done and the remaining time, and yield the function to call with more.
+    """Show the progress and the remaining time; yield the function that advances it.
 
     This is a tqdm bar if tqdm is installed (``pip install mfrank[progress]``), otherwise a line of
     text that is overwritten. Nothing is shown if ``shown`` is False.
@@ -36,7 +36,7 @@ def progress_bar(
     total : int or None
         Units of the whole work; None if unknown.
     label, unit : str
-        Name of the work, and of what is counted, in the singular.
+        Names of the work and of a unit, in the singular.
     shown : bool, default True
     """
     if not shown:
@@ -81,25 +81,25 @@ def _plain(total: int | None, label: str, unit: str) -> Iterator[Advance]:
 
 
 def _overwrite(line: str) -> None:
-    """Write over the line before, which may be longer."""
+    """Overwrite the previous line, which may be longer."""
     sys.stderr.write(f"\r{line:<{_WIDTH}}")
     sys.stderr.flush()
 
 
-# A time limit on work: the caller sets it, and the work's loops check it between their blocks.
+# A time limit: the caller sets it, and long loops check it between blocks of work.
 #
 #     with time_limit(60.0):
-#         model.fit(data)  # raises OutOfTimeError once a minute is over, or is seen to be too short
+#         model.fit(data)  # raises OutOfTimeError after a minute, or once a minute proves too short
 #
 # Without a limit the calls in the loops do nothing.
 
 
 _KNOWN_PACE = 0.05
-"""Share of the limit after which the pace of the work counts as known."""
+"""Fraction of the limit after which the pace is used to predict the end."""
 
 
 class OutOfTimeError(TimeoutError):
-    """Work took, or would take, longer than it may."""
+    """Work took, or would take, longer than its limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ _limit: ContextVar[_Limit | None] = ContextVar("time_limit", default=None)
 
 @contextmanager
 def time_limit(seconds: float, clock: Callable[[], float] = time.perf_counter) -> Iterator[None]:
-    """Limit the time of this thread in the body; an outer limit that ends sooner stays in force."""
+    """Limit the time of the body in this thread; an outer limit that ends sooner still applies."""
     ends, around = clock() + seconds, _limit.get()
     if around is not None and around.ends < ends:
         yield
@@ -141,7 +141,7 @@ def check_time() -> None:
 
 
 class Work:
-    """Work of a known size, which is given up as soon as it is clear that it will take too long."""
+    """Work of a known size, abandoned once its pace shows that it will take too long."""
 
     def __init__(self, size: float) -> None:
         limit = _limit.get()
@@ -149,12 +149,12 @@ class Work:
         self._began = 0.0 if limit is None else limit.clock()
 
     def advance(self, size: float = 1.0) -> None:
-        """Count what was done.
+        """Count work that is done.
 
         Raises
         ------
         OutOfTimeError
-            The time is over, or will be before all is done at the pace so far.
+            The time is over, or will be before the end at the present pace.
         """
         limit = _limit.get()
         self._done += size

@@ -1,4 +1,4 @@
-"""Files that are complete or not there: durable, replaced atomically, not trusted when read."""
+"""Files that are complete or absent: durable, replaced atomically, not trusted when read."""
 
 from mfrank.files.archive import Place, name_of, place_of, read_from, write_to
 from mfrank.files.atomic import (
@@ -34,7 +34,7 @@ from mfrank.files.manifest import (
     parse_json,
 )
 from mfrank.files.npy import FilePart, part_in_file
-from mfrank.files.parts import begun, check_takes_parts
+from mfrank.files.parts import check_takes_parts, writing_parts
 
 __all__ = [
     "LOCK",
@@ -47,7 +47,6 @@ __all__ = [
     "Journal",
     "Origin",
     "Place",
-    "begun",
     "check_keys",
     "check_replaceable",
     "check_storable",
@@ -74,4 +73,5 @@ __all__ = [
     "working_beside",
     "write",
     "write_to",
+    "writing_parts",
 ]

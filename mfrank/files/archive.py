@@ -1,8 +1,8 @@
 """The contents of a stored folder in one file object: an uncompressed zip of the folder's files.
 
-Unlike a folder, the file is not replaced as a whole: a write that stops leaves a part of it.
-Reading writes nothing to the disk and trusts nothing: names are looked up, never followed, the
-memory that is taken is bounded by the length of the file, and every checksum is compared.
+Unlike a folder, the file is not replaced atomically: an interrupted write leaves a part of it.
+Reading writes nothing to the disk and trusts nothing: names are looked up, never followed, memory
+is bounded by the length of the file, and every checksum is compared.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DAMAGE = (
     UnicodeDecodeError,
     struct.error,
 )
-"""What zipfile raises for a file that differs, wholly or in part, from what was written."""
+"""Errors of zipfile for a file that is damaged or not a zip."""
 
 
 def place_of(given: Place) -> Path | IO[bytes]:

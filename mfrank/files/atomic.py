@@ -16,8 +16,7 @@ from typing import IO, Any
 
 from mfrank.errors import InputValueError
 
-# Errors of a full disk name the path, because the system does not name a file that is open.
-
+# Errors of a full disk name the path, because the system does not name an open file.
 
 _FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}  # not on Windows
 
@@ -63,8 +62,8 @@ def open_regular(path: Path) -> BufferedReader:
 def check_replaceable(path: Path) -> None:
     """Raise ValueError if a device, a pipe or a socket is there, or a link to one.
 
-    A file renamed to its name would take its place: root would replace the machine's /dev/null, and
-    the link /dev/stdout, behind which there may be a file.
+    Renaming a file to its name would replace it: as root, the machine's /dev/null, or the link
+    /dev/stdout, even if that leads to a regular file.
     """
     in_dev = path.absolute().parent == Path("/dev")
     if in_dev or (path.exists() and not path.is_file() and not path.is_dir()):
@@ -122,9 +121,9 @@ def replacing(path: Path) -> Iterator[Path]:
 def working_beside(path: Path) -> Iterator[Path]:
     """Yield a folder ``.<16 hex digits>.<name of path>`` beside ``path``; remove it afterwards.
 
-    It is for files, not for folders, and is locked while it is in use. A process that is killed
-    leaves it unlocked, and the next one to work beside ``path`` removes it (not on Windows, which
-    has no such locks).
+    It may contain only files, and is locked while it is in use. A killed process leaves it
+    unlocked; the next process that works beside ``path`` removes it (except on Windows, which has
+    no such locks).
     """
     _sweep(path)
     with _locked_folder(path) as folder:
@@ -138,8 +137,8 @@ def working_beside(path: Path) -> Iterator[Path]:
 def resuming_beside(path: Path, serves: Callable[[Path], bool]) -> Iterator[Path]:
     """As :func:`working_beside`, for work that a later run can resume.
 
-    Yield the folder that a killed run left, if ``serves`` is true of it, else a new one. If the
-    block fails by anything but a TypeError or ValueError, the folder stays if it serves.
+    Yield the folder that a killed run left, if ``serves(folder)`` is true, else a new one. If the
+    block raises anything but a TypeError or ValueError, the folder stays if it still serves.
     """
     left = _left(path, serves)
     _sweep(path)
@@ -158,7 +157,7 @@ def resuming_beside(path: Path, serves: Callable[[Path], bool]) -> Iterator[Path
 
 
 def _make(path: Path) -> Path:
-    """Create a folder beside ``path``; its name is never reused, so sweeps identify it by name."""
+    """Create a folder beside ``path``, by a unique name that sweeps recognize."""
     folder = path.with_name(f".{secrets.token_hex(8)}.{path.name}")
     folder.mkdir()
     return folder

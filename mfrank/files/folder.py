@@ -43,17 +43,16 @@ from mfrank.files.manifest import (
 from mfrank.files.npy import read_array, write_array
 
 Origin: TypeAlias = dict[str, tuple[str, ...]]
-"""Names of generations by the absolute paths of their folders: one, or several after a save that
-was stopped where it may or may not have replaced the older by the newer, and of a model whose store
-was saved by itself, too."""
-
+"""Names of generations by the absolute path of their folder. There are several if a save was
+interrupted at the rename, which may or may not have happened, or if the model's store was also
+saved by itself."""
 
 _PLACES = {
     MANIFEST: None,
     f"second/{MANIFEST}": "mfrank.reranker",
     "_manifest.json": "mfrank lists",
 }
-"""Where folders have their manifest, and of which format; None for any."""
+"""Paths of manifests in folders, with the format there; None for any."""
 
 
 class ChangedFolderError(InputValueError):
@@ -77,15 +76,15 @@ def write(
     format : Format
         Format of the contents; a folder of another format is not overwritten.
     origin : dict, optional
-        Origin of the object. The new generation is added to it before the rename, so that after a
-        Ctrl-C at any moment, the writer recognizes its own save.
+        Origin of the object. The new generation is added before the rename, so that the writer
+        recognizes its own save even after a Ctrl-C.
     overwrite : bool, default False
-        Whether to replace a generation that ``origin`` does not know, of a folder that it knows.
+        Whether to replace a generation that ``origin`` does not name, in a folder that it names.
 
     Raises
     ------
     ChangedFolderError
-        If the folder has such a generation.
+        If the folder has such a generation and ``overwrite`` is False.
     ValueError
         If the folder contains anything else; it is then left unchanged.
     OSError
@@ -153,10 +152,9 @@ def read(
 
 
 def metadata_of(folder: Path, format: Format) -> Mapping[str, Any] | None:
-    """Metadata of a folder's contents; None if a save to it would be the first.
+    """Metadata of a folder's contents; None before the first save.
 
-    The latter holds if the folder is missing, empty, or has only remains of an interrupted first
-    save.
+    That is: the folder is missing, empty, or has only remains of an interrupted first save.
 
     Raises
     ------
@@ -203,11 +201,11 @@ def refuse_other(folder: Path, format: Format) -> None:
     for place, format_there in _PLACES.items():
         try:
             with open_regular(folder / place) as file:
-                found = parse_json(file.read(), folder)["format"]
+                name = parse_json(file.read(), folder)["format"]
         except (OSError, ValueError, TypeError, KeyError):
             continue
-        if found != format.name and format_there in (None, found):
-            format.check(found, 1, folder)
+        if name != format.name and format_there in (None, name):
+            format.check(name, 1, folder)
 
 
 def joined_origins(*each: Mapping[str, tuple[str, ...]]) -> Origin:
@@ -263,14 +261,14 @@ def _sweep(folder: Path, format: Format) -> None:
     """Remove every generation but the current one."""
     # Old generations may be removed only when the new manifest is on the disk.
     sync(folder)
-    kept = _current(folder, format)
+    current = _current(folder, format)
     for entry in folder.iterdir():
-        if GENERATION.fullmatch(entry.name) and entry.name != kept:
+        if GENERATION.fullmatch(entry.name) and entry.name != current:
             remove(entry)
 
 
 def _publish(folder: Path, contents: Contents, format: Format, origin: Origin) -> None:
-    """Write a new generation, make it the current one and let the origin know."""
+    """Write a new generation, make it the current one, and record it in the origin."""
     generation = folder / f"data-{secrets.token_hex(8)}"
     make(generation, [*(f"{name}.npy" for name in contents.arrays), MANIFEST])
     entries = {
@@ -295,14 +293,14 @@ def _publish(folder: Path, contents: Contents, format: Format, origin: Origin) -
 #
 # The first file written to such a folder is its mark: the folder's name and the names of all files
 # that will be written there. So the remains of an interrupted save can always be identified, and
-# nothing else is ever removed. The following stay:
+# nothing else is ever removed. These stay:
 #
 # - a folder without a mark, or with the mark of another folder, such as a copy;
 # - in a marked folder, every file that the mark does not name, and then also the folder;
 # - links and their targets.
 #
-# A folder that is empty, or contains only the beginning of its mark, is left by a save that stopped
-# at once; it may be removed, because it contains no data.
+# An empty folder, or one with only the beginning of its mark, comes from a save that stopped at
+# once; it may be removed, because it contains no data.
 
 
 MARK = ".files"

@@ -1,8 +1,8 @@
 """Progress of a run that appends to the files of one folder, so that a later run can resume it.
 
-A note tells how often each stage was advanced, and the length and checksum of every file. A run
-that resumes checks the files, and cuts them back to those lengths; the note has a checksum, too. A
-note is written only now and then, because everything that it describes must be on the disk before.
+A note records how often each stage was advanced, and the length and checksum of every file. A
+resuming run checks the files and truncates them to those lengths; the note has a checksum, too.
+Notes are written only now and then, because everything that a note describes must be flushed first.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from mfrank.files.atomic import flush, is_file, sync
 from mfrank.files.manifest import dump_json, parse_json
 
-# Files that grow and are checked when read: where a disk loses a bit, an error, not other data.
+# Files that grow and are checked when read: a bit that the disk lost is an error, not other data.
 #
-# Each is known by its length and the CRC-32 of its bytes, which is updated as parts are appended.
+# The length of each file and the CRC-32 of its bytes are updated as parts are appended.
 
 
 _AT_ONCE = 1 << 22
@@ -37,13 +37,13 @@ class CheckedFiles:
     ----------
     folder : Path
     known : mapping of name -> (length, CRC-32), optional
-        Files that are there, as ``known`` of an earlier object; a longer file is cut back.
+        Existing files, from ``known`` of an earlier object; a longer file is truncated.
 
     Attributes
     ----------
     folder : Path
     known : dict of name -> [length, CRC-32]
-        What all files are to have.
+        Length and checksum that each file must have.
 
     Raises
     ------
@@ -60,28 +60,28 @@ class CheckedFiles:
                 file.truncate(self.size(name))
 
     def size(self, name: str) -> int:
-        """Length of a file in bytes; 0 if there is none."""
+        """Length of a file in bytes; 0 if it is unknown."""
         return self.known.get(name, (0,))[0]
 
     def append(self, name: str, part: bytes) -> None:
-        """Append to a file, which is made if it is not there."""
+        """Append to a file; create it if it is missing."""
         with (self.folder / name).open("ab") as file:  # opened anew: there may be very many
             file.write(part)
         size, checksum = self.known.get(name, (0, 0))
         self.known[name] = [size + len(part), zlib.crc32(part, checksum)]
 
     def take(self, name: str) -> None:
-        """Know a file that something else wrote."""
+        """Register a file that other code wrote."""
         size = (self.folder / name).stat().st_size
         self.known[name] = [size, self._checksum(name, size) or 0]
 
     def remove(self, name: str) -> None:
-        """Delete a file, if it is there."""
+        """Delete a file, if it exists."""
         (self.folder / name).unlink(missing_ok=True)
         self.known.pop(name, None)
 
     def read(self, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
-        """The records of a file, none if there is no such file; raise ValueError if damaged."""
+        """The records of a file, none if it does not exist; raise ValueError if it is damaged."""
         if not self.size(name):
             return np.empty(0, dtype)
         path = self.folder / name
@@ -91,7 +91,7 @@ class CheckedFiles:
         return records
 
     def mapped(self, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
-        """The same, mapped after it was read once."""
+        """As :meth:`read`, but memory-mapped; the checksum takes one pass over the file."""
         size = self.size(name)
         if not size:  # an empty file cannot be mapped
             return np.empty(0, dtype)
@@ -99,7 +99,7 @@ class CheckedFiles:
         return np.memmap(self.folder / name, dtype, "r", shape=(size // dtype.itemsize,))
 
     def check(self, name: str) -> None:
-        """Raise ValueError unless a file begins with the bytes that were appended."""
+        """Raise ValueError unless a file starts with the bytes that were appended."""
         try:
             checksum = self._checksum(name, self.size(name))
         except FileNotFoundError:
@@ -108,7 +108,7 @@ class CheckedFiles:
             raise _damaged(self.folder / name)
 
     def _checksum(self, name: str, left: int) -> int | None:
-        """Of so many bytes; None if the file has fewer."""
+        """Checksum of the first bytes, as many as ``left``; None if the file is shorter."""
         checksum = 0
         with (self.folder / name).open("rb") as file:
             while left and (part := file.read(min(left, _AT_ONCE))):
@@ -133,13 +133,13 @@ _SHARE = 10
 
 
 class Journal:
-    """The journal of a folder, whose files are brought to the state of its last note.
+    """The journal of a folder; it restores the files to the state of its last note.
 
     Parameters
     ----------
     place : Path
-        A folder of files alone; if there is no note of this origin in it, or if a file is damaged,
-        it is emptied. The latter is logged.
+        A folder that contains only files. It is emptied if it has no note of this origin or, with a
+        warning, if a file is damaged.
     origin : mapping
         What the work is made from, as JSON.
 
@@ -150,7 +150,7 @@ class Journal:
     facts : dict
         Further facts in the note, as JSON.
     files : CheckedFiles
-        Those of the folder; parts are appended to them by this object alone.
+        The folder's files; only this object appends to them.
     """
 
     def __init__(self, place: Path, origin: Mapping[str, Any]) -> None:
@@ -172,7 +172,7 @@ class Journal:
 
     @staticmethod
     def serves(place: Path, origin: Mapping[str, Any]) -> bool:
-        """Whether a folder has a note of this origin, and everything that the note describes."""
+        """Whether a folder has a note of this origin, and all files that the note describes."""
         return bool(_noted(place, origin))
 
     def advance(
@@ -183,18 +183,18 @@ class Journal:
         save: Callable[[], None] = lambda: None,
         last: bool = False,
     ) -> None:
-        """Count a step of a stage, and note it if a note is due.
+        """Count a step of a stage; write a note if one is due.
 
         Parameters
         ----------
         stage : str
         gone : Path, optional
-            A file that is not needed from here on; if a note describes it, it is removed when the
-            next note is written.
+            A file that is no longer needed. If the last note describes it, it is removed after the
+            next note.
         save : function, optional
-            Writes what is only in memory; called before a note.
+            Writes state that is only in memory; called before a note.
         last : bool
-            Whether notes of later stages need what ``save`` writes: it is called at once.
+            Call ``save`` even if no note is due, because later stages need what it writes.
         """
         self.done[stage] += 1
         if gone is not None and gone.name in self._noted:
@@ -211,7 +211,7 @@ class Journal:
             self._pause = max(_SECONDS, _SHARE * (self._written - began))
 
     def _note(self) -> None:
-        """Write to the disk what was appended, then the note."""
+        """Flush all appended parts to the disk, then write the note."""
         for path in self._place.iterdir():
             if path.name not in (_NAME, _DRAFT, *self.files.known):
                 self.files.take(path.name)  # what ``save`` wrote

@@ -1,7 +1,7 @@
 """A lock file that serializes saves to a folder.
 
-A thread that has the lock may take it again: so it can load what is in the folder, change it and
-save it, while all others wait to save.
+A thread that holds the lock may take it again: it can load the contents of the folder, change and
+save them, while all others wait to save.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ def locked(folder: Path) -> Iterator[None]:
                 return
             _wait_for(descriptor, folder)
             if not _is_at(folder / LOCK, file):
-                continue  # the folder was replaced meanwhile by one with a lock of its own
+                continue  # meanwhile another folder, with its own lock, took this one's place
             process = os.getpid()
             try:
                 files.add(file)
                 yield
             finally:
                 files.discard(file)
-                # A child that was forked meanwhile has the file open, and would keep the lock.
+                # Closing is not enough: a forked child has the file open, and would keep the lock.
                 if process == os.getpid():
                     _release(descriptor)
             return

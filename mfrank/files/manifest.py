@@ -31,7 +31,7 @@ _READ_BY = {
     "mfrank interactions": "mfrank.Interactions.open",
     "mfrank lists": "pandas.read_parquet",
 }
-"""What reads folders of a format, for who passes them to something else."""
+"""The reader of each format, named in the error when another reader meets it."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
 _DTYPE = re.compile(r"[<>|][biuf][1248]")
@@ -73,7 +73,7 @@ class Contents:
     arrays : mapping of str to array
     metadata : mapping
     origin : dict
-        Which generation of a folder they were read from (:mod:`mfrank.files.folder`).
+        The generation of a folder that they were read from (:mod:`mfrank.files.folder`).
     """
 
     arrays: Mapping[str, NDArray[Any]]

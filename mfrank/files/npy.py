@@ -22,7 +22,7 @@ _MAGIC = np.lib.format.magic(1, 0)
 _HEADER = re.compile(
     rb"\{'descr': '([^']*)', 'fortran_order': (True|False), 'shape': (\([0-9, ]*\)), \} *\n"
 )
-"""As numpy writes it. numpy's reader evaluates any Python literal and may raise any error."""
+"""The header as numpy writes it. numpy's reader evaluates any literal and may raise any error."""
 
 
 class _Hashing:
@@ -113,7 +113,7 @@ def _check(file: IO[bytes], size: int, entry: ArrayEntry, path: object) -> None:
         raise ValueError(f"{path} is damaged: it has {size} bytes instead of {expected}")
 
 
-# Parts of arrays in files, named so that another process can read them.
+# Parts of arrays in files, described so that another process can read them.
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class FilePart:
 
 
 def part_in_file(array: NDArray[Any]) -> FilePart | None:
-    """Where a contiguous array is mapped from; None if it lies in memory."""
+    """The part of a file that a contiguous array is mapped from; None if it lies in memory."""
     owner: Any = array
     while isinstance(owner, np.ndarray) and not isinstance(owner.base, mmap.mmap):
         owner = owner.base

@@ -1,10 +1,10 @@
 """A folder of files that are written one by one, by a run that may be killed and resumed.
 
-    <folder>/_manifest.json    what the files come from, written first
-    <folder>/part-00000.csv    each whole or not there
-    <folder>/_SUCCESS          empty, written last: all files are there
+    <folder>/_manifest.json    what the files are made from, written first
+    <folder>/part-00000.csv    complete or absent
+    <folder>/_SUCCESS          empty, written last: all files are complete
 
-Readers of such folders (pyarrow, pandas, Spark) pass over names that begin with _ or a dot.
+Readers of such folders (pyarrow, pandas, Spark) ignore names that begin with _ or a dot.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from mfrank.files.locks import LOCK, locked
 from mfrank.files.manifest import Format, dump_json, parse_json
 
 COMPLETE = "_SUCCESS"
-"""Name of the file that is there when all others are."""
+"""Name of the file that marks the folder as complete."""
 
 _MANIFEST = "_manifest.json"
 _DRAFT = re.compile(r"\.[0-9a-f]{16}\.(.*)")  # of a file that is being written, or of a killed run
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 Origin = Mapping[str, Any]
-"""What the files are made from: JSON values by name, a SHA-256 for what is too long."""
+"""What the files are made from: JSON values by name, or the SHA-256 of a long value."""
 
 
 @contextmanager
-def begun(
+def writing_parts(
     folder: Path, origin: Origin, format: Format, names: Sequence[str]
 ) -> Iterator[list[str]]:
-    """Yield the names of the files that are still to be written; after the block, all are there.
+    """Yield the names of the missing files, which the block writes; then mark the folder complete.
 
-    Files are written by :func:`mfrank.files.atomic.replacing`, so every file that is there is
-    complete. If the block fails before the first file is there, the folder can be begun with
-    another origin.
+    The block writes each file by :func:`mfrank.files.atomic.replacing`, so every file in the folder
+    is complete. If the block fails before the first file, the folder can be reused with another
+    origin.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def begun(
     ValueError
         As :func:`check_takes_parts`.
     OSError
-        If writing fails; the files that are there stay.
+        If writing fails; complete files stay.
     """
     check_takes_parts(folder, origin, format, names)
     folder.mkdir(parents=True, exist_ok=True)

@@ -25,7 +25,7 @@ from mfrank.backends.sharded import check_one_place, same_workers, threads_of_a_
 from mfrank.cluster import Call, Cluster, as_done, connected
 from mfrank.data import Ids, Interactions, check_table_file, write_table
 from mfrank.errors import InputValueError
-from mfrank.files import Format, begun, check_takes_parts
+from mfrank.files import Format, check_takes_parts, writing_parts
 from mfrank.retrieval import fingerprint
 from mfrank.retrieval.fallback import tell_nobody, unannounced
 from mfrank.retrieval.filters import given_filter, is_nested
@@ -291,7 +291,7 @@ class AllLists:
             If writing fails; finished files stay.
         """
         with (
-            begun(folder, self._origin(), FORMAT, self.names) as missing,
+            writing_parts(folder, self._origin(), FORMAT, self.names) as missing,
             progress_bar(self.n_users, "recommend", "user", shown=show_progress) as advance,
         ):
             left = set(missing)

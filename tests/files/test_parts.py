@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mfrank.files import Format, begun, check_takes_parts, parts
+from mfrank.files import Format, check_takes_parts, parts, writing_parts
 
 FORMAT = Format("test.lists", 2)
 NAMES = ["part-0.csv", "part-1.csv", "part-2.csv"]
@@ -23,7 +23,7 @@ def write(
     folder: Path, origin: Any = ORIGIN, files: int = 9, error: BaseException | None = None
 ) -> list[str]:
     """Write some of the files that are left, then end with an error; return what was left."""
-    with begun(folder, origin, FORMAT, NAMES) as left:
+    with writing_parts(folder, origin, FORMAT, NAMES) as left:
         for name in left[:files]:
             (folder / name).write_text(json.dumps(origin))
         if error is not None:
