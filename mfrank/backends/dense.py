@@ -1,4 +1,4 @@
-"""Numpy operations on tables of factors, common to several backends."""
+"""Operations on tables of factors by numpy, scipy and BLAS, common to several backends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,17 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
-from mfrank.arrays import CSR, Array, empty_aligned, empty_beside, single_threaded
+from mfrank.arrays import (
+    CSR,
+    MOST_PARTS,
+    Array,
+    empty_aligned,
+    empty_beside,
+    parts_of,
+    run_parts,
+    single_threaded,
+    usable_cores,
+)
 
 
 def eigh(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -50,12 +60,11 @@ def rounded(factors: Any, scale: float) -> Any:
     return (factors / scale).astype(np.float32).astype(np.float16)
 
 
-# How far momentum moved rows, in half of their bytes.
+# Displacements by which momentum moved rows, in half of the bytes of the table.
 #
-# A displacement only has to be approximate: the table that it is added to is exact, and so is the
-# table that is left when it is subtracted again. float32 tables have displacements in bfloat16,
-# the upper half of a float32, which has its range; numpy has no such type, so these are stored as
-# uint16. float64 tables have them in float32.
+# A displacement may be rounded: the same number is added to the table and subtracted again. float32
+# tables have displacements in bfloat16, the upper half of a float32, which has its range; numpy has
+# no such type, so these are stored as uint16. float64 tables have them in float32.
 
 
 _ROWS_AT_ONCE = 1 << 14
@@ -130,12 +139,56 @@ def withdraw(
         moved[rows] -= by
 
 
+# Products by numpy's BLAS, with the same bits for any number of threads.
+
+_WORTH_A_THREAD = 2**22  # multiply-adds per thread, as in the extension
+
+
+def product(left: NDArray[Any], right: NDArray[Any], n_threads: int = 0) -> NDArray[Any]:
+    """``left @ right``, in parts that do not depend on ``n_threads``, one thread each.
+
+    The longest of the three sizes is cut: BLAS copies the factors of each part, and so copies only
+    the smaller factor, or none, more than once.
+    """
+    (rows, terms), columns = left.shape, right.shape[1]
+    out = np.empty((rows, columns), dtype=left.dtype)
+    threads = min(n_threads or usable_cores(), int(out.size * terms / _WORTH_A_THREAD))
+    if terms * (rows + columns) >= MOST_PARTS * out.size:
+        return _sum_of_parts(left, right, out, threads)
+
+    def one(part: slice) -> None:
+        if rows >= columns:
+            np.matmul(left[part], right, out=out[part])
+        else:
+            np.matmul(left, right[:, part], out=out[:, part])
+
+    with single_threaded():
+        run_parts(one, parts_of(max(rows, columns)), threads)
+    return out
+
+
+def _sum_of_parts(
+    left: NDArray[Any], right: NDArray[Any], out: NDArray[Any], n_threads: int
+) -> NDArray[Any]:
+    """Sum products of parts of the terms; together these are no larger than the factors."""
+    parts = parts_of(len(right))
+    sums = np.empty((len(parts), *out.shape), out.dtype)
+
+    def one(numbered: tuple[int, slice]) -> None:
+        number, part = numbered
+        np.matmul(left[:, part], right[part], out=sums[number])
+
+    with single_threaded():
+        run_parts(one, list(enumerate(parts)), n_threads)
+    return np.sum(sums, axis=0, out=out)
+
+
 def sparse_product(rows: CSR, table: Array) -> Array:
     """``Backend.sparse_product`` by scipy."""
     shape = rows.n_rows, rows.n_columns
     matrix: Any = sp.csr_array((rows.data, rows.indices, rows.indptr), shape)  # type: ignore[arg-type]
-    product: Array = matrix @ table
-    return product
+    summed: Array = matrix @ table
+    return summed
 
 
 # Rows on the unit sphere or in the unit ball: the numpy implementation.

@@ -145,10 +145,10 @@ def score(
     """Compute in float64."""
     wide = items.astype(np.float64)[_list_of_each_query(ids, len(queries))]
     if distances:
-        found = -((queries[:, None] - wide) ** 2).sum(2)
+        scores = -((queries[:, None] - wide) ** 2).sum(2)
     else:
-        found = np.einsum("bk,bnk->bn", queries, wide)
-    return np.asarray(found, dtype=items.dtype)
+        scores = np.einsum("bk,bnk->bn", queries, wide)
+    return np.asarray(scores, dtype=items.dtype)
 
 
 def sum_items(
@@ -222,7 +222,7 @@ def draw_negatives(
     chances: ItemProbabilities | None = None,
     n_threads: int = 0,
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Draw all places in each round, and keep those that are filled."""
+    """Draw all places in each round; filled places keep their first valid item."""
     items = np.zeros((len(users), n_places), dtype=np.int64)
     filled = np.zeros(items.shape, dtype=np.bool_)
     positions = np.arange(items.size).reshape(items.shape) * ROUNDS

@@ -59,8 +59,8 @@ def named(name: str) -> Backend:
         return cast(Backend, import_module(f"mfrank.backends.{name}"))
     if name in _registered:
         return _registered[name]
-    if name in (found := _installed()):
-        register(name, found[name].load())
+    if name in (entries := _installed()):
+        register(name, entries[name].load())
         return _registered[name]
     raise InputValueError(
         f"`backend` must be one of {', '.join(('auto', *names()))}; got {shown(name)}"
@@ -151,4 +151,4 @@ _DEFAULTS: dict[str, Any] = {
 @cache
 def _installed() -> dict[str, Any]:
     """Entry points of installed packages, looked up once, when first needed."""
-    return {found.name: found for found in entry_points(group=_GROUP)}
+    return {entry.name: entry for entry in entry_points(group=_GROUP)}

@@ -16,7 +16,7 @@ _ENTRIES_AT_ONCE = 1 << 20
 """Entries whose coefficients are computed at a time, to limit the memory of temporary arrays."""
 
 _FEW = 0.25
-"""Entries for each column, below which their distinct columns are found sooner by sorting."""
+"""Entries per column below which sorting finds the distinct columns faster than a table."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +52,7 @@ class RowProblem:
 
     over its entries e, where f_e is the fixed factor of the entry's column, and the matrix M and
     the vector v are the same for all rows (:class:`Shared`). Features of the rows add ridge_r times
-    their prior to the right-hand side (:mod:`mfrank.als.features`).
+    their prior to the right-hand side (:mod:`mfrank.als.feature_priors`).
 
     Attributes
     ----------
@@ -168,7 +168,7 @@ def _renumbered(
     columns: NDArray[np.int32], n_columns: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """The distinct columns, ascending, and for each entry the place of its column among them."""
-    if len(columns) < _FEW * n_columns:  # a table of all columns would take longer than to sort
+    if len(columns) < _FEW * n_columns:  # sorting is faster than a table of all columns
         used, places = np.unique(columns, return_inverse=True)
         return used, places.astype(np.int32)
     number = np.zeros(n_columns, dtype=np.int32)

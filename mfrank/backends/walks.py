@@ -132,8 +132,8 @@ class Moves:
             values = links.data / np.repeat(links.sum(axis=1), counts)
         offsets = links.indptr.astype(np.int32) if links.nnz < 2**31 else links.indptr
         by_target = sp.csr_array((values, place_32[links.indices], offsets), links.shape).tocsc()
-        kept = None if uniform else by_target.data
-        rows = CSR(by_target.indptr.astype(np.int64), place_32[by_target.indices], kept, n)
+        data = None if uniform else by_target.data
+        rows = CSR(by_target.indptr.astype(np.int64), place_32[by_target.indices], data, n)
         sizes = [len(ranked[wave::n_waves]) for wave in range(n_waves)]
         return cls(rows, shares[order], np.concatenate([[0], np.cumsum(sizes)]), order, place)
 

@@ -29,12 +29,12 @@ from mfrank.backends.cpu.descent import sum_queries as sum_queries
 from mfrank.backends.cpu.descent import tangent as tangent
 from mfrank.backends.cpu.half_step import cells_of
 from mfrank.backends.cpu.half_step import solve_rows as solve_rows
-from mfrank.backends.cpu.matmul import multiply
 from mfrank.backends.cpu.native_sums import NativeSums
 from mfrank.backends.cpu.search_order import shelves_for
 from mfrank.backends.cpu.walks import stationary as stationary
 from mfrank.backends.cpu.walks import walk as walk
 from mfrank.backends.dense import eigh as eigh
+from mfrank.backends.dense import product as product
 from mfrank.backends.dense import sparse_product as sparse_product
 from mfrank.backends.row_problem import Gram, RowProblem
 from mfrank.backends.surface import RowSums
@@ -102,11 +102,6 @@ def observed_value(
         fixed=fixed,
         n_threads=n_threads,
     )
-
-
-def product(left: Factors, right: Factors, n_threads: int = 0) -> Factors:
-    """Multiply by BLAS, in parts of rows that do not depend on the number of threads."""
-    return multiply(left, right, n_threads)
 
 
 def list_sums(n_threads: int = 0) -> ListSums:

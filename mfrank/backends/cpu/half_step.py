@@ -29,7 +29,7 @@ class SolveArguments:
 
 
 class Unsolved(NamedTuple):
-    """Rows that the dtype could not solve: their numbers, where iterations start, and the basis."""
+    """Rows that the dtype could not solve, the start of their iterations, and its basis."""
 
     rows: NDArray[np.int64]
     start: Factors
@@ -53,17 +53,17 @@ def solve_rows(
     )
     if turn is not None:
         turn = np.ascontiguousarray(turn, dtype=fixed.dtype)
-    begun = out if start is None else start
-    failed = _solve(step, begun, turn)
-    solve_unsolved(step, Unsolved(failed, begun[failed], turn))
+    initial = out if start is None else start
+    failed = _solve(step, initial, turn)
+    solve_unsolved(step, Unsolved(failed, initial[failed], turn))
     return step.gain
 
 
 def solve_unsolved(step: SolveArguments, left: Unsolved) -> None:
     """Solve some rows in float64; those that are singular even there, by least squares.
 
-    Where iterations are allowed, rows that were summed over ranges of columns are iterated on
-    instead: float64 takes longer.
+    If iterations are allowed, rows that were summed over ranges of columns are solved by iterations
+    in their own dtype first, which is faster.
     """
     rows, problem, fixed = left.rows, step.problem, step.fixed
     if step.options.solver == "auto":
@@ -81,7 +81,10 @@ def summed_from(
 ) -> int:
     """See :meth:`mfrank.backends.surface.RowSums.summed_from`."""
     return _ext.summed_from(
-        in_float64=dtype == np.float64, k=n_factors, **chosen(options, dtype), curved=curved
+        in_float64=dtype == np.float64,
+        k=n_factors,
+        **solver_arguments(options, dtype),
+        curved=curved,
     )
 
 
@@ -96,8 +99,8 @@ def cells_of(problem: RowProblem) -> dict[str, Any]:
     }
 
 
-def chosen(options: SolveOptions, dtype: np.dtype[Any]) -> dict[str, Any]:
-    """The options by which rows are solved, as arguments of kernels."""
+def solver_arguments(options: SolveOptions, dtype: np.dtype[Any]) -> dict[str, Any]:
+    """The options of the solver, as arguments of kernels."""
     return {
         "solver": options.solver,
         "cg_steps": options.cg_steps,
@@ -120,13 +123,13 @@ def _solve(step: SolveArguments, start: Factors, turn: NDArray[Any] | None) -> N
         turn=turn,
         out=step.out,
         gain=step.gain,
-        **chosen(step.options, step.fixed.dtype),
+        **solver_arguments(step.options, step.fixed.dtype),
         n_threads=step.options.n_threads,
     )
 
 
 def _iterate(step: SolveArguments, left: Unsolved) -> NDArray[np.int64]:
-    """Solve some rows by iterations; return those that are left even so."""
+    """Solve some rows by iterations; return those that remain unsolved."""
     rows, start, turn = left
     prior = None if step.prior is None else np.ascontiguousarray(step.prior[rows])
     some = replace(
@@ -145,8 +148,8 @@ def _iterate(step: SolveArguments, left: Unsolved) -> NDArray[np.int64]:
 def _solve_in_float64(step: SolveArguments, rows: NDArray[np.int64]) -> None:
     """Solve some rows in float64; those that are singular even there, by least squares.
 
-    Rows that are solved from sums over ranges of columns are solved one by one: the ranges depend
-    on the number of columns, and therefore on the rows that are solved together.
+    Rows that are summed over ranges of columns are solved one by one: the ranges depend on the
+    number of columns, and so would depend on the other rows.
     """
     problem, fixed, wide = step.problem, step.fixed, np.dtype(np.float64)
     exactly = replace(_EXACTLY, n_threads=step.options.n_threads)
@@ -179,8 +182,7 @@ def _solve_or_least_squares(step: SolveArguments) -> None:
 
 # Rows with very many entries, by sums over ranges of columns; see :class:`RowSums`.
 #
-# It is how :func:`~mfrank.backends.cpu.half_step.solve_rows` solves them, too
-# (``cext/kernels/rows/heavy_rows.h``), with the same bits.
+# :func:`solve_rows` solves them in the same way (``cext/kernels/rows/heavy_rows.h``), to the bit.
 
 
 def column_ranges(n_columns: int) -> NDArray[np.int64]:

@@ -38,16 +38,16 @@ class NativeSums:
     ) -> RowHinges:
         """See :meth:`mfrank.losses.sums.ListSums.row_hinges`."""
         shapes = thresholds.shape, thresholds.shape, scores.shape
-        found = RowHinges(*(np.empty(shape, scores.dtype) for shape in shapes))
+        hinges = RowHinges(*(np.empty(shape, scores.dtype) for shape in shapes))
         ext.row_hinges(
             scores=scores,
             thresholds=np.ascontiguousarray(thresholds),
             row_weights=np.ascontiguousarray(row_weights),
             weights=np.ascontiguousarray(weights),
-            **found._asdict(),
+            **hinges._asdict(),
             n_threads=self.n_threads,
         )
-        return found
+        return hinges
 
     def pair_losses(
         self,
@@ -163,17 +163,18 @@ class NativeSums:
         """See :meth:`mfrank.losses.sums.ListSums.top_thresholds`."""
         dtype = _dtype(scores)
         scores, weights = (np.ascontiguousarray(each, dtype) for each in (scores, weights))
-        fractions, found = np.ascontiguousarray(fractions, np.float64), np.array(starts, np.float64)
+        fractions = np.ascontiguousarray(fractions, np.float64)
+        thresholds = np.array(starts, np.float64)  # a copy, which the kernel overwrites
         ext.top_thresholds(
-            scores, weights, fractions, found, smoothing_1, smoothing_2, self.n_threads
+            scores, weights, fractions, thresholds, smoothing_1, smoothing_2, self.n_threads
         )
-        return found
+        return thresholds
 
     def normals(self, key: int, shape: tuple[int, ...], like: Array) -> Array:
         """See :meth:`mfrank.losses.sums.ListSums.normals`."""
-        found = np.empty(math.prod(shape), like.dtype)
-        ext.normals(key, found, self.n_threads)
-        return found.reshape(shape)
+        numbers = np.empty(math.prod(shape), like.dtype)
+        ext.normals(key, numbers, self.n_threads)
+        return numbers.reshape(shape)
 
 
 class TiledRamps:
@@ -226,16 +227,16 @@ class NativeHinges:
         scores, weights, thresholds = (
             np.ascontiguousarray(array, dtype) for array in (scores, weights, thresholds)
         )
-        self._given = (scores, weights, thresholds, order, reached)
+        self._arrays = (scores, weights, thresholds, order, reached)
         self.sums: Array = np.empty(thresholds.shape, dtype)
         self.slope_sums: Array = np.empty(thresholds.shape, dtype)
-        ext.sum_sorted_hinges(*self._given, self.sums, self.slope_sums, n_threads)
+        ext.sum_sorted_hinges(*self._arrays, self.sums, self.slope_sums, n_threads)
 
     def gradients(self, by_sums: Array) -> tuple[Array, Array]:
         """See :class:`mfrank.losses.sums.Ramps`."""
-        by_scores = np.empty_like(self._given[0])
+        by_scores = np.empty_like(self._arrays[0])
         by_sums = np.ascontiguousarray(by_sums, by_scores.dtype)
-        ext.push_sorted_hinges(*self._given, by_sums, by_scores, self._n_threads)
+        ext.push_sorted_hinges(*self._arrays, by_sums, by_scores, self._n_threads)
         return -by_sums * self.slope_sums, by_scores
 
 

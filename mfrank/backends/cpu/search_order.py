@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import CSR, Listed, empty_aligned, ext, listed_on_host, on_host
 
-# Results computed from read-only arrays at their second request, and kept while these live.
-
+# Results that are computed from read-only arrays at their second request, and cached with them.
 
 T = TypeVar("T")
 
@@ -30,35 +29,35 @@ class ArrayCache(Generic[T]):
         return len(self._of)
 
     def of(self, *arrays: NDArray[Any], make: Callable[[], T]) -> T | None:
-        """What ``make`` returned for these arrays.
+        """The result of ``make()`` for these arrays; later requests return it again.
 
-        None for writable arrays, and at the first request, because a view that was made for one
-        call is never requested again.
+        None for writable arrays, and at the first request: a view that was made for one call is
+        never requested again.
         """
         if any(array.flags.writeable for array in arrays):
             return None
         key = tuple(map(id, arrays))
-        references, made = self._of.get(key, ((), None))
+        references, result = self._of.get(key, ((), None))
         if not references or any(
             each() is not array for each, array in zip(references, arrays, strict=True)
         ):
             new = (weakref.ref(array, lambda _: self._of.pop(key, None)) for array in arrays)
             self._of[key] = tuple(new), None
             return None
-        if made is None:
-            made = make()
-            self._of[key] = references, made
-        return made
+        if result is None:
+            result = make()
+            self._of[key] = references, result
+        return result
 
 
-# Items in one byte per factor: a single query reads these to find the few items it must score.
+# Sketches: items in one byte per factor, from which a single query finds the few it must score.
 #
 # Results are still exact: a sketch gives an upper bound on each item's score, and all items that
 # may enter the list are scored from the factors themselves (``cext/kernels/topk/sketch.h``).
 
 
 _BLOCK, _WORD = 32, 4  # items per block, and codes per word
-_WORTH_IT = 1 << 17  # numbers: a query reads fewer in the time it takes to wake a thread
+_WORTH_IT = 1 << 17  # numbers; a query reads fewer in the time that waking a thread takes
 
 
 class Sketch(NamedTuple):
@@ -85,16 +84,16 @@ class Sketch(NamedTuple):
         blocks, words = -(-n_items // _BLOCK), -(-k // _WORD)
         codes: NDArray[Any] = empty_aligned((blocks * words * _BLOCK * _WORD,), np.int8)
         codes[:] = 0
-        made = cls(codes, *(np.zeros(blocks * _BLOCK, np.float32) for _ in range(2)))
-        ext.sketch(items, made, n_threads)
-        return made
+        sketch = cls(codes, *(np.zeros(blocks * _BLOCK, np.float32) for _ in range(2)))
+        ext.sketch(items, sketch, n_threads)
+        return sketch
 
 
 _SKETCHES: ArrayCache[Sketch] = ArrayCache()
 
 
 def sketch_of(items: NDArray[np.floating], n_threads: int = 0) -> Sketch | None:
-    """Return the kept sketch of read-only items, made at their second request.
+    """Return the cached sketch of read-only items, computed at their second request.
 
     None for writable items, for small tables, and at the first request.
     """
@@ -109,7 +108,7 @@ _LONG, _MUCH_SHORTER = 100, 0.25
 
 
 class Shelves(NamedTuple):
-    """Items that queries may get, before their own exclusions.
+    """The items that a search reads, in its order, before each query's own exclusions.
 
     Attributes
     ----------
@@ -135,7 +134,7 @@ def shelves_for(
 ) -> Shelves:
     """Choose the search order for ``n_queries``, from arguments of ``Backend.top_k``."""
     if candidates is None and exclude_all is None:
-        order = _kept_order(items, item_bias)
+        order = _cached_order(items, item_bias)
         if order is not None and (n_queries >= _QUERIES_WORTH_A_SORT or _ends_early(order)):
             return order
         sketch = sketch_of(items, n_threads) if n_queries <= _QUERIES_WORTH_A_SKETCH else None
@@ -152,9 +151,9 @@ def _allowed(candidates: Listed | None, exclude_all: NDArray[np.int32] | None, n
     rows = _every(n_items) if candidates is None else listed_on_host(candidates)
     if exclude_all is None:
         return rows
-    kept = np.isin(rows.indices, on_host(exclude_all), invert=True)
-    before = np.concatenate([[0], np.cumsum(kept)])
-    return CSR(before[rows.indptr], rows.indices[kept], None, n_items)
+    allowed = np.isin(rows.indices, on_host(exclude_all), invert=True)
+    before = np.concatenate([[0], np.cumsum(allowed)])
+    return CSR(before[rows.indptr], rows.indices[allowed], None, n_items)
 
 
 @lru_cache(maxsize=2)  # Writing the array takes as long as answering a single query.
@@ -162,19 +161,19 @@ def _every(n_items: int) -> CSR:
     return CSR(np.array([0, n_items]), np.arange(n_items, dtype=np.int32), None, n_items)
 
 
-_KEPT: ArrayCache[Shelves] = ArrayCache()
+_ORDERS: ArrayCache[Shelves] = ArrayCache()
 
 
-def _kept_order(items: NDArray[Any], item_bias: NDArray[Any] | None) -> Shelves | None:
-    """All items longest first, if they are read-only and are asked for again."""
+def _cached_order(items: NDArray[Any], item_bias: NDArray[Any] | None) -> Shelves | None:
+    """All items by descending length; None unless read-only items are requested again."""
     arrays = (items,) if item_bias is None else (items, item_bias)
-    return _KEPT.of(*arrays, make=lambda: _longest_first(_every(len(items)), items, item_bias))
+    return _ORDERS.of(*arrays, make=lambda: _longest_first(_every(len(items)), items, item_bias))
 
 
 def _ends_early(order: Shelves) -> bool:
-    """Whether most items are so short that a search will not come to them, for any query.
+    """Whether most items are so short that a search by length ends before them, for any query.
 
-    Then even a single query takes less time with the longest items than with the sketch of all.
+    Then even a single query is faster by length than with a sketch of all items.
     """
     lengths = order.lengths
     if lengths is None or len(lengths) <= 2 * _LONG:

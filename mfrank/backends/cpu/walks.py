@@ -51,22 +51,22 @@ def stationary(
     most: int,
     n_threads: int = 0,
 ) -> Stationary:
-    """Gauss-Seidel over waves of nodes; float32 contributions until float64 is needed.
+    """Gauss-Seidel over waves of nodes, with float32 contributions until float64 is needed.
 
-    Rounded to float32, a walk may go on changing by more than it may. So it has as many steps there
-    as any walk should need, and goes on in float64.
+    Rounded to float32, a walk may keep changing by more than the tolerance. So in float32 it gets
+    only as many steps as it should need; the rest are in float64.
     """
     rounding = (1 - alpha) / alpha * float(np.finfo(np.float32).eps) / 2
-    coarsely = 4 * rounding if tolerance < 2 * rounding else tolerance
+    coarse_tolerance = 4 * rounding if tolerance < 2 * rounding else tolerance
     tiny = float(np.finfo(np.float64).tiny)
-    each = -np.log(max(1 - alpha, tiny))  # by which a step lowers the log of a change, at least
-    enough = min(most, 50 + 2 * int(np.log(2 / max(coarsely * alpha, tiny)) / each))
+    decay = -np.log(max(1 - alpha, tiny))  # of the log of a change in each step, at least
+    enough = min(most, 50 + 2 * int(np.log(2 / max(coarse_tolerance * alpha, tiny)) / decay))
 
     def sweep(
         begins: CSR, values: NDArray[np.float64] | None, within: float, steps: int
     ) -> Stationary:
         shape = begins.n_rows, begins.n_columns
-        result = Stationary(np.empty(shape), np.empty(shape[0]), np.empty(shape[0], np.int64))
+        swept = Stationary(np.empty(shape), np.empty(shape[0]), np.empty(shape[0], np.int64))
         _ext.stationary(
             rows=(moves.rows.indptr, moves.rows.indices, moves.rows.data),
             shares=(1 - alpha) * moves.shares,
@@ -78,23 +78,25 @@ def stationary(
             keep=1 - alpha,
             tolerance=within,
             n_steps=steps,
-            values=result.values,
-            errors=result.errors,
-            steps=result.steps,
+            values=swept.values,
+            errors=swept.errors,
+            steps=swept.steps,
             rounded=values is None,
             n_threads=n_threads,
         )
-        return result
+        return swept
 
-    found = sweep(restarts, None, coarsely, enough)
-    late = np.flatnonzero(
-        (found.errors > tolerance) & (found.steps < most) | (coarsely > tolerance)
+    result = sweep(restarts, None, coarse_tolerance, enough)
+    unfinished = np.flatnonzero(
+        (result.errors > tolerance) & (result.steps < most) | (coarse_tolerance > tolerance)
     )
-    if len(late):
-        entries: Any = restarts.data, restarts.indices, restarts.indptr
-        theirs = sp.csr_array(entries, found.values.shape)[late]
-        begins = restarts if len(late) == restarts.n_rows else CSR.from_scipy(theirs, np.float64)
-        fine = sweep(begins, found.values[late], tolerance, most)
-        found.values[late], found.errors[late] = fine.values, fine.errors
-        found.steps[late] += fine.steps
-    return found
+    if len(unfinished):
+        begins = restarts
+        if len(unfinished) < restarts.n_rows:
+            entries: Any = restarts.data, restarts.indices, restarts.indptr
+            every = sp.csr_array(entries, result.values.shape)
+            begins = CSR.from_scipy(every[unfinished], np.float64)
+        fine = sweep(begins, result.values[unfinished], tolerance, most)
+        result.values[unfinished], result.errors[unfinished] = fine.values, fine.errors
+        result.steps[unfinished] += fine.steps
+    return result
