@@ -32,7 +32,7 @@ from mfrank.pagerank import (
     Transitions,
     Walker,
     power,
-    settled,
+    stationary_rows,
     steps_for_loss,
     tolerances_for_loss,
 )
@@ -149,7 +149,7 @@ def many(args: argparse.Namespace) -> list[dict[str, Any]]:
 
     rounds = turns(
         {
-            "mfrank": lambda: settled(walk.moves, rows, TOLERANCE, walker),
+            "mfrank": lambda: stationary_rows(walk.moves, rows, TOLERANCE, walker),
             "scipy power": by_scipy,
         },
         args.repeats,

@@ -16,7 +16,7 @@ from pagerank.subjects import Stage
 import mfrank
 from mfrank.arrays import CSR
 from mfrank.evaluation import Evaluation
-from mfrank.pagerank import GBN, GBP, GFN, ItemWalk, Problem, Tuned, Walker
+from mfrank.pagerank import GBN, GBP, GFN, ItemWalk, LearnerStep, Problem, Walker
 from mfrank.retrieval import Candidates, best_lists
 
 Floats = NDArray[np.float64]
@@ -54,7 +54,7 @@ class Learned:
 
 def learned(method: GBN | GBP | GFN, problem: Problem) -> Learned:
     """What a method answers with."""
-    answer: Tuned | None = None
+    answer: LearnerStep | None = None
     steps, seconds = 0, 0.0
     for tuned in method.learn(problem):
         answer = tuned if tuned.is_best or answer is None else answer

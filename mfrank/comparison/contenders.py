@@ -270,14 +270,14 @@ class ImplicitALS(Closed):
 
 
 class _Over(Exception):
-    """The fit ends with this epoch."""
+    """Ends the fit after this epoch."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Watched:
-    """A model of implicit whose fit is judged after every epoch, as fits of mfrank's are.
+    """A model of implicit whose fit is evaluated after every epoch, like the fits of mfrank.
 
-    It ends with its last epoch, not the best.
+    The fitted model is that of the last epoch, not of the best.
     """
 
     model: Any

@@ -27,8 +27,8 @@ class Row:
     epoch_seconds, total_seconds : float
         Wall-clock seconds of an epoch and of a fit, medians over the repeated fits.
     peak_memory : int or None
-        Bytes by which a fit raises the memory of a fresh process (:mod:`.peak_memory`);
-        None if it was not measured.
+        Bytes by which a fit raises the memory of a fresh process
+        (:func:`mfrank.comparison.peak_memory`); None if it was not measured.
     objective : float or None
         Objective of the model at its fitted factors; None if it is not one of mfrank's.
     objective_name : str

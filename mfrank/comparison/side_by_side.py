@@ -146,7 +146,7 @@ def compare(
 
 
 def _tell_readers(contenders: Mapping[str, Any], train: Interactions) -> None:
-    """Log which contenders read values that vary, as far as it is known."""
+    """Log which contenders read the values of the data, as far as is known."""
     uses = {name: getattr(model, "uses_values", None) for name, model in contenders.items()}
     by_use = {use: [name for name in uses if uses[name] is use] for use in (True, False)}
     tell_readers(train, by_use[True], by_use[False])
@@ -202,9 +202,9 @@ def _notes(
         f"{counted(settings['threads'], 'thread')}, "
         f"medians over alternating runs: {settings['repeats']}"
     ]
-    if rows and (told := rows[0].evaluation).n_cold_users:
+    if rows and (first := rows[0].evaluation).n_cold_users:
         notes.append(
-            f"{told.n_cold_users:,} of {counted(told.n_users, 'test user')} cold, not in the "
+            f"{first.n_cold_users:,} of {counted(first.n_users, 'test user')} cold, not in the "
             "training data; to_dict() has the metrics of the others"
         )
     if any(row.peak_memory is not None for row in rows):

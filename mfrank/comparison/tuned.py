@@ -1,4 +1,4 @@
-"""Tuning of contenders before a comparison, for equal times."""
+"""Tuning of contenders before a comparison, each for the same time."""
 
 from __future__ import annotations
 
@@ -77,16 +77,16 @@ class Tuning:
         self, contenders: Mapping[str, Any], leaderboards: Mapping[str, Leaderboard]
     ) -> list[str]:
         """The chosen models, the models that could not be fitted, and the ones not tuned."""
-        told = [
+        lines = [
             f"tuned for {self.minutes:g} min each by {metric_of(self.metric)}, on interactions "
             "held out of the training part:"
         ]
         for name, board in leaderboards.items():
             reason = (board[0]["error"] or "").removeprefix("left out: ")
-            found = board[0]["model"] if name in contenders else f"left out: {reason}"
-            told.append(f"  {name}: {found}")
+            outcome = board[0]["model"] if name in contenders else f"left out: {reason}"
+            lines.append(f"  {name}: {outcome}")
         as_given = [name for name in contenders if name not in leaderboards]
-        return [*told, f"not tuned: {', '.join(as_given)}"] if as_given else told
+        return [*lines, f"not tuned: {', '.join(as_given)}"] if as_given else lines
 
 
 def space_of(contender: Any) -> Space | None:
@@ -121,7 +121,7 @@ def tuned(
             continue
         if tuning.show_progress:
             print(f"compare: tuning {name}, {tuning.minutes:g} min", file=sys.stderr, flush=True)
-        found = search(
+        result = search(
             train,
             metric,
             budget_of(tuning.minutes),
@@ -131,15 +131,15 @@ def tuned(
             show_progress=tuning.show_progress,
             space=space,
         )
-        leaderboards[name] = found.leaderboard
-        if found.parts:
-            chosen[name] = _unfitted(found)
+        leaderboards[name] = result.leaderboard
+        if result.parts:
+            chosen[name] = _unfitted(result)
     return chosen, leaderboards
 
 
 @dataclass(frozen=True, eq=False)
 class _Recipe:
-    """Models, the epochs of each, and their weights in a blend; ``fit`` returns what they make."""
+    """Models, the epochs of each, and their weights in a blend, which ``fit`` returns."""
 
     models: Sequence[Any]
     epochs: Sequence[int]
@@ -147,7 +147,7 @@ class _Recipe:
 
     @property
     def needs_times(self) -> bool:
-        """Whether one of the models does."""
+        """Whether one of the models reads timestamps."""
         return any(map(needs_times, self.models))
 
     def fit(self, user_items: Any, *, callback: Any = None, show_progress: bool = False) -> Any:
@@ -173,10 +173,10 @@ def _fit(model: Any, epochs: int, data: Interactions, callback: Any) -> Recommen
     return fitted
 
 
-def _unfitted(found: SearchResult) -> Any:
-    """What was found, as a model that a comparison fits like any other."""
-    models = [found.runner.model(part.outcome.trial) for part in found.parts]
-    epochs = [part.outcome.epochs for part in found.parts]
+def _unfitted(result: SearchResult) -> Any:
+    """The result of a search as an unfitted model, which a comparison fits like any other."""
+    models = [result.runner.model(part.outcome.trial) for part in result.parts]
+    epochs = [part.outcome.epochs for part in result.parts]
     first: Any = models[0]
     if len(models) == 1 and isinstance(first, Baseline):
         return first
@@ -185,7 +185,7 @@ def _unfitted(found: SearchResult) -> Any:
     if len(models) == 1 and not isinstance(first, Recommender):  # of another library
         first.model.iterations = epochs[0]
         return first.model
-    return _Recipe(models, epochs, [part.weight for part in found.parts])
+    return _Recipe(models, epochs, [part.weight for part in result.parts])
 
 
 def _family_of(contender: Any) -> Family | None:

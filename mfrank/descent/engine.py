@@ -115,7 +115,7 @@ def descend(
     counts : int64, shape (n_users,)
         Number of positives of each user.
     plan : DescentPlan
-    tables : Tables
+    tables : FactorTables
     memory : Memory
         The loss's memory, updated in place.
     done : int, default 0
@@ -195,9 +195,9 @@ def _batch(
     drawn: Drawn,
     n_lists: int,
 ) -> float:
-    """Take a step of a batch of ``n_lists``, of which these were drawn here.
+    """Take the step of a batch of ``n_lists``, of which this process drew some.
 
-    Returns the sum of their losses before it.
+    Return the sum of their losses before the step.
     """
     tables.catch_up(rule, drawn)
     gradients = _gradients(plan.loss, tables, memory, drawn)
@@ -206,7 +206,7 @@ def _batch(
 
 
 def _rule_at(plan: DescentPlan, epochs: float) -> Optimizer:
-    """The optimizer with the learning rate that the schedule has after so many epochs."""
+    """The optimizer with the learning rate of the schedule after ``epochs`` epochs."""
     multiplier = plan.schedule.multiplier(epochs / plan.iterations)
     learning_rate = multiplier * plan.rule.learning_rate
     return replace(plan.rule, learning_rate=learning_rate)  # type: ignore[type-var]

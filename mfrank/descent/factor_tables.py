@@ -171,21 +171,21 @@ class Distance(Scoring):
 
     def stored(self, rows: Array, biases: Array) -> Array:
         """See :meth:`Scoring.stored`."""
-        found: Array = (biases - _squares(rows)) / 2
-        return found
+        shifted: Array = (biases - _squares(rows)) / 2
+        return shifted
 
     def trained(self, rows: Array, stored: Array) -> Array:
         """See :meth:`Scoring.trained`."""
-        found: Array = 2 * stored + _squares(rows)
-        return found
+        biases: Array = 2 * stored + _squares(rows)
+        return biases
 
 
 SCORINGS: dict[Scores, Scoring] = {"dot": Scoring(), "cosine": Cosine(), "distance": Distance()}
 
 
 def _squares(rows: Array) -> Array:
-    found: Array = np.einsum("rk,rk->r", rows, rows)
-    return found
+    squares: Array = np.einsum("rk,rk->r", rows, rows)
+    return squares
 
 
 Ints = NDArray[np.int64]
@@ -221,7 +221,7 @@ class FactorTables:
         T, which divides the scores before biases are added.
     n_threads : int, default 0
         0 uses every core this process may use.
-    kept : dict
+    states : dict
         Optimizer state by name of the table.
     """
 
@@ -232,7 +232,7 @@ class FactorTables:
     scoring: Scoring = SCORINGS["dot"]
     temperature: float = 1.0
     n_threads: int = 0
-    kept: dict[str, State] = field(default_factory=dict)
+    states: dict[str, State] = field(default_factory=dict)
 
     def by_name(self) -> dict[str, Array]:
         """Return the tables by name; without "biases" if there are none."""
@@ -253,7 +253,7 @@ class FactorTables:
     def begin(self, rule: Optimizer) -> None:
         """Create the optimizer state of tables without one."""
         for name, table in self.by_name().items():
-            self.kept.setdefault(name, rule.state(table))
+            self.states.setdefault(name, rule.state(table))
 
     def catch_up(self, rule: Optimizer, drawn: Drawn | None = None) -> None:
         """Apply missed steps (:meth:`Optimizer.catch_up`).
@@ -268,7 +268,7 @@ class FactorTables:
             users, items = distinct(drawn.lists.users), drawn.distinct_items()
         for name, table in self.by_name().items():
             rows = users if name == "users" else items
-            rule.catch_up(table, self.kept[name], rows, self.backend)
+            rule.catch_up(table, self.states[name], rows, self.backend)
             if name != "biases":
                 self.scoring.project_rows(FactorRows(table, rows, self.backend, self.n_threads))
 
@@ -280,8 +280,8 @@ class FactorTables:
             of_positives = self._scores(queries[:, :1], positives)
             of_negatives = self._scores(queries, negatives)
         else:
-            found, n_positives = self._scores(queries, drawn.items), positives.shape[1]
-            of_positives, of_negatives = found[:, :, :n_positives], found[:, :, n_positives:]
+            scores, n_positives = self._scores(queries, drawn.items), positives.shape[1]
+            of_positives, of_negatives = scores[:, :, :n_positives], scores[:, :, n_positives:]
         by_users = in_one_piece(of_positives[:, 0]), in_one_piece(of_negatives[:, 0])
         return ListScores(*by_users, of_negatives[:, 1:])
 
@@ -297,7 +297,7 @@ class FactorTables:
         flat = in_one_piece(queries.reshape(-1, queries.shape[2]))
         distances = self.scoring.distances
         if self.temperature != 1 and not distances:
-            flat = flat / self.temperature  # of far fewer numbers than the scores
+            flat = flat / self.temperature  # far fewer numbers than scores
         if items.ndim == 1:
             rows = self.items[items]
             products = self.backend.product(flat, rows.T, self.n_threads)
@@ -428,4 +428,6 @@ class FactorTables:
         if decay:
             gradients = gradients + decay * table[rows]
         gradients = np.ascontiguousarray(gradients, dtype=table.dtype, like=table)
-        rule.update(Touched(table, rows, gradients, self.kept[name], self.backend, self.n_threads))
+        rule.update(
+            Touched(table, rows, gradients, self.states[name], self.backend, self.n_threads)
+        )

@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Listed:
+class QueryBatch:
     """Lists of B queries.
 
     Attributes
@@ -98,7 +98,7 @@ class QueryLists:
         self.n_cells = int(self._n_positives.sum())
         self.n_queries = n_queries
 
-    def of(self, queries: Ints, sums: ListSums) -> Listed:
+    def of(self, queries: Ints, sums: ListSums) -> QueryBatch:
         """Return the lists of the given active queries."""
         begins, sizes = self._begins[queries], self._sizes[queries]
         n_positives = self._n_positives[queries]
@@ -118,7 +118,7 @@ class QueryLists:
             sums=sums,
         )
         filled = np.concatenate([at_positives[positives], at_negatives[negatives]])
-        return Listed(lists, self._documents[filled])
+        return QueryBatch(lists, self._documents[filled])
 
 
 def _places(begins: Ints, counts: Ints) -> tuple[NDArray[np.bool_], Ints]:
@@ -197,10 +197,10 @@ def descend_linear(
 
 
 def _gradients(
-    rows: Array, listed: Listed, loss: Loss, weights: Array, memory: Memory
+    rows: Array, listed: QueryBatch, loss: Loss, weights: Array, memory: Memory
 ) -> tuple[float, Array]:
     """Return the sum of the losses, and the gradient of their mean, shape (1, n_features)."""
-    found = loss.gradients(listed.lists, *listed.spread(rows @ weights[0]), memory)
-    by_document = listed.gather(found.positives, found.negatives)
-    gradients: Array = by_document @ rows / len(found.loss)
-    return float(found.loss.sum()), gradients[None]
+    result = loss.gradients(listed.lists, *listed.spread(rows @ weights[0]), memory)
+    by_document = listed.gather(result.positives, result.negatives)
+    gradients: Array = by_document @ rows / len(result.loss)
+    return float(result.loss.sum()), gradients[None]

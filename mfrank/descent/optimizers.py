@@ -78,7 +78,7 @@ class Optimizer(ABC):
 
 
 def _zeros_beside(table: Array) -> Array:
-    # Unlike zeros_like, zeros leaves memory pages unwritten until a row of theirs is touched.
+    # Unlike zeros_like, zeros does not write a memory page before one of its rows is touched.
     return np.zeros(table.shape, table.dtype, like=table)
 
 
@@ -335,20 +335,20 @@ class Langevin(Optimizer):
         ``steps`` is the number of steps so far, ``caught_up`` the number of steps applied to each
         row, and ``draws`` the table's checksum and its number of noise draws.
         """
-        mark = zlib.crc32(on_host(table).tobytes())
+        checksum = zlib.crc32(on_host(table).tobytes())
         return {
             "steps": np.zeros(1, dtype=np.int64),
             "caught_up": np.zeros(len(table), dtype=np.int64, like=table),
-            "draws": np.array([mark, 0], dtype=np.int64),
+            "draws": np.array([checksum, 0], dtype=np.int64),
         }
 
     def update(self, at: Touched) -> None:
         """See :meth:`mfrank.descent.optimizers.Optimizer.update`; rows catch up first."""
         self.catch_up(at.table, at.state, at.rows, at.backend)
-        kept = 1 - self.learning_rate * self.shrinkage
+        shrunk = 1 - self.learning_rate * self.shrinkage
         noise = self._drawn(at.gradients.shape, at.state, at.table, at.backend)
         step = np.sqrt(2 * self.learning_rate / self.temperature) * noise
-        at.table[at.rows] = kept * at.table[at.rows] - self.learning_rate * at.gradients + step
+        at.table[at.rows] = shrunk * at.table[at.rows] - self.learning_rate * at.gradients + step
         at.state["steps"] += 1
         at.state["caught_up"][at.rows] = at.state["steps"][0]
 
@@ -372,7 +372,7 @@ class Langevin(Optimizer):
         self, shape: tuple[int, ...], state: State, beside: Array, backend: Backend
     ) -> Array:
         """Draw standard normal numbers, independent of those of all other calls and tables."""
-        mark, draws = (int(number) for number in state["draws"])
+        checksum, draws = (int(number) for number in state["draws"])
         state["draws"][1] += 1
-        key = key_of(self.random_state, mark, draws)
+        key = key_of(self.random_state, checksum, draws)
         return backend.list_sums().normals(key, shape, beside)

@@ -104,8 +104,8 @@ class Catalog(NamedTuple):
 def negative_weight(rows: CSR, weights: Floats) -> Floats:
     """For each row, the sum of the weights of the columns without an entry."""
     cumulative = np.concatenate([[0.0], np.cumsum(weights[rows.indices])])
-    found: Floats = weights.sum() - np.diff(cumulative[rows.indptr])
-    return found
+    sums: Floats = weights.sum() - np.diff(cumulative[rows.indptr])
+    return sums
 
 
 def popularity_weights(rows: CSR, power: float) -> Floats:
@@ -290,7 +290,7 @@ class ListDrawer:
     def _negatives(
         self, batch: _BatchUsers, positives: Ints, filled: Bools, key: int
     ) -> tuple[Ints, Bools, NDArray[np.float64] | None]:
-        """Return items, which of them fill a place, and the log of their expected counts."""
+        """Return items, whether each fills a place, and the log of their expected counts."""
         n_items, count = self._rows.n_columns, self._sampling.negatives
         if count is None:
             every, valid = np.arange(n_items, like=batch.users), ~self._positive_mask(batch)
@@ -306,8 +306,8 @@ class ListDrawer:
         items, valid = self._backend.draw_negatives(
             self._rows, batch.users, count, key, self._probabilities, self._n_threads
         )
-        # Of the whole catalog, if this is a part: the chance to be here cancels the smaller rest.
-        # A user with all items has none to draw: the bound avoids a division by 0.
+        # If this is a part of the catalog, ``rest`` is of all of it: items are rarely in the part,
+        # but then drawn more often. The bound avoids a division by 0 for users with all items.
         rest = np.maximum(self._negative_weight[batch.users], self._least_weight)[:, None]
         log_expected_counts = np.log(count / rest)
         if self._probabilities is not None:
@@ -317,7 +317,7 @@ class ListDrawer:
     def _of_whole(
         self, batch: _BatchUsers, log_expected_counts: Array | None, valid: Bools
     ) -> Array | None:
-        """Expected counts of these items, before it is known which part of the items is here."""
+        """Log expected counts over all random parts of the catalog, of which this is one."""
         if self._log_shares is None:
             return log_expected_counts
         shares: Array = np.broadcast_to(self._log_shares[batch.users][:, None], valid.shape)
@@ -372,7 +372,7 @@ class ListDrawer:
         at = np.searchsorted((cumulative + offsets).ravel(), wanted.ravel(), side="right")
         at = at.reshape(wanted.shape) - len(items) * row
         at = np.minimum(at, len(items) - 1)
-        valid = np.take_along_axis(allowed, at, axis=1)  # of a user without any, no item is
+        valid = np.take_along_axis(allowed, at, axis=1)  # none for a user without allowed items
         expected = count * times[at] / np.maximum(totals, 1)
         return items[at], valid, np.log(expected)
 
@@ -380,7 +380,7 @@ class ListDrawer:
         """Return which of the ascending items are positives of each user, (B, len(items))."""
         lists, own = self._entries(batch)
         at = np.minimum(np.searchsorted(items, own), len(items) - 1)
-        found = items[at] == own
+        is_listed = items[at] == own
         mask = np.zeros((len(batch.users), len(items)), dtype=np.bool_, like=items)
-        mask[lists[found], at[found]] = True
+        mask[lists[is_listed], at[is_listed]] = True
         return mask

@@ -42,10 +42,10 @@ from mfrank.pagerank import (
     Draw,
     Graphs,
     ItemWalk,
+    LearnerStep,
     Path,
     Problem,
     SquareLoss,
-    Tuned,
     Walker,
     heaviest_paths,
     recencies,
@@ -376,7 +376,7 @@ class SupervisedPageRank(Parameters, RowScorer):
             return self.method.steps(sum(task.serving.n_features))
         return self.method.iterations if self.method else 0
 
-    def _steps(self, graphs: Graphs | None) -> Iterator[Tuned]:
+    def _steps(self, graphs: Graphs | None) -> Iterator[LearnerStep]:
         if self.method is None or graphs is None:
             return iter(())
         problem = Problem.of(

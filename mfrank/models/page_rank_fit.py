@@ -19,8 +19,8 @@ from mfrank.pagerank import (
     Draw,
     Graphs,
     ItemWalk,
+    LearnerStep,
     Transitions,
-    Tuned,
     Walker,
     item_graph,
     next_click_queries,
@@ -180,7 +180,12 @@ class Learned:
     history: list[Record]
 
     def take_up(
-        self, steps: Iterator[Tuned], callback: Callback | None, most: int, *, show_progress: bool
+        self,
+        steps: Iterator[LearnerStep],
+        callback: Callback | None,
+        most: int,
+        *,
+        show_progress: bool,
     ) -> None:
         """Run the steps, at most ``most``."""
         counted: Iterator[_LearningProgress] = map(_LearningProgress.of, steps)
@@ -199,8 +204,8 @@ class _LearningProgress(NamedTuple):
 
     epoch: int
     objective: float
-    tuned: Tuned
+    tuned: LearnerStep
 
     @classmethod
-    def of(cls, tuned: Tuned) -> Self:
+    def of(cls, tuned: LearnerStep) -> Self:
         return cls(tuned.step, tuned.loss, tuned)

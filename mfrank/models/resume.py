@@ -426,7 +426,7 @@ class DescentState(NamedTuple):
 
     def _updated(self) -> dict[str, Array]:
         named = {f"memory_{name}": array for name, array in self.memory.items()}
-        for table, state in self.tables.kept.items():
+        for table, state in self.tables.states.items():
             named |= {f"{table}_{name}": array for name, array in state.items()}
         if self.tables.biases is not None:
             named["checkpoint_biases"] = self.tables.biases

@@ -5,7 +5,7 @@ Bogolubsky et al. 2016, "the paper" in this package, after Zhukovskii et al. 201
 
 from mfrank.pagerank.graphs import Graphs
 from mfrank.pagerank.item_walk import ItemWalk, Path, heaviest_paths, with_prior
-from mfrank.pagerank.learners import GBN, GBP, GFN, Ball, Tuned, probe_gradient
+from mfrank.pagerank.learners import GBN, GBP, GFN, Ball, LearnerStep, probe_gradient
 from mfrank.pagerank.next_clicks import Draw, by_source, item_graph, next_click_queries, recencies
 from mfrank.pagerank.plain import RandomWalk, pagerank, similar_items
 from mfrank.pagerank.problem import (
@@ -31,7 +31,7 @@ from mfrank.pagerank.stationary import (
     nesterov_nemirovski,
     power,
     power_steps,
-    settled,
+    stationary_rows,
     steps_within,
 )
 
@@ -44,6 +44,7 @@ __all__ = [
     "Draw",
     "Graphs",
     "ItemWalk",
+    "LearnerStep",
     "Pairs",
     "Path",
     "Problem",
@@ -51,7 +52,6 @@ __all__ = [
     "Sessions",
     "SquareLoss",
     "Transitions",
-    "Tuned",
     "Walker",
     "adjoint",
     "adjoint_within",
@@ -69,8 +69,8 @@ __all__ = [
     "probe_gradient",
     "recencies",
     "sensitivity",
-    "settled",
     "similar_items",
+    "stationary_rows",
     "steps_for_gradient",
     "steps_for_loss",
     "steps_within",

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import CSR, check_same_rows, lazy, refuse_labels
 from mfrank.errors import InputValueError
-from mfrank.pagerank import checks as check
+from mfrank.pagerank import graph_checks as check
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -248,9 +248,9 @@ class Graphs:
         """
         chosen = check.numbers("queries", queries, self.n_queries)
         sizes = np.diff(self.nodes)[chosen]
-        kept = _ranges(self.nodes[chosen], sizes)
-        counts = self.links.counts[kept]
-        edges = _ranges(self.links.indptr[kept], counts)
+        own = _ranges(self.nodes[chosen], sizes)
+        counts = self.links.counts[own]
+        edges = _ranges(self.links.indptr[own], counts)
         nodes = np.concatenate([[0], np.cumsum(sizes)])
         shift = np.repeat(nodes[:-1] - self.nodes[chosen], sizes)
         targets = self.links.indices[edges] + np.repeat(shift, counts)
@@ -259,13 +259,13 @@ class Graphs:
         indptr = np.concatenate([[0], np.cumsum(counts)])
         return Graphs(
             nodes,
-            CSR(indptr, targets.astype(np.int32), None, len(kept)),
-            self.node_features[kept],
+            CSR(indptr, targets.astype(np.int32), None, len(own)),
+            self.node_features[own],
             self.edge_features[edges],
-            np.flatnonzero(is_seed[kept]),
-            self.labels[kept],
+            np.flatnonzero(is_seed[own]),
+            self.labels[own],
             self.queries[chosen],
-            self.pages[kept],
+            self.pages[own],
         )
 
     def __repr__(self) -> str:

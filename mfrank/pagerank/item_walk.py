@@ -22,7 +22,7 @@ from mfrank.arrays import (
 from mfrank.backends import Moves
 from mfrank.errors import InputValueError
 from mfrank.pagerank.graphs import Graphs
-from mfrank.pagerank.stationary import Transitions, Walker, settled
+from mfrank.pagerank.stationary import Transitions, Walker, stationary_rows
 from mfrank.store import FactorStore, check_finite, ranks_by_factors
 
 Floats = NDArray[np.float64]
@@ -114,7 +114,7 @@ class ItemWalk(MadeOfFields):
             some = sp.csr_array(self.bases / self.bases.sum())
             starts = starts + sp.csr_array(blank[:, None] * 1.0) @ some.reshape((1, -1))
         rows = CSR.from_scipy(sp.csr_array(starts), np.float64)
-        return settled(self._moves, rows, tolerance, walker)
+        return stationary_rows(self._moves, rows, tolerance, walker)
 
     def prior(self, walker: Walker) -> Floats:
         """Probabilities of the walk of a user without known items, shape (n_items,)."""
@@ -221,14 +221,14 @@ def _paths(steps: sp.csr_array, seeds: _Paths, item: int, damping: float) -> Ite
     yield nodes[there], masses[there]
     last = np.array([item])
     to_item = steps[:, last]
-    before = np.flatnonzero(np.diff(to_item.indptr))  # only these lead to the item in one step
+    before = np.flatnonzero(np.diff(to_item.indptr))  # items with a step to the item
     every = np.arange(steps.shape[0])
     moves = [(steps, every), (steps[:, before], before), (to_item, last)]
     for length in range(1, LONGEST + 1):
-        found = seeds
+        paths = seeds
         for move, columns in moves[-length:]:
-            found = _extended(found, move, columns, damping)
-        yield found
+            paths = _extended(paths, move, columns, damping)
+        yield paths
 
 
 def _extended(

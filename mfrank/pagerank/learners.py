@@ -28,7 +28,7 @@ LEAST = 0.01
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tuned:
+class LearnerStep:
     """State of a learner after a step.
 
     Attributes
@@ -134,7 +134,7 @@ class GBN:
         check_count("iterations", self.iterations, 1)
         Ball(self.radius)
 
-    def learn(self, problem: Problem, start: ArrayLike | None = None) -> Iterator[Tuned]:
+    def learn(self, problem: Problem, start: ArrayLike | None = None) -> Iterator[LearnerStep]:
         """Yield after every step; the last one with ``is_best`` is the result."""
         weights = Ball(self.radius).start(start, problem.n_weights)
         guess, least = self.smoothness, math.inf
@@ -143,7 +143,7 @@ class GBN:
             moved, loss, guess = self._step(problem, weights, guess)
             mapping = guess * float(np.linalg.norm(weights - moved))
             seconds = perf_counter() - began
-            yield Tuned(step, seconds, loss, moved, mapping < least, mapping)
+            yield LearnerStep(step, seconds, loss, moved, mapping < least, mapping)
             least = min(least, mapping)
             if least <= math.sqrt(self.epsilon):
                 return
@@ -228,7 +228,7 @@ class GFN:
         root = math.sqrt(self.smoothness * (m + 8))
         return float(self.epsilon**1.5) * math.sqrt(2) / (16 * m * self.radius * root)
 
-    def learn(self, problem: Problem, start: ArrayLike | None = None) -> Iterator[Tuned]:
+    def learn(self, problem: Problem, start: ArrayLike | None = None) -> Iterator[LearnerStep]:
         """Yield after every step; the last one with ``is_best`` is the result.
 
         Raises
@@ -257,7 +257,7 @@ class GFN:
             weights = ball.project(weights - estimate / (8 * m * self.smoothness))
             loss = problem.loss(weights, error)
             now = perf_counter()
-            yield Tuned(step, now - began, loss, weights, loss < least)
+            yield LearnerStep(step, now - began, loss, weights, loss < least)
             began, least = perf_counter(), min(least, loss)
 
 
@@ -306,7 +306,7 @@ class GBP:
         Ball(self.radius)
         generator(self.random_state)
 
-    def learn(self, problem: Problem, start: ArrayLike | None = None) -> Iterator[Tuned]:
+    def learn(self, problem: Problem, start: ArrayLike | None = None) -> Iterator[LearnerStep]:
         """Yield after every step; the last one is the result."""
         weights = Ball(self.radius).start(start, problem.n_weights)
         if self.batch_size is None:
@@ -314,20 +314,20 @@ class GBP:
         else:
             yield from self._on_batches(problem, weights, self.batch_size)
 
-    def _on_all(self, problem: Problem, weights: NDArray[np.float64]) -> Iterator[Tuned]:
+    def _on_all(self, problem: Problem, weights: NDArray[np.float64]) -> Iterator[LearnerStep]:
         ball, began = Ball(self.radius), perf_counter()
         here = problem.value_and_gradient_after(weights, self.walk_steps)
         for step in range(1, self.iterations + 1):
             weights = ball.project(weights - self.step_size * here.gradient)
             last, here = here, problem.value_and_gradient_after(weights, self.walk_steps)
-            yield Tuned(step, perf_counter() - began, here.loss, weights, True)
+            yield LearnerStep(step, perf_counter() - began, here.loss, weights, True)
             if last.loss - here.loss < self.tolerance:
                 return
             began = perf_counter()
 
     def _on_batches(
         self, problem: Problem, weights: NDArray[np.float64], size: int
-    ) -> Iterator[Tuned]:
+    ) -> Iterator[LearnerStep]:
         ball, random = Ball(self.radius), generator(self.random_state)
         judged, waiting = np.flatnonzero(problem.pairs.counts), np.array([], dtype=np.int64)
         for step in range(1, self.iterations + 1):
@@ -337,4 +337,4 @@ class GBP:
             queries, waiting = np.split(waiting, [size])
             here = problem.part(queries).value_and_gradient_after(weights, self.walk_steps)
             weights = ball.project(weights - self.step_size * here.gradient)
-            yield Tuned(step, perf_counter() - began, here.loss, weights, True)
+            yield LearnerStep(step, perf_counter() - began, here.loss, weights, True)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from mfrank.arrays import CSR, distinct
 from mfrank.data import Interactions
 from mfrank.errors import InputValueError
-from mfrank.pagerank import checks as check
+from mfrank.pagerank import graph_checks as check
 from mfrank.pagerank.graphs import Graphs
 from mfrank.pagerank.item_walk import ItemWalk
 from mfrank.pagerank.sessions import Sessions
@@ -45,10 +45,10 @@ def recencies(data: Interactions, recent: int) -> sp.csr_array:
     order = np.lexsort((np.asarray(data.timestamps), users))
     places = np.empty(data.nnz, dtype=np.int64)
     places[order] = rows.indptr[users + 1] - np.arange(data.nnz)
-    kept = places <= recent
-    counts = np.bincount(users[kept], minlength=data.n_users)
+    is_recent = places <= recent
+    counts = np.bincount(users[is_recent], minlength=data.n_users)
     indptr = np.concatenate([[0], np.cumsum(counts)])
-    return sp.csr_array((1 / places[kept], rows.indices[kept], indptr), rows.shape)
+    return sp.csr_array((1 / places[is_recent], rows.indices[is_recent], indptr), rows.shape)
 
 
 def item_graph(data: Interactions, item_features: ArrayLike | None, gap: float | None) -> Graphs:
@@ -200,10 +200,10 @@ def _part(
 ) -> _Part:
     """Make the query of one user from their ``rows`` of recent, seen and relevant items."""
     (recent, recency), (seen, _), (labeled, labels) = rows
-    found = np.argsort(-likely, kind="stable")[: candidates + len(seen)]
-    found = found[~np.isin(found, seen)][:candidates]
+    likeliest = np.argsort(-likely, kind="stable")[: candidates + len(seen)]
+    likeliest = likeliest[~np.isin(likeliest, seen)][:candidates]
     relevant = labels > 0
-    items = distinct(np.concatenate([recent, labeled[relevant], found]))
+    items = distinct(np.concatenate([recent, labeled[relevant], likeliest]))
     items = items[np.isin(items, graph.pages)]
     judged = np.where(np.isin(items, seen), np.nan, 0.0)
     at = np.isin(labeled, items) & relevant

@@ -31,28 +31,28 @@ from mfrank.backends.sharded import (
 )
 from mfrank.cluster import Call, Cluster, array_of, as_done, connected, wrong
 from mfrank.errors import InputValueError
-from mfrank.pagerank import checks as check
+from mfrank.pagerank import graph_checks as check
 from mfrank.pagerank.graphs import Graphs
-from mfrank.pagerank.stationary import Walker, settled
+from mfrank.pagerank.stationary import Walker, stationary_rows
 from mfrank.store import FactorStore
 
-# Walks from many restarts as tasks: each worker has the graph, a task some of the restarts.
+# Walks as tasks: each worker has the graph, each task some of the restarts.
 #
-# A walk does not depend on the others, so the bits are those of one process.
+# Walks are independent, so the bits are those of one process.
 
 
 _CELLS = 1 << 20
-"""Of the result of a task: about a thousand walks on a graph of a thousand nodes."""
+"""Size of a task's result: about a thousand walks on a graph of a thousand nodes."""
 _SUMS = 1e-2
 """Largest distance from 1 of the sum of a walk's probabilities."""
 _ABREAST = 16
-"""Walks that share each reading of the edges; a task has a multiple of it, also on large graphs."""
+"""Walks that share each pass over the edges; a task has a multiple of this, at least one."""
 
 Floats = NDArray[np.float64]
 
 
 class _Settings(NamedTuple):
-    """What all tasks have in common."""
+    """Settings that all tasks share."""
 
     alpha: float
     tolerance: float
@@ -61,7 +61,7 @@ class _Settings(NamedTuple):
     arithmetic: Arithmetic
 
 
-def settled_on_workers(
+def stationary_on_workers(
     moves: Moves,
     restarts: CSR,
     tolerance: float,
@@ -71,12 +71,12 @@ def settled_on_workers(
     n_threads: int,
     cluster: Cluster,
 ) -> Floats:
-    """Stationary distributions of walks on one graph, as from :func:`settled`.
+    """Stationary distributions of walks on one graph, as from :func:`stationary_rows`.
 
     Parameters
     ----------
     moves, restarts, tolerance, alpha, backend, n_threads
-        As in :func:`settled` and :class:`Walker`. ``n_threads`` is per task; 0 divides each
+        As in :func:`stationary_rows` and :class:`Walker`. ``n_threads`` is per task; 0 divides each
         machine's cores among its workers.
     cluster : Cluster
         Checked.
@@ -91,15 +91,15 @@ def settled_on_workers(
         workers = same_workers(engine, backend)
         threads = threads_of_a_task(workers, n_threads)
         settings = _Settings(alpha, tolerance, backend, threads, arithmetic())
-        graph = engine.submit(_kept, moves)
+        graph = engine.submit(_readable_moves, moves)
         calls = (
             (rows, Call(_settled, (graph, _some(restarts, rows), settings)))
             for rows in _blocks(restarts)
         )
-        for rows, found in as_done(engine, len(workers), calls):
+        for rows, result in as_done(engine, len(workers), calls):
             task = f"the walks {rows.start} to {rows.stop}"
             shape = rows.stop - rows.start, restarts.n_columns
-            values[rows] = array_of(found, shape, np.float64, engine, task)
+            values[rows] = array_of(result, shape, np.float64, engine, task)
             if not np.allclose(values[rows].sum(axis=1), 1, atol=_SUMS):
                 raise wrong(engine, "what are no probabilities", task)
     return values
@@ -118,8 +118,8 @@ def _some(rows: CSR, some: slice) -> CSR:
     return CSR(indptr - indptr[0], rows.indices[entries], data, rows.n_columns)
 
 
-def _kept(moves: Moves) -> Moves:
-    """The graph, as kernels can read it: what was sent may lie at any address."""
+def _readable_moves(moves: Moves) -> Moves:
+    """The graph, aligned for the kernels: received arrays may lie at any address."""
     vectors = (moves.shares, moves.waves, moves.order, moves.place)
     return Moves(_readable(moves.rows), *map(readable, vectors))
 
@@ -127,7 +127,7 @@ def _kept(moves: Moves) -> Moves:
 def _settled(moves: Moves, restarts: CSR, settings: _Settings) -> Floats:
     refuse_joined(settings.arithmetic)
     walker = Walker(settings.alpha, choose(settings.backend), settings.n_threads)
-    return settled(moves, _readable(restarts), settings.tolerance, walker)
+    return stationary_rows(moves, _readable(restarts), settings.tolerance, walker)
 
 
 def _readable(rows: CSR) -> CSR:
@@ -221,9 +221,9 @@ class RandomWalk:
         starts = CSR.from_scipy(sp.csr_array(begin.reshape(self.n_nodes, -1).T), np.float64)
         if cluster is None:
             walker = Walker(alpha, choose(backend), n_threads)
-            values = settled(self.moves, starts, tolerance, walker)
+            values = stationary_rows(self.moves, starts, tolerance, walker)
         else:
-            values = settled_on_workers(
+            values = stationary_on_workers(
                 self.moves,
                 starts,
                 tolerance,
@@ -323,9 +323,9 @@ def _nearest(
     n = store.n_items
     units = store.item_factors / np.where(lengths > 0, lengths, 1)[:, None].astype(store.dtype)
     itself = CSR(np.arange(n + 1), np.arange(n, dtype=np.int32), None, n)
-    found, cosines = choose(backend).top_k(
+    ids, cosines = choose(backend).top_k(
         units, units, min(neighbors, n), exclude=[itself], n_threads=n_threads
     )
-    similar = (found >= 0) & (np.nan_to_num(cosines) > 0)
+    similar = (ids >= 0) & (np.nan_to_num(cosines) > 0)
     sources = np.repeat(np.arange(n), similar.sum(axis=1))
-    return sources, found[similar].astype(np.int64), cosines[similar].astype(np.float64)
+    return sources, ids[similar].astype(np.int64), cosines[similar].astype(np.float64)

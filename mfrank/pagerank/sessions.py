@@ -20,14 +20,14 @@ from mfrank.data import (
     tell_of_duration,
 )
 from mfrank.errors import InputTypeError, InputValueError
-from mfrank.pagerank import checks as check
+from mfrank.pagerank import graph_checks as check
 from mfrank.pagerank.graphs import Graphs
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-class _Counted(NamedTuple):
+class _Counts(NamedTuple):
     """Nodes and edges of the browsing graphs, with their counts."""
 
     queries: Ints  # of nodes
@@ -38,13 +38,13 @@ class _Counted(NamedTuple):
     targets: Ints
     moves: Ints
 
-    def restricted(self, nodes: NDArray[np.bool_], edges: NDArray[np.bool_]) -> _Counted:
+    def restricted(self, nodes: NDArray[np.bool_], edges: NDArray[np.bool_]) -> _Counts:
         """Keep only these nodes, and these edges if both their ends are kept."""
         number = np.cumsum(nodes) - 1
-        kept = edges & nodes[self.sources] & nodes[self.targets]
-        ends = number[self.sources[kept]], number[self.targets[kept]]
+        inside = edges & nodes[self.sources] & nodes[self.targets]
+        ends = number[self.sources[inside]], number[self.targets[inside]]
         of_nodes = [column[nodes] for column in self[:4]]
-        return _Counted._make([*of_nodes, *ends, self.moves[kept]])
+        return _Counts._make([*of_nodes, *ends, self.moves[inside]])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -221,21 +221,21 @@ class Sessions:
             )
         if page_features is not None:
             page_features = check.features("page_features", page_features, len(self.page_ids))
-        counted = self._counted(repeats)
-        kept = counted.visits >= least_visits
-        seeds = kept & (counted.starts >= least_starts)
-        kept &= np.isin(counted.queries, counted.queries[seeds])
-        if not kept.any():
+        counts = self._counts(repeats)
+        nodes = counts.visits >= least_visits
+        seeds = nodes & (counts.starts >= least_starts)
+        nodes &= np.isin(counts.queries, counts.queries[seeds])
+        if not nodes.any():
             raise InputValueError(
                 "no query keeps a seed",
                 "lower `least_visits` or `least_starts` (the largest counts are "
-                f"{counted.visits.max()} visits and {counted.starts.max()} starts)",
+                f"{counts.visits.max()} visits and {counts.starts.max()} starts)",
             )
         return _built(
-            counted.restricted(kept, counted.moves >= least_moves), page_features, least_starts
+            counts.restricted(nodes, counts.moves >= least_moves), page_features, least_starts
         )
 
-    def _counted(self, repeats: bool) -> _Counted:
+    def _counts(self, repeats: bool) -> _Counts:
         query = np.repeat(self.queries, np.diff(self.begins))
         n_pages = len(self.page_ids)
         keys, node, visits = np.unique(
@@ -248,7 +248,7 @@ class Sessions:
             moved &= node[1:] != node[:-1]
         edges, moves = np.unique(node[:-1][moved] * len(keys) + node[1:][moved], return_counts=True)
         ends = np.divmod(edges, len(keys))
-        return _Counted(*np.divmod(keys, n_pages), visits, starts, *ends, moves)
+        return _Counts(*np.divmod(keys, n_pages), visits, starts, *ends, moves)
 
     def __repr__(self) -> str:
         return (
@@ -266,21 +266,21 @@ def _one_per_item(queries: Any, n_items: int) -> NDArray[Any]:
     return of_item
 
 
-def _built(counted: _Counted, page_features: Floats | None, least_starts: int) -> Graphs:
-    queries, first = np.unique(counted.queries, return_index=True)
-    size = len(counted.pages)
-    known = [] if page_features is None else [page_features[counted.pages]]
-    of_node = np.column_stack([np.log1p(counted.visits), np.log1p(counted.starts), *known])
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(counted.sources, minlength=size))])
+def _built(counts: _Counts, page_features: Floats | None, least_starts: int) -> Graphs:
+    queries, first = np.unique(counts.queries, return_index=True)
+    size = len(counts.pages)
+    known = [] if page_features is None else [page_features[counts.pages]]
+    of_node = np.column_stack([np.log1p(counts.visits), np.log1p(counts.starts), *known])
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(counts.sources, minlength=size))])
     return Graphs(
         nodes=np.append(first, size),
-        links=CSR(indptr, counted.targets.astype(np.int32), None, size),
+        links=CSR(indptr, counts.targets.astype(np.int32), None, size),
         node_features=of_node,
         edge_features=np.column_stack(
-            [np.log1p(counted.moves), of_node[counted.sources], of_node[counted.targets]]
+            [np.log1p(counts.moves), of_node[counts.sources], of_node[counts.targets]]
         ),
-        seeds=np.flatnonzero(counted.starts >= least_starts),
+        seeds=np.flatnonzero(counts.starts >= least_starts),
         labels=np.full(size, np.nan),
         queries=queries,
-        pages=counted.pages,
+        pages=counts.pages,
     )

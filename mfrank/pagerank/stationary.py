@@ -219,7 +219,7 @@ def power_steps(transitions: Transitions, steps: int, walker: Walker) -> Station
     return StationaryOfQueries(values, np.minimum(by_change, worst), taken)
 
 
-def settled(moves: Moves, restarts: CSR, tolerance: float, walker: Walker) -> Floats:
+def stationary_rows(moves: Moves, restarts: CSR, tolerance: float, walker: Walker) -> Floats:
     """Stationary distributions of walks on one graph, shape (k, n), one per row of ``restarts``.
 
     The sweeps of :meth:`mfrank.backends.Backend.stationary` usually converge in half the steps of

@@ -135,23 +135,23 @@ class Caps:
     def allowed(self) -> NDArray[np.bool_]:
         """Items of the pools that may still be listed, bool (B, P)."""
         open_still = self._room > 0
-        found: NDArray[np.bool_] = open_still.take(self._cells[0])
+        allowed: NDArray[np.bool_] = open_still.take(self._cells[0])
         for cells in self._cells[1:]:
-            found &= open_still.take(cells)
-        return found
+            allowed &= open_still.take(cells)
+        return allowed
 
     def take(self, users: NDArray[np.int64], places: NDArray[np.int64]) -> None:
-        """Item ``places[j]`` of the pool of ``users[j]`` is now listed."""
+        """Record that item ``places[j]`` of the pool of ``users[j]`` is now listed."""
         self._room[self._cells[:, users, places]] -= 1
 
 
-# Calibration: a list has each category in the share that it has among the user's items.
+# Calibration: categories have the same shares in a list as among the user's items.
 
 
 Floats = NDArray[np.float64]
 
 ALPHA = 0.01
-"""Weight of the user's shares in the list's, so that no divergence is infinite."""
+"""Weight with which the user's shares are mixed into the list's: divergences stay finite."""
 
 
 def shares_of(history: CSR, categories: ItemCategories) -> Floats:
@@ -161,8 +161,8 @@ def shares_of(history: CSR, categories: ItemCategories) -> Floats:
     weights = categories.shares[history.indices]
     size = history.n_rows * categories.width
     sums = np.bincount(cells.ravel(), weights.ravel(), minlength=size)
-    found: Floats = sums.reshape(history.n_rows, -1) / np.maximum(history.counts, 1)[:, None]
-    return found
+    shares: Floats = sums.reshape(history.n_rows, -1) / np.maximum(history.counts, 1)[:, None]
+    return shares
 
 
 class Divergence:
@@ -200,14 +200,14 @@ class Divergence:
         length = self._length + 1
         base = (1 - ALPHA) / length * self._listed + ALPHA * self._wanted
         rise = np.divide((1 - ALPHA) / length, base, out=np.zeros_like(base), where=base > 0)
-        found: Floats = np.zeros(self._cells.shape[1:])
+        decrease: Floats = np.zeros(self._cells.shape[1:])
         for cells, shares, wanted in zip(
             self._cells, self._shares, self._wanted_there, strict=True
         ):
-            found += wanted * np.log1p(shares * rise.take(cells))
-        return found
+            decrease += wanted * np.log1p(shares * rise.take(cells))
+        return decrease
 
     def take(self, users: NDArray[np.int64], places: NDArray[np.int64]) -> None:
-        """Item ``places[j]`` of the pool of ``users[j]`` is now listed."""
+        """Record that item ``places[j]`` of the pool of ``users[j]`` is now listed."""
         self._listed[self._cells[:, users, places]] += self._shares[:, users, places]
         self._length += 1

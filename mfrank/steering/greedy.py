@@ -12,7 +12,7 @@ from mfrank.arrays import check_time
 from mfrank.steering.categories import Caps, Divergence
 from mfrank.steering.levers import Levers
 
-# Maximal marginal relevance: how similar an item is to those that are already listed.
+# Maximal marginal relevance: the similarity of items to the items already listed.
 
 
 class Nearness:
@@ -38,8 +38,8 @@ class Nearness:
         return np.where(np.isneginf(self._nearest), 0.0, self._nearest)
 
     def take(self, users: NDArray[np.int64], places: NDArray[np.int64]) -> None:
-        """Item ``places[j]`` of the pool of ``users[j]`` is now listed."""
-        every = len(users) == len(self._directions)  # then ``users`` are all, and need no copy
+        """Record that item ``places[j]`` of the pool of ``users[j]`` is now listed."""
+        every = len(users) == len(self._directions)  # then no copy is needed
         pools = self._directions if every else self._directions[users]
         listed = self._directions[users, places]
         cosines = np.matmul(pools, listed[:, :, None])[:, :, 0]
@@ -50,8 +50,8 @@ Rows = NDArray[np.int64]
 Lists = tuple[NDArray[np.int32], NDArray[Any]]
 
 Fetch = Callable[[Rows, int], Lists]
-"""Given some queries and a number, returns that many best items of each, with their scores; row -1
-after the last."""
+"""From some queries and a number n, the n best items of each query and their scores; row -1 after
+the last."""
 
 _FETCHED_AT_ONCE = 1 << 19  # places
 _CHOSEN_AT_ONCE = 1 << 12  # places: the data of their items stay in the processor's cache
@@ -127,7 +127,7 @@ def _places(
     if known.directions is not None:
         nearness = Nearness(known.directions(rows))
     states = [state for state in (nearness, divergence, caps) if state is not None]
-    weight, found = levers.calibration, np.full((len(ids), n), -1, dtype=np.int64)
+    weight, chosen = levers.calibration, np.full((len(ids), n), -1, dtype=np.int64)
     for place in range(min(n, ids.shape[1])):
         allowed = free if caps is None else free & caps.allowed()
         worth = np.zeros(free.shape) if relevance is None else relevance
@@ -140,15 +140,15 @@ def _places(
         if not len(users):
             break
         best = best[users]
-        found[users, place], free[users, best] = best, False
+        chosen[users, place], free[users, best] = best, False
         for state in states:
             state.take(users, best)
-    return found
+    return chosen
 
 
 def _relevance(scores: NDArray[Any], there: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Scores of the pools, from 1 for the best item to 0 for the last; 0 where all are equal."""
-    # Half of each, exactly: no difference is beyond the largest float.
+    # Halved, which is exact, so that no difference overflows.
     wide = np.where(there, scores, np.inf).astype(np.float64) / 2
     least = wide.min(axis=1, keepdims=True)
     most = np.where(there, scores, -np.inf).max(axis=1, keepdims=True).astype(np.float64) / 2

@@ -14,7 +14,7 @@ from mfrank.steering.categories import ItemCategories, caps_of, room_of
 from mfrank.steering.steering import Steering
 from mfrank.store import FactorStore
 
-# What is added to scores: boosts of single items, and the popularity penalty.
+# Additions to scores: boosts of single items, and the popularity penalty.
 
 
 Floats = NDArray[np.float64]
@@ -23,11 +23,11 @@ Floats = NDArray[np.float64]
 def boosts_of(
     boosts: Mapping[Any, float], n_items: int, rows_of: Callable[[list[Any]], NDArray[np.int64]]
 ) -> Floats:
-    """The boost of each item, shape (n_items,); ``rows_of`` gives -1 for an item to leave out."""
+    """The boost of each item, shape (n_items,); items to leave out have the row -1."""
     rows, values = rows_of(list(boosts)), np.array(list(boosts.values()), dtype=np.float64)
-    found = np.zeros(n_items)
-    found[rows[rows >= 0]] = values[rows >= 0]
-    return found
+    by_item = np.zeros(n_items)
+    by_item[rows[rows >= 0]] = values[rows >= 0]
+    return by_item
 
 
 def popularity_of(users: NDArray[np.int64]) -> Floats:
@@ -146,12 +146,12 @@ class Levers:
 def levers_of(
     steer: Steering, store: FactorStore, by_row: bool, find: RowsOf, skip: bool
 ) -> Levers:
-    """The levers for a store, cached in the Steering for the next call on the same store."""
-    asked = (by_row, skip)
-    kept = steer.__dict__.get("_kept")
-    if kept is not None and kept[0]() is store and kept[1] == asked:
-        found: Levers = kept[2]
-        return found
+    """The levers for a store, cached in the Steering until a call with another store."""
+    options = (by_row, skip)
+    cached = steer.__dict__.get("_levers")
+    if cached is not None and cached[0]() is store and cached[1] == options:
+        levers: Levers = cached[2]
+        return levers
     levers = Levers.of(steer, store, find, -1 if skip else None)
-    steer.__dict__["_kept"] = weakref.ref(store), asked, levers
+    steer.__dict__["_levers"] = weakref.ref(store), options, levers
     return levers

@@ -137,7 +137,7 @@ class Steering(MadeOfFields):
         categories = None
         if self.categories is not None:
             rows = items.rows(list(self.categories), missing=-1).tolist()
-            # Unknown items stay, at negative rows, so that all labels do.
+            # Unknown items stay, at negative rows, so that all labels stay known.
             keys = (row if row >= 0 else -1 - place for place, row in enumerate(rows))
             categories = dict(zip(keys, self.categories.values(), strict=True))
         return replace(self, boosts=dict(boosts), categories=categories)
@@ -145,13 +145,13 @@ class Steering(MadeOfFields):
     @property
     def digest(self) -> str:
         """SHA-256 of all levers, to detect a change."""
-        told = []
+        parts = []
         for name in ("boosts", "categories", "at_most"):
             given = getattr(self, name)
-            told.append(sorted(map(repr, given.items())) if isinstance(given, dict) else given)
+            parts.append(sorted(map(repr, given.items())) if isinstance(given, dict) else given)
         weights = self.popularity_penalty, self.diversity, self.calibration
-        told.append([[float(weight) for weight in weights], self.pool])
-        return hashlib.sha256(repr(told).encode()).hexdigest()
+        parts.append([[float(weight) for weight in weights], self.pool])
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
 
     def _check_categories(self) -> None:
         if self.categories is None:
@@ -174,7 +174,7 @@ class Steering(MadeOfFields):
 
 
 def _by_id(name: str, given: Any) -> Any:
-    """A Series as a mapping from its index; anything else as it is."""
+    """A Series as a mapping from its index; anything else unchanged."""
     if not hasattr(type(given), "iloc") or not hasattr(given, "items"):
         return given
     index = given.index

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mfrank import backends
 from mfrank.arrays import CSR
 from mfrank.backends import Moves
-from mfrank.pagerank import Walker, settled
+from mfrank.pagerank import Walker, stationary_rows
 
 NAMES = ["cpu", "reference"]
 
@@ -168,9 +168,9 @@ def test_power_iteration_goes_on_where_sweeps_were_not_enough(backend: backends.
         def stationary(*args: Any) -> Any:
             return backend.stationary(*args[:4], 1)
 
-    values = settled(Moves.of(links), rows(begin), 1e-8, Walker(0.15, Hasty()))  # type: ignore[arg-type]
+    values = stationary_rows(Moves.of(links), rows(begin), 1e-8, Walker(0.15, Hasty()))  # type: ignore[arg-type]
     assert np.abs(values - solved(links, begin, 0.15)).sum(axis=1).max() <= 1e-8
-    same = settled(Moves.of(links), rows(begin), 1e-300, Walker(0.15, backend))
+    same = stationary_rows(Moves.of(links), rows(begin), 1e-300, Walker(0.15, backend))
     np.testing.assert_allclose(same, solved(links, begin, 0.15), rtol=0, atol=1e-15)
 
 

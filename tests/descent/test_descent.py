@@ -229,10 +229,10 @@ def one_pair() -> Drawn:
 @pytest.mark.parametrize("scores", ["dot", "distance"])
 def test_items_that_only_pad_are_not_touched(scores: Scores, backend: str) -> None:
     drawn, at, rule = one_pair(), tables(backend, scores), Adam()
-    at.kept.clear()
+    at.states.clear()
     at.begin(rule)
     at.update(drawn, found(SML(largest_margin=9.0), at, drawn), rule, 0.5, None)
-    assert np.flatnonzero(at.kept["items"]["updates"]).tolist() == [2, 3]
+    assert np.flatnonzero(at.states["items"]["updates"]).tolist() == [2, 3]
     before = tables(backend, scores).items
     assert np.flatnonzero((at.items != before).any(axis=1)).tolist() == [2, 3]
 

@@ -169,7 +169,7 @@ def test_rows_caught_up_are_drawn_back_to_the_sphere_and_biases_are_not() -> Non
     biases = rng.normal(size=(5, 1))
     tables = FactorTables(users, items, biases.copy(), choose("reference"), SCORINGS["cosine"])
     tables.begin(rule)
-    for state in tables.kept.values():
+    for state in tables.states.values():
         state["steps"] += 3
     tables.catch_up(rule)
     for rows in (tables.users, tables.items):

@@ -11,7 +11,7 @@ import pytest
 
 from mfrank import Interactions
 from mfrank.arrays import CSR
-from mfrank.pagerank import Graphs, checks, item_graph
+from mfrank.pagerank import Graphs, graph_checks, item_graph
 from tests.support.errors import refuses
 
 
@@ -54,9 +54,9 @@ def test_a_graph_may_have_a_single_node_and_no_edges() -> None:
 
 def test_numbers_of_nodes_end_where_those_of_int32_do() -> None:
     """Asked before anything is allocated."""
-    assert checks.n_nodes(2**31 - 1, [], [], []) == 2**31 - 1
+    assert graph_checks.n_nodes(2**31 - 1, [], [], []) == 2**31 - 1
     with pytest.raises(ValueError, match=r"1 to 2\^31 - 1 nodes, got 2147483648"):
-        checks.n_nodes(2**31, [], [], [])
+        graph_checks.n_nodes(2**31, [], [], [])
 
 
 @pytest.mark.parametrize(

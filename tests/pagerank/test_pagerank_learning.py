@@ -18,8 +18,8 @@ from mfrank.pagerank import (
     GFN,
     Ball,
     Graphs,
+    LearnerStep,
     Problem,
-    Tuned,
     probe_gradient,
 )
 from tests.support.errors import refuses
@@ -27,7 +27,7 @@ from tests.support.errors import refuses
 SEEDS = range(3)
 
 
-def answer(steps: list[Tuned]) -> Tuned:
+def answer(steps: list[LearnerStep]) -> LearnerStep:
     return [step for step in steps if step.is_best][-1]
 
 

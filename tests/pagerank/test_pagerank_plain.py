@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from mfrank.arrays import CSR
 from mfrank.backends import Moves, Until, choose
-from mfrank.pagerank import RandomWalk, Walker, pagerank, settled
+from mfrank.pagerank import RandomWalk, Walker, pagerank, stationary_rows
 from tests.support.errors import refuses
 
 
@@ -123,8 +123,8 @@ def test_walks_that_sweeps_do_not_settle_are_iterated() -> None:
 
     moves, rows = Moves.of(matrix), CSR.from_scipy(sp.csr_array(restarts), np.float64)
     backend: Any = Unsettled()
-    found = settled(moves, rows, tolerance, Walker(0.2, backend))
-    swept = settled(moves, rows, tolerance, Walker(0.2, settling))
+    found = stationary_rows(moves, rows, tolerance, Walker(0.2, backend))
+    swept = stationary_rows(moves, rows, tolerance, Walker(0.2, settling))
     np.testing.assert_array_equal(found[[0, 2]], swept[[0, 2]])
     for row, begin in zip(found, restarts, strict=True):
         assert np.abs(row - solved(matrix, begin, 0.2)).sum() <= tolerance

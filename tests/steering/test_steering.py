@@ -553,7 +553,7 @@ def test_a_steering_that_has_been_used_is_pickled_as_its_options() -> None:
     model(0).recommend(0, steer=steer)
     copy = pickle.loads(pickle.dumps(steer))
     assert copy == steer
-    assert "_kept" not in copy.__dict__
+    assert "_levers" not in copy.__dict__
 
 
 @pytest.mark.parametrize(("n_users", "n_items"), [(0, 3), (2, 0), (0, 0)])

@@ -22,8 +22,7 @@ from mfrank.descent.sampler import Sampling
 from mfrank.store import Step
 
 _TASKS_OF_A_WORKER = 2
-"""Number of tasks sent to a worker at a time: while one runs, the rows of the next are on their
-way."""
+"""Number of tasks per worker at a time: one runs while the rows of the next are sent."""
 
 
 def rotate(
@@ -50,11 +49,11 @@ def rotate(
     sampling : Sampling
     plan : DescentPlan
         The loss decomposes, and the optimizer's state has a row for each row of a table.
-    tables : Tables
+    tables : FactorTables
         On the host; updated in place.
     engine : Engine
     backend : str
-        Its name.
+        Name of the backend.
     done : int
         Epochs already completed, when a fit continues from their tables.
     watch : function
@@ -112,7 +111,7 @@ class _Rotation:
         self._blocks = [engine.submit(keep, self._block(users)) for users in range(len(bounds) - 1)]
 
     def losses(self, dealt: Deal, epoch: int) -> Iterator[tuple[BlockPair, float]]:
-        """Let the blocks meet, each in the order of its rounds; yield sums of losses."""
+        """Run the meetings, those of each block in the order of rounds; yield sums of losses."""
         shares = dealt.shares()
         waiting, running = list(shares), dict[Task, BlockPair]()
         while waiting or running:
@@ -130,7 +129,7 @@ class _Rotation:
                 yield pair, loss
 
     def _free(self, waiting: list[BlockPair], running: list[BlockPair]) -> list[BlockPair]:
-        """Pairs that can meet now: no earlier pair that is not done has one of their blocks."""
+        """Pairs that can meet now: no unfinished earlier pair has one of their blocks."""
         free: list[BlockPair] = []
         users, items = ({pair[side] for pair in running} for side in (1, 2))
         for pair in waiting:
@@ -145,7 +144,9 @@ class _Rotation:
     def _meeting(self, dealt: Deal, pair: BlockPair, share: Share, epoch: int) -> Meeting:
         users, items = dealt.users[pair.users][pair.items], dealt.items[pair.items]
         given = {
-            name: TableRows.of(table, self._tables.kept[name], users if name == "users" else items)
+            name: TableRows.of(
+                table, self._tables.states[name], users if name == "users" else items
+            )
             for name, table in self._tables.by_name().items()
         }
         local, catalog = users - self._begins[pair.users], self._catalog.part(users, items)
@@ -154,9 +155,10 @@ class _Rotation:
     def _checked(
         self, answer: Any, pair: BlockPair, meeting: Meeting
     ) -> tuple[dict[str, TableRows], float]:
-        """What a meeting returned; ``meeting`` is what it started from.
+        """Check the result of a meeting against ``meeting``, its input.
 
-        NaN and zeros can be right, where a fit diverges or stands still: then blocks meet here.
+        NaN and zeros are right if a fit diverges or stands still; the meeting is then repeated here
+        for comparison.
         """
         task = f"the meeting of users {pair.users} and items {pair.items}"
         new, loss = parts_of(answer, 2, self._engine, task)
@@ -184,7 +186,7 @@ class _Rotation:
         users, items = dealt.users[pair.users][pair.items], dealt.items[pair.items]
         for name, table in self._tables.by_name().items():
             rows = users if name == "users" else items
-            new[name].put(table, self._tables.kept[name], rows)
+            new[name].put(table, self._tables.states[name], rows)
 
 
 def _same(one: tuple[dict[str, TableRows], float], other: tuple[Any, Any]) -> bool:

@@ -18,8 +18,7 @@ Ints = NDArray[np.int64]
 
 _MOST_BLOCKS = 32
 _FEWEST_VISITS, _FEWEST_ITEMS = 1 << 12, 1 << 9
-"""Of a meeting: with fewer, sending takes longer than the work, and lists lose positives for
-nothing."""
+"""Minimum per meeting: with fewer, sending takes longer than the work."""
 
 _OF_ITEMS, _OF_ORDER = 2, 3
 """Streams of random numbers; that of negatives is 1."""

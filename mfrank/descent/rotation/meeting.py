@@ -125,7 +125,7 @@ def meet(block: RowBlock, fit: RotatingFit, meeting: Meeting) -> tuple[dict[str,
     loss = 0.0
     for _, of_batch, _ in visit(plan, meeting.epoch, order, meeting.share, drawer, tables, {}):
         loss += of_batch
-    new = {name: TableRows(table, tables.kept[name]) for name, table in tables.by_name().items()}
+    new = {name: TableRows(table, tables.states[name]) for name, table in tables.by_name().items()}
     return new, loss
 
 
@@ -133,15 +133,15 @@ def _among(rows: CSR, items: Ints) -> CSR:
     """The entries of the rows in the columns ``items``, which are numbered from 0."""
     places = np.full(rows.n_columns, -1, dtype=np.int32)
     places[items] = np.arange(len(items), dtype=np.int32)
-    found = places[rows.indices]
-    inside = found >= 0
+    columns = places[rows.indices]
+    inside = columns >= 0
     indptr = np.concatenate([[0], np.cumsum(inside)])[rows.indptr]
-    return CSR(indptr, found[inside], None, len(items))
+    return CSR(indptr, columns[inside], None, len(items))
 
 
 def _tables(fit: RotatingFit, given: dict[str, TableRows]) -> FactorTables:
     tables = {name: copied(rows.table) for name, rows in given.items()}
-    kept = {
+    states = {
         name: {of: np.array(array) for of, array in rows.state.items()}
         for name, rows in given.items()
     }
@@ -153,5 +153,5 @@ def _tables(fit: RotatingFit, given: dict[str, TableRows]) -> FactorTables:
         fit.scoring,
         fit.temperature,
         fit.n_threads,
-        kept,
+        states,
     )

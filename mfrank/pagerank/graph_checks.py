@@ -122,11 +122,11 @@ def partition(nodes: Ints, size: int) -> None:
 
 
 def features_of(name: str, values: Any, ids: Ids) -> NDArray[np.float64]:
-    """The :func:`features` of these ids: a table is matched by id, an array has their order."""
+    """As :func:`features`, in the order of ``ids``; a table is matched by id."""
     if not is_table(values):
         return features(name, values, len(ids))
-    found = FeatureTable.of(name, values, ids).numbers(ids)
-    without = np.isnan(found).all(axis=1)
+    matched = FeatureTable.of(name, values, ids).numbers(ids)
+    without = np.isnan(matched).all(axis=1)
     if without.any():
         first = ids.raw(np.flatnonzero(without)[:1]).tolist()[0]
         raise InputValueError(
@@ -134,7 +134,7 @@ def features_of(name: str, values: Any, ids: Ids) -> NDArray[np.float64]:
             f"{shown(first)}",
             "add them, with 0 for what is unknown",
         )
-    return features(name, found, len(ids))
+    return features(name, matched, len(ids))
 
 
 def features(name: str, values: Any, n_rows: int) -> NDArray[np.float64]:
