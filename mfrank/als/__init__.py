@@ -11,7 +11,7 @@ from mfrank.als.engine import (
     shared_seconds,
     tables_at_once,
 )
-from mfrank.als.features import FeaturePrior, Features
+from mfrank.als.feature_priors import FeaturePrior, Features
 from mfrank.als.fold_in import Explanation, FoldIn, Solved, UserWeights
 from mfrank.als.half_steps import Eigenbasis, HalfSteps, solve_in_own_basis
 from mfrank.als.objectives import (

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.als.features import towards
+from mfrank.als.feature_priors import towards
 from mfrank.arrays import beside, on_host, single_threaded
 from mfrank.backends import Backend, CellTerm, Factors, RowProblem, Shared, SolveOptions
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.als.features import Features, Priors
+from mfrank.als.feature_priors import Features, Priors
 from mfrank.als.half_steps import HalfSteps, ridge_of
 from mfrank.als.objectives import QuadraticObjective
 from mfrank.als.starts import balance
@@ -45,8 +45,8 @@ from mfrank.store import Step
 # objective of an exact fit never rises, and fixed points are those of T. ``bench/NOTES.md`` has the
 # epochs that this saves: about half.
 #
-# Only Y and D = b (S - S') are kept, D in half of the bytes: S is Y - D. Y is made of the rounded
-# D, so S is as exact as before, and only the step ahead is rounded.
+# Only Y and D = b (S - S') are stored, D in half of the bytes: S is Y - D. Y is made of the rounded
+# D, so S stays exact, and only the extrapolation is rounded.
 #
 # Every half-step rotates the factors into another basis, so D is rotated after them, once an epoch.
 
@@ -108,7 +108,7 @@ class Momentum:
 
     def turned(self, basis: NDArray[np.float64]) -> None:
         """Record that Y was rotated by ``basis``, shape (K, K)."""
-        # In one order of memory, as a saved state has it: products may depend on it.
+        # C-contiguous, as in a saved state: products may depend on the order of memory.
         self._turn = np.ascontiguousarray(basis)
 
     def is_lower(self, value: float) -> bool:
@@ -128,9 +128,9 @@ class Momentum:
 
 
 OnHalfStep = Callable[[int, Factors, Factors], object]
-"""Called with an epoch and the factors of users and items after a half-step that does not end it:
-with 0 after the first user step; with n = 1, 2, ... after the item step of epoch n, and after a
-user step of it that is done again."""
+"""Called with an epoch and the factors of users and items after a half-step that does not end the
+epoch: 0 after the first user step; n = 1, 2, ... after the item step of epoch n, and before a user
+step of it is repeated."""
 
 
 class Halfway(NamedTuple):
@@ -283,7 +283,7 @@ def als(
 def _watched(
     watch: OnHalfStep | None, epoch: int, user_factors: Factors, item_factors: Factors
 ) -> float:
-    """Call the watch, if there is one; return its seconds."""
+    """Call the watch, if there is one; return the seconds it took."""
     began = perf_counter()
     if watch is not None:
         watch(epoch, user_factors, item_factors)
@@ -302,10 +302,9 @@ def _constant(objective: QuadraticObjective, users: RowProblem, items: RowProble
 
 
 _EIGENVECTORS = 5e-10
-"""Seconds, to be multiplied by K^3: eigenvectors of a K x K matrix, and their product with those
-before."""
+"""Seconds, times K^3: eigenvectors of a K x K matrix, and their product with the previous ones."""
 _MULTIPLY_ADDS = 1e10
-"""Multiply-adds that a thread does in a second."""
+"""Multiply-adds of a thread in a second."""
 _READING = 1000.0
 """Cost of reading an entry and its factors from memory, in multiply-adds."""
 _VECTORS = 64

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.als.coupling import ItemCoupling
-from mfrank.als.features import Priors, towards, without_empty_rows
+from mfrank.als.feature_priors import Priors, towards, without_empty_rows
 from mfrank.als.objectives import QuadraticObjective
 from mfrank.arrays import CSR, Recycled, beside, lazy, read_only, single_threaded
 from mfrank.backends import Backend, Factors, Gram, RowProblem, Shared, SolveOptions, Vector, eigh
@@ -51,7 +51,9 @@ class Eigenbasis:
         signs = np.where(largest < 0, -1.0, 1.0)
         basis, vector = basis * signs, vector * signs
         vector[(values == 0) & (np.abs(vector) <= 1e-8 * np.linalg.norm(vector))] = 0.0
-        return cls(read_only(basis), Shared(values, vector))  # which lets a GPU keep its copy
+        return cls(
+            read_only(basis), Shared(values, vector)
+        )  # read-only, so that a GPU can cache its copy
 
     @lazy
     def n_null(self) -> int:
@@ -128,7 +130,7 @@ class HalfSteps:
     options : SolveOptions
     featured : set of {"user", "item"}
         Sides with features: their rows without interactions are not part of the objective
-        (:mod:`mfrank.als.features`).
+        (:mod:`mfrank.als.feature_priors`).
     """
 
     objective: QuadraticObjective
@@ -294,7 +296,7 @@ class HalfSteps:
     def _kappa(self) -> float:
         return self.objective.interaction(len(self.counts.items))
 
-    # Read-only, which lets a GPU keep its copies.
+    # Read-only, so that a GPU can cache its copies.
 
     @lazy
     def item_weights(self) -> Vector:
@@ -320,7 +322,7 @@ def ridge_of(ridge: Vector, factors: Any) -> Any:
     total = 0.0
     for begin in range(0, len(factors), _ROWS_AT_ONCE):
         rows = slice(begin, begin + _ROWS_AT_ONCE)
-        # Not a product of BLAS, whose threads go on spinning beside the next half-step.
+        # Not by BLAS, whose threads would keep spinning during the next half-step.
         squares = np.einsum("rk,rk->r", factors[rows], factors[rows])
         total += float((ridge[rows] * squares).sum())
     return total

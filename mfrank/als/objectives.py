@@ -34,8 +34,7 @@ from mfrank.backends import CellTerm, ObservedLoss, RowProblem, Vector
 from mfrank.data import Counts
 from mfrank.errors import InputValueError
 
-_MOST_POWER = 10
-"""A power of a mass may not be beyond a float's range."""
+_MOST_POWER = 10  # of a mass, which stays within a float's range
 
 
 class QuadraticObjective(ABC):

@@ -49,7 +49,7 @@ from mfrank.store import FactorStore, Step
 _POWERS = 3  # Products with A'A; after 2, the first epochs rank worse.
 _LENGTH = 2.0  # Scale of Q.
 _USER_LENGTH = 3.0  # Best of 1, 3, 6 and 10 for most losses on ml-1m.
-_ROWS_OF_SKETCH_AT_ONCE = 1024
+_ROWS_OF_NOISE = 1024
 _NOISE = 0.01  # Mean norm of the noise in a row: no column is 0, even if the rank of X is below K.
 
 
@@ -148,13 +148,12 @@ def spectral_factors(
 def _add_noise(factors: Factors, size: float, random_state: np.random.Generator) -> None:
     """Add uniform numbers of mean 0 and standard deviation ``size``, in place.
 
-    Each is made of one byte, ten times faster than a normal one.
+    Each comes from one random byte, ten times faster than a normal number.
     """
     step = size * np.sqrt(12 / (256**2 - 1))
-    for begin in range(
-        0, len(factors), _ROWS_OF_SKETCH_AT_ONCE
-    ):  # in the cache, without another table
-        rows = factors[begin : begin + _ROWS_OF_SKETCH_AT_ONCE]
+    # In blocks that stay in the cache and need no second table.
+    for begin in range(0, len(factors), _ROWS_OF_NOISE):
+        rows = factors[begin : begin + _ROWS_OF_NOISE]
         levels = np.frombuffer(random_state.bytes(rows.size), np.uint8).reshape(rows.shape)
         rows += (levels - rows.dtype.type(127.5)) * rows.dtype.type(step)
 
@@ -228,9 +227,9 @@ def _scale_directions(
 
 def _inverse_power(values: Vector, power: float) -> Vector:
     """Return values^-power, or 0 for values below 1e-10 of the largest, which are rounding."""
-    kept = values > 1e-10 * values.max(initial=0.0)
+    is_sound = values > 1e-10 * values.max(initial=0.0)
     powers = np.zeros(len(values))
-    powers[kept] = values[kept] ** -power
+    powers[is_sound] = values[is_sound] ** -power
     return powers
 
 

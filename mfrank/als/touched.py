@@ -33,10 +33,10 @@ from mfrank.backends import Backend, Factors, Gram, RowProblem, SolveOptions, Ve
 
 # The rows of one side that an update reads and writes, in groups, apart from all other rows.
 #
-# Each group is in a basis of its own, the last one that it was solved or read in. So a half-step
-# rotates what it reads once and writes its rows in the basis in which it solves them, and between
-# the first half-step and the last no row is copied out of the side's table or back into it. Rows
-# that are only read are rotated when they are copied out, before they are first read.
+# Each group has its own basis, the last one in which it was solved or read. So a half-step rotates
+# what it reads once and writes its rows in the basis in which it solves them; from the first
+# half-step to the last, no row is copied from the side's table or back. Rows that are only read are
+# rotated when they are copied, before they are first read.
 
 
 SOLVED = 2
@@ -86,11 +86,11 @@ class WorkingTable:
         self._factors = factors
         self._ends = np.cumsum([0, *map(len, groups)])
         self._numbers = np.concatenate(groups)
-        # On large pages, as rows with a long history read much of it, in no order.
+        # On large pages: rows with a long history read much of it in random order.
         self._local: Factors = empty_aligned((len(self._numbers), width), factors.dtype)
         solved = self.numbers_of(SOLVED)
         copy_rows(factors, self._local[: len(solved)], solved, n_threads)
-        self._bases = [read_only(np.eye(width))] * SOLVED  # of those that were copied
+        self._bases = [read_only(np.eye(width))] * SOLVED  # of the groups copied so far
         still = weights.copy()
         still[solved] = 0
         self._still = backend.gram(factors, still, n_threads)
@@ -153,7 +153,7 @@ class WorkingTable:
             how["prior"] = np.empty_like(rows)
             at.turn(self._backend, np.ascontiguousarray(prior), how["prior"], self._threads)
         before = None
-        if beyond or options.solver != "cholesky":  # else nothing reads it
+        if beyond or options.solver != "cholesky":  # else it is not read
             before = self._solution_before(group, at)
         self._backend.solve_rows(problem, fixed, at.shared, rows, options, before, **how)
         self._bases[group], self._shares[group], self._solutions[group] = at.basis, None, None
@@ -203,7 +203,7 @@ FOLLOWING = 0.3
 """Users with at least this share of fresh items follow them."""
 
 BEYOND = 0.5
-"""Share of the way from the solution before by which items go beyond a solution."""
+"""Fraction of the step from the previous solution by which items are extrapolated."""
 
 _STEPS = 2
 """Conjugate gradient steps of a row with a long history. One alone ranks noticeably worse."""
@@ -260,14 +260,14 @@ def alternate(
     half_steps : HalfSteps
         Half-steps with the counts of all interactions, including the new ones.
     users, items : TouchedRows
-    tables : Tables
+    tables : WorkingTables
         The touched rows are overwritten.
     alternations : int
         With 0, no items are solved.
     """
     of_users = _Group.split(users, half_steps.user_problem(users.entries))
     of_items = _Group.split(items, half_steps.item_problem(items.entries))
-    solving = (_Plain if tables.user_biases is None else _WithBiases)(
+    solving = (_WithoutBiases if tables.user_biases is None else _WithBiases)(
         half_steps, tables, of_users, of_items
     )
     solved = solving.users(of_all=True, exact=not alternations)
@@ -306,7 +306,7 @@ _Groups: TypeAlias = tuple[_Group, _Group]
 """The fresh rows of a side, and the others."""
 
 
-class _Plain:
+class _WithoutBiases:
     """Half-steps without biases, in tables of the rows that they need."""
 
     def __init__(
@@ -319,14 +319,14 @@ class _Plain:
         self._items = _placed(items, self._of_users, len(tables.users))
 
     def users(self, *, of_all: bool, exact: bool = True) -> int:
-        """Solve the fresh users, or all, then the others exactly or nearly so; return how many."""
+        """Solve the fresh users, or all, with the others exact or nearly so; return how many."""
         at = self._steps.users_basis(self._tables.items, self._of_items.gram)
         return self._solve(
             self._of_users, self._users, self._of_items, at, of_all, beyond=0.0, exact=exact
         )
 
     def items(self, *, of_all: bool, beyond: float) -> int:
-        """Solve the fresh items, or all, and go beyond the solutions."""
+        """Solve the fresh items, or all, and extrapolate them."""
         coupled = self._steps.objective.interaction(len(self._tables.items)) != 0
         item_sum = self._of_items.gram.vector if coupled else None
         at = self._steps.items_basis(self._tables.users, item_sum, self._of_users.gram)
@@ -335,7 +335,7 @@ class _Plain:
         )
 
     def write(self) -> None:
-        """Write what was solved into the tables of all rows."""
+        """Write the solutions into the tables of all rows."""
         self._of_users.write(self._tables.users)
         self._of_items.write(self._tables.items)
 
@@ -358,21 +358,21 @@ class _Plain:
         *,
         exact: bool,
     ) -> int:
-        # The last group is read by rows with a long history only.
+        # Only rows with a long history read the last group.
         fixed = other.turned(SOLVED + 1 + of_all, at)
         fresh, long = groups
         options, used = self._steps.options, fixed[: fresh.problem.rows.n_columns]
         own.solve(0, fresh.problem, used, at, options, fresh.prior, beyond)
         if not of_all:
             return len(fresh.numbers)
-        if not exact:  # iterations start near the solution, and take less time
+        if not exact:  # iterations start near the solution, so they are faster
             options = replace(options, solver="auto", cg_steps=_STEPS)
         own.solve(1, long.problem, fixed, at, options, long.prior, beyond)
         return len(fresh.numbers) + len(long.numbers)
 
 
 def _placed(groups: _Groups, table: WorkingTable, n_columns: int) -> _Groups:
-    """The same rows, whose columns are rows of the other side's table."""
+    """The same rows, with columns numbered as the rows of the other side's table."""
     places = table.places(n_columns)
     fresh, long = (
         replace(group, problem=group.problem.placed(places, table.numbers_of(n_groups)))
@@ -401,12 +401,12 @@ class _WithBiases:
         return self._solve(self._of_users, self._users[: 1 + of_all], fixed, 0.0)
 
     def items(self, *, of_all: bool, beyond: float) -> int:
-        """Solve the fresh items, or all, and go beyond the solutions."""
+        """Solve the fresh items, or all, and extrapolate them."""
         fixed = self._steps.fixed_users(self._of_users)
         return self._solve(self._of_items, self._items[: 1 + of_all], fixed, beyond)
 
     def write(self) -> None:
-        """Nothing is left to write: rows were solved where they are."""
+        """Do nothing: rows were solved in place."""
 
     def _solve(self, own: Biased, groups: Any, fixed: FixedSide, beyond: float) -> int:
         for number, group in enumerate(groups):

@@ -6,7 +6,7 @@ engine knows nothing about factors: a task is a function and its arguments.
 
 from mfrank.cluster.connecting import Cluster, check_cluster, connected
 from mfrank.cluster.processes import Call, KeptResult, Order, Processes, Results, serve
-from mfrank.cluster.surface import Engine, Task, array_of, as_done, kind_of, parts_of, wrong
+from mfrank.cluster.task_engine import Engine, Task, array_of, as_done, kind_of, parts_of, wrong
 
 __all__ = [
     "Call",

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mfrank.arrays import check_count, is_count, needs, shown
-from mfrank.cluster.surface import Engine
+from mfrank.cluster.task_engine import Engine
 from mfrank.errors import InputTypeError, InputValueError
 
 if TYPE_CHECKING:

@@ -26,22 +26,22 @@ class Dask:
         self._client = client
 
     def submit(self, function: Callable[..., Any], *args: Any) -> distributed.Future:
-        """See :class:`mfrank.cluster.surface.Engine`."""
+        """See :class:`mfrank.cluster.task_engine.Engine`."""
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 PB"}):
             return self._client.submit(function, *args, pure=False)
 
     def wait(self, tasks: Iterable[distributed.Future]) -> set[distributed.Future]:
-        """See :class:`mfrank.cluster.surface.Engine`."""
+        """See :class:`mfrank.cluster.task_engine.Engine`."""
         with _told_of_loss(), self._client.as_current():  # there may be others
             return set(distributed.wait(list(tasks), return_when="FIRST_COMPLETED").done)
 
     def gather(self, tasks: Iterable[distributed.Future]) -> list[Any]:
-        """See :class:`mfrank.cluster.surface.Engine`."""
+        """See :class:`mfrank.cluster.task_engine.Engine`."""
         with _told_of_loss():
             return list(self._client.gather(list(tasks)))
 
     def workers(self, probe: Callable[[], _Told]) -> Sequence[tuple[str, _Told]]:
-        """See :class:`mfrank.cluster.surface.Engine`."""
+        """See :class:`mfrank.cluster.task_engine.Engine`."""
         try:
             told = self._client.run(probe)
         except Exception as error:  # of whatever type Dask makes of it

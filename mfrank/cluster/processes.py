@@ -276,13 +276,13 @@ class Processes:
             worker.end()
 
     def submit(self, function: Callable[..., Any], *args: Any) -> _Task:
-        """See :class:`mfrank.cluster.surface.Engine`."""
+        """See :class:`mfrank.cluster.task_engine.Engine`."""
         task = _Task(next(self._keys), function, args)
         self._live[task.key] = task
         return task
 
     def wait(self, tasks: Iterable[_Task]) -> set[_Task]:
-        """See :class:`mfrank.cluster.surface.Engine`."""
+        """See :class:`mfrank.cluster.task_engine.Engine`."""
         tasks = list(tasks)
         for task in tasks:
             if not task.waited_for:
@@ -297,7 +297,7 @@ class Processes:
         return done
 
     def gather(self, tasks: Iterable[_Task]) -> list[Any]:
-        """See :class:`mfrank.cluster.surface.Engine`."""
+        """See :class:`mfrank.cluster.task_engine.Engine`."""
         tasks = list(tasks)
         left = set(tasks)
         while left:
@@ -308,7 +308,7 @@ class Processes:
         return [task.result for task in tasks]
 
     def workers(self, probe: Callable[[], _Told]) -> Sequence[tuple[str, _Told]]:
-        """See :class:`mfrank.cluster.surface.Engine`."""
+        """See :class:`mfrank.cluster.task_engine.Engine`."""
         tasks = []
         for worker in self._workers:
             task = self.submit(probe)

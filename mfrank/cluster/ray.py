@@ -29,17 +29,17 @@ class Ray:
     relays = True
 
     def submit(self, function: Callable[..., Any], *args: Any) -> ray.ObjectRef:
-        """See :class:`mfrank.cluster.surface.Engine`."""
+        """See :class:`mfrank.cluster.task_engine.Engine`."""
         return _called.remote(function, *args)
 
     def wait(self, tasks: Iterable[ray.ObjectRef]) -> set[ray.ObjectRef]:
-        """See :class:`mfrank.cluster.surface.Engine`."""
+        """See :class:`mfrank.cluster.task_engine.Engine`."""
         tasks = list(tasks)
         ray.wait(tasks)
         return set(ray.wait(tasks, num_returns=len(tasks), timeout=0)[0])
 
     def gather(self, tasks: Iterable[ray.ObjectRef]) -> list[Any]:
-        """See :class:`mfrank.cluster.surface.Engine`."""
+        """See :class:`mfrank.cluster.task_engine.Engine`."""
         try:
             return list(ray.get(list(tasks)))
         except (OutOfMemoryError, WorkerCrashedError) as error:
@@ -49,7 +49,7 @@ class Ray:
             ) from error
 
     def workers(self, probe: Callable[[], _Told]) -> Sequence[tuple[str, _Told]]:
-        """See :class:`mfrank.cluster.surface.Engine`; Ray runs a task on each CPU of a node."""
+        """See :class:`mfrank.cluster.task_engine.Engine`; Ray runs a task on each CPU of a node."""
         nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
         asked = [
             _called.options(

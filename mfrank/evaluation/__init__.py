@@ -4,6 +4,7 @@ from mfrank.evaluation.beyond import IntraListSimilarity, Miscalibration, Novelt
 from mfrank.evaluation.full_ranking import DEFAULT_METRICS, evaluate
 from mfrank.evaluation.inputs import relevant_of
 from mfrank.evaluation.judgements import JudgedLists, judge, stand
+from mfrank.evaluation.learning_to_rank import evaluate_queries
 from mfrank.evaluation.metrics import (
     ALL,
     AUC,
@@ -25,7 +26,6 @@ from mfrank.evaluation.metrics import (
 )
 from mfrank.evaluation.names import definitions, metric
 from mfrank.evaluation.paired_tests import paired_differences
-from mfrank.evaluation.queries import evaluate_queries
 from mfrank.evaluation.rankers import SampledLists
 from mfrank.evaluation.report import Evaluation, Score
 from mfrank.evaluation.stopping import EarlyStopping

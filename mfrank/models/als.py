@@ -73,11 +73,11 @@ from mfrank.models.updates import Update, check_update, solved_anew
 from mfrank.retrieval import (
     Answer,
     Fallback,
-    Held,
     KnownQueries,
     ListCall,
     ListOptions,
     Matrix,
+    ModelState,
     OwnRows,
     Queries,
     QueryFactors,
@@ -263,7 +263,7 @@ class ALS(FactorModel):
             - an int: that many worker processes on this machine;
             - a Dask client, or the address of a Dask scheduler (``mfrank[dask]``);
             - ``"ray"``: the Ray cluster of this process or machine (``mfrank[ray]``);
-            - your own :class:`~mfrank.cluster.surface.Engine`.
+            - your own :class:`~mfrank.cluster.task_engine.Engine`.
 
             This process holds the factors of both sides. Workers read interactions that were opened
             from a folder by the path of the folder; other interactions are sent once. ``n_threads``
@@ -278,8 +278,8 @@ class ALS(FactorModel):
             - a matrix (numpy, scipy or CuPy), with a row per id in the order of the ids.
 
             The factors of a row are then its features times fitted weights, plus a part of its own.
-            The ridge of the row applies only to its own part (:mod:`mfrank.als.features` has the
-            objective). Users and items of ``user_items`` without interactions get factors from
+            The ridge of the row applies only to its own part (:mod:`mfrank.als.feature_priors` has
+            the objective). Users and items of ``user_items`` without interactions get factors from
             their features alone and are not part of the objective. A column of ones gives all rows
             a common mean; tables get one automatically.
 
@@ -486,7 +486,7 @@ class ALS(FactorModel):
         queries = QueryFactors(*folding.users_and_biases(own.likes))
         somebody = OwnRows(KnownQueries(users, [0], Queries.new(1)), None, side, None)
         popularity = popularity_of(held, None, side) if fallback == "popularity" else None
-        state = Held(store, held.seen)
+        state = ModelState(store, held.seen)
         call = ListCall(state, somebody, options, levers, popularity, history=own.items)
         return self._answered(queries, call, own.items, 0)
 
@@ -679,7 +679,7 @@ class ALS(FactorModel):
         super()._hold(store, seen)
         self._last_folding = None  # it has the factors as they were
 
-    def _folded_users(self, held: Held, own: OwnRows) -> QueryFactors:
+    def _folded_users(self, held: ModelState, own: OwnRows) -> QueryFactors:
         store, (side, ids, *_) = held.on_host(), own.known
         rows = clean_rows(own.rows, "user_items", objective_of(store, self.objective))
         solvable, means = CSR.from_scipy(rows, store.dtype), feature_means(store, side, ids)

@@ -15,7 +15,7 @@ from mfrank.data import Interactions, OnUnknown
 from mfrank.errors import InputTypeError, InputValueError, within
 from mfrank.models.options import OPTION_KINDS, option_classes, tell_below, tell_unread_values
 from mfrank.models.parameters import is_of, restore
-from mfrank.retrieval import Held, Matrix, Raw, Seen, Side, given_ids, given_rows
+from mfrank.retrieval import Matrix, ModelState, Raw, Seen, Side, given_ids, given_rows
 from mfrank.store import FactorStore, means_of
 
 # What solves the rows of a fit, whatever was set since.
@@ -204,7 +204,11 @@ def liked_items(
 
 
 def weigh_items(
-    folding: FoldIn, held: Held, both: tuple[Side, Side], userid: Raw, user_items: Matrix | None
+    folding: FoldIn,
+    held: ModelState,
+    both: tuple[Side, Side],
+    userid: Raw,
+    user_items: Matrix | None,
 ) -> UserWeights:
     """Decompose a user by their items: a row of ``user_items``, or of the training interactions."""
     users, items = both

@@ -17,7 +17,7 @@ from mfrank.data import Interactions
 from mfrank.errors import InputTypeError, InputValueError
 from mfrank.models.options import OPTION_KINDS, option_classes, runnable
 from mfrank.models.parameters import FitFacts, Parameters, describe, fit_of, restore
-from mfrank.retrieval import Promised, Recommender
+from mfrank.retrieval import DeferredState, Recommender
 from mfrank.store import IMPORTED, FactorStore, OwnClasses, Record, Step
 
 # The interface of early-stopping rules; :class:`mfrank.EarlyStopping` implements it.
@@ -232,7 +232,7 @@ class FactorModel(Parameters, Recommender):
         kept = {field.name: getattr(held.store, field.name) for field in fields(FactorStore)}
         del kept["user_factors"]
         backend = choose(self.backend)
-        self._held = Promised(lambda: FactorStore(again(backend), **kept), held.seen)
+        self._held = DeferredState(lambda: FactorStore(again(backend), **kept), held.seen)
 
     @property
     def store(self) -> FactorStore:

@@ -20,7 +20,7 @@ from mfrank.errors import InputValueError
 from mfrank.store import IMPORTED, History, OwnClasses, summary
 
 if TYPE_CHECKING:
-    from mfrank.retrieval import Held
+    from mfrank.retrieval import ModelState
 
 # How models print: as one line, and as HTML in a notebook.
 #
@@ -42,7 +42,7 @@ class FitFacts(NamedTuple):
     history: History = ()
 
 
-def fit_of(model: Any, held: Held | None) -> FitFacts | None:
+def fit_of(model: Any, held: ModelState | None) -> FitFacts | None:
     """Facts about the fit of a model that holds this; None before a fit."""
     if held is None:
         return None

@@ -36,8 +36,8 @@ from mfrank.models.features_of_update import FeaturesOfUpdate
 from mfrank.models.options import source_of, tell_below, tell_unread_values
 from mfrank.models.partial_fit import Delta, grown, refit, with_rows
 from mfrank.retrieval import (
-    Held,
     Matrix,
+    ModelState,
     Raw,
     Seen,
     Side,
@@ -308,7 +308,7 @@ def _old_rows(
 
 
 def solved_anew(
-    held: Held, folding: FoldIn, side: Side, other: Side, raw: Raw, matrix: Matrix
+    held: ModelState, folding: FoldIn, side: Side, other: Side, raw: Raw, matrix: Matrix
 ) -> tuple[FactorStore, sp.csr_array | None]:
     """The store and the seen entries with rows of one side solved from ``matrix``, or added."""
     store, objective = held.store, folding.objective

@@ -1,7 +1,10 @@
 """Retrieval from fitted factors: exact top-K lists under filters, similar rows, scores."""
 
 from mfrank.retrieval.all_lists import AllLists, ListFormat, Table, list_table
-from mfrank.retrieval.answers import (
+from mfrank.retrieval.fallback import popularity_of, settled, unannounced
+from mfrank.retrieval.filters import Candidates, is_nested
+from mfrank.retrieval.fingerprint import of_filter
+from mfrank.retrieval.lists_by_id import (
     Answer,
     Fallback,
     KnownQueries,
@@ -10,10 +13,7 @@ from mfrank.retrieval.answers import (
     OwnRows,
     QueryFactors,
 )
-from mfrank.retrieval.fallback import popularity_of, settled, unannounced
-from mfrank.retrieval.filters import Candidates, is_nested
-from mfrank.retrieval.fingerprint import of_filter
-from mfrank.retrieval.held import Held, NotFittedError, Promised
+from mfrank.retrieval.model_state import DeferredState, ModelState, NotFittedError
 from mfrank.retrieval.queries import Matrix, Queries, given_rows, given_seen
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.row_scorer import ItemBlend, RowScorer, of_one_state
@@ -43,8 +43,8 @@ __all__ = [
     "AllLists",
     "Answer",
     "Candidates",
+    "DeferredState",
     "Fallback",
-    "Held",
     "ItemBlend",
     "KnownQueries",
     "ListCall",
@@ -52,9 +52,9 @@ __all__ = [
     "ListOptions",
     "Lists",
     "Matrix",
+    "ModelState",
     "NotFittedError",
     "OwnRows",
-    "Promised",
     "Queries",
     "QueryFactors",
     "Raw",

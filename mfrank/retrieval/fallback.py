@@ -24,9 +24,9 @@ from mfrank.arrays import beside, counted, on_host
 from mfrank.backends import Factors
 from mfrank.data import Interactions
 from mfrank.errors import InputValueError, Notice
-from mfrank.retrieval.answers import ListCall, QueryFactors, best
 from mfrank.retrieval.filters import Candidates, some_lists
-from mfrank.retrieval.held import Held
+from mfrank.retrieval.lists_by_id import ListCall, QueryFactors, best
+from mfrank.retrieval.model_state import ModelState
 from mfrank.retrieval.queries import Matrix
 from mfrank.retrieval.side import Side
 from mfrank.retrieval.steered import best_steered
@@ -63,7 +63,7 @@ def tell_nobody(n_nobody: int, n_queries: int, noun: str, *, filled: bool = Fals
     _log.log(level, Notice(f"{told}: nothing to go by, so their lists {then}"))
 
 
-def popularity_of(held: Held, given: Matrix | None, items: Side) -> Factors:
+def popularity_of(held: ModelState, given: Matrix | None, items: Side) -> Factors:
     """Number of users with each item, shape (n_items, 1), for the fallback of a call.
 
     Raises

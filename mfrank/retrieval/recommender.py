@@ -30,7 +30,14 @@ from mfrank.data import Ids, OnUnknown, check_on_unknown
 from mfrank.errors import InputTypeError, InputValueError, within
 from mfrank.files import Place, joined_origins, name_of, path_of
 from mfrank.retrieval.all_lists import AllLists, ListFormat
-from mfrank.retrieval.answers import (
+from mfrank.retrieval.fallback import (
+    lists_of_unknown,
+    popularity_of,
+    settled,
+    tell_nobody,
+)
+from mfrank.retrieval.filters import Candidates
+from mfrank.retrieval.lists_by_id import (
     Answer,
     Fallback,
     KnownQueries,
@@ -44,14 +51,7 @@ from mfrank.retrieval.answers import (
     closest,
     pair_scores,
 )
-from mfrank.retrieval.fallback import (
-    lists_of_unknown,
-    popularity_of,
-    settled,
-    tell_nobody,
-)
-from mfrank.retrieval.filters import Candidates
-from mfrank.retrieval.held import Held, NotFittedError, removed
+from mfrank.retrieval.model_state import ModelState, NotFittedError, removed
 from mfrank.retrieval.queries import Matrix
 from mfrank.retrieval.seen import Seen, pack, unpack
 from mfrank.retrieval.side import Raw, Rows, Side, given_ids, sides
@@ -98,8 +98,8 @@ class Recommender:
     backend: str = "auto"
     # The store and the seen items of each user, in one attribute, which an update replaces: a call
     # that reads it once has both of one state, even if other threads update the model. Calls that
-    # change the model take turns (:mod:`mfrank.arrays.threads`).
-    _held: Held | None = None
+    # change the model take turns (:mod:`mfrank.arrays.objects`).
+    _held: ModelState | None = None
     # See :mod:`mfrank.files.folder`; replaced, never edited.
     _origin: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
@@ -231,8 +231,8 @@ class Recommender:
         Returns
         -------
         ids, scores : arrays of shape (N,) for one user, (users, N) for many
-            A named tuple; :meth:`to_dicts <mfrank.retrieval.answers.Answer.to_dicts>` converts it
-            to plain Python objects, for JSON.
+            A named tuple; :meth:`to_dicts <mfrank.retrieval.lists_by_id.Answer.to_dicts>` converts
+            it to plain Python objects, for JSON.
 
         Raises
         ------
@@ -630,7 +630,7 @@ class Recommender:
         """Replace the store and the seen entries, at once."""
         if self._held is not None:  # what the old store was saved as is in the new one
             self._origin = joined_origins(self._origin, self._held.origin)
-        self._held = Held(store, None if seen is None else Seen(seen), self._parts_of(store))
+        self._held = ModelState(store, None if seen is None else Seen(seen), self._parts_of(store))
 
     def _tell_set_since(self, fitter: Mapping[str, Any]) -> None:
         """Warn of options that were set after a fit; here there are none."""
@@ -648,7 +648,7 @@ class Recommender:
         """Whether the model has not changed since a snapshot."""
         return self._held is snapshot._held
 
-    def _now(self) -> Held:
+    def _now(self) -> ModelState:
         """The store and the seen entries, to be read once in a call."""
         if self._held is None:
             raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit() first")
@@ -690,7 +690,7 @@ class Recommender:
         """Scores of pairs, NaN where a row is -1: unknown."""
         return pair_scores(users, items, user_rows, item_rows)
 
-    def _folded_users(self, held: Held, own: OwnRows) -> QueryFactors:
+    def _folded_users(self, held: ModelState, own: OwnRows) -> QueryFactors:
         """Factors and biases of users, solved from their rows."""
         side, ids, *_ = own.known
         matrix: Any = own.matrix

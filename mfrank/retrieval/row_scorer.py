@@ -14,8 +14,15 @@ from numpy.typing import NDArray
 from mfrank.arrays import MadeOfFields, counted, lazy, on_host
 from mfrank.data import OnUnknown
 from mfrank.errors import InputTypeError, InputValueError
-from mfrank.retrieval.answers import Answer, KnownQueries, ListCall, ListOptions, OwnRows, answer
 from mfrank.retrieval.filters import Candidates
+from mfrank.retrieval.lists_by_id import (
+    Answer,
+    KnownQueries,
+    ListCall,
+    ListOptions,
+    OwnRows,
+    answer,
+)
 from mfrank.retrieval.queries import Matrix
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.scored_lists import best_lists, blocks

@@ -12,8 +12,8 @@ from mfrank.arrays import Listed, beside, check_instance, listed_on_host, on_hos
 from mfrank.backends import Factors
 from mfrank.data import OnUnknown
 from mfrank.errors import InputValueError
-from mfrank.retrieval.answers import ListOptions, QueryFactors
 from mfrank.retrieval.filters import Candidates
+from mfrank.retrieval.lists_by_id import ListOptions, QueryFactors
 from mfrank.retrieval.scored_lists import best_lists
 from mfrank.retrieval.side import Rows, Side
 from mfrank.retrieval.top_k import Lists, recommend
@@ -81,7 +81,7 @@ def best_steered(
     history : a row for each query, or None
         Items of the queries, for calibration.
     query_factors, items, options, candidates
-        As in :func:`mfrank.retrieval.answers.best`.
+        As in :func:`mfrank.retrieval.lists_by_id.best`.
     directions : FactorStore, optional
         Store whose factors define the similarity of items; default ``store``.
     """

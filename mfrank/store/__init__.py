@@ -1,14 +1,7 @@
 """The factor store, the result of every fit: checked, saved atomically, exchanged."""
 
 from mfrank.store.blending import blend, check_ranks_by_factors, has_item_weights, ranks_by_factors
-from mfrank.store.checks import (
-    STATE_OF_FIT,
-    check_finite,
-    check_is_model,
-    fitter_of,
-    history_of,
-    is_mapped,
-)
+from mfrank.store.cold_rows import empty_rows, has_counts, has_features, ranks_anybody
 from mfrank.store.contents import check_metadata, pack_neighbors, unpack_neighbors
 from mfrank.store.factors import FORMAT, FactorStore
 from mfrank.store.feature_weights import (
@@ -22,8 +15,15 @@ from mfrank.store.feature_weights import (
     weights_of,
     with_means,
 )
+from mfrank.store.fields import (
+    STATE_OF_FIT,
+    check_finite,
+    check_is_model,
+    fitter_of,
+    history_of,
+    is_mapped,
+)
 from mfrank.store.history import History, Record, Step, epochs_of, seconds_of, summary
-from mfrank.store.knowledge import empty_rows, has_counts, has_features, ranks_anybody
 from mfrank.store.own_classes import IMPORTED, OwnClasses
 
 __all__ = [

@@ -13,8 +13,8 @@ from mfrank.arrays import check_at_least_zero, check_instance
 from mfrank.data import Counts
 from mfrank.errors import InputValueError
 from mfrank.store import contents as extra_rows
+from mfrank.store.cold_rows import has_features
 from mfrank.store.factors import FactorStore
-from mfrank.store.knowledge import has_features
 
 _SIDES = ("users", "items")
 _WITH_ITEMS = "ItemBlend"
@@ -128,19 +128,19 @@ def check_ranks_by_factors(store: FactorStore, remedy: str) -> None:
 
 
 def has_item_weights(store: FactorStore) -> bool:
-    """Whether the store has weights between items (:func:`extra_rows.pack_neighbors`)."""
+    """Whether there are weights between items (:func:`mfrank.store.contents.pack_neighbors`)."""
     return "neighbors_indptr" in store.extras
 
 
 def ranks_by_factors(store: FactorStore) -> bool:
-    """Whether the scores are products of the factors, which are then not a placeholder."""
+    """Whether the scores are products of the factors; otherwise these are a placeholder."""
     return store.fitter["name"] == _WITH_ITEMS or not extra_rows.has_rows(store.extras)
 
 
 def _without_unmet(*both: FactorStore) -> list[FactorStore]:
-    """The stores, without the factors of items that one has not met and the other has.
+    """The stores, with 0 for the factors of items that are cold in one and known in the other.
 
-    Such factors are of a background, or drawn at random: beside those of the other, they are noise.
+    Such factors come from the background or were drawn at random: in a blend they are noise.
     """
     unmet = [
         np.zeros(part.n_items, dtype=bool) if part.unmet_items is None else part.unmet_items
@@ -159,7 +159,7 @@ def _without_unmet(*both: FactorStore) -> list[FactorStore]:
 
 
 def _counts(store: FactorStore, other: FactorStore) -> Counts | None:
-    """The larger counts of the two fits, of which one may be of a later day; None if one lacks."""
+    """The larger counts of the two fits, one of which may be later; None if either has none."""
     if store.counts is None or other.counts is None:
         return None
     pairs = ((getattr(each, side) for each in (store.counts, other.counts)) for side in _SIDES)
@@ -167,7 +167,7 @@ def _counts(store: FactorStore, other: FactorStore) -> Counts | None:
 
 
 def _item_rows(store: FactorStore, weight: float) -> list[tuple[sp.csr_array, sp.csr_array]]:
-    """The weights between items and the users' values, times ``weight``, of a store with them."""
+    """A store's weights between items, and its users' values times ``weight``; none without."""
     if not extra_rows.has_rows(store.extras):
         return []
     weights, values = extra_rows.unpack_neighbors(store.extras, store.n_users, store.n_items)

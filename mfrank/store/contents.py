@@ -13,8 +13,8 @@ from mfrank.arrays import check_csr, check_indptr, on_host
 from mfrank.data import Counts, stored_ids
 from mfrank.errors import InputValueError
 from mfrank.files import Contents, check_keys
-from mfrank.store import checks as check
-from mfrank.store.checks import check_finite, is_mapped
+from mfrank.store import fields
+from mfrank.store.fields import check_finite, is_mapped
 
 if TYPE_CHECKING:
     from mfrank.store.factors import FactorStore
@@ -74,13 +74,13 @@ def made_of(contents: Contents, make: Callable[..., _T], where: object) -> _T:
 
 
 def check_values(arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Refuse what a load would refuse: shared arrays may have changed, maps are unchecked."""
+    """Raise as loading would: shared arrays may have changed, mapped ones were never checked."""
     for name in _REQUIRED + _OPTIONAL:
         if name in arrays:
-            check.check_finite(name, arrays[name])
+            fields.check_finite(name, arrays[name])
     for name in ("counts.users", "counts.items"):
         if name in arrays:
-            check.check_not_negative(name, arrays[name])
+            fields.check_not_negative(name, arrays[name])
 
 
 def arrays_on_host(store: FactorStore) -> dict[str, NDArray[Any]]:
@@ -94,7 +94,7 @@ def arrays_on_host(store: FactorStore) -> dict[str, NDArray[Any]]:
 
 # Sparse rows among the extras of a factor store: a walk's restarts, the neighbors of items.
 #
-# A model has them because its scores come from them; its factors are only a stand-in.
+# The scores of such a model come from these rows; its factors are only a placeholder.
 
 
 def pack(name: str, rows: sp.csr_array) -> dict[str, NDArray[Any]]:
@@ -153,7 +153,7 @@ def has_rows(extras: Mapping[str, NDArray[Any]]) -> bool:
 
 
 def pick(rows: sp.csr_array, at: NDArray[np.int64], name: str) -> sp.csr_array:
-    """Some of the rows, which may be mapped; they are checked here, because scipy does not."""
+    """Some of the rows, which may be mapped; checked here, because scipy does not check them."""
     picked: sp.csr_array = rows[at]
     check_csr(picked.indptr, picked.indices, *picked.shape, name)
     return picked

@@ -39,10 +39,10 @@ from mfrank.files import (
     write,
     write_to,
 )
-from mfrank.store import checks as check
+from mfrank.store import fields
+from mfrank.store.cold_rows import empty_rows, ranks_anybody, unmet_items
 from mfrank.store.contents import arrays_on_host, check_values, contents_of, made_of
 from mfrank.store.history import summary
-from mfrank.store.knowledge import empty_rows, ranks_anybody, unmet_items
 
 FORMAT = Format("mfrank.factors", version=1)
 """Format of a saved store; its version rises when an older mfrank would misread a new store."""
@@ -123,9 +123,9 @@ class FactorStore(MadeOfFields):
         put = partial(object.__setattr__, self)
         for side in ("user", "item"):
             factors, ids = getattr(self, f"{side}_factors"), getattr(self, f"{side}_ids")
-            own = check.ids_of(side, ids, factors)
+            own = fields.ids_of(side, ids, factors)
             put(f"{side}_ids", own)
-            put(f"{side}_factors", check.factor_matrix(side, factors, len(own)))
+            put(f"{side}_factors", fields.factor_matrix(side, factors, len(own)))
         users, items = len(self.user_ids), len(self.item_ids)
         if self.item_factors.shape[1] != self.factors or self.item_factors.dtype != self.dtype:
             raise InputValueError(
@@ -139,14 +139,14 @@ class FactorStore(MadeOfFields):
             )
         for name, size in (("user_biases", users), ("item_biases", items), ("item_prior", items)):
             if getattr(self, name) is not None:
-                put(name, check.per_row(name, getattr(self, name), size, self.user_factors))
+                put(name, fields.per_row(name, getattr(self, name), size, self.user_factors))
         if self.counts is not None:
-            put("counts", check.counts_of(self.counts, users, items))
-        put("fitter", check.fitter_of(self.fitter))
-        put("history", check.history_of(self.history))
-        put("versions", check.versions_of(self.versions))
-        put("extras", check.extras_of(self.extras))
-        put("threshold", check.threshold_of(self.threshold))
+            put("counts", fields.counts_of(self.counts, users, items))
+        put("fitter", fields.fitter_of(self.fitter))
+        put("history", fields.history_of(self.history))
+        put("versions", fields.versions_of(self.versions))
+        put("extras", fields.extras_of(self.extras))
+        put("threshold", fields.threshold_of(self.threshold))
 
     @property
     def n_users(self) -> int:

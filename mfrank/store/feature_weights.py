@@ -1,7 +1,7 @@
-"""Feature weights and means of rows, which a fit with features puts into its store's extras.
+"""Feature weights and means of rows, in the extras of a store that was fitted with features.
 
-The mean of a row is its features times the weights; the ridge pulls to it when the row is solved
-again. The features themselves are not stored; for a table, the encoding of its columns is.
+The mean of a row is its features times the weights; when the row is solved again, the ridge pulls
+it to the mean. The features are not stored, only the encoding of their table's columns.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ def with_means(
     rows: NDArray[np.int64] | None = None,
     means: NDArray[Any] | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """The extras with means for ``n_rows`` rows of a side: new ones, else old ones, else 0.
+    """The extras with means for ``n_rows`` rows of a side; rows without a mean get 0.
 
-    ``means`` (n, K) are the new means of ``rows``.
+    ``means`` (n, K) are new means of ``rows``.
     """
     name = names_of(side)[1]
     if name not in extras:

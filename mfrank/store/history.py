@@ -1,4 +1,4 @@
-"""The state an engine yields after each epoch, and summaries of a fit's history."""
+"""The history of a fit: one record per epoch, and the state that an engine yields with it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from mfrank.backends import Backend
 
 History: TypeAlias = Sequence[Mapping[str, float | int | None]]
-"""One record per epoch, see :meth:`mfrank.store.history.Step.record`. Epoch 0 is a start that
-was judged."""
+"""One record per epoch, see :meth:`mfrank.store.history.Step.record`. Epoch 0 is an evaluated
+start."""
 
 
 def epochs_of(history: History) -> int:
-    """Number of epochs, without epoch 0, which is the start of a fit."""
+    """Number of epochs, not counting epoch 0, the start of the fit."""
     return sum(record.get("epoch") != 0 for record in history)
 
 
@@ -26,7 +26,7 @@ def seconds_of(history: History) -> float:
 
 
 def summary(history: History) -> list[tuple[str, str]]:
-    """Number of epochs, seconds and, if recorded, the objective, each with its name."""
+    """Names and values: number of epochs, seconds and, if recorded, the objective."""
     if not history:
         return []
     rows = [("epochs", f"{epochs_of(history):,}"), ("seconds", f"{seconds_of(history):.2f}")]
@@ -61,8 +61,8 @@ class Step:
     extras : dict
         Further arrays of the fit, for the store.
     users_again : function or None
-        Solves the user factors again, with a backend, for a caller that released them; None if that
-        is impossible, or in the last step.
+        Solves the user factors again, with a backend, for a caller that released them. None in the
+        last step, or if that is impossible.
     """
 
     epoch: int

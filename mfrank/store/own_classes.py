@@ -59,29 +59,29 @@ class OwnClasses:
             The class is not allowed, cannot be imported, or is something else.
         """
         module, _, name = path.partition(":")
-        found = next((one for one in self.classes if _path(one) == path), None) or next(
+        own = next((one for one in self.classes if _path(one) == path), None) or next(
             (one for one in self.classes if one.__qualname__ == name), None
         )
-        if found is None and module == "__main__":
+        if own is None and module == "__main__":
             raise InputValueError(
                 f"class {path!r} is defined in a script or notebook, where no other process can "
                 "find it:",
                 f"define {name} in a module of its own and import it from there, or pass "
                 f"`classes=[{name}]` to load",
             )
-        if found is None:
+        if own is None:
             if self.trust:
                 self._import(path, module)
             # Not by getattr, which may run a module's own __getattr__.
-            found = getattr(sys.modules.get(module), "__dict__", {}).get(name)
-        if found is None:
+            own = getattr(sys.modules.get(module), "__dict__", {}).get(name)
+        if own is None:
             raise _not_found(path, module, name, imported=module in sys.modules)
-        if not (isinstance(found, type) and issubclass(found, kinds) and is_dataclass(found)):
+        if not (isinstance(own, type) and issubclass(own, kinds) and is_dataclass(own)):
             wanted = ", ".join(kind.__name__ for kind in kinds)
             raise ValueError(
-                f"{path!r} must be a dataclass derived from {wanted}; got {shown(found)}"
+                f"{path!r} must be a dataclass derived from {wanted}; got {shown(own)}"
             )
-        return found
+        return own
 
     def _import(self, path: str, module: str) -> None:
         """Import the module, unless it lies in the folder; any failure is a ValueError."""
@@ -103,7 +103,7 @@ class OwnClasses:
 
 
 IMPORTED = OwnClasses()
-"""Only classes that are imported already."""
+"""Only classes whose modules are already imported."""
 
 
 def _path(one: type) -> str:

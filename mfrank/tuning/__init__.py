@@ -14,8 +14,6 @@ from mfrank.tuning.families import (
     named,
 )
 from mfrank.tuning.family import Axis, Facts, Family, Point, Setting, Space, near, short, spread_out
-from mfrank.tuning.found import SearchResult, budget_of, likes_of, metric_of, search
-from mfrank.tuning.journal import TrialJournal
 from mfrank.tuning.leaderboard import Leaderboard
 from mfrank.tuning.mixture import (
     MOST_PARTS,
@@ -32,7 +30,9 @@ from mfrank.tuning.mixture import (
 )
 from mfrank.tuning.one_call import TuneResult, _fitted, tune
 from mfrank.tuning.outcomes import Outcome, Trial
+from mfrank.tuning.search_result import SearchResult, budget_of, likes_of, metric_of, search
 from mfrank.tuning.successive_halving import CAUTION, Budget, Ladder, Search, best, refit_seconds
+from mfrank.tuning.trial_journal import TrialJournal
 from mfrank.tuning.trials import Runner, TrialJudge, TrialWatch
 
 __all__ = [

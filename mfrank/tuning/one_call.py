@@ -23,7 +23,9 @@ from mfrank.models import Popularity, tell_below, tell_readers, values_told, val
 from mfrank.retrieval import Recommender, pack
 from mfrank.tuning.families import SPACE
 from mfrank.tuning.family import Model
-from mfrank.tuning.found import (
+from mfrank.tuning.leaderboard import Leaderboard
+from mfrank.tuning.mixture import BlendPart, blended, recommender
+from mfrank.tuning.search_result import (
     SearchResult,
     budget_of,
     likes_of,
@@ -31,8 +33,6 @@ from mfrank.tuning.found import (
     search,
     without_dislikes,
 )
-from mfrank.tuning.leaderboard import Leaderboard
-from mfrank.tuning.mixture import BlendPart, blended, recommender
 from mfrank.tuning.trials import Runner
 
 _DEFAULT_MINUTES = 10.0

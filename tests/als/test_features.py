@@ -37,7 +37,7 @@ def ridges(objective: QuadraticObjective, data: mfrank.Interactions) -> tuple[De
 
 
 def joint(objective: QuadraticObjective, data: mfrank.Interactions, ratio: float) -> Any:
-    """The joint objective as :mod:`mfrank.als.features` prints it, of P, Q, U and V."""
+    """The joint objective as :mod:`mfrank.als.feature_priors` prints it, of P, Q, U and V."""
     loss = stated_loss(objective, data.user_items.toarray().astype(np.float64))
     rho, sigma = ridges(objective, data)
 

@@ -148,7 +148,7 @@ def test_implicit_gets_the_same_search_and_keeps_its_other_options(split: Split)
 def test_a_model_that_does_not_fit_is_left_out(
     split: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mfrank.tuning.found.memory_free_now", lambda: 100.0)
+    monkeypatch.setattr("mfrank.tuning.search_result.memory_free_now", lambda: 100.0)
     comparison = quick(split, models=models(), tune=1.0, factors=16)
     assert "ease" not in [row.model for row in comparison.rows]
     assert "  ease: left out: a fit would take about" in str(comparison)

@@ -24,7 +24,7 @@ from mfrank.models import baselines as baseline
 from mfrank.models import factor_model
 from mfrank.models import item_models as neighbor_lists
 from mfrank.models import page_rank as walks
-from mfrank.retrieval import held as states
+from mfrank.retrieval import model_state as states
 from mfrank.retrieval import recommender, row_scorer
 
 DATA = mfrank.synthetic(60, 40, 700, random_state=0)

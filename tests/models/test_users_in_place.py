@@ -21,7 +21,7 @@ from mfrank.arrays import memory as recycled
 from mfrank.backends import cpu
 from mfrank.models import als as models
 from mfrank.models import factor_model
-from mfrank.retrieval import Promised
+from mfrank.retrieval import DeferredState
 from mfrank.store import Step
 from tests.support.errors import refuses
 
@@ -161,7 +161,7 @@ def test_after_ctrl_c_in_any_half_step_the_model_has_the_last_epoch(
         if epochs == 0:
             assert model._held is None
             return
-        assert isinstance(model._held, Promised)
+        assert isinstance(model._held, DeferredState)
         assert bits(model) == after(epochs)
     assert users_of(made) == 0  # those of the fit that was struck serve again
     assert len(model.store.history) == epochs
@@ -232,7 +232,7 @@ def test_a_promise_is_pickled_as_what_it_promises() -> None:
         return fitted.store
 
     model = als()
-    model._held = Promised(make, fitted.seen)
+    model._held = DeferredState(make, fitted.seen)
     again = pickle.loads(pickle.dumps(model))
     assert bits(again) == bits(model) == bits(fitted)
     assert len(made) == 1

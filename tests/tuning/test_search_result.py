@@ -35,7 +35,7 @@ from mfrank.tuning import (
     refit_seconds,
     search,
 )
-from mfrank.tuning import found as module
+from mfrank.tuning import search_result as module
 from tests.support.errors import refuses
 
 PLAIN = replace(mfrank.synthetic(80, 40, 900, random_state=0), timestamps=None)

@@ -21,7 +21,7 @@ from searches import DONE, TRIALS, execute, in_order
 
 import mfrank
 from mfrank.tuning import Outcome, Trial, TrialJournal
-from mfrank.tuning import journal as module
+from mfrank.tuning import trial_journal as module
 
 
 def test_several_searches_share_the_trials(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_the_claim_of_a_process_that_ended_is_free(tmp_path: Path) -> None:
             sys.executable,
             "-c",
             f"import sys, os; sys.path[:0] = {PATHS!r}\n"
-            "from mfrank.tuning.journal import TrialJournal\n"
+            "from mfrank.tuning.trial_journal import TrialJournal\n"
             "from searches import in_order\n"
             f"assert TrialJournal({str(path)!r}, 'search').claimed(in_order)\n"
             "os._exit(0)",

@@ -19,7 +19,7 @@ from searches import DONE, TRIALS, execute, in_order, written
 
 import mfrank
 from mfrank.tuning import TrialJournal
-from mfrank.tuning import journal as module
+from mfrank.tuning import trial_journal as module
 from tests.support.errors import refuses
 
 NO_TRIALS: list[tuple[str, Any]] = [

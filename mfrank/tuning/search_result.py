@@ -16,11 +16,11 @@ from mfrank.evaluation import metric as read_metric
 from mfrank.models import refuse_no_likes, values_vary
 from mfrank.tuning.families import SPACE, TIMED_SPACE
 from mfrank.tuning.family import Facts, Setting, Space
-from mfrank.tuning.journal import TrialJournal, fingerprint
 from mfrank.tuning.leaderboard import Leaderboard, leaderboard_of
 from mfrank.tuning.mixture import BlendPart, finalists, mixed
 from mfrank.tuning.outcomes import Outcome, Trial
 from mfrank.tuning.successive_halving import Budget, Search, best, refit_seconds
+from mfrank.tuning.trial_journal import TrialJournal, fingerprint
 from mfrank.tuning.trials import Runner, TrialJudge
 
 _PLANNED = 0.97

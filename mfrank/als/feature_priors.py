@@ -35,7 +35,7 @@ from mfrank.arrays import CSR, beside, on_host, single_threaded
 from mfrank.backends import Backend, Factors, RowProblem, Vector
 from mfrank.store import FactorStore, pack, weights_of
 
-_MOST_STEPS = 5  # an epoch: the next goes on from there, and each step lowers the objective
+_MOST_STEPS = 5  # per epoch; the next epoch continues, and each step lowers the objective
 _TOLERANCE = {"float32": 1e-6, "float64": 1e-12}
 
 Matrix = NDArray[np.float64]
@@ -119,7 +119,7 @@ class FeaturePrior:
         return float(self._ridge @ np.einsum("rk,rk->r", apart, apart)) + self._of_weights()
 
     def constant(self) -> float:
-        """The same if all factors are 0; then a row without interactions has a ridge, too."""
+        """The penalty if all factors are 0; then rows without interactions have a ridge, too."""
         means = self.means().astype(np.float64)
         return float(self._solved @ np.einsum("rk,rk->r", means, means)) + self._of_weights()
 

@@ -24,8 +24,8 @@ class NotFittedError(ValueError, AttributeError):
 
 
 @dataclass(frozen=True, eq=False)
-class Held(MadeOfFields):
-    """A store and the seen entries of the same users and items; neither is ever edited.
+class ModelState(MadeOfFields):
+    """The fitted state of a model: a store, and the seen entries of its users; never edited.
 
     ``parts`` has further parameters of the model, such as weights between items.
     """
@@ -40,9 +40,9 @@ class Held(MadeOfFields):
         return self.store.origin if "store" in vars(self) else {}
 
     def on_host(self) -> FactorStore:
-        """The store in numpy; it replaces a store on a GPU, so each is copied once.
+        """The store in numpy, which replaces a store on a GPU, so that it is copied once.
 
-        The replacement is made here, not in the model, which may have another store by now.
+        It is replaced in this state, not in the model, which may have another state by now.
         """
         here = self.store.on_host()
         if here is not self.store:
@@ -50,8 +50,8 @@ class Held(MadeOfFields):
         return here
 
 
-class Promised(Held):
-    """A store that is computed on first access, and the seen entries.
+class DeferredState(ModelState):
+    """A state whose store is computed on first access.
 
     Parameters
     ----------
@@ -70,23 +70,23 @@ class Promised(Held):
     def store(self) -> FactorStore:
         """The store."""
         made = self._make()
-        object.__setattr__(self, "_make", lambda: made)  # what it was made from can be freed
+        object.__setattr__(self, "_make", lambda: made)  # frees the inputs
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle it as a plain ``Held``."""
-        return Held, (self.store, self.seen)
+        """Pickle it as a plain ``ModelState``."""
+        return ModelState, (self.store, self.seen)
 
 
 # The state without some of the users and items.
 
 
-_OF_NOBODY = {"epoch", "seconds", "batch", "content"}  # of all that a history has
+_NOT_SUMS = {"epoch", "seconds", "batch", "content"}  # fields of a history without user data
 _PER_ROW = {"user": ("user_factors", "user_biases"), "item": ("item_factors", "item_biases")}
 
 
 def removed(
-    held: Held, users: Raw | None, items: Raw | None, *, by_row: bool
+    held: ModelState, users: Raw | None, items: Raw | None, *, by_row: bool
 ) -> tuple[FactorStore, sp.csr_array | None]:
     """The store and the seen entries of a state without the ids of :meth:`Recommender.remove`."""
     user_side, item_side = sides(held.store, by_row=by_row)
@@ -175,4 +175,4 @@ def _counts(seen: sp.csr_array) -> Counts:
 
 def _without_sums(record: Any) -> Record:
     """A record of the history without its objective and metric, which are sums over users."""
-    return {name: record[name] if name in _OF_NOBODY else None for name in record}
+    return {name: record[name] if name in _NOT_SUMS else None for name in record}

@@ -28,7 +28,7 @@ from mfrank.backends import Backend, Factors
 from mfrank.data import Interactions, OnUnknown, check_on_unknown, without_zeros
 from mfrank.errors import InputValueError
 from mfrank.retrieval.filters import Candidates, columns_of, of_sparse
-from mfrank.retrieval.held import Held
+from mfrank.retrieval.model_state import ModelState
 from mfrank.retrieval.queries import Matrix, Queries, given_rows, given_seen
 from mfrank.retrieval.seen import Seen
 from mfrank.retrieval.side import Raw, Rows, Side, is_single
@@ -288,7 +288,7 @@ class ListCall(NamedTuple):
 
     Attributes
     ----------
-    held : Held
+    held : ModelState
         The model's state.
     own : OwnRows
         The queries, their items, and the side of the items.
@@ -302,7 +302,7 @@ class ListCall(NamedTuple):
         Liked items of the queries, if levers need them.
     """
 
-    held: Held
+    held: ModelState
     own: OwnRows
     options: ListOptions
     levers: Levers | None

@@ -1,4 +1,4 @@
-"""Cold users and items of a store."""
+"""Cold users and items of a store: rows that nothing is known of."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mfrank.store.factors import FactorStore
 
 _CELLS_AT_ONCE = 1 << 22
-_ROUNDING = 1e-3  # of float32 sums of squares
+_ROUNDING = 1e-3  # relative error of float32 sums of squares
 
 
 def empty_rows(factors: NDArray[Any], biases: NDArray[Any] | None) -> NDArray[np.bool_] | None:
@@ -35,10 +35,10 @@ def empty_rows(factors: NDArray[Any], biases: NDArray[Any] | None) -> NDArray[np
 def unmet_items(store: FactorStore) -> NDArray[np.bool_] | None:
     """Cold items: without users, features or other data; in the form of :func:`empty_rows`.
 
-    An item without users gets factors only from the background or as a negative, like every other
-    such item, so it is cold. It is not cold if it has features, or if a walk that leads to it has a
-    prior. The source of factors from outside mfrank is unknown. In a blend with weights between
-    items, an item without factors may have weights.
+    An item without users gets its factors only from the background or as a negative, like all such
+    items, so it is cold, unless it has features or a prior of a walk. Nothing is concluded from
+    counts for factors from outside mfrank, nor from empty factors in a blend with weights between
+    items, where such an item may have weights.
     """
     unmet = None
     if store.fitter["name"] != "ItemBlend":

@@ -40,7 +40,7 @@ def factor_matrix(side: str, array: Any, rows: int) -> NDArray[Any]:
             f"`{name}` must have a row for each of its {rows} ids ({side}_ids) and at least one "
             f"column, got shape {given.shape}"
         )
-    return _kept(name, given)
+    return _finite(name, given)
 
 
 def per_row(name: str, array: Any, rows: int, factors: NDArray[Any]) -> NDArray[Any]:
@@ -54,7 +54,7 @@ def per_row(name: str, array: Any, rows: int, factors: NDArray[Any]) -> NDArray[
     if given.dtype != factors.dtype:
         with np.errstate(over="ignore"):  # an overflow is found below, as infinity
             given = given.astype(factors.dtype)
-    return _kept(name, given)
+    return _finite(name, given)
 
 
 def ids_of(side: str, given: Any, factors: Any) -> Ids:
@@ -160,11 +160,11 @@ def extras_of(extras: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
 def _extra_array(name: str, array: NDArray[Any]) -> NDArray[Any]:
     if not isinstance(name, str):
         raise TypeError(f"names in extras must be strings, got {shown(name)}")
-    kept = np.asarray(to_host(array, f"extras[{shown(name)}]"), order="C")
-    check_storable(name, kept)
+    own = np.asarray(to_host(array, f"extras[{shown(name)}]"), order="C")
+    check_storable(name, own)
     if "." in name:
         raise ValueError(f"a name in extras must have no dot, got {shown(name)}")
-    return read_only(kept)
+    return read_only(own)
 
 
 def is_mapped(array: Any) -> bool:
@@ -174,13 +174,13 @@ def is_mapped(array: Any) -> bool:
     return isinstance(array, mmap.mmap)
 
 
-def _kept(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    # First: a view that repeats one number may be larger than memory, and its copy fails at once.
-    kept = read_only(array)
+def _finite(name: str, array: NDArray[Any]) -> NDArray[Any]:
+    # First: a broadcast view may be larger than memory, and its copy then fails at once.
+    own = read_only(array)
     # A mapped array was checked when it was saved; a check here would read all of it.
     if not is_mapped(array):
-        check_finite(name, kept)
-    return kept
+        check_finite(name, own)
+    return own
 
 
 def check_finite(name: str, array: NDArray[Any]) -> None:
@@ -197,11 +197,11 @@ def check_finite(name: str, array: NDArray[Any]) -> None:
 
 
 STATE_OF_FIT = "checkpoint_data"
-"""Name of an array that a checkpoint has and a model has not."""
+"""Name of an array that checkpoints have and models do not."""
 
 
 def check_is_model(extras: Mapping[str, Any]) -> None:
-    """Raise ValueError if these are the extras of the state of a fit: no model reads them."""
+    """Raise ValueError if these are the extras of a checkpoint, which no model can use."""
     if STATE_OF_FIT in extras:
         raise InputValueError(
             "this is the state of a fit, a checkpoint, and no model",
