@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import logging
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -16,6 +17,7 @@ from mfrank.cli import remedies
 from mfrank.cli.dispatch import _parser
 from mfrank.cli.main import main
 from mfrank.cli.remedies import Flags
+from mfrank.errors import Notice
 
 PACKAGE = Path(mfrank.__file__).parent
 PYTHON = re.compile(r"\b[a-z_]+=|\w\(\S|mfrank\.[A-Za-z]|[A-Z]\w+\.[a-z_]|\b[a-z]+_[a-z]+\b")
@@ -204,6 +206,118 @@ def test_no_message_names_what_is_not_typed(capsys: pytest.CaptureFixture[str]) 
 )
 def test_only_marked_arguments_become_flags(command: str, python: str, shell: str | None) -> None:
     assert words_of(command)(python) == (python if shell is None else shell)
+
+
+def test_warnings_and_notices_are_told_in_flags() -> None:
+    text = "lower `factors` to 8"
+    record = logging.LogRecord("mfrank", logging.WARNING, "", 0, Notice(text), (), None)
+    for event in (RuntimeWarning(Notice(text)), record, mfrank.InputValueError(text, "or not")):
+        assert words_of("fit")(remedies.message_of(event)).startswith("lower --factors to 8")
+    plain = logging.LogRecord("mfrank", logging.WARNING, "", 0, "%d rows", (3,), None)
+    assert [remedies.message_of(one) for one in (plain, OSError("gone"))] == ["3 rows", "gone"]
+
+
+AS_ROWS = "write it as .csv, one interaction a row"
+
+
+@pytest.mark.parametrize(
+    ("command", "python", "shell"),
+    [
+        *(
+            ("fit", f"pass `Interactions.{reader}` reads", AS_ROWS)
+            for reader in (
+                "from_sparse` what `scipy.io.mmread",
+                "from_sparse` what `sklearn.datasets.load_svmlight_file",
+                "from_frame` what `pandas.read_json(FILE, lines=True)",
+            )
+        ),
+        (
+            "fit",
+            "pass the files in it to `Interactions.ingest`; `Interactions.open` opens one that "
+            "ingest wrote, and `mfrank.movielens` reads MovieLens as distributed",
+            "pass the file of interactions in it, or several to mfrank ingest",
+        ),
+        (
+            "fit",
+            "`mfrank.movielens` reads MovieLens as distributed",
+            "unpack it and pass its ratings",
+        ),
+        (
+            "fit",
+            "download it first, or read it with pandas or pyarrow and pass the table to "
+            "`Interactions.from_frame`",
+            "download it first",
+        ),
+        (
+            "pagerank",
+            "pass them to `Interactions.from_arrays`",
+            "name their column with --timestamp",
+        ),
+        ("pagerank", "pass labels, or `method=None`", "use --untuned"),
+        (
+            "info",
+            "fit again, or load the factors alone with `mfrank.FactorStore.load`",
+            "fit again",
+        ),
+        ("update", "fit to `mfrank.log_weight(data)`, or drop them", "drop them"),
+        (
+            "recommend",
+            "import it first; in the shell, by --import shop; in Python, `classes=[Own]` will do",
+            "pass --import shop",
+        ),
+        (
+            "update",
+            "load it again and repeat the change, or pass `overwrite=True`",
+            "run the command again",
+        ),
+        (
+            "recommend",
+            "fit it anew, save it `with_seen=True`, or pass `user_items=Interactions`",
+            "fit it anew",
+        ),
+        (
+            "remove",
+            "remove from the model that was fitted, or from one saved with `with_seen=True`",
+            "fit anew without them",
+        ),
+        (
+            "evaluate",
+            "Pass them, or `filter_already_liked_items=False` to rank every item",
+            "Pass --train FILE, or --include-seen to rank every item",
+        ),
+        (
+            "recommend",
+            "`user_items` is needed to filter seen items, because this model has no interactions: "
+            "pass it, or `filter_already_liked_items=False`",
+            "this model was saved without its interactions, which lists leave out: use "
+            "--include-seen",
+        ),
+        ("fit", "`dataclasses.replace(data, seen_only=None)` forgets", "--no-keep-seen forgets"),
+        ("fit", "`dataclasses.replace(data, timestamps=None)`", "--no-timestamp"),
+        (
+            "fit",
+            "`dataclasses.replace(part, others=None)`",
+            "dataclasses.replace(part, others=None)",
+        ),
+        (
+            "descend",
+            "`mfrank.ALS(mfrank.WRMF(alpha=...))` reads them",
+            "mfrank fit --objective wrmf --alpha FLOAT reads them",
+        ),
+        ("compare", "use `by_time` or `by_ratio`", "use --split time or --split ratio"),
+        ("compare", "use `leave_last`", "use --split leave-last"),
+        ("compare", "use `leave_k_out`", "use --split leave-out"),
+        ("fit", "lower `threshold`", "lower --at-least"),
+        ("fit", "pass `at_least(threshold)`", "pass --at-least VALUE"),
+        ("fit", "call `partial_fit(batch_id)`", "call mfrank update batch_id"),
+        ("fit", "use `objective=...`", "use --objective NAME"),
+        ("recommend", "`N` and `userid`", "--n and --user"),
+        ("recommend", "`user_items`", "the file"),
+        ("serve", "`N`, `userid`, `itemid`, `data`", "n, user, item, the file"),
+    ],
+)
+def test_a_shell_does_otherwise(command: str, python: str, shell: str) -> None:
+    assert words_of(command)(python) == shell
 
 
 @pytest.mark.parametrize(
