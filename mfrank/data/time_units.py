@@ -367,8 +367,8 @@ def check_parts(latest: Mapping[str, int], remedy: str) -> None:
     for name, last in latest.items():
         unit = unit_of(last)
         if unit is not None or 0 < last < _FIRST_YEARS or last > LAST_SECOND:
-            told.setdefault(_UNITS.get(unit or "", "numbers"), (name, last))
-    if len(told) > 1 and set(told) != {"numbers"}:
+            told.setdefault(_UNITS[unit] if unit else "numbers", (name, last))
+    if len(told) > 1:
         (one, (name, end)), (other, (second, other_end)) = list(told.items())[:2]
         raise InputValueError(
             f"`timestamps` must all be in one unit, got {one} up to {end} in {name} and {other} "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
@@ -23,6 +24,7 @@ from mfrank.data import (
     in_seconds,
     look_like_times,
     tell_of_duration,
+    time_units,
     unit_of,
 )
 from tests.support.errors import refuses
@@ -75,6 +77,7 @@ def test_a_column_in_portions_is_the_whole_column(numbers: list[int], data: st.D
         ([DAYS, DAYS + 1], "as is"),
         ([DAYS, SMALL], "as is"),
         ([OLD, DAYS], "as is"),
+        ([S, S, S, DAYS, OLD], "s"),
         ([S, S, S, DAYS, SMALL, OLD], "s"),  # such as milliseconds since a log began
         ([MS, MS, SMALL], "ms"),
         ([DAY, DAY, SMALL], "digits"),
@@ -281,3 +284,72 @@ def test_a_moment_of_another_unit_is_refused() -> None:
 )
 def test_what_looks_like_times(lowest: float, highest: float, like: bool) -> None:
     assert look_like_times(lowest, highest) is like
+
+
+@pytest.mark.parametrize(
+    ("times", "told"),
+    [
+        ([-5, 100], "timestamps go from -5 to 100: as seconds those below 0 are before 1970"),
+        ([0, 100], ""),
+        ([S, -5, S], ""),
+        ([MS, -5, MS], "taken as milliseconds since 1970, from 1969-12-31 to 2020-09-13"),
+    ],
+)
+def test_what_numbers_are_taken_for_is_told(
+    times: list[int], told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    of(*times).tell()
+    assert [told in message for message in caplog.messages] == [True] * bool(told)
+
+
+@pytest.mark.parametrize(
+    ("unit", "times", "told"),
+    [
+        ("us", [MS, MS, 5], "of timestamps that look like milliseconds"),
+        ("us", [MS, 5], ""),
+        ("us", [MS, 5, 6], ""),
+        ("ms", [5], ""),
+        ("ms", [MS, MS, 5], ""),
+        ("s", [MS, MS], ""),
+    ],
+)
+def test_a_stated_unit_that_most_numbers_contradict_is_told(
+    unit: Any, times: list[int], told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    of(*times).check(unit)
+    assert [told in message for message in caplog.messages] == [True] * bool(told)
+
+
+FIRST, LAST = -62_135_596_800, 253_402_300_799  # seconds of the years 1 to 9999
+
+
+@pytest.mark.parametrize(
+    ("times", "told"),
+    [
+        ([S, S, 0], "1 of 3 .* such as 0 \\(1970-01-01\\): drop"),
+        ([S, S, S, S, S, 0, 7], "2 of 7 .* such as 0 "),
+        ([S, S, S, 0, S, S, 7], "2 of 7 .* such as 0 "),
+        ([S, S, FIRST], r"such as -62135596800 \(1-01-01\)|\(0001-01-01\)"),
+        ([S, S, LAST], r"such as 253402300799 \(9999-12-31\)"),
+        ([S, S, LAST + 1], "such as 253402300800: drop"),
+        ([S, 0], ""),
+        ([S, S], ""),
+    ],
+)
+def test_times_of_other_years_than_most_are_told(
+    times: list[int],
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(time_units, "_AT_ONCE", 2)
+    time_units.tell_of_odd_times(np.array(times, np.int64))
+    assert [bool(re.search(told, message)) for message in caplog.messages] == [True] * bool(told)
+
+
+def test_parts_of_several_units_are_refused() -> None:
+    for latest in ((S, S), (0, S), (0, MS), (7, 9), (S, 100_000_000), (MS, OLD)):
+        time_units.check_parts(dict(zip("ab", latest, strict=True)), "")
+    for latest in ((S, MS), (1, S), (S, 99_999_999), (S, LAST + 1), (US, 5)):
+        with refuses(ValueError, "timestamps"):
+            time_units.check_parts(dict(zip("ab", latest, strict=True)), "")
