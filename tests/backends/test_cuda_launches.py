@@ -20,11 +20,10 @@ from problems import OBJECTIVES, rows_of
 import mfrank
 from mfrank import backends
 from mfrank.arrays import CSR, Grid
-from mfrank.backends import AdamAverages, AdamRates, CellTerm, Until
+from mfrank.backends import AdamAverages, AdamRates, CellTerm, Until, none_of
 from mfrank.backends.cuda import plan, sketches
 from mfrank.backends.cuda import rows as exact
 from mfrank.backends.cuda.kernel_sources import Module, modules
-from mfrank.backends.dense import none_of
 from mfrank.testing import chain, random_lists
 
 _PADDING = 32  # bytes behind the last line of a stage (kernels/tile.cuh)

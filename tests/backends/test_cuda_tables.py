@@ -12,10 +12,8 @@ from problems import OBJECTIVES, rows_of, toy
 import mfrank
 from mfrank import backends
 from mfrank.arrays import CSR, on_host
-from mfrank.backends import Shared, SolveOptions, reference
+from mfrank.backends import Shared, SolveOptions, none_of, reference, row_problem, widened
 from mfrank.backends.cuda import factor_sums
-from mfrank.backends.dense import none_of, widened
-from mfrank.backends.row_problem import in_float64
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +171,7 @@ def test_rows_that_float32_cannot_tell_end_on_the_side_of_the_others(
     prior = 100 * step.start() if with_prior else None
     wide = 0 * step.start().astype(np.float64)
     fixed = step.fixed.astype(np.float64)
-    problem, options = in_float64(step.problem), SolveOptions("cholesky")
+    problem, options = row_problem.in_float64(step.problem), SolveOptions("cholesky")
     more = {} if prior is None else {"prior": prior.astype(np.float64)}
     wanted = reference.solve_rows(problem, fixed, shared, wide, options, **more)
     out = place(step.start())
