@@ -236,6 +236,20 @@ def read_spelled_like(
     return placed(data, user_rows, item_rows, users, items)
 
 
+def add_leave_out_flag(parser: argparse.ArgumentParser) -> None:
+    """Add ``--leave-out``, for :func:`read_left_out`."""
+    parser.add_argument(
+        "--leave-out",
+        metavar="FILE",
+        help="what lists leave out, such as purchases, in place of all that a user has",
+    )
+
+
+def read_left_out(args: argparse.Namespace, data: Interactions) -> Interactions | None:
+    """Read what the lists of a model of ``data`` leave out; None for all that its users have."""
+    return None if args.leave_out is None else read_spelled_like(args, args.leave_out, data)
+
+
 def ids_in(path: str, flag: str = "--users") -> list[str]:
     """Ids of the text file of a flag, one per line; empty lines are skipped.
 

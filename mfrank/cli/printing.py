@@ -164,23 +164,39 @@ def told(model: FactorModel, fitted: object, data: Interactions, folder: str) ->
 
 
 @contextmanager
-def saved_if_it_ends(model: FactorModel | SupervisedPageRank, folder: str) -> Iterator[None]:
-    """Save the last epoch of a fit that ends by Ctrl-C, or by a full disk at its checkpoint."""
+def saved_when_fitted(
+    model: FactorModel | SupervisedPageRank, folder: str, left_out: Interactions | None
+) -> Iterator[None]:
+    """Save a model after its fit, with what its lists leave out.
+
+    If the fit ends by Ctrl-C, or by a full disk at its checkpoint, its last epoch is saved.
+    """
     try:
         yield
     except (KeyboardInterrupt, OSError):
-        _save_what_there_is(model, folder)
+        _save_what_there_is(model, folder, left_out)
         raise
+    _save(model, folder, left_out)
 
 
-def _save_what_there_is(model: FactorModel | SupervisedPageRank, folder: str) -> None:
+def _save(
+    model: FactorModel | SupervisedPageRank, folder: str, left_out: Interactions | None
+) -> None:
+    if left_out is not None:
+        model.leave_out(left_out)
+    model.save(folder)
+
+
+def _save_what_there_is(
+    model: FactorModel | SupervisedPageRank, folder: str, left_out: Interactions | None
+) -> None:
     """Save the last complete epoch of a fit that was interrupted."""
     try:
         epochs = len(model.store.history)
     except NotFittedError:
         print("mfrank: no epoch was complete, nothing was saved", file=sys.stderr)
         return
-    model.save(folder)
+    _save(model, folder, left_out)
     if isinstance(model, FactorModel):
         done = f"{epochs:,} of {counted(model.iterations, 'epoch')}"
     else:

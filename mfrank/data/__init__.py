@@ -6,9 +6,11 @@ from mfrank.data.cells import (
     ValuesFrom,
     from_triples,
     has_zeros,
+    in_shape,
     not_in,
     positive_range,
     select,
+    with_zeros,
     without_zeros,
 )
 from mfrank.data.columns import ROLES, BadRow, IdsAs, as_text, assign, spelled_like, tell_columns
@@ -148,6 +150,7 @@ __all__ = [
     "holds_interactions",
     "in_rows_of",
     "in_seconds",
+    "in_shape",
     "is_frame",
     "is_missing",
     "is_table",
@@ -188,6 +191,7 @@ __all__ = [
     "unit_of",
     "with_labels",
     "with_more",
+    "with_zeros",
     "without_zeros",
     "write_table",
 ]

@@ -321,6 +321,13 @@ def positive_range(values: NDArray[Any]) -> tuple[float, float]:
     return least, most
 
 
+def in_shape(matrix: sp.csr_array, shape: tuple[int, int]) -> sp.csr_array:
+    """The same entries, with empty rows and columns appended; arrays are shared."""
+    indptr: Any = np.full(shape[0] + 1, matrix.indptr[-1], dtype=matrix.indptr.dtype)
+    indptr[: len(matrix.indptr)] = matrix.indptr
+    return sp.csr_array((matrix.data, matrix.indices, indptr), shape)
+
+
 def not_in(rows: sp.csr_array, others: sp.csr_array) -> NDArray[np.int64]:
     """Positions of the entries of ``rows`` whose cells are not stored in ``others``."""
     own, theirs = (

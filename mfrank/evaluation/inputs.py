@@ -251,6 +251,7 @@ def excluded(
                 "excluded from the ranking",
                 "Pass them, or `filter_already_liked_items=False` to rank every item",
             )
+        known = known.filtered
         seen, rows, some_only = known.matrix, known.rows_of("user"), known.has_only
     elif isinstance(train, Interactions):
         seen, rows, some_only = train.seen, train.seen_rows(), train.seen_only is not None

@@ -83,6 +83,7 @@ from mfrank.retrieval import (
     QueryFactors,
     Raw,
     Recommender,
+    Seen,
     given_id,
     given_ids,
     given_rows,
@@ -383,7 +384,7 @@ class ALS(FactorModel):
             self._keep(steps, data, watch, history, save, best, fitter=fitter)
         if kept is not None:  # nothing was left to do, or the best epoch is an earlier one
             held = self._now()
-            self._hold(in_memory(held.store), None if held.seen is None else held.seen.matrix)
+            self._hold(in_memory(held.store), held.seen)
         return self
 
     def recalculate_user(self, userid: Raw, user_items: Matrix, *, by_row: bool = False) -> Factors:
@@ -675,7 +676,7 @@ class ALS(FactorModel):
         self._hold(*solved_anew(self._now(), folding, items, users, itemids, item_users))
         return self
 
-    def _hold(self, store: FactorStore, seen: sp.csr_array | None) -> None:
+    def _hold(self, store: FactorStore, seen: sp.csr_array | Seen | None) -> None:
         super()._hold(store, seen)
         self._last_folding = None  # it has the factors as they were
 

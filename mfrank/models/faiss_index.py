@@ -317,7 +317,7 @@ def _seen(model: Recommender, rows: NDArray[np.int64]) -> CSR:
             "the model does not know what its users have seen",
             "pass `filter_already_liked_items=False`, or load a model saved with `with_seen=True`",
         )
-    return CSR.from_scipy(model.seen.checked[rows], dtype=None)
+    return CSR.from_scipy(model.seen.filtered.checked[rows], dtype=None)
 
 
 def _queries(store: FactorStore, rows: NDArray[np.int64]) -> NDArray[np.float32]:

@@ -67,7 +67,7 @@ class Delta:
         rows = user_ids.rows(new.user_ids.labels)[new.entry_users]
         columns = item_ids.rows(new.item_ids.labels)[new.user_items.indices]
         added = sp.csr_array((new.user_items.data.astype(old.dtype), (rows, columns)), shape)
-        grown = in_shape(old, shape)
+        grown = cells.in_shape(old, shape)
         aged = grown if decay == 1 else grown * old.dtype.type(decay)
         both = sp.csr_array(aged + added)
         both.sort_indices()
@@ -141,13 +141,6 @@ def _rows(
     means = extras.get(names_of(side)[1])
     prior = None if means is None else means[numbers]
     return TouchedRows(numbers, CSR.from_scipy(entries, dtype), fresh, prior)
-
-
-def in_shape(matrix: sp.csr_array, shape: tuple[int, int]) -> sp.csr_array:
-    """The same entries, with empty rows and columns appended; arrays are shared."""
-    indptr: Any = np.full(shape[0] + 1, matrix.indptr[-1], dtype=matrix.indptr.dtype)
-    indptr[: len(matrix.indptr)] = matrix.indptr
-    return sp.csr_array((matrix.data, matrix.indices, indptr), shape)
 
 
 def with_rows(table: NDArray[Any], n_rows: int, n_threads: int) -> NDArray[Any]:
@@ -261,7 +254,7 @@ def refit(
     entries = _put_rows(own, size, rows, values)
     if not seen.data.all():
         only = cells.select(own, np.flatnonzero(own.data == 0))
-        entries = cells.with_zeros(entries, in_shape(only, entries.shape))
+        entries = cells.with_zeros(entries, cells.in_shape(only, entries.shape))
     return store, entries.T.tocsr() if by_item else entries
 
 

@@ -212,7 +212,7 @@ class Update:
 
     def applied(
         self, seen: Seen | None, user_items: Matrix | None, backend: Backend, n_threads: int
-    ) -> tuple[FactorStore, sp.csr_array]:
+    ) -> tuple[FactorStore, Seen]:
         """The store and the seen entries after the update.
 
         ``user_items`` are all old interactions, by default those that are ``seen``.
@@ -255,7 +255,7 @@ class Update:
             history=updated(store.history, record, self.batch, self.content),
             **biases,
         )
-        return after, delta.seen
+        return after, Seen(delta.seen) if seen is None else seen.updated(delta.seen)
 
     def _placed(
         self, tables: WorkingTables, delta: Delta, counts: Counts
@@ -309,7 +309,7 @@ def _old_rows(
 
 def solved_anew(
     held: ModelState, folding: FoldIn, side: Side, other: Side, raw: Raw, matrix: Matrix
-) -> tuple[FactorStore, sp.csr_array | None]:
+) -> tuple[FactorStore, Seen | None]:
     """The store and the seen entries with rows of one side solved from ``matrix``, or added."""
     store, objective = held.store, folding.objective
     raw = given_ids(raw, f"{side.name}ids")
@@ -324,7 +324,10 @@ def solved_anew(
     only = _only_seen(matrix, raw, side, other)
     solve = folding.users_and_biases if side.name == "user" else folding.items_and_biases
     solved = solve(CSR.from_scipy(given, store.dtype), feature_means(store, side, raw))
-    return refit(store, seen, side.name, ids, rows, (given, only), *solved)
+    after, entries = refit(store, seen, side.name, ids, rows, (given, only), *solved)
+    if entries is None or held.seen is None:
+        return after, None
+    return after, held.seen.updated(entries)
 
 
 def _tell_unread(

@@ -386,7 +386,7 @@ class AllLists:
         }
         digests["model"] = fingerprint.of_model(self.model)
         if flags["filter_already_liked_items"] and self.model.seen is not None:
-            digests["training data"] = fingerprint.of_filter(self.model.seen.matrix)
+            digests["training data"] = fingerprint.of_filter(self.model.seen.filtered.matrix)
         return {
             "N": int(self.n),
             "format": self.format,

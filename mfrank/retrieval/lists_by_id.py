@@ -155,7 +155,7 @@ class OwnRows:
         return given_rows(matrix, ids, side, self.answering, self.argument, queries)
 
     def seen(self) -> Listed:
-        """All seen items; lists on a GPU stay there.
+        """All seen items, or those that the model leaves out of lists; lists on a GPU stay there.
 
         Raises
         ------
@@ -174,7 +174,7 @@ class OwnRows:
                 "model has no interactions:",
                 f"pass it, or `filter_already_liked_{self.answering.name}s=False`",
             )
-        return Picked(self.fit.rows_of(self.known.side.name), self.known.rows)
+        return Picked(self.fit.filtered.rows_of(self.known.side.name), self.known.rows)
 
     def liked(self) -> Listed:
         """Seen items without the ones that are only seen."""

@@ -87,26 +87,25 @@ _PER_ROW = {"user": ("user_factors", "user_biases"), "item": ("item_factors", "i
 
 def removed(
     held: ModelState, users: Raw | None, items: Raw | None, *, by_row: bool
-) -> tuple[FactorStore, sp.csr_array | None]:
+) -> tuple[FactorStore, Seen | None]:
     """The store and the seen entries of a state without the ids of :meth:`Recommender.remove`."""
     user_side, item_side = sides(held.store, by_row=by_row)
     some_users, some_items = (
         side.rows([] if raw is None else given_ids(raw, name, ordered=False), name)
         for side, raw, name in ((user_side, users, "users"), (item_side, items, "items"))
     )
-    seen = None if held.seen is None else held.seen.checked
-    return without(held.store, seen, some_users, some_items)
+    return without(held.store, held.seen, some_users, some_items)
 
 
 def without(
-    store: FactorStore, seen: sp.csr_array | None, users: ArrayLike, items: ArrayLike
-) -> tuple[FactorStore, sp.csr_array | None]:
+    store: FactorStore, seen: Seen | None, users: ArrayLike, items: ArrayLike
+) -> tuple[FactorStore, Seen | None]:
     """Remove rows of both sides; the arrays of the result are new and hold no removed data.
 
     Parameters
     ----------
     store : FactorStore
-    seen : csr_array, shape (n_users, n_items), or None
+    seen : Seen, or None
         Zeros are only seen and do not count.
     users, items : row numbers; they may repeat
 
@@ -133,7 +132,11 @@ def without(
         )
     store = store.on_host()
     kept = {"user": _others(users, store.n_users), "item": _others(items, store.n_items)}
-    left = None if seen is None else _part(seen, kept["user"], kept["item"])
+    left = None
+    if seen is not None:
+        own = kept["user"], kept["item"]
+        left_out = None if seen.left_out is None else _part(seen.left_out, *own)
+        left = Seen(_part(seen.checked, *own), left_out)
     arrays: dict[str, Any] = {
         name: array[rows]
         for side, rows in kept.items()
@@ -146,7 +149,7 @@ def without(
         **arrays,
         "user_ids": store.user_ids.take(kept["user"]),
         "item_ids": store.item_ids.take(kept["item"]),
-        "counts": None if store.counts is None or left is None else _counts(left),
+        "counts": None if store.counts is None or left is None else _counts(left.matrix),
         "extras": {
             name: array[kept[means[name]]] if name in means else array
             for name, array in store.extras.items()

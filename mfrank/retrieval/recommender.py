@@ -53,7 +53,7 @@ from mfrank.retrieval.lists_by_id import (
 )
 from mfrank.retrieval.model_state import ModelState, NotFittedError, removed
 from mfrank.retrieval.queries import Matrix
-from mfrank.retrieval.seen import Seen, pack, unpack
+from mfrank.retrieval.seen import Seen, left_out_of, pack, unpack
 from mfrank.retrieval.side import Raw, Rows, Side, given_ids, sides
 from mfrank.retrieval.steered import best_steered, calibrates, set_levers
 from mfrank.retrieval.top_k import Lists, emptied
@@ -483,6 +483,46 @@ class Recommender:
         )
 
     @in_turn
+    def leave_out(self, user_items: Matrix | None) -> Self:
+        """Let lists leave out only these items of each user, not all that the user has.
+
+        For data in which having an item does not rule it out: a shop's lists leave out what was
+        bought and may show what was only viewed; a player's lists may show everything again.
+
+        Every list of the model follows, also of the saved and loaded one, in :meth:`recommend_all`,
+        on a server, and in :func:`mfrank.evaluate` without ``train``. A call with a ``user_items``
+        of its own leaves out those. Updates such as ``partial_fit`` leave out what is new to them,
+        and a new fit leaves out all again: call this method afterwards.
+
+        Parameters
+        ----------
+        user_items : Interactions, table, sparse matrix (users x items) or None
+            What to leave out, also of items that the user did not have in the fit. Interactions and
+            tables are matched by id (entries of users and items that the model does not know are
+            logged), a matrix by row. Values do not matter. None leaves out all that users have.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            The model was saved with ``with_seen=False`` or has no interactions, it knows none of
+            these users and items, or a matrix has another shape. The model is unchanged.
+        """
+        held = self._now()
+        if held.seen is None:
+            raise InputValueError(
+                "the model has no interactions, which its lists would leave out:",
+                "load a model saved with `with_seen=True`, or pass `user_items` to each call",
+            )
+        store = held.on_host()
+        left_out = None if user_items is None else left_out_of(user_items, store)
+        self._held = ModelState(store, Seen(held.seen.matrix, left_out), held.parts)
+        return self
+
+    @in_turn
     def remove(
         self, users: Raw | None = None, items: Raw | None = None, *, by_row: bool = False
     ) -> Self:
@@ -574,7 +614,7 @@ class Recommender:
                 ) from error
             self._tell_set_since(store.fitter)
             if held.seen is not None and with_seen:
-                store = pack(store, held.seen.matrix)
+                store = pack(store, held.seen)
             # In place before the save, which edits it: it may be stopped at any moment.
             self._origin = origin
             return store._save_over(folder, origin, overwrite=overwrite)
@@ -626,11 +666,13 @@ class Recommender:
         self._hold(*unpack(store))
         self._origin = store.origin.copy()
 
-    def _hold(self, store: FactorStore, seen: sp.csr_array | None) -> None:
+    def _hold(self, store: FactorStore, seen: sp.csr_array | Seen | None) -> None:
         """Replace the store and the seen entries, at once."""
+        if sp.issparse(seen):
+            seen = Seen(seen)
         if self._held is not None:  # what the old store was saved as is in the new one
             self._origin = joined_origins(self._origin, self._held.origin)
-        self._held = ModelState(store, None if seen is None else Seen(seen), self._parts_of(store))
+        self._held = ModelState(store, seen, self._parts_of(store))
 
     def _tell_set_since(self, fitter: Mapping[str, Any]) -> None:
         """Warn of options that were set after a fit; here there are none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,13 +10,36 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import CSR, MadeOfFields, check_csr, check_indptr, is_canonical, lazy, read_only
-from mfrank.data import has_zeros, not_in, select, without_zeros
+from mfrank.arrays import (
+    CSR,
+    MadeOfFields,
+    check_csr,
+    check_indptr,
+    counted,
+    is_canonical,
+    lazy,
+    read_only,
+    sparse_to_host,
+)
+from mfrank.data import (
+    Interactions,
+    check_numbering,
+    has_zeros,
+    in_shape,
+    matrix_in_rows,
+    not_in,
+    placed,
+    select,
+    with_zeros,
+    without_zeros,
+)
 from mfrank.errors import InputValueError, within
 from mfrank.store import FactorStore, is_mapped
 
+_log = logging.getLogger("mfrank")
+
 _ENTRIES_AT_ONCE = 1 << 22
-_INDPTR, _INDICES, _POSITIVE = "seen_indptr", "seen_indices", "seen_positive"
+_POSITIVE = "seen_positive"
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,9 +48,31 @@ class Seen(MadeOfFields):
 
     An entry with the stored value 0 (False) is only seen: the model was not fitted to it, but lists
     leave it out like all others.
+
+    Attributes
+    ----------
+    matrix : csr_array, shape (n_users, n_items)
+    left_out : csr_array of the same shape, or None
+        The cells that lists leave out (:meth:`mfrank.Recommender.leave_out`); None for ``matrix``.
     """
 
     matrix: sp.csr_array
+    left_out: sp.csr_array | None = None
+
+    @lazy
+    def filtered(self) -> Seen:
+        """The entries that lists leave out."""
+        return self if self.left_out is None else Seen(self.left_out)
+
+    def updated(self, matrix: sp.csr_array) -> Seen:
+        """The entries after an update; lists also leave out those that were not there before."""
+        if self.left_out is None:
+            return Seen(matrix)
+        before, left_out = (in_shape(rows, matrix.shape) for rows in (self.checked, self.left_out))
+        new = select(matrix, not_in(matrix, before))
+        both = pattern(with_zeros(left_out, new))
+        both.sort_indices()
+        return Seen(matrix, both)
 
     def rows_of(self, side: str) -> CSR:
         """Items of each user, or users of each item; errors as in :func:`check_seen`."""
@@ -78,6 +124,43 @@ class Seen(MadeOfFields):
         return CSR.from_scipy(self.checked.T.tocsr(), dtype=None)
 
 
+def pattern(rows: sp.csr_array) -> sp.csr_array:
+    """The cells of a canonical matrix, all with the value True."""
+    return sp.csr_array((np.ones(rows.nnz, dtype=bool), rows.indices, rows.indptr), rows.shape)
+
+
+def left_out_of(given: Any, store: FactorStore) -> sp.csr_array:
+    """The cells of ``user_items`` in the rows of a model; those of others are logged.
+
+    Raises
+    ------
+    ValueError
+        A matrix has another shape, or the model knows none of the cells.
+    """
+    name, ids, here = "user_items", (store.user_ids, store.item_ids), sparse_to_host(given)
+    if sp.issparse(here):
+        return pattern(matrix_in_rows(here, *ids, name).seen)
+    data = Interactions.of(here)
+    own = data.user_ids, data.item_ids
+    for side, theirs, known in zip(("user", "item"), own, ids, strict=True):
+        check_numbering(theirs, known, name, side)
+    places = [known.rows(theirs.labels, missing=-1) for theirs, known in zip(own, ids, strict=True)]
+    found = placed(data, places[0], places[1], *ids).seen
+    unknown = data.seen.nnz - found.nnz
+    if unknown and not found.nnz:
+        raise InputValueError(
+            f"`{name}` has no user and item that the model knows: their ids are like "
+            f"{own[0].labels.item(0)!r} and {own[1].labels.item(0)!r}, the model's like "
+            f"{ids[0].labels.item(0)!r} and {ids[1].labels.item(0)!r}"
+        )
+    if unknown:
+        _log.info(
+            "%s to leave out are of users or items that the model does not know",
+            counted(unknown, "entry"),
+        )
+    return pattern(found)
+
+
 def check_seen(seen: sp.csr_array) -> None:
     """Check that the columns of every row are valid items, ascending and distinct.
 
@@ -112,7 +195,7 @@ def without_relevant(seen: sp.csr_array, relevance: sp.csr_array) -> sp.csr_arra
     return select(seen, np.flatnonzero(kept))
 
 
-def pack(store: FactorStore, seen: sp.csr_array) -> FactorStore:
+def pack(store: FactorStore, seen: sp.csr_array | Seen) -> FactorStore:
     """Return the store with the pattern, not the values, of ``seen`` (users x items) in its extras.
 
     Zeros are marked.
@@ -122,24 +205,24 @@ def pack(store: FactorStore, seen: sp.csr_array) -> FactorStore:
     ValueError
         The arrays of ``seen`` were modified since the fit, and :func:`unpack` would refuse them.
     """
+    seen = seen if isinstance(seen, Seen) else Seen(seen)
     try:
-        check_seen(seen)
+        check_seen(seen.matrix)
     except ValueError as error:
         raise InputValueError(
             f"the model's interactions were changed since the fit ({error})",
             "fit anew, or save with `with_seen=False`",
         ) from error
-    pattern: dict[str, NDArray[Any]] = {
-        _INDPTR: seen.indptr.astype(np.int64, copy=False),
-        _INDICES: seen.indices.astype(np.int32, copy=False),
-    }
-    if not (positive := seen.data != 0).all():
-        pattern[_POSITIVE] = positive
-    return replace(store, extras={**store.extras, **pattern})
+    extras = {**store.extras, **_arrays_of("seen", seen.matrix)}
+    if not (positive := seen.matrix.data != 0).all():
+        extras[_POSITIVE] = positive
+    if seen.left_out is not None:
+        extras |= _arrays_of("left_out", seen.left_out)
+    return replace(store, extras=extras)
 
 
-def unpack(store: FactorStore) -> tuple[FactorStore, sp.csr_array | None]:
-    """Split a store into the store without the pattern, and the pattern as a bool matrix or None.
+def unpack(store: FactorStore) -> tuple[FactorStore, Seen | None]:
+    """Split a store into the store without the patterns, and the patterns as bool matrices or None.
 
     Memory-mapped columns are checked later, by :class:`Seen`: checking them here would read the
     whole file.
@@ -147,26 +230,52 @@ def unpack(store: FactorStore) -> tuple[FactorStore, sp.csr_array | None]:
     Raises
     ------
     ValueError
-        The pattern is damaged.
+        A pattern is damaged.
     """
-    if not {_INDPTR, _INDICES} <= set(store.extras):
+    if not set(_names_of("seen")) <= set(store.extras):
         return store, None
-    extras = dict(store.extras)
-    indptr, indices = extras.pop(_INDPTR), extras.pop(_INDICES)
+    extras, shape = dict(store.extras), (store.n_users, store.n_items)
     positive = extras.pop(_POSITIVE, None)
-    shape = store.n_users, store.n_items
     try:
-        if indptr.dtype != np.int64 or indices.dtype != np.int32:
-            raise ValueError(f"offsets are {indptr.dtype}, columns {indices.dtype}")
-        # First, because scipy does not check that offsets lie within the columns.
-        check_indptr(indptr, indices.size, store.n_users, "seen")
-        if positive is None:
-            positive = np.ones(indices.size, dtype=bool)
-        if positive.dtype != bool or positive.shape != indices.shape:
-            raise ValueError("seen_positive must be bool, one for each entry")
-        seen = sp.csr_array((positive, indices, indptr), shape)
-        if not is_mapped(indices):
-            check_seen(seen)
+        seen = _matrix_of("seen", extras, shape, positive)
+        left_out = None
+        if set(_names_of("left_out")) <= set(extras):
+            left_out = _matrix_of("left_out", extras, shape)
     except ValueError as error:
         raise within("the seen items saved with the model are damaged", error) from error
-    return replace(store, extras=extras), seen
+    return replace(store, extras=extras), Seen(seen, left_out)
+
+
+def _names_of(pattern: str) -> tuple[str, str]:
+    """Names of the extras with the offsets and columns of a pattern."""
+    return f"{pattern}_indptr", f"{pattern}_indices"
+
+
+def _arrays_of(name: str, rows: sp.csr_array) -> dict[str, NDArray[Any]]:
+    offsets, columns = _names_of(name)
+    return {
+        offsets: rows.indptr.astype(np.int64, copy=False),
+        columns: rows.indices.astype(np.int32, copy=False),
+    }
+
+
+def _matrix_of(
+    name: str,
+    extras: dict[str, NDArray[Any]],
+    shape: tuple[int, int],
+    positive: NDArray[Any] | None = None,
+) -> sp.csr_array:
+    """Take the arrays of a pattern out of the extras, as a bool matrix."""
+    indptr, indices = (extras.pop(each) for each in _names_of(name))
+    if indptr.dtype != np.int64 or indices.dtype != np.int32:
+        raise ValueError(f"offsets are {indptr.dtype}, columns {indices.dtype}")
+    # First, because scipy does not check that offsets lie within the columns.
+    check_indptr(indptr, indices.size, shape[0], name)
+    if positive is None:
+        positive = np.ones(indices.size, dtype=bool)
+    if positive.dtype != bool or positive.shape != indices.shape:
+        raise ValueError("seen_positive must be bool, one for each entry")
+    rows = sp.csr_array((positive, indices, indptr), shape)
+    if not is_mapped(indices):
+        check_seen(rows)
+    return rows

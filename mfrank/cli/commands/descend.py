@@ -10,8 +10,15 @@ from __future__ import annotations
 import argparse
 
 from mfrank.cli.flags import add_cluster_flag, add_flags, given, spec_reader, summaries
-from mfrank.cli.inputs import add_table_flags, check_takes_model, read_model, read_table
-from mfrank.cli.printing import announce, saved_if_it_ends, somebody_watches, told
+from mfrank.cli.inputs import (
+    add_leave_out_flag,
+    add_table_flags,
+    check_takes_model,
+    read_left_out,
+    read_model,
+    read_table,
+)
+from mfrank.cli.printing import announce, saved_when_fitted, somebody_watches, told
 from mfrank.cluster import check_cluster
 from mfrank.descent import SGD, Adagrad, Adam, Constant, CosineDecay, Langevin, StepDecay
 from mfrank.models import Descent, loss_classes
@@ -40,6 +47,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--checkpoint", metavar="FOLDER", help="where to save the state after each epoch"
     )
+    add_leave_out_flag(parser)
     add_table_flags(parser)
     for name, family in (
         ("loss", _LOSSES),
@@ -65,8 +73,9 @@ def run(args: argparse.Namespace) -> None:
     model = Descent(**given(args, Descent))
     start = None if args.start is None else read_model(args.start)
     data = read_table(args, args.interactions)
+    left_out = read_left_out(args, data)
     announce(model.loss, data)
-    with saved_if_it_ends(model, args.model):
+    with saved_when_fitted(model, args.model, left_out):
         model.fit(
             data,
             start=start,
@@ -74,5 +83,4 @@ def run(args: argparse.Namespace) -> None:
             show_progress=somebody_watches(),
             cluster=args.cluster,
         )
-    model.save(args.model)
     print(told(model, model.loss, data, args.model))

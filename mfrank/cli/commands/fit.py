@@ -13,8 +13,14 @@ from typing import Any
 
 from mfrank.arrays import counted, share
 from mfrank.cli.flags import add_cluster_flag, add_flags, add_objective_flags, given, objective_of
-from mfrank.cli.inputs import add_table_flags, check_takes_model, read_table
-from mfrank.cli.printing import announce, print_objective, saved_if_it_ends, somebody_watches, told
+from mfrank.cli.inputs import (
+    add_leave_out_flag,
+    add_table_flags,
+    check_takes_model,
+    read_left_out,
+    read_table,
+)
+from mfrank.cli.printing import announce, print_objective, saved_when_fitted, somebody_watches, told
 from mfrank.cluster import check_cluster
 from mfrank.data import Interactions, by_ratio
 from mfrank.evaluation import EarlyStopping
@@ -41,6 +47,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="where to save the state after each epoch; with --hold-out, of the last fit",
     )
+    add_leave_out_flag(parser)
     add_table_flags(parser)
     add_objective_flags(parser, ALS().objective)
     fit = parser.add_argument_group("fit")
@@ -75,6 +82,7 @@ def run(args: argparse.Namespace) -> None:
     held_out = None if args.hold_out is None else share("--hold-out", args.hold_out)
     model = ALS(**given(args, ALS) | {"objective": objective_of(args)})
     data = read_table(args, args.interactions)
+    left_out = read_left_out(args, data)
     announce(model.objective, data)
     how = {
         "checkpoint": args.checkpoint,
@@ -97,9 +105,8 @@ def run(args: argparse.Namespace) -> None:
         else {"show_progress": somebody_watches()}
     )
     told_before = nullcontext() if held_out is None else values_told()
-    with saved_if_it_ends(model, args.model), told_before:
+    with saved_when_fitted(model, args.model, left_out), told_before:
         model.fit(data, **how, **watched)
-    model.save(args.model)
     print(told(model, model.objective, data, args.model))
 
 

@@ -10,8 +10,14 @@ import argparse
 
 from mfrank.arrays import counted
 from mfrank.cli.flags import add_flags, given, spec_reader, summaries
-from mfrank.cli.inputs import add_table_flags, check_takes_model, read_table
-from mfrank.cli.printing import announce, saved_if_it_ends, somebody_watches
+from mfrank.cli.inputs import (
+    add_leave_out_flag,
+    add_table_flags,
+    check_takes_model,
+    read_left_out,
+    read_table,
+)
+from mfrank.cli.printing import announce, saved_when_fitted, somebody_watches
 from mfrank.models import SupervisedPageRank
 from mfrank.pagerank import GBN, GBP, GFN
 
@@ -29,6 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``mfrank pagerank``."""
     parser.add_argument("interactions", metavar="FILE", help="the interactions to fit to")
     parser.add_argument("--model", required=True, metavar="FOLDER", help="where to save the model")
+    add_leave_out_flag(parser)
     add_table_flags(parser)
     method = parser.add_argument_group("method", summaries(_METHODS)).add_mutually_exclusive_group()
     method.add_argument(
@@ -54,10 +61,10 @@ def run(args: argparse.Namespace) -> None:
     check_takes_model(args.model)
     model = SupervisedPageRank(**given(args, SupervisedPageRank))
     data = read_table(args, args.interactions)
+    left_out = read_left_out(args, data)
     announce("a walk", data)
-    with saved_if_it_ends(model, args.model):
+    with saved_when_fitted(model, args.model, left_out):
         model.fit(data, show_progress=somebody_watches())
-    model.save(args.model)
     losses = [record["objective"] for record in model.store.history]
     learned = f"{counted(len(losses), 'step')} to a loss of {losses[-1]:g}" if losses else "untuned"
     print(f"fitted a walk to {data}\n{learned}; saved to {args.model}")

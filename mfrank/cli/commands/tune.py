@@ -11,7 +11,13 @@ import sys
 from inspect import signature
 
 from mfrank.cli.flags import parameters
-from mfrank.cli.inputs import add_table_flags, check_takes_model, read_table
+from mfrank.cli.inputs import (
+    add_leave_out_flag,
+    add_table_flags,
+    check_takes_model,
+    read_left_out,
+    read_table,
+)
 from mfrank.cli.printing import add_json_flag, check_json, somebody_watches, tell
 from mfrank.data import Interactions
 from mfrank.tuning import TuneResult, tune
@@ -49,6 +55,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             help=told[name].text.rstrip(".") + shown,
         )
     add_json_flag(parser, "the leaderboard")
+    add_leave_out_flag(parser)
     add_table_flags(parser)
 
 
@@ -57,6 +64,7 @@ def run(args: argparse.Namespace) -> None:
     check_takes_model(args.model)
     check_json(args.json)
     data = read_table(args, args.interactions)
+    left_out = read_left_out(args, data)
     args.valid = None if args.valid is None else read_table(args, args.valid, data.threshold)
     try:
         found = _found(data, args)
@@ -64,6 +72,8 @@ def run(args: argparse.Namespace) -> None:
         if args.storage is not None:
             print(f"mfrank: the same command goes on from {args.storage}", file=sys.stderr)
         raise
+    if left_out is not None:
+        found.model.leave_out(left_out)
     found.model.save(args.model)
     tell(f"{found}\nsaved to {args.model}", list(found.leaderboard), args.json)
 
