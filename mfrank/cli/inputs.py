@@ -60,6 +60,19 @@ def add_table_flags(parser: argparse.ArgumentParser, *, at_least: bool = True) -
     for role in ("value", "timestamp"):
         group.add_argument(f"--no-{role}", action="store_true", help=f"ignore the {role} column")
     group.add_argument(
+        "--event",
+        metavar="COLUMN",
+        help="name of the column with the kind of each event (default, with --weights: recognized "
+        "by common names)",
+    )
+    group.add_argument(
+        "--weights",
+        type=_weights,
+        metavar="KIND=NUMBER,...",
+        help="what an event of each kind counts, such as view=1,cart=3,purchase=5, in place of a "
+        "value; 0: only seen",
+    )
+    group.add_argument(
         "--timestamp-unit",
         choices=get_args(TimestampUnit),
         help="unit of numeric timestamps, which become seconds; s leaves them unchanged (default: "
@@ -140,6 +153,8 @@ def read_table(args: argparse.Namespace, path: str, threshold: float | None = No
         data = Interactions.from_file(
             path,
             **columns_of(args),
+            event=args.event,
+            weights=args.weights,
             timestamp_unit=args.timestamp_unit,
             **asdict(dialect_of(args)),
             ids=args.ids,
@@ -306,6 +321,23 @@ def ids_of(texts: Sequence[str], known: Ids, noun: str, *, skip_unknown: bool) -
 
 def _quote(text: str) -> str | None:
     return None if text == "none" else text
+
+
+def _weights(text: str) -> dict[str, float]:
+    """The weight of each kind of event."""
+    weights = dict[str, float]()
+    for each in text.split(","):
+        kind, given, number = each.rpartition("=")
+        try:
+            weight = float(number)
+        except ValueError:
+            given = ""
+        if not given or kind in weights:
+            raise argparse.ArgumentTypeError(
+                f"expected each kind of event once, as in view=1,purchase=5; got {text}"
+            )
+        weights[kind] = weight
+    return weights
 
 
 def _names(text: str) -> list[str]:

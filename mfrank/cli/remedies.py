@@ -8,6 +8,7 @@ The library marks names and expressions in its messages (:mod:`mfrank.errors`): 
 from __future__ import annotations
 
 import argparse
+import ast
 import re
 import shlex
 from collections.abc import Mapping
@@ -118,6 +119,9 @@ class Flags:
         if name not in self._actions:
             return f"{name}={value}"
         action = self._actions[name]
+        if value.startswith("{"):  # such as the weights of events
+            each = (f"{kind}={number}" for kind, number in ast.literal_eval(value).items())
+            return f"{self._of(name)} {shlex.quote(','.join(each))}"
         if value == "None":
             return f"{self._of(name)} none" if action.type else f"no {self._of(name)}"
         if isinstance(action, argparse.BooleanOptionalAction):

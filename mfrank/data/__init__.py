@@ -16,6 +16,7 @@ from mfrank.data.cells import (
 from mfrank.data.columns import ROLES, BadRow, IdsAs, as_text, assign, spelled_like, tell_columns
 from mfrank.data.concatenation import joined_ids
 from mfrank.data.datasets import from_npz, movielens, published_split
+from mfrank.data.events import EventWeights
 from mfrank.data.feature_columns import FeatureColumns, is_missing
 from mfrank.data.feature_tables import (
     FeatureTable,
@@ -95,6 +96,7 @@ __all__ = [
     "DataReport",
     "Dialect",
     "Duplicates",
+    "EventWeights",
     "FeatureColumns",
     "FeatureTable",
     "FolderWriter",

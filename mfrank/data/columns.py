@@ -32,6 +32,8 @@ _NAMES: Mapping[str, str] = {
     "value": "rating value count plays playcount weight score strength confidence quantity "
     "clicks views listens purchases preference stars",
     "timestamp": "timestamp time date datetime ts unixtime unixtimestamp unixreviewtime createdat",
+    "event": "event eventtype eventname action actiontype behavior behaviour behaviortype type "
+    "interaction interactiontype activity",
 }
 
 _RARER_NAMES: Mapping[str, str] = {
@@ -67,6 +69,7 @@ _REMEDIES: Mapping[str, str] = {
     "value": "write a number, name a column of times with `timestamp=`, or ignore the column "
     "with `value=False`",
     "timestamp": "write dates as 2024-12-31, or ignore the column with `timestamp=False`",
+    "event": "give it a kind, or drop the row",
 }
 
 
@@ -135,7 +138,8 @@ def assign(columns: Sequence[Hashable], chosen: Chosen) -> dict[str, Hashable]:
     columns : sequence
         Names of all columns.
     chosen : mapping of role -> column, None or False
-        None recognizes the column by :func:`guess`. False ignores a value or timestamp.
+        None recognizes the column by :func:`guess`. False ignores a value or timestamp. With
+        ``event``, the values are weights of events, and a column of values is read only if chosen.
 
     Raises
     ------
@@ -156,19 +160,23 @@ def assign(columns: Sequence[Hashable], chosen: Chosen) -> dict[str, Hashable]:
                 f"column {shown(column)} must exist once, and have one role; {_listing(columns)}"
             )
     free = [column for column in columns if column not in taken]
+    has_events = "event" in chosen
+    if has_events and chosen.get("value") is None:  # the events have weights
+        ignored.add("value")
+    needed = {"user", "item", "event"}
     roles: dict[str, Hashable] = {}
-    for role in ROLES:
+    for role in (*ROLES, "event") if has_events else ROLES:
         if role in ignored:
             continue
         column = chosen.get(role)
         candidates = [column] if column is not None else guess(free, role)
         if len(candidates) > 1:
             found = ", ".join(map(repr, candidates))
-            none = "" if role in ("user", "item") else f", or none with `{role}=False`"
+            none = "" if role in needed else f", or none with `{role}=False`"
             raise InputValueError(
                 f"several columns may be the {role}: {found}", f"name one with `{role}=`{none}"
             )
-        if not candidates and role in ("user", "item"):
+        if not candidates and role in needed:
             raise InputValueError(
                 f"no column looks like the {role}:", f"name it with `{role}=`; {_listing(columns)}"
             )
@@ -203,7 +211,9 @@ def tell_columns(
     if not free and all(role in _spellings(name) for role, name in roles.items()):
         return
     said = ["columns read: " + ", ".join(f"{role} {name!r}" for role, name in roles.items())]
-    if "value" not in roles and chosen.get("value") is None:
+    if "event" in roles:
+        said[0] += ", whose weights " + ("multiply" if "value" in roles else "are") + " the values"
+    elif "value" not in roles and chosen.get("value") is None:
         said[0] += ", and no values: each row counts 1"
     if free:
         more = f" and {len(free) - _SHOWN:,} more" * (len(free) > _SHOWN)
@@ -244,7 +254,8 @@ def _doubt(name: Hashable, roles: Mapping[str, Hashable], chosen: Chosen) -> str
     if event and not time and may_be_value:
         return (
             f"{name!r} looks like kinds of events, which all count alike: keep the rows you mean, "
-            "or name a column of weights with `value=`"
+            "say what each counts, as in `weights={'view': 1, 'purchase': 5}`, or name a column of "
+            "weights with `value=`"
         )
     return ""
 

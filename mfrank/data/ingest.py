@@ -23,6 +23,7 @@ from mfrank.arrays import Advance, progress_bar, sized
 from mfrank.data import cells, interaction_folder
 from mfrank.data.cells import Duplicates
 from mfrank.data.columns import BadRow, Chosen, IdsAs, as_text
+from mfrank.data.events import EventWeights
 from mfrank.data.ids import UnknownIdError
 from mfrank.data.interaction_folder import ENTRIES_AT_ONCE, FolderWriter, even_bounds
 from mfrank.data.labels import canonical
@@ -79,6 +80,7 @@ def ingest(
     dialect: Dialect,
     duplicates: Duplicates,
     show_progress: bool,
+    events: EventWeights | None = None,
 ) -> None:
     """Write the interactions of all files to a folder (:mod:`mfrank.data.interaction_folder`).
 
@@ -87,7 +89,7 @@ def ingest(
     files : sequence of path
         At least one file, and no streams. Either all have timestamps or none.
     folder : path
-    chosen, ids, dialect, unit
+    chosen, ids, dialect, unit, events
         As in :func:`mfrank.data.tables.read_columns`. If one file has integer ids and another text,
         all ids become text.
     duplicates : {"sum", "max", "last"}
@@ -108,7 +110,7 @@ def ingest(
     check_unit(unit)
     folder = path_of(folder)
     check_options(ids, dialect)
-    source = Source(check_files(files), chosen, ids, dialect, unit, _ROWS_AT_ONCE)
+    source = Source(check_files(files), chosen, ids, dialect, unit, _ROWS_AT_ONCE, events)
     interaction_folder.check_takes(folder)
     origin = {"layout": _LAYOUT, "at_once": _ENTRIES_AT_ONCE, "duplicates": duplicates}
     origin |= source.told()

@@ -13,6 +13,7 @@ from typing import Self
 
 from mfrank.arrays import counted, sized
 from mfrank.data.columns import Chosen, IdsAs
+from mfrank.data.events import EventWeights, weighed
 from mfrank.data.ingest import check_files
 from mfrank.data.interaction_folder import ENTRIES_AT_ONCE
 from mfrank.data.layouts import Dialect
@@ -62,6 +63,7 @@ class IngestPlan:
         *,
         ids: IdsAs = "auto",
         dialect: Dialect = _USUAL_DIALECT,
+        events: EventWeights | None = None,
     ) -> Self:
         """Estimate the ingest of files to a folder; the first rows of each are checked.
 
@@ -71,8 +73,10 @@ class IngestPlan:
             As :func:`mfrank.data.ingest.ingest`, as far as the first rows show.
         """
         paths, rows, timed, said = check_files(files), 0, False, set[str]()
+        chosen = chosen if events is None else events.chosen(chosen)
         for path in paths:
             portion = next(read_portions(path, chosen, ids, dialect, n_rows=_ROWS, said=said))
+            weighed(portion.columns, events)
             timed |= portion.is_timed
             exact = parquet_rows(path)
             rows += max(portion.n_rows, _text_rows(path)) if exact is None else exact

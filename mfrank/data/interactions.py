@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -32,6 +32,7 @@ from mfrank.data import cells, interaction_folder, selection, sources
 from mfrank.data.cells import Cells, Counts, Duplicates, SummedCells, ValuesFrom
 from mfrank.data.columns import IdsAs
 from mfrank.data.concatenation import joined
+from mfrank.data.events import EventWeights
 from mfrank.data.frames import is_frame
 from mfrank.data.ids import Ids
 from mfrank.data.ingest import ingest
@@ -195,6 +196,8 @@ class Interactions(MadeOfFields):
         values: ArrayLike | None = None,
         timestamps: ArrayLike | None = None,
         *,
+        events: ArrayLike | None = None,
+        weights: Mapping[Any, float] | None = None,
         timestamp_unit: TimestampUnit | None = None,
         shape: tuple[int, int] | None = None,
         duplicates: Duplicates = "sum",
@@ -215,6 +218,13 @@ class Interactions(MadeOfFields):
             1 by default, so a pair that occurs three times sums to 3.
         timestamps : array-like, optional
             Numbers, dates or ISO 8601 text; dates become seconds since 1970 (UTC).
+        events : array-like of text or whole numbers, optional
+            The kind of each event, such as "view"; needs ``weights``.
+        weights : mapping of kind to number, optional
+            What an event of each kind counts, such as ``{"view": 1, "purchase": 5}``: its value,
+            times that of ``values``, if any. Events of a pair add up. 0 is only seen, and below 0
+            is a dislike (see above). Models that read values learn from them, such as ALS under
+            :class:`mfrank.WRMF`.
         timestamp_unit : {"s", "ms", "us", "ns"} or None, default None
             Unit of numeric timestamps, which become seconds; "s" leaves them unchanged. None
             recognizes milli-, micro- and nanoseconds since 1970 and dates like 20240131, and logs
@@ -231,7 +241,8 @@ class Interactions(MadeOfFields):
             not finite, or timestamps are not in one unit; the message names the row.
         """
         columns, known_ids = (users, items, values, timestamps), (user_ids, item_ids)
-        found = sources.from_arrays(*columns, timestamp_unit, duplicates, known_ids, shape)
+        weighed = None if events is None and weights is None else (events, weights)
+        found = sources.from_arrays(*columns, timestamp_unit, duplicates, known_ids, shape, weighed)
         return cls._of_cells(*found)
 
     @classmethod
@@ -267,6 +278,8 @@ class Interactions(MadeOfFields):
         item: Hashable | None = None,
         value: Hashable | Literal[False] | None = None,
         timestamp: Hashable | Literal[False] | None = None,
+        event: Hashable | None = None,
+        weights: Mapping[Any, float] | None = None,
         timestamp_unit: TimestampUnit | None = None,
         duplicates: Duplicates = "sum",
         user_ids: IdsLike | None = None,
@@ -281,7 +294,10 @@ class Interactions(MadeOfFields):
         user, item, value, timestamp : column name, optional
             By default, columns are recognized by name (:func:`mfrank.data.columns.guess`). Value
             and timestamp may be absent; False ignores them.
-        timestamp_unit, duplicates, user_ids, item_ids
+        event : column name, optional
+            The kind of each event; needs ``weights``, with which it is recognized by name. A column
+            of values is then read only if ``value`` names it.
+        weights, timestamp_unit, duplicates, user_ids, item_ids
             As in :meth:`from_arrays`.
 
         Raises
@@ -290,8 +306,9 @@ class Interactions(MadeOfFields):
             As in :meth:`from_arrays`, or a column is not recognized.
         """
         chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
-        ids = user_ids, item_ids
-        return cls._of_cells(*sources.from_frame(frame, chosen, timestamp_unit, duplicates, ids))
+        ids, events = (user_ids, item_ids), EventWeights.of(event, weights)
+        how = chosen, timestamp_unit, duplicates, ids, events
+        return cls._of_cells(*sources.from_frame(frame, *how))
 
     from_pandas = from_frame  # its name when it read no other tables
 
@@ -304,6 +321,8 @@ class Interactions(MadeOfFields):
         item: str | int | None = None,
         value: str | int | Literal[False] | None = None,
         timestamp: str | int | Literal[False] | None = None,
+        event: str | int | None = None,
+        weights: Mapping[Any, float] | None = None,
         timestamp_unit: TimestampUnit | None = None,
         sep: str | None = None,
         quote: str | None = AS_USUAL,
@@ -322,8 +341,10 @@ class Interactions(MadeOfFields):
 
         Parameters
         ----------
-        user, item, value, timestamp : str or int, optional
+        user, item, value, timestamp, event : str or int, optional
             Name of the column or, in text, its number from 1.
+        weights : mapping of kind to number, optional
+            What an event of each kind counts, as in :meth:`from_arrays`.
         sep : str or None, default None
             Separator of the fields of text: one character, or ``::``. None detects commas, tabs,
             semicolons, bars and ``::``, and spaces unless the file is .csv or .tsv.
@@ -347,7 +368,8 @@ class Interactions(MadeOfFields):
         """
         chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
         how = Dialect(sep, quote, header, columns), ids, timestamp_unit, duplicates
-        return cls._of_cells(*sources.from_file(path, chosen, *how, (user_ids, item_ids)))
+        events = EventWeights.of(event, weights)
+        return cls._of_cells(*sources.from_file(path, chosen, *how, (user_ids, item_ids), events))
 
     @classmethod
     def _of_cells(
@@ -641,6 +663,8 @@ class Interactions(MadeOfFields):
         item: str | int | None = None,
         value: str | int | Literal[False] | None = None,
         timestamp: str | int | Literal[False] | None = None,
+        event: str | int | None = None,
+        weights: Mapping[Any, float] | None = None,
         timestamp_unit: TimestampUnit | None = None,
         sep: str | None = None,
         quote: str | None = AS_USUAL,
@@ -670,7 +694,8 @@ class Interactions(MadeOfFields):
             twice. Either all have timestamps or none.
         folder : path
             Its contents are replaced when everything has been read.
-        user, item, value, timestamp, timestamp_unit, sep, quote, header, columns, ids, duplicates
+        user, item, value, timestamp, event, weights, timestamp_unit
+        sep, quote, header, columns, ids, duplicates
             As in :meth:`from_file`. If one file has integer ids and another text, all ids become
             text.
         show_progress : bool, default False
@@ -693,6 +718,7 @@ class Interactions(MadeOfFields):
             dialect=Dialect(sep, quote, header, columns),
             duplicates=duplicates,
             show_progress=show_progress,
+            events=EventWeights.of(event, weights),
         )
         return cls.open(folder)
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from mfrank.arrays import progress_bar
 from mfrank.data.cells import Duplicates, ValuesFrom
 from mfrank.data.columns import BadRow, Chosen, IdsAs, as_text, in_column
+from mfrank.data.events import EventWeights, weighed
 from mfrank.data.ids import Ids
 from mfrank.data.labels import canonical, objects
 from mfrank.data.layouts import Dialect
@@ -57,12 +58,18 @@ class Source:
     dialect: Dialect
     unit: TimestampUnit | None
     n_rows: int
+    events: EventWeights | None = None
     said: set[str] = field(default_factory=set)
 
     def portions(self, path: Path, times: TimeKind | None) -> Iterator[Portion]:
         """The rows of a file, whose timestamps are of this kind; None recognizes it."""
-        how = self.chosen, self.ids, self.dialect
-        return read_portions(path, *how, n_rows=self.n_rows, times=times, said=self.said)
+        chosen = self.chosen if self.events is None else self.events.chosen(self.chosen)
+        how = chosen, self.ids, self.dialect
+        for part in read_portions(path, *how, n_rows=self.n_rows, times=times, said=self.said):
+            try:
+                yield part._replace(columns=weighed(part.columns, self.events, part.first_row))
+            except ValueError as error:
+                raise within(str(path), error) from error
 
     def told(self) -> dict[str, Any]:
         """All that the result depends on, as JSON: a file by its name, size and time."""
@@ -70,6 +77,8 @@ class Source:
         files = [[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats]
         chosen = [[role, name] for role, name in sorted(self.chosen.items())]
         how = {"ids": self.ids, "unit": self.unit, **asdict(self.dialect)}
+        if self.events is not None:
+            how["events"] = self.events.told()
         return {"files": files, "chosen": chosen, **how}
 
 

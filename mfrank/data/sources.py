@@ -18,6 +18,7 @@ from mfrank.arrays import check_choice, check_same_rows, refuse_labels, sparse_t
 from mfrank.data import cells, tables
 from mfrank.data.cells import Cells, Duplicates
 from mfrank.data.columns import Chosen, IdsAs, spelled_like
+from mfrank.data.events import EventWeights, weighed
 from mfrank.data.frames import frame_columns
 from mfrank.data.ids import Ids, UnknownIdError
 from mfrank.data.labels import RawIds
@@ -51,15 +52,23 @@ def from_arrays(
     duplicates: Duplicates,
     known_ids: KnownIds,
     shape: tuple[int, int] | None = None,
+    events: tuple[Any, Any] | None = None,
 ) -> Parts:
-    """Build the parts of interactions from one array per column."""
+    """Build the parts of interactions from one array per column; ``events`` also has weights."""
     user_ids, item_ids = known_ids
     check_duplicates(duplicates)
     check_unit(unit)
-    check_same_rows(users=users, items=items, values=values, timestamps=timestamps)
+    kinds, weights = events or (None, None)
+    weighing = EventWeights.of_arrays(kinds, weights)
+    check_same_rows(users=users, items=items, values=values, timestamps=timestamps, events=kinds)
     users, items = to_host(users, "users"), to_host(items, "items")
     values, timestamps = to_host(values, "values"), to_host(timestamps, "timestamps")
     _refuse_unequal(users, items=items, values=values, timestamps=timestamps)
+    if weighing is not None:
+        kinds = to_host(kinds, "events")
+        _refuse_unequal(users, events=kinds)
+        own: dict[str, Any] = {} if values is None else {"value": as_numbers(values)}
+        values = weighing.values({"event": kinds, **own})["value"]
     if shape is None:
         known_users, user_rows = _look_up("users", users, user_ids)
         known_items, item_rows = _look_up("items", items, item_ids)
@@ -122,10 +131,12 @@ def from_frame(
     unit: TimestampUnit | None,
     duplicates: Duplicates,
     known_ids: KnownIds,
+    events: EventWeights | None = None,
 ) -> Parts:
     """Build the parts of interactions from a table, whose columns are chosen by role."""
     check_unit(unit)
-    return _from_columns(frame_columns(frame, chosen, unit), duplicates, known_ids)
+    columns = frame_columns(frame, chosen if events is None else events.chosen(chosen), unit)
+    return _from_columns(weighed(columns, events), duplicates, known_ids)
 
 
 def from_file(
@@ -136,16 +147,18 @@ def from_file(
     unit: TimestampUnit | None,
     duplicates: Duplicates,
     known_ids: KnownIds,
+    events: EventWeights | None = None,
 ) -> Parts:
     """Build the parts of interactions from a text or parquet file; errors name it."""
     check_unit(unit)
+    chosen = chosen if events is None else events.chosen(chosen)
     columns = tables.read_columns(path, chosen, ids, dialect, unit)
     user_ids, item_ids = known("users", known_ids[0]), known("items", known_ids[1])
     if tables.is_text(path):
         columns["user"] = spelled_like(columns["user"], user_ids)
         columns["item"] = spelled_like(columns["item"], item_ids)
     try:
-        return _from_columns(columns, duplicates, (user_ids, item_ids))
+        return _from_columns(weighed(columns, events), duplicates, (user_ids, item_ids))
     except UnknownIdError as error:
         raise error.within(str(path)) from error
     except ValueError as error:

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from mfrank.arrays import counted
 from mfrank.cli.inputs import add_table_flags, columns_of, dialect_of
 from mfrank.cli.printing import somebody_watches
-from mfrank.data import IngestPlan, Interactions
+from mfrank.data import EventWeights, IngestPlan, Interactions
 from mfrank.files import path_of
 
 EXAMPLES = """\
@@ -40,12 +40,15 @@ def run(args: argparse.Namespace) -> None:
     """Read, merge and write, or print the cost."""
     if args.dry_run:
         reading = {"ids": args.ids, "dialect": dialect_of(args)}
+        reading |= {"events": EventWeights.of(args.event, args.weights)}
         print(IngestPlan.of(args.files, path_of(args.folder), columns_of(args), **reading).told())
         return
     data = Interactions.ingest(
         args.files,
         args.folder,
         **columns_of(args),
+        event=args.event,
+        weights=args.weights,
         timestamp_unit=args.timestamp_unit,
         **asdict(dialect_of(args)),
         ids=args.ids,

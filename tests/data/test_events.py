@@ -1,0 +1,291 @@
+"""Events of several kinds: each counts its weight, the same through every door."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import mfrank
+from mfrank.cli.main import main
+from tests.support.errors import refuses
+
+Interactions = mfrank.Interactions
+KINDS = ["view", "cart", "purchase", "returned"]
+WEIGHTS = {"view": 1, "cart": 3, "purchase": 5.5, "returned": -2}
+Rows = list[tuple[str, str, str]]
+Weights = dict[Any, float]
+"""User, item and kind."""
+
+
+def columns(rows: Rows) -> dict[str, list[str]]:
+    users, items, kinds = map(list, zip(*rows, strict=True))
+    return {"user": users, "item": items, "event_type": kinds}
+
+
+def of_arrays(rows: Rows, weights: Weights, _: Path) -> Interactions:
+    users, items, kinds = columns(rows).values()
+    return Interactions.from_arrays(users, items, events=kinds, weights=weights)
+
+
+def of_pandas(rows: Rows, weights: Weights, _: Path) -> Interactions:
+    pandas = pytest.importorskip("pandas", reason="needs pandas")
+    return Interactions.from_frame(pandas.DataFrame(columns(rows)), weights=weights)
+
+
+def of_categories(rows: Rows, weights: Weights, _: Path) -> Interactions:
+    pandas = pytest.importorskip("pandas", reason="needs pandas")
+    frame = pandas.DataFrame(columns(rows)).astype({"event_type": "category"})
+    frame = frame.rename(columns={"event_type": "what"})
+    return Interactions.from_frame(frame, event="what", weights=weights)
+
+
+def of_polars(rows: Rows, weights: Weights, _: Path) -> Interactions:
+    polars = pytest.importorskip("polars", reason="needs polars")
+    return Interactions.from_frame(polars.DataFrame(columns(rows)), weights=weights)
+
+
+def of_arrow(rows: Rows, weights: Weights, _: Path) -> Interactions:
+    pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow")
+    return Interactions.from_frame(pyarrow.table(columns(rows)), weights=weights)
+
+
+def written(rows: Rows, path: Path, header: bool = True) -> Path:
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        if header:
+            writer.writerow(["user", "event_type", "item"])
+        writer.writerows((user, kind, item) for user, item, kind in rows)
+    return path
+
+
+def of_text(rows: Rows, weights: Weights, folder: Path) -> Interactions:
+    return Interactions.from_file(written(rows, folder / "a.csv"), weights=weights)
+
+
+def of_numbered_columns(rows: Rows, weights: Weights, folder: Path) -> Interactions:
+    path = written(rows, folder / "a.csv", header=False)
+    return Interactions.from_file(path, user=1, event=2, item=3, weights=weights)
+
+
+def of_parquet(rows: Rows, weights: Weights, folder: Path) -> Interactions:
+    pandas = pytest.importorskip("pandas", reason="needs pandas")
+    pytest.importorskip("pyarrow", reason="needs pyarrow")
+    pandas.DataFrame(columns(rows)).to_parquet(folder / "a.parquet")
+    return Interactions.from_file(folder / "a.parquet", weights=weights)
+
+
+def ingested(rows: Rows, weights: Weights, folder: Path) -> Interactions:
+    half = len(rows) // 2
+    parts = [rows[:half], rows[half:]] if half else [rows]
+    files = [written(part, folder / f"{n}.csv") for n, part in enumerate(parts)]
+    return Interactions.ingest(files, folder / "ingested", weights=weights)
+
+
+def by_command(rows: Rows, weights: Weights, folder: Path) -> Interactions:
+    path = written(rows, folder / "a.csv")
+    flag = ",".join(f"{kind}={number}" for kind, number in weights.items())
+    line = ["ingest", str(path), "--folder", str(folder / "by-command"), "--weights", flag]
+    assert main(line) == 0
+    return Interactions.open(folder / "by-command")
+
+
+DOORS: dict[str, Callable[[Rows, Weights, Path], Interactions]] = {
+    "arrays": of_arrays,
+    "pandas": of_pandas,
+    "categories": of_categories,
+    "polars": of_polars,
+    "arrow": of_arrow,
+    "text": of_text,
+    "numbered columns": of_numbered_columns,
+    "parquet": of_parquet,
+    "ingest": ingested,
+    "command": by_command,
+}
+
+
+def sums(rows: Rows, weights: Weights) -> dict[tuple[str, str], float]:
+    found: dict[tuple[str, str], float] = {}
+    for user, item, kind in rows:
+        found[user, item] = found.get((user, item), 0.0) + weights[kind]
+    return found
+
+
+def values(data: Interactions) -> dict[tuple[str, str], float]:
+    users, items = data.user_ids.raw(data.entry_users), data.item_ids.raw(data.user_items.indices)
+    return dict(zip(zip(users, items, strict=True), data.user_items.data.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("door", DOORS)
+@given(
+    rows=st.lists(
+        st.tuples(st.sampled_from("abc"), st.sampled_from("xyz"), st.sampled_from(KINDS)),
+        min_size=1,
+        max_size=12,
+    ),
+    weights=st.fixed_dictionaries(
+        dict.fromkeys(KINDS, st.sampled_from([-2, 0, 0.5, 1, 3])),
+    ),
+)
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_the_value_of_a_pair_is_the_sum_of_its_events_weights(
+    door: str, rows: Rows, weights: Weights, tmp_path_factory: Any
+) -> None:
+    data = DOORS[door](rows, weights, tmp_path_factory.mktemp("events"))
+    wanted = sums(rows, weights)
+    assert values(data) == {pair: value for pair, value in wanted.items() if value}
+    only = set() if data.seen_only is None else set(values(data.seen_only))
+    assert only == {pair for pair, value in wanted.items() if not value}
+
+
+ROWS: Rows = [("a", "x", "view"), ("a", "y", "cart"), ("b", "x", "purchase")]
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_kind_without_a_weight_is_named(door: str, tmp_path: Path, capsys: Any) -> None:
+    some = {"view": 1, "returned": 2}
+    if door == "command":
+        path = written(ROWS, tmp_path / "a.csv")
+        line = ["ingest", str(path), "--folder", str(tmp_path / "f"), "--weights", "view=1"]
+        assert main(line) == 2
+        assert "--weights view=1,cart=1,purchase=1" in capsys.readouterr().err
+        return
+    with refuses(
+        ValueError,
+        "weights",
+        remedy=r"weights=\{'view': 1, 'returned': 2, 'cart': 1, 'purchase': 1\}",
+    ):
+        DOORS[door](ROWS, some, tmp_path)
+
+
+@pytest.mark.parametrize("door", set(DOORS) - {"command", "arrays"})
+def test_the_column_of_kinds_is_told(door: str, tmp_path: Path, caplog: Any) -> None:
+    with caplog.at_level("INFO", "mfrank"):
+        DOORS[door](ROWS, WEIGHTS, tmp_path)
+    assert "whose weights are the values" in caplog.text
+    assert "no values" not in caplog.text
+
+
+def test_values_that_are_named_multiply_the_weights(caplog: Any) -> None:
+    pandas = pytest.importorskip("pandas", reason="needs pandas")
+    frame = pandas.DataFrame({**columns(ROWS), "quantity": [2, 1, 4]})
+    with caplog.at_level("INFO", "mfrank"):
+        data = Interactions.from_frame(frame, weights=WEIGHTS, value="quantity")
+    assert values(data) == {("a", "x"): 2, ("a", "y"): 3, ("b", "x"): 22}
+    assert "whose weights multiply the values" in caplog.text
+    assert values(Interactions.from_frame(frame, weights=WEIGHTS)) == sums(ROWS, WEIGHTS)
+    users, items, kinds = columns(ROWS).values()
+    same = Interactions.from_arrays(users, items, [2, 1, 4], events=kinds, weights=WEIGHTS)
+    assert values(same) == values(data)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "weights"),
+    [
+        ([0, 1, 2], {0: 1, 1: 3, 2: 5}),
+        ([0, 1, 2], {"0": 1, "1": 3, "2": 5}),
+        (["0", "1", "2"], {0: 1, 1: 3, 2: 5}),
+        (np.array([0.0, 1.0, 2.0]), {0.0: 1, 1: 3, "2": 5}),
+        ([b"v", b"c", b"p"], {"v": 1, "c": 3, "p": 5}),
+        (np.array(["v", "c", "p"]), {"v": 1, "c": 3, "p": 5}),
+    ],
+    ids=str,
+)
+def test_numbers_and_text_are_the_same_kind(kinds: Any, weights: Weights) -> None:
+    data = Interactions.from_arrays(["a", "b", "c"], ["x"] * 3, events=kinds, weights=weights)
+    assert data.user_items.data.tolist() == [1, 3, 5]
+
+
+def test_truths_are_kinds() -> None:
+    clicked = [True, False, True]
+    data = Interactions.from_arrays(
+        list("abc"), list("xyz"), events=clicked, weights={True: 1, False: 0}
+    )
+    assert (data.nnz, data.seen_only.nnz) == (2, 1)
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), ""])
+def test_a_missing_kind_is_refused(missing: Any, tmp_path: Path) -> None:
+    kinds = np.array(["view", missing, "view"], dtype=object)
+    with refuses(ValueError, "event", remedy="drop the row"):
+        Interactions.from_arrays(list("abc"), list("xyz"), events=kinds, weights=WEIGHTS)
+    (tmp_path / "a.csv").write_text("user,item,event\na,x,view\nb,y,\n")
+    with pytest.raises(ValueError, match="line 3"):
+        Interactions.from_file(tmp_path / "a.csv", weights=WEIGHTS)
+
+
+@pytest.mark.parametrize(
+    ("weights", "kind"),
+    [
+        ({}, ValueError),
+        ({"view": "much"}, ValueError),
+        ({"view": float("nan")}, ValueError),
+        ({1: 1, "1": 2}, ValueError),
+        (["view"], TypeError),
+        (5, TypeError),
+    ],
+)
+def test_odd_weights_are_refused(weights: Any, kind: type[Exception]) -> None:
+    with refuses(kind, "weights"):
+        Interactions.from_arrays(["a"], ["x"], events=["view"], weights=weights)
+
+
+def test_events_and_weights_go_together(tmp_path: Path) -> None:
+    with refuses(ValueError, "events", remedy="what each kind counts"):
+        Interactions.from_arrays(["a"], ["x"], events=["view"])
+    with refuses(ValueError, "weights"):
+        Interactions.from_arrays(["a"], ["x"], weights=WEIGHTS)
+    path = written(ROWS, tmp_path / "a.csv")
+    with refuses(ValueError, "event", remedy="weights"):
+        Interactions.from_file(path, event="event_type")
+    (tmp_path / "b.csv").write_text("user,item\na,x\n")
+    with refuses(ValueError, "event"):
+        Interactions.from_file(tmp_path / "b.csv", weights=WEIGHTS)
+    with pytest.raises(ValueError, match="events have shape"):
+        Interactions.from_arrays(["a", "b"], ["x", "y"], events=["view"], weights=WEIGHTS)
+
+
+def test_two_columns_may_have_the_kinds(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("user,item,type,action\na,x,new,view\n")
+    with refuses(ValueError, "event"):
+        Interactions.from_file(tmp_path / "a.csv", weights=WEIGHTS)
+    data = Interactions.from_file(tmp_path / "a.csv", event="action", weights=WEIGHTS)
+    assert values(data) == {("a", "x"): 1}
+
+
+def test_a_file_of_kinds_without_weights_is_told(tmp_path: Path, caplog: Any) -> None:
+    Interactions.from_file(written(ROWS, tmp_path / "a.csv"))
+    assert "'event_type' looks like kinds of events" in caplog.text
+    assert "weights={'view': 1, 'purchase': 5}" in caplog.text
+
+
+def test_an_ingest_with_other_weights_begins_anew(tmp_path: Path) -> None:
+    path = written(ROWS, tmp_path / "a.csv")
+    for weights in (WEIGHTS, {**WEIGHTS, "cart": 2}):
+        data = Interactions.ingest([path], tmp_path / "folder", weights=weights)
+        assert values(data) == sums(ROWS, weights)
+
+
+def test_weights_reach_the_factors(tmp_path: Path) -> None:
+    """A fit to events is the fit to their sums."""
+    rng = np.random.default_rng(0)
+    drawn = rng.integers(0, [20, 15, 3], size=(300, 3))
+    rows = [(f"u{u:02}", f"i{i:02}", KINDS[k]) for u, i, k in drawn.tolist()]
+    path = written(rows, tmp_path / "a.csv")
+    flags = ["--objective", "wrmf", "--factors", "4", "--iterations", "2", "--random-state", "0"]
+    line = ["fit", str(path), "--model", str(tmp_path / "m"), *flags]
+    assert main([*line, "--weights", "view=1,cart=3,purchase=5.5"]) == 0
+    model = mfrank.ALS(mfrank.WRMF(), factors=4, iterations=2, random_state=0)
+    wanted = sums(rows, WEIGHTS)
+    users, items = zip(*wanted, strict=True)
+    model.fit(Interactions.from_arrays(users, items, list(wanted.values())))
+    loaded = mfrank.load(tmp_path / "m")
+    np.testing.assert_array_equal(loaded.item_factors, model.item_factors)
