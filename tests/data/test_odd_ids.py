@@ -580,3 +580,12 @@ def test_parts_are_told_as_the_whole(forms: list[str], at_once: int) -> None:
         return said
 
     assert lines(at_once) == lines(100)
+
+
+@pytest.mark.parametrize(("n", "are_few"), [(18, True), (17, False)])
+def test_few_among_whole_numbers_are_a_tenth_of_all(
+    n: int, are_few: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    numbers = [str(number) for number in range(7, 7 + n)]
+    odd_ids.check_ids("user", Ids.of([*numbers, "unknown", "deleted"]), lambda row: 1)
+    assert any("whole numbers but for" in line for line in told(caplog)) == are_few
