@@ -29,7 +29,7 @@ Unit = Literal["s", "ms", "us", "ns", "digits", "as is"]
 TimeKind = Literal["whole", "number", "date"]
 """What a column of timestamps holds: whole numbers, numbers, or dates."""
 
-_PER_SECOND: Mapping[str, int] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_PER_SECOND: Mapping[TimestampUnit, int] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _UNITS: Mapping[str, str] = {
     "s": "seconds",
     "ms": "milliseconds",
@@ -40,7 +40,7 @@ _UNITS: Mapping[str, str] = {
 FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
 """Seconds of the years 1 to 9999, which every library and ISO 8601 can write."""
 _1990, _1992, _2100 = 631_152_000, 694_224_000, 4_102_444_800
-_SPANS: Mapping[str, tuple[int, int]] = {
+_SPANS: Mapping[TimestampUnit, tuple[int, int]] = {
     # .NET counts 100 ns since the year 1, which would be nanoseconds of the year 1990 or 1991.
     unit: ((_1992 if unit == "ns" else _1990) * per, _2100 * per)
     for unit, per in _PER_SECOND.items()
@@ -158,9 +158,9 @@ class Magnitudes:
         self.lowest, self.highest = min(self.lowest, low), max(self.highest, high)
         if found.fraction is not None and self.fraction is None:
             self.fraction = [found.fraction[1], first_row + found.fraction[0]]
-        sort = _sort_of(low)
-        if sort in _SPANS and sort == _sort_of(high):  # as nearly always
-            self._count(sort, len(numbers), int(numbers[0]), first_row)
+        unit = unit_of(low)
+        if unit is not None and unit == unit_of(high):  # as nearly always
+            self._count(unit, len(numbers), int(numbers[0]), first_row)
             return
         if low >= 0 and high < _LEAST_DIGITS and not _reversed(np.array([low, high])).all():
             are_days = (numbers >= _FIRST_DAY) & (numbers <= _LAST_DAY)
@@ -294,8 +294,8 @@ class Magnitudes:
 
 def unit_of(number: float) -> TimestampUnit | None:
     """The unit since 1970 in which a number falls in the years 1990 to 2100, or None."""
-    sort = _sort_of(number)
-    return sort if sort in _SPANS else None  # type: ignore[return-value]
+    spans = _SPANS.items()
+    return next((unit for unit, (begin, end) in spans if begin <= number <= end), None)
 
 
 def tell_of_odd_times(times: NDArray[np.int64]) -> None:
@@ -395,17 +395,6 @@ def tell_of_fractions(error: FractionsError) -> None:
             "`timestamp_unit=` reads it as times"
         )
     )
-
-
-def _sort_of(number: float) -> str:
-    for unit, (begin, end) in _SPANS.items():
-        if begin <= number <= end:
-            return unit
-    if _FIRST_DAY <= number <= _LAST_DAY:
-        return "days"
-    if 0 <= number < _FIRST_YEARS:
-        return "early"
-    return "small" if FIRST_SECOND <= number <= LAST_SECOND else "beyond"
 
 
 def _sorts(numbers: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:

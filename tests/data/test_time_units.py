@@ -111,6 +111,7 @@ def test_units_are_recognized(numbers: list[int], unit: str) -> None:
         ([S, S, DAY], 2, "others are seconds"),
         ([S, DAY], 1, "others are seconds"),
         ([S, S, 31012024], 2, "others are seconds"),
+        ([S, 0, 0], 0, "most are small"),
         ([MS, MS, BEYOND], 2, "most are milliseconds"),
         ([S, BEYOND], 1, "no date as seconds"),
         ([SMALL, BEYOND], 1, "in no known unit"),
@@ -353,3 +354,14 @@ def test_parts_of_several_units_are_refused() -> None:
     for latest in ((S, MS), (1, S), (S, 99_999_999), (S, LAST + 1), (US, 5)):
         with refuses(ValueError, "timestamps"):
             time_units.check_parts(dict(zip("ab", latest, strict=True)), "")
+
+
+@pytest.mark.parametrize(
+    ("number", "is_date"),
+    [
+        *((31011989, False), (31011990, True), (31122100, True), (31122101, False)),
+        *((1011990, True), (12311999, True), (31132000, False), (30022000, False)),
+    ],
+)
+def test_dates_with_the_year_last_are_of_the_years_1990_to_2100(number: int, is_date: bool) -> None:
+    assert of(number, number).counts == {"reversed" if is_date else "early": 2}
