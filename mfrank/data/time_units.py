@@ -112,7 +112,7 @@ def in_seconds(numbers: NDArray[np.int64], unit: Unit) -> NDArray[np.int64]:
                 row,
             )
         return seconds
-    return numbers if unit in ("s", "as is") else numbers // _PER_SECOND[unit]
+    return numbers if unit == "as is" or unit == "s" else numbers // _PER_SECOND[unit]
 
 
 @dataclass
