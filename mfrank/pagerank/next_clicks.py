@@ -156,6 +156,7 @@ def next_click_queries(
     walk = ItemWalk.of(graph, np.ones(sum(graph.n_features)), n_items, has_recency=True)
     starts = walk.starts(recent[users])
     parts: list[_Part] = []
+    # The number of each edge, from 1, because a 0 is no entry of a sparse matrix.
     numbers = sp.csr_array(
         (np.arange(1, graph.n_edges + 1), graph.links.indices, graph.links.indptr),
         (graph.n_nodes, graph.n_nodes),

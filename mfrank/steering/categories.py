@@ -105,7 +105,7 @@ def caps_of(at_most: int | Mapping[Hashable, int], categories: ItemCategories) -
     caps = np.full(categories.width, np.iinfo(np.int64).max)
     each = at_most if isinstance(at_most, Mapping) else dict.fromkeys(categories.numbers, at_most)
     for label, cap in each.items():
-        caps[categories.numbers[label]] = min(cap, caps[-1])
+        caps[categories.numbers[label]] = min(cap, caps[-1])  # a larger int would not fit
     return caps
 
 
@@ -142,6 +142,7 @@ class Caps:
 
     def take(self, users: NDArray[np.int64], places: NDArray[np.int64]) -> None:
         """Record that item ``places[j]`` of the pool of ``users[j]`` is now listed."""
+        # Users are distinct, and only padding, which has no cap, repeats a cell.
         self._room[self._cells[:, users, places]] -= 1
 
 
