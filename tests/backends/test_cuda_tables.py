@@ -135,6 +135,21 @@ def test_a_small_matrix_is_decomposed_on_the_host(
     assert (n * n in went) is is_sent
 
 
+def test_a_basis_that_may_change_is_read_anew(backend: backends.Backend, went: list[int]) -> None:
+    """One that is read-only goes to the device once."""
+    table, basis = np.random.default_rng(6).standard_normal((9, 5)), np.eye(5)
+    out = np.empty_like(table)
+    for factor in (1.0, 2.0):
+        basis[0, 0] = factor
+        backend.rotate(table, basis, 0, out)
+        np.testing.assert_array_equal(out, table @ basis)
+    basis.flags.writeable = False
+    for times in (1, 0):
+        went.clear()
+        backend.rotate(table, basis, 0, out)
+        assert went.count(25) == times
+
+
 @pytest.mark.parametrize("there", [False, True])
 def test_some_rows_are_turned_on_their_side(
     backend: backends.Backend, device: EmulatedGPU, there: bool

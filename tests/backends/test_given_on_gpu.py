@@ -59,6 +59,19 @@ def test_a_canonical_csr_is_read_where_it_lies(device: EmulatedGPU, went: list[i
     assert not went
 
 
+def test_what_lies_there_needs_no_room(
+    device: EmulatedGPU, went: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = SparseOnGPU(ratings())
+    rows = mfrank.Interactions.of(there).user_rows(np.float32)
+    monkeypatch.setattr(device, "free", 0)
+    went.clear()
+    kept = resident_on(device).rows(rows)
+    assert np.shares_memory(kept.indices.on_host, there.indices.on_host)
+    assert np.shares_memory(kept.data.on_host, there.data.on_host)
+    assert not went
+
+
 def test_rows_that_are_gone_are_not_mistaken_for_others(device: EmulatedGPU) -> None:
     """New arrays get the places of those that are gone, while what was given is still there."""
     matrix, other = ratings(), toy(N_USERS, N_ITEMS, 0.5)

@@ -54,6 +54,14 @@ def test_a_backend_has_the_whole_surface(name: str) -> None:
             assert asked(getattr(sums, part)) == asked(method), part
 
 
+@pytest.mark.parametrize("name", names())
+def test_a_backend_guarantees_half_of_the_digits(name: str) -> None:
+    tolerance = named(name).TOLERANCE
+    assert tolerance.keys() == {"float32", "float64"}
+    for dtype, relative in tolerance.items():
+        assert 0 < relative <= np.sqrt(np.finfo(dtype).eps)
+
+
 @pytest.mark.parametrize(
     "weights", [[1, 1, 1, 1], [0, 3, 0, 1, 0], [2], [1e-9, 1, 1e-9], [0.1] * 7]
 )
