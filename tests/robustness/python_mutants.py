@@ -67,6 +67,15 @@ TESTS = {
             "robustness/test_pandas_labels.py",
         ),
     ),
+    "backends/cuda": (  # cupy_device.py is seen only where CuPy can be imported
+        *("backends/test_cuda.py", "backends/test_cuda_descent.py"),
+        *("backends/test_cuda_devices.py", "backends/test_cuda_launches.py"),
+        *("backends/test_cuda_memory.py", "backends/test_cuda_plan.py"),
+        *("backends/test_cuda_sketches.py", "backends/test_cuda_tables.py"),
+        *("backends/test_cuda_walks.py", "backends/test_cupy_device.py"),
+        *("backends/test_gathers.py", "backends/test_given_on_gpu.py"),
+        *("backends/test_backend_contract.py", "backends/test_surfaces.py"),
+    ),
     "backends/sharded": (
         *("cluster/test_blocks.py", "cluster/test_connecting.py", "cluster/test_fits.py"),
         *("cluster/test_half_steps.py", "cluster/test_spoiled_results.py"),
