@@ -306,7 +306,7 @@ def test_top_k_in_chunks(
     monkeypatch: pytest.MonkeyPatch,
     excluded: float,
 ) -> None:
-    """Also where fewer items than a list has places are left."""
+    """Also where fewer items than a list has places are left, or filters have no room to stay."""
     rng = np.random.default_rng(4)
     queries = rng.integers(-2, 3, (90, 7)).astype(np.float32)
     items = rng.integers(-2, 3, (200, 7)).astype(np.float32)
@@ -314,13 +314,16 @@ def test_top_k_in_chunks(
         "exclude": [random_lists(rng, 90, 200, excluded)],
         "exclude_all": np.arange(0, 200, 7, dtype=np.int32),
     }
-    whole = backend.top_k(queries, items, 25, **filters)
+    whole, truth = (which.top_k(queries, items, 25, **filters) for which in (backend, reference))
     monkeypatch.setattr(device, "free", 4 * 8 * 64 * 50)
     parts = backend.top_k(queries, items, 25, **filters)
-    truth = reference.top_k(queries, items, 25, **filters)
-    for a, b, c in zip(whole, parts, truth, strict=True):
-        np.testing.assert_array_equal(a, c)
-        np.testing.assert_array_equal(b, c)
+    monkeypatch.setattr("mfrank.backends.cuda.resident._MOST_OF_FREE", 0)
+    filters["exclude"] = [random_lists(np.random.default_rng(5), 90, 200, excluded)]
+    sent = backend.top_k(queries, items, 25, **filters)
+    without_room = reference.top_k(queries, items, 25, **filters)
+    for found, wanted in ((whole, truth), (parts, truth), (sent, without_room)):
+        for one, other in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

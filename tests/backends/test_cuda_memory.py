@@ -256,6 +256,7 @@ def test_few_queries_are_scored_in_small_tiles(
 def test_no_more_queries_are_scored_at_a_time_than_a_grid_has_blocks(
     backend: backends.Backend, monkeypatch: pytest.MonkeyPatch, launched: list[Launched]
 ) -> None:
+    assert 1 <= selection.MOST_QUERIES < 2**16
     monkeypatch.setattr(selection, "MOST_QUERIES", 40)
     queries = np.ones((90, 3), np.float32)
     backend.top_k(queries, np.ones((5, 3), np.float32), 2)

@@ -17,7 +17,7 @@ from problems import iterate_plainly, rows_of, solve_plainly, solve_turned
 import mfrank
 from mfrank import backends
 from mfrank.arrays import CSR
-from mfrank.backends import SolveOptions
+from mfrank.backends import Shared, SolveOptions
 from mfrank.backends.cuda.blocks import Block
 from mfrank.backends.cuda.plan import HEAVY, LONG, Group, RowPlan, plan, steps_worth
 
@@ -175,6 +175,19 @@ def test_rows_iterate_as_long_as_an_exact_solution_would_take(
     got = step.solve(backend, solver="cg", cg_steps=1)
     wanted = iterate_plainly(step.problem, step.fixed, step.gram, step.start(), 1)
     np.testing.assert_allclose(got, wanted, atol=1e-4)
+
+
+def test_rows_that_overflow_are_solved_exactly(backend: backends.Backend) -> None:
+    """In float64, where their iterations in float32 end in nothing."""
+    step = contract.half_step(mfrank.WRMF(alpha=9.0), rows_of([60, 40, 90]), "users", 30, "float32")
+    found = {}
+    for solver in ("cg", "cholesky"):
+        out, options = np.zeros_like(step.start()), SolveOptions(solver, cg_steps=1)
+        shared = Shared(np.full(30, 1e40), np.zeros(30))
+        backend.solve_rows(step.problem, 1e20 * step.fixed, shared, out, options)
+        found[solver] = out
+    assert found["cg"].any()
+    np.testing.assert_array_equal(found["cg"], found["cholesky"])
 
 
 @pytest.mark.parametrize(("n_factors", "kernel"), [(100, "solve_dual"), (40, "solve_primal")])

@@ -193,23 +193,31 @@ def test_one_long_item_does_not_lengthen_shortlists(
     assert searched == []
 
 
+@pytest.mark.parametrize("more", [(), ("candidates",), ("exclude_all",), ("item_bias",)], ids=str)
 def test_only_queries_of_long_shortlists_need_all_scores(
-    backend: backends.Backend, searched: list[int]
+    backend: backends.Backend, searched: list[int], more: tuple[str, ...]
 ) -> None:
     """A query that scores all items 0, or more equally than fit on a shortlist."""
     rng = np.random.default_rng(2)
     items = rng.standard_normal((2600, 8)).astype(np.float32)
     items[:, 0] = 0
-    items[rng.permutation(2600)[:1100], :] = np.eye(8)[0] * 9
+    items[rng.permutation(2600)[:1400], :] = np.eye(8)[0] * 9
     queries = rng.standard_normal((40, 8)).astype(np.float32)
     queries[:, 0] = 0.01
     queries[7] = 0
     queries[11] = np.eye(8)[0]
-    exclude = random_lists(rng, 40, 2600, 0.05)
-    query = Query(queries, items, 12, {"exclude": [exclude]})
+    every: dict[str, Any] = {
+        "candidates": random_lists(rng, 40, 2600, 0.9),
+        "exclude_all": np.arange(0, 2600, 9, dtype=np.int32),
+        "item_bias": np.full(2600, 0.5, np.float32),
+    }
+    options = {"exclude": [random_lists(rng, 40, 2600, 0.05)]} | {
+        name: every[name] for name in more
+    }
+    query = Query(queries, items, 12, options)
     found = query.ask(backend)
     assert searched == [2]
-    assert_same_bits(found, without_sketches(backend, queries, items, 12, exclude=[exclude]))
+    assert_same_bits(found, without_sketches(backend, queries, items, 12, **options))
     np.testing.assert_array_equal(found[0][[7, 11]], query.by_sorting()[0][[7, 11]])
 
 
