@@ -262,8 +262,11 @@ def test_blocks_that_stream_are_small_however_much_is_free(
     monkeypatch.setattr(device, "upload", lambda a: (sizes.append(len(a)), upload(a))[1])
     wanted = solved(backend, 20)
     assert sizes == []  # all stays on the device
-    monkeypatch.setattr(blocks, "_MOST_STREAMED", 200)
     monkeypatch.setattr("mfrank.backends.cuda.resident._MOST_OF_FREE", 0)
+    assert solved(backend, 20) == wanted
+    assert len(sizes) == 2  # columns and values of one block
+    sizes.clear()
+    monkeypatch.setattr(blocks, "_MOST_STREAMED", 200)
     assert solved(backend, 20) == wanted
     assert len(sizes) > 2
     assert max(sizes) <= 200

@@ -196,6 +196,23 @@ def test_entries_of_a_block_take_a_quarter(
     assert {len(one.args[1]) for one in cells} == {30 * batches[0]}
 
 
+@pytest.mark.parametrize(("short_of", "loads"), [(0, 1), (1, 2)])
+def test_coefficients_stay_if_they_take_a_sixteenth(
+    backend: backends.Backend,
+    device: EmulatedGPU,
+    monkeypatch: pytest.MonkeyPatch,
+    launched: list[Launched],
+    short_of: int,
+    loads: int,
+) -> None:
+    """Of one long row here: those of many rows that are a single block take less."""
+    step = half_step(5, [250])
+    monkeypatch.setattr(device, "free", 16 * 250 * 4 - short_of)
+    for _ in range(2):
+        assert step.error(step.solve(backend)) <= backend.TOLERANCE["float32"]
+    assert [one.kernel for one in launched].count("load_cells") == loads
+
+
 def test_solutions_are_written_where_they_belong(
     backend: backends.Backend, device: EmulatedGPU, launched: list[Launched]
 ) -> None:
