@@ -12,13 +12,15 @@ import numpy as np
 import pytest
 import test_backends as contract
 from emulated_gpu import DeviceArray, EmulatedGPU, Launched
-from problems import rows_of
+from problems import OBJECTIVES, rows_of
 
 import mfrank
 from mfrank import backends
+from mfrank.arrays import CSR
 from mfrank.backends import CellTerm, Shared, SolveOptions, reference
-from mfrank.backends.cuda import plan, selection, sketches
+from mfrank.backends.cuda import blocks, plan, resident, selection, sketches
 from mfrank.backends.cuda import rows as exact
+from mfrank.data import Counts
 
 
 @pytest.fixture(scope="module")
@@ -194,6 +196,56 @@ def test_entries_of_a_block_take_a_quarter(
     cells = [one for one in launched if one.kernel == "load_cells"]
     assert [one.args[4] for one in cells] == batches
     assert {len(one.args[1]) for one in cells} == {30 * batches[0]}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "room", "n_streamed"),
+    [(np.float32, 1.0, 0), (None, 1.0, 0), (np.float64, 6.0, 1), (np.float64, 0.0, 2)],
+    ids=["all stay", "all stay without values", "values stream", "all stream"],
+)
+def test_blocks_are_small_only_if_something_streams(
+    backend: backends.Backend,
+    device: EmulatedGPU,
+    monkeypatch: pytest.MonkeyPatch,
+    launched: list[Launched],
+    dtype: Any,
+    room: float,
+    n_streamed: int,
+) -> None:
+    """Columns that stay do not stream with the values: these have no room, at 8 bytes each."""
+    counts, sizes = [30] * 9, list[int]()
+    upload = device.upload
+    monkeypatch.setattr(device, "upload", lambda a: (sizes.append(len(a)), upload(a))[1])
+    monkeypatch.setattr(blocks, "_MOST_STREAMED", 60)
+    if room != 1:
+        monkeypatch.setattr(resident, "_MOST_OF_FREE", room * sum(counts) / device.free)
+    rows = CSR.from_scipy(rows_of(counts), dtype)
+    numbers = Counts(rows.counts, np.bincount(rows.indices, minlength=300))
+    problem = mfrank.WRMF(alpha=2.0).user_problem(rows, numbers)
+    fixed, out = np.random.default_rng(0).random((300, 4)).astype(np.float32), np.empty((9, 4))
+    shared, found, wanted = Shared(np.ones(4), np.zeros(4)), out.astype(np.float32), out.copy()
+    backend.solve_rows(problem, fixed, shared, found, SolveOptions())
+    reference.solve_rows(problem, fixed.astype(np.float64), shared, wanted, SolveOptions())
+    np.testing.assert_allclose(found, wanted, atol=1e-4)
+    assert sizes == [60] * n_streamed * 4 + [30] * n_streamed
+    loads = [one for one in launched if one.kernel == "load_cells"]
+    assert len(loads) == (5 if n_streamed else 1)
+
+
+@pytest.mark.parametrize("side", ["users", "items"])
+@pytest.mark.parametrize("name", ["rg2 sampled", "rg2", "eals"])
+def test_rows_of_each_block_have_their_own_numbers(
+    backend: backends.Backend,
+    device: EmulatedGPU,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    side: str,
+) -> None:
+    """Those of users, whether these are rows or columns."""
+    matrix = rows_of([3, 9, 1, 0, 12, 5, 40, 2], 40)
+    step = contract.half_step(OBJECTIVES[name], matrix, side, 5, np.float64)
+    monkeypatch.setattr(device, "free", 1500)
+    assert step.error(step.solve(backend)) <= backend.TOLERANCE["float64"]
 
 
 @pytest.mark.parametrize(("short_of", "loads"), [(0, 1), (1, 2)])

@@ -260,6 +260,9 @@ def test_scores_in_parts(
         multiply(left, right, out)
 
     monkeypatch.setattr(device, "multiply_halves", noted)
+    assert_same_bits(backend.top_k(queries, items, 9, **options), wanted)
+    assert products == [50]
+    products.clear()
     monkeypatch.setattr(sketches, "_MOST_BYTES", 11 * 2 * 264)
     assert_same_bits(backend.top_k(queries, items, 9, **options), wanted)
     assert products == [10] * 5
