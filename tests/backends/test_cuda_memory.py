@@ -222,10 +222,11 @@ def test_blocks_are_small_only_if_something_streams(
     rows = CSR.from_scipy(rows_of(counts), dtype)
     numbers = Counts(rows.counts, np.bincount(rows.indices, minlength=300))
     problem = mfrank.WRMF(alpha=2.0).user_problem(rows, numbers)
-    fixed, out = np.random.default_rng(0).random((300, 4)).astype(np.float32), np.empty((9, 4))
-    shared, found, wanted = Shared(np.ones(4), np.zeros(4)), out.astype(np.float32), out.copy()
+    fixed = np.random.default_rng(0).random((300, 4)).astype(dtype or np.float32)
+    shared = Shared(np.ones(4), np.zeros(4))
+    found, wanted = (np.zeros((9, 4), fixed.dtype) for _ in range(2))
     backend.solve_rows(problem, fixed, shared, found, SolveOptions())
-    reference.solve_rows(problem, fixed.astype(np.float64), shared, wanted, SolveOptions())
+    reference.solve_rows(problem, fixed, shared, wanted, SolveOptions())
     np.testing.assert_allclose(found, wanted, atol=1e-4)
     assert sizes == [60] * n_streamed * 4 + [30] * n_streamed
     loads = [one for one in launched if one.kernel == "load_cells"]

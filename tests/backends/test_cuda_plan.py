@@ -17,7 +17,7 @@ from problems import iterate_plainly, rows_of, solve_plainly, solve_turned
 import mfrank
 from mfrank import backends
 from mfrank.arrays import CSR
-from mfrank.backends import Shared, SolveOptions
+from mfrank.backends import Shared, SolveOptions, reference
 from mfrank.backends.cuda.blocks import Block
 from mfrank.backends.cuda.plan import HEAVY, LONG, Group, RowPlan, plan, steps_worth
 
@@ -175,6 +175,43 @@ def test_rows_iterate_as_long_as_an_exact_solution_would_take(
     got = step.solve(backend, solver="cg", cg_steps=1)
     wanted = iterate_plainly(step.problem, step.fixed, step.gram, step.start(), 1)
     np.testing.assert_allclose(got, wanted, atol=1e-4)
+
+
+def bare(n_factors: int) -> contract.HalfStep:
+    """Rows without ridges, shorter and longer than they have factors."""
+    step = contract.half_step(mfrank.IALS(), rows_of([3, 20, 50]), "users", n_factors, "float32")
+    step.problem = replace(step.problem, ridge=0 * step.problem.ridge)
+    return step
+
+
+@pytest.mark.parametrize("n_null", [0, 1, 2])
+def test_directions_in_which_nothing_is_need_no_other_dtype(
+    backend: backends.Backend, launched: list[Launched], n_null: int
+) -> None:
+    """However small their weight is beside that of others."""
+    step = bare(6)
+    step.fixed[:, :n_null] = 0
+    shared = Shared(np.array([0.0] * n_null + [2.0 + j for j in range(n_null, 6)]), np.zeros(6))
+    found, wanted = (np.zeros((3, 6), np.float32) for _ in range(2))
+    options = SolveOptions("cholesky")
+    backend.solve_rows(step.problem, step.fixed, shared, found, options)
+    reference.solve_rows(step.problem, step.fixed, shared, wanted, options)
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+    assert launched
+
+
+@pytest.mark.parametrize("n_null", [1, 2])
+def test_directions_without_weight_in_which_factors_are_count(
+    backend: backends.Backend, n_null: int
+) -> None:
+    step = bare(6)
+    shared = Shared(np.array([0.0] * n_null + [2.0 + j for j in range(n_null, 6)]), np.zeros(6))
+    found, wanted = (np.zeros((3, 6), np.float32) for _ in range(2))
+    options = SolveOptions("cholesky")
+    backend.solve_rows(step.problem, step.fixed, shared, found, options)
+    reference.solve_rows(step.problem, step.fixed, shared, wanted, options)
+    assert np.abs(wanted[:, :n_null]).min() > 1e-3
+    np.testing.assert_allclose(found, wanted, atol=1e-4)
 
 
 def test_rows_that_overflow_are_solved_exactly(backend: backends.Backend) -> None:
