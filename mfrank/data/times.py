@@ -180,9 +180,10 @@ def settle(
 
 
 def _of_floats(times: NDArray[np.floating]) -> Moments:
-    _refuse(~(np.abs(times) < 2.0**63), times)
-    if times.dtype.itemsize < 8:
-        rounded = np.abs(times.astype(np.float64)) > 2 ** (np.finfo(times.dtype).nmant + 1)
+    wide = times.astype(np.float64) if times.dtype.itemsize < 8 else times
+    _refuse(~(np.abs(wide) < 2.0**63), times)
+    if wide is not times:
+        rounded = np.abs(wide) > 2 ** (np.finfo(times.dtype).nmant + 1)
         if rounded.any():
             at = int(np.argmax(rounded))
             raise BadRow(

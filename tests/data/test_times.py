@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 import mfrank
 from mfrank.cli.main import main
 from mfrank.data import BadRow, delimited, epoch_seconds, ingest
+from mfrank.data.times import zones_of
 from mfrank.pagerank import Sessions
 
 pandas = pytest.importorskip("pandas", reason="needs pandas")
@@ -598,6 +599,53 @@ def test_timestamps_are_of_one_dimension(times):
 def test_dates_of_numpy_without_a_unit_are_refused():
     with pytest.raises(TypeError, match="whole numbers or dates"):
         epoch_seconds(np.array([np.datetime64("NaT")] * 2))
+
+
+def test_a_missing_date_of_numpy_is_refused_by_its_row():
+    with pytest.raises(BadRow, match="finite, got a missing one") as refused:
+        epoch_seconds(np.array(["2024-01-31", "NaT"], "M8[s]"))
+    assert refused.value.row == 1
+
+
+@pytest.mark.parametrize(
+    ("unit", "power"), [("ms", 3), ("ns", 9), ("ps", 12), ("fs", 15), ("as", 18)]
+)
+def test_seconds_of_every_unit_are_seconds(unit, power):
+    numbers = np.array([-9 * 10**power, 0, 9 * 10**power])
+    assert epoch_seconds(numbers.astype(f"M8[{unit}]")).tolist() == [-9, 0, 9]
+
+
+@pytest.mark.parametrize(("dtype", "most"), [("float16", 2048), ("float32", 2**24)])
+def test_numbers_that_a_short_type_rounds_are_refused(dtype, most):
+    assert epoch_seconds(np.array([most, most - 1], dtype)).tolist() == [most, most - 1]
+    with pytest.raises(BadRow, match="are rounded to multiples of 2") as refused:
+        epoch_seconds(np.array([0, most + 2], dtype))
+    assert refused.value.row == 1
+
+
+@pytest.mark.parametrize("times", [[True, False], [1j]])
+def test_other_arrays_are_no_timestamps(times):
+    with pytest.raises(TypeError, match="must be whole numbers or dates, got dtype"):
+        epoch_seconds(np.array(times))
+
+
+DAY, CLOCK, ZONE = "2024-01-31", "2024-01-31 10:00", "2024-01-31 10:00-05:00"
+NAIVE = dt.datetime(2024, 1, 31)
+
+
+@pytest.mark.parametrize(
+    ("times", "zones"),
+    [
+        ([DAY, DAY], set()),
+        ([DAY, CLOCK], {False}),
+        ([CLOCK, ZONE, DAY], {False, True}),
+        ([ZONE, f"{DAY}T10:00Z", f"{DAY} 10:00 UTC"], {True}),
+        ([NAIVE, NAIVE.date()], {False}),
+        ([NAIVE.replace(tzinfo=dt.UTC)], {True}),
+    ],
+)
+def test_only_dates_with_a_clock_have_a_zone_or_lack_it(times, zones):
+    assert zones_of(times) == zones
 
 
 @pytest.mark.parametrize("unit", ["ms", "us", "ns", "ps", "fs", "as"])
