@@ -54,9 +54,7 @@ class RankNet(Loss):
         self, lists: Lists, positives: Array, negatives: Array, memory: Memory
     ) -> Gradients:
         """See :meth:`mfrank.losses.Loss.gradients`."""
-        scores, width = np.concatenate([positives, negatives], axis=1), positives.shape[1]
-        gradients, loss = lists.sums.pair_losses(scores, lists.gains, lists.filled)
-        return Gradients(gradients[:, :width], gradients[:, width:], loss)
+        return _logistic_pairs(lists, positives, negatives)
 
 
 @dataclass(frozen=True)
@@ -86,11 +84,20 @@ class LambdaRank(Loss):
         self, lists: Lists, positives: Array, negatives: Array, memory: Memory
     ) -> Gradients:
         """See :meth:`mfrank.losses.Loss.gradients`."""
-        scores, width = np.concatenate([positives, negatives], axis=1), positives.shape[1]
-        gradients, loss = lists.sums.pair_losses(
-            scores, lists.gains, lists.filled, 1 / lists.ideal, self.steepness
-        )
-        return Gradients(gradients[:, :width], gradients[:, width:], loss)
+        return _logistic_pairs(lists, positives, negatives, 1 / lists.ideal, self.steepness)
+
+
+def _logistic_pairs(
+    lists: Lists,
+    positives: Array,
+    negatives: Array,
+    scales: Array | None = None,
+    steepness: float = 1.0,
+) -> Gradients:
+    """The logistic loss of pairs with G_i > G_j, see :meth:`mfrank.losses.ListSums.pair_losses`."""
+    scores, width = np.concatenate([positives, negatives], axis=1), positives.shape[1]
+    gradients, loss = lists.sums.pair_losses(scores, lists.gains, lists.filled, scales, steepness)
+    return Gradients(gradients[:, :width], gradients[:, width:], loss)
 
 
 @dataclass(frozen=True)
