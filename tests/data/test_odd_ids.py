@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -581,36 +580,3 @@ def test_parts_are_told_as_the_whole(forms: list[str], at_once: int) -> None:
         return said
 
     assert lines(at_once) == lines(100)
-
-
-@pytest.mark.parametrize(("n", "are_few"), [(18, True), (17, False)])
-def test_few_among_whole_numbers_are_a_tenth_of_all(
-    n: int, are_few: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    numbers = [str(number) for number in range(7, 7 + n)]
-    odd_ids.check_ids("user", Ids.of([*numbers, "unknown", "deleted"]), lambda row: 1)
-    assert any("whole numbers but for" in line for line in told(caplog)) == are_few
-
-
-@pytest.mark.parametrize(
-    ("ids", "words"),
-    [
-        (["007", "7", "12"], "'7' and '007' differ|'007' and '7' differ"),
-        (["00", "0", "5"], "'0' and '00' differ|'00' and '0' differ"),
-        (["007", "7", 7], "'7' and '007' differ|'007' and '7' differ"),  # beside a number
-        (["\u212b", "\xc5"], "the form of Unicode"),  # of one letter
-        (["# c"], ""),
-        ([*map(str, range(18)), "# c", "# d"], "look like comments"),
-        ([*map(str, range(17)), "# c", "# d"], ""),
-    ],
-)
-def test_what_is_odd_beside_others_is_told(
-    ids: list[Any], words: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    odd_ids.check_ids("user", Ids.of(ids), lambda row: 1)
-    assert any(re.search(words or "comments", line) for line in told(caplog)) == bool(words)
-
-
-def test_ids_without_an_order_are_refused() -> None:
-    with pytest.raises(TypeError, match="ids must be in an order, got a set"):
-        Ids.of({1, 2})  # type: ignore[arg-type]
