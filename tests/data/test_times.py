@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import mfrank
 from mfrank.cli.main import main
 from mfrank.data import BadRow, delimited, epoch_seconds, ingest
-from mfrank.data.times import zones_of
+from mfrank.data import times as readers
 from mfrank.pagerank import Sessions
 
 pandas = pytest.importorskip("pandas", reason="needs pandas")
@@ -645,7 +645,7 @@ NAIVE = dt.datetime(2024, 1, 31)
     ],
 )
 def test_only_dates_with_a_clock_have_a_zone_or_lack_it(times, zones):
-    assert zones_of(times) == zones
+    assert readers.zones_of(times) == zones
 
 
 @pytest.mark.parametrize("unit", ["ms", "us", "ns", "ps", "fs", "as"])
