@@ -25,6 +25,7 @@ from mfrank.data import (
     TimestampUnit,
     UnknownIdError,
     holds_interactions,
+    is_stream,
     lines_of,
     objects,
     placed,
@@ -70,7 +71,7 @@ def add_table_flags(parser: argparse.ArgumentParser, *, at_least: bool = True) -
         type=_weights,
         metavar="KIND=NUMBER,...",
         help="what an event of each kind counts, such as view=1,cart=3,purchase=5, in place of a "
-        "value; 0: only seen",
+        "value; 0: only seen; none: left out",
     )
     group.add_argument(
         "--timestamp-unit",
@@ -252,17 +253,45 @@ def read_spelled_like(
 
 
 def add_leave_out_flag(parser: argparse.ArgumentParser) -> None:
-    """Add ``--leave-out``, for :func:`read_left_out`."""
-    parser.add_argument(
+    """Add ``--leave-out`` and ``--leave-out-events``, for :func:`read_left_out`."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
         "--leave-out",
         metavar="FILE",
         help="what lists leave out, such as purchases, in place of all that a user has",
+    )
+    group.add_argument(
+        "--leave-out-events",
+        type=_names,
+        metavar="NAMES",
+        help="with --weights: lists leave out only items with events of these kinds, such as "
+        "purchase,returned",
     )
 
 
 def read_left_out(args: argparse.Namespace, data: Interactions) -> Interactions | None:
     """Read what the lists of a model of ``data`` leave out; None for all that its users have."""
-    return None if args.leave_out is None else read_spelled_like(args, args.leave_out, data)
+    # Whatever the value: a threshold keeps what is below it as seen, which is left out as well.
+    change: dict[str, Any] = {"at_least": 0.0, "keep_seen": True}
+    if args.leave_out is not None:
+        change |= {"event": None, "weights": None}
+        return read_spelled_like(_changed(args, change), args.leave_out, data)
+    if args.leave_out_events is None:
+        return None
+    weights, kinds = args.weights or {}, args.leave_out_events
+    unknown = [kind for kind in kinds if kind not in weights]
+    if unknown:
+        raise ValueError(f"--leave-out-events: --weights has no kind of event {unknown[0]!r}")
+    path = path_of(args.interactions)
+    if is_stream(path) or (path / MANIFEST).is_file():
+        why = "can be read only once" if is_stream(path) else "has no kinds of events any more"
+        raise ValueError(f"--leave-out-events: {path} {why}; use --leave-out FILE")
+    change |= {"weights": {kind: 1.0 if kind in kinds else None for kind in weights}}
+    return read_table(_changed(args, change), args.interactions)
+
+
+def _changed(args: argparse.Namespace, change: dict[str, Any]) -> argparse.Namespace:
+    return argparse.Namespace(**{**vars(args), **change})
 
 
 def ids_in(path: str, flag: str = "--users") -> list[str]:
@@ -323,13 +352,13 @@ def _quote(text: str) -> str | None:
     return None if text == "none" else text
 
 
-def _weights(text: str) -> dict[str, float]:
-    """The weight of each kind of event."""
-    weights = dict[str, float]()
+def _weights(text: str) -> dict[str, float | None]:
+    """The weight of each kind of event; None for rows to leave out."""
+    weights = dict[str, float | None]()
     for each in text.split(","):
         kind, given, number = each.rpartition("=")
         try:
-            weight = float(number)
+            weight = None if number == "none" else float(number)
         except ValueError:
             given = ""
         if not given or kind in weights:

@@ -120,7 +120,8 @@ class Flags:
             return f"{name}={value}"
         action = self._actions[name]
         if value.startswith("{"):  # such as the weights of events
-            each = (f"{kind}={number}" for kind, number in ast.literal_eval(value).items())
+            weights = ast.literal_eval(value).items()
+            each = (f"{kind}={'none' if number is None else number}" for kind, number in weights)
             return f"{self._of(name)} {shlex.quote(','.join(each))}"
         if value == "None":
             return f"{self._of(name)} none" if action.type else f"no {self._of(name)}"

@@ -67,7 +67,14 @@ from mfrank.data.splits import (
     timestamps_of,
 )
 from mfrank.data.synthesis import synthetic
-from mfrank.data.tables import check_table_file, read_columns, read_portions, text_rows, write_table
+from mfrank.data.tables import (
+    check_table_file,
+    is_stream,
+    read_columns,
+    read_portions,
+    text_rows,
+    write_table,
+)
 from mfrank.data.text_files import AS_USUAL, LONGEST_LINE, Quotes, lines_of
 from mfrank.data.time_units import (
     FractionsError,
@@ -155,6 +162,7 @@ __all__ = [
     "in_shape",
     "is_frame",
     "is_missing",
+    "is_stream",
     "is_table",
     "is_unnamed",
     "joined_ids",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -12,7 +13,11 @@ from numpy.typing import NDArray
 from mfrank.arrays import counted, is_number, shown
 from mfrank.data.columns import Chosen
 from mfrank.data.feature_columns import is_missing
+from mfrank.data.time_units import Moments
 from mfrank.errors import InputTypeError, InputValueError
+
+KindWeights = Mapping[Any, float | None]
+"""A weight for each kind of event; rows of None are left out."""
 
 _SHOWN = 8
 
@@ -25,15 +30,15 @@ class EventWeights:
     ----------
     column : column name, or None
         Of the kinds; None recognizes it by its name.
-    weights : mapping of str to float
-        By the kinds as text, so that 1 and "1" are the same kind.
+    weights : mapping of str to float or None
+        By the kinds as text, so that 1 and "1" are the same kind. Rows of None are left out.
     """
 
     column: Hashable | None
-    weights: Mapping[str, float]
+    weights: Mapping[str, float | None]
 
     @classmethod
-    def of(cls, column: Hashable | None, weights: Mapping[Any, float] | None) -> Self | None:
+    def of(cls, column: Hashable | None, weights: KindWeights | None) -> Self | None:
         """Check the arguments ``event`` and ``weights``; None if there are neither.
 
         Raises
@@ -59,14 +64,15 @@ class EventWeights:
                 f"`weights` must have each kind of event once, got {shown(list(weights))}"
             )
         for kind, weight in known.items():
-            if not is_number(weight):
+            if not (weight is None or is_number(weight)):
                 raise InputValueError(
-                    f"`weights` must be finite numbers, got {shown(weight)} for {kind!r}"
+                    f"`weights` must be finite numbers, or None for rows to leave out, got "
+                    f"{shown(weight)} for {kind!r}"
                 )
-        return cls(column, {kind: float(weight) for kind, weight in known.items()})
+        return cls(column, {k: None if w is None else float(w) for k, w in known.items()})
 
     @classmethod
-    def of_arrays(cls, events: Any, weights: Mapping[Any, float] | None) -> Self | None:
+    def of_arrays(cls, events: Any, weights: KindWeights | None) -> Self | None:
         """Check the arguments ``events``, an array, and ``weights``; None if there are neither."""
         if (events is None) != (weights is None):
             given, other = ("events", "weights") if weights is None else ("weights", "events")
@@ -81,41 +87,66 @@ class EventWeights:
         """The chosen columns, with that of the events."""
         return {**chosen, "event": self.column}
 
-    def values(self, columns: dict[str, Any], first_row: int = 0) -> dict[str, Any]:
-        """The columns with values in place of events: the weight, times the value if there is one.
+    def values(
+        self, events: Any, values: Any = None, first_row: int = 0
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_] | None]:
+        """The weights of events, times their values if there are some; which rows stay, if not all.
 
         Raises
         ------
         ValueError
-            A kind has no weight, or a row has no kind.
+            A kind has no weight, or a row has no kind; rows count from ``first_row``.
         """
-        rest = dict(columns)
-        kinds, codes = _distinct(rest.pop("event"), first_row)
+        kinds, codes = _distinct(events, first_row)
         unknown = [kind for kind in kinds if kind not in self.weights]
         if unknown:
-            example = {**self.weights, **dict.fromkeys(unknown[:_SHOWN], 1.0)}
-            listed = ", ".join(f"{kind!r}: {weight:g}" for kind, weight in example.items())
             more = f" and {len(unknown) - _SHOWN:,} more" * (len(unknown) > _SHOWN)
+            example = {**self.weights, **dict.fromkeys(unknown[:_SHOWN], 1.0)}
+            listed = ", ".join(
+                f"{kind!r}: {weight if weight is None else format(weight, 'g')}"
+                for kind, weight in example.items()
+            )
             raise InputValueError(
                 f"`weights` has no weight for {', '.join(map(repr, unknown[:_SHOWN]))}{more}, of "
                 f"{counted(len(kinds), 'kind')} of events",
-                f"give each a weight, as in `weights={{{listed}}}`; 0 is only seen",
+                f"give each a weight, as in `weights={{{listed}}}`; 0 is only seen, and None "
+                "leaves the rows out",
             )
-        each = np.array([self.weights[kind] for kind in kinds])[codes]
-        values = rest.get("value")
-        rest["value"] = each if values is None else each * values
-        return rest
+        weights = [self.weights[kind] for kind in kinds]
+        each = np.array(weights, np.float64)[codes]
+        kept = np.array([weight is not None for weight in weights], bool)[codes]
+        return each if values is None else each * values, None if kept.all() else kept
 
     def told(self) -> dict[str, Any]:
         """All that the result depends on, as JSON."""
         return {"column": self.column, "weights": dict(self.weights)}
 
 
+def none_left() -> InputValueError:
+    """The error of weights that leave out every row."""
+    return InputValueError("`weights` leave out all rows:", "give one of their kinds a weight")
+
+
 def weighed(
     columns: dict[str, Any], events: EventWeights | None, first_row: int = 0
 ) -> dict[str, Any]:
     """Columns of a table with values in place of events, if it has some."""
-    return columns if events is None else events.values(columns, first_row)
+    if events is None:
+        return columns
+    rest = dict(columns)
+    rest["value"], kept = events.values(rest.pop("event"), rest.get("value"), first_row)
+    return rest if kept is None else {role: rows_of(each, kept) for role, each in rest.items()}
+
+
+def rows_of(column: Any, kept: NDArray[np.bool_]) -> Any:
+    """Some rows of a column, which may be None, a list or :class:`Moments`."""
+    if column is None:
+        return None
+    if isinstance(column, Moments):
+        return column._replace(numbers=column.numbers[kept])
+    if hasattr(column, "dtype"):
+        return np.asarray(column)[kept]
+    return list(itertools.compress(column, kept))
 
 
 def _distinct(events: Any, first_row: int) -> tuple[list[str], NDArray[np.int64]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -32,7 +32,7 @@ from mfrank.data import cells, interaction_folder, selection, sources
 from mfrank.data.cells import Cells, Counts, Duplicates, SummedCells, ValuesFrom
 from mfrank.data.columns import IdsAs
 from mfrank.data.concatenation import joined
-from mfrank.data.events import EventWeights
+from mfrank.data.events import EventWeights, KindWeights
 from mfrank.data.frames import is_frame
 from mfrank.data.ids import Ids
 from mfrank.data.ingest import ingest
@@ -197,7 +197,7 @@ class Interactions(MadeOfFields):
         timestamps: ArrayLike | None = None,
         *,
         events: ArrayLike | None = None,
-        weights: Mapping[Any, float] | None = None,
+        weights: KindWeights | None = None,
         timestamp_unit: TimestampUnit | None = None,
         shape: tuple[int, int] | None = None,
         duplicates: Duplicates = "sum",
@@ -222,9 +222,9 @@ class Interactions(MadeOfFields):
             The kind of each event, such as "view"; needs ``weights``.
         weights : mapping of kind to number, optional
             What an event of each kind counts, such as ``{"view": 1, "purchase": 5}``: its value,
-            times that of ``values``, if any. Events of a pair add up. 0 is only seen, and below 0
-            is a dislike (see above). Models that read values learn from them, such as ALS under
-            :class:`mfrank.WRMF`.
+            times that of ``values``, if any. Events of a pair add up. 0 is only seen, below 0 is a
+            dislike (see above), and None leaves the rows out. Models that read values learn from
+            them, such as ALS under :class:`mfrank.WRMF`.
         timestamp_unit : {"s", "ms", "us", "ns"} or None, default None
             Unit of numeric timestamps, which become seconds; "s" leaves them unchanged. None
             recognizes milli-, micro- and nanoseconds since 1970 and dates like 20240131, and logs
@@ -279,7 +279,7 @@ class Interactions(MadeOfFields):
         value: Hashable | Literal[False] | None = None,
         timestamp: Hashable | Literal[False] | None = None,
         event: Hashable | None = None,
-        weights: Mapping[Any, float] | None = None,
+        weights: KindWeights | None = None,
         timestamp_unit: TimestampUnit | None = None,
         duplicates: Duplicates = "sum",
         user_ids: IdsLike | None = None,
@@ -322,7 +322,7 @@ class Interactions(MadeOfFields):
         value: str | int | Literal[False] | None = None,
         timestamp: str | int | Literal[False] | None = None,
         event: str | int | None = None,
-        weights: Mapping[Any, float] | None = None,
+        weights: KindWeights | None = None,
         timestamp_unit: TimestampUnit | None = None,
         sep: str | None = None,
         quote: str | None = AS_USUAL,
@@ -664,7 +664,7 @@ class Interactions(MadeOfFields):
         value: str | int | Literal[False] | None = None,
         timestamp: str | int | Literal[False] | None = None,
         event: str | int | None = None,
-        weights: Mapping[Any, float] | None = None,
+        weights: KindWeights | None = None,
         timestamp_unit: TimestampUnit | None = None,
         sep: str | None = None,
         quote: str | None = AS_USUAL,

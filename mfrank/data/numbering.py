@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from mfrank.arrays import progress_bar
 from mfrank.data.cells import Duplicates, ValuesFrom
 from mfrank.data.columns import BadRow, Chosen, IdsAs, as_text, in_column
-from mfrank.data.events import EventWeights, weighed
+from mfrank.data.events import EventWeights, none_left, weighed
 from mfrank.data.ids import Ids
 from mfrank.data.labels import canonical, objects
 from mfrank.data.layouts import Dialect
@@ -67,9 +67,12 @@ class Source:
         how = chosen, self.ids, self.dialect
         for part in read_portions(path, *how, n_rows=self.n_rows, times=times, said=self.said):
             try:
-                yield part._replace(columns=weighed(part.columns, self.events, part.first_row))
+                columns = {**part.columns, "timestamp": part.moments}
+                found = weighed(columns, self.events, part.first_row)
             except ValueError as error:
                 raise within(str(path), error) from error
+            if len(found["user"]):
+                yield part._replace(moments=found.pop("timestamp"), columns=found)
 
     def told(self) -> dict[str, Any]:
         """All that the result depends on, as JSON: a file by its name, size and time."""
@@ -135,6 +138,8 @@ def numbered(source: Source, journal: Journal, place: Path, show_progress: bool)
                 save=partial(seen.save, place / f"ids-{number}"),
                 last=number == len(source.paths),
             )
+    if seen.users.is_empty:
+        raise none_left()
     (user_ids, of_users), (item_ids, of_items) = seen.users.numbered(), seen.items.numbered()
     check_ids("user", user_ids, lambda row: int(of_users[row]))
     check_ids("item", item_ids, lambda row: int(of_items[row]))

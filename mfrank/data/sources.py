@@ -18,7 +18,7 @@ from mfrank.arrays import check_choice, check_same_rows, refuse_labels, sparse_t
 from mfrank.data import cells, tables
 from mfrank.data.cells import Cells, Duplicates
 from mfrank.data.columns import Chosen, IdsAs, spelled_like
-from mfrank.data.events import EventWeights, weighed
+from mfrank.data.events import EventWeights, none_left, rows_of, weighed
 from mfrank.data.frames import frame_columns
 from mfrank.data.ids import Ids, UnknownIdError
 from mfrank.data.labels import RawIds
@@ -67,8 +67,13 @@ def from_arrays(
     if weighing is not None:
         kinds = to_host(kinds, "events")
         _refuse_unequal(users, events=kinds)
-        own: dict[str, Any] = {} if values is None else {"value": as_numbers(values)}
-        values = weighing.values({"event": kinds, **own})["value"]
+        values, kept = weighing.values(kinds, None if values is None else as_numbers(values))
+        if kept is not None:
+            if not kept.any():
+                raise none_left()
+            users, items, values, timestamps = (
+                rows_of(column, kept) for column in (users, items, values, timestamps)
+            )
     if shape is None:
         known_users, user_rows = _look_up("users", users, user_ids)
         known_items, item_rows = _look_up("items", items, item_ids)
@@ -136,7 +141,10 @@ def from_frame(
     """Build the parts of interactions from a table, whose columns are chosen by role."""
     check_unit(unit)
     columns = frame_columns(frame, chosen if events is None else events.chosen(chosen), unit)
-    return _from_columns(weighed(columns, events), duplicates, known_ids)
+    found = weighed(columns, events)
+    if len(columns["user"]) > len(found["user"]) == 0:
+        raise none_left()
+    return _from_columns(found, duplicates, known_ids)
 
 
 def from_file(
@@ -158,7 +166,10 @@ def from_file(
         columns["user"] = spelled_like(columns["user"], user_ids)
         columns["item"] = spelled_like(columns["item"], item_ids)
     try:
-        return _from_columns(weighed(columns, events), duplicates, (user_ids, item_ids))
+        found = weighed(columns, events)
+        if not len(found["user"]):
+            raise none_left()
+        return _from_columns(found, duplicates, (user_ids, item_ids))
     except UnknownIdError as error:
         raise error.within(str(path)) from error
     except ValueError as error:
