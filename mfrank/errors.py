@@ -1,4 +1,4 @@
-"""Errors about an argument, with the argument and the remedy as attributes.
+"""Errors about what a caller passed, with what is at fault and the remedy as attributes.
 
 The text of these errors names arguments, and what to pass for them, between backticks: ``"`start`
 has other users; fit without `start`"``. Python shows the text without the backticks; the command
@@ -7,15 +7,20 @@ line puts its flags in their place.
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable
+from typing import Any, Self
 
 _MARKED = re.compile(
     r"""(?<!\w)(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?!\w)  # what repr shows of a caller
     | `(?P<mark>[^`\n]+)`""",
     re.VERBOSE,
 )
-_ARGUMENT = re.compile(r"(?!mfrank\.)([A-Za-z_][\w.]*)(?:=.*)?")
+RESTORE = "restore it from a copy, or save it again"
+_ARGUMENT = re.compile(
+    r"(?!(?:mfrank|numpy|pandas|scipy|sklearn|[A-Z]\w*)\.)([A-Za-z_][\w.]*)(?:\[.*\])?(?:=.*)?"
+)
 
 
 def replaced(text: str, of: Callable[[str], str]) -> str:
@@ -29,7 +34,7 @@ def plain(text: str) -> str:
 
 
 class InputError(Exception):
-    """An argument that cannot be used; raised as one of its subclasses.
+    """An argument, or a part of one, that cannot be used; raised as one of its subclasses.
 
     Attributes
     ----------
@@ -37,6 +42,9 @@ class InputError(Exception):
         Name of the argument at fault, such as ``"factors"``, or ``"steer.boosts"`` for a part of
         one; the first if several are, or the one that helps if none is. Empty if the message names
         none.
+    place : str
+        Where the fault is, if not in the whole argument: a file, a folder or a part of one, such as
+        ``"train.csv, line 3"``, or ``"row 3"`` of an array. Empty if the message names none.
     remedy : str
         What to do about it; empty if the problem says it.
     marked : str
@@ -45,9 +53,14 @@ class InputError(Exception):
 
     __module__ = "mfrank"  # the name that tracebacks show
 
-    def __init__(self, problem: str, remedy: str = "") -> None:
+    def __init__(self, problem: str, remedy: str = "", *, place: object = "") -> None:
         super().__init__(problem, remedy)
-        self.marked = _joined(problem, remedy)
+        self.place = str(place)
+
+    @property
+    def marked(self) -> str:
+        """The problem and the remedy as one message."""
+        return _joined(*self.args)
 
     @property
     def argument(self) -> str:
@@ -63,10 +76,17 @@ class InputError(Exception):
     def __str__(self) -> str:
         return plain(self.marked)
 
-    def within(self, place: str) -> InputError:
-        """The same error with a file or an argument in front."""
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (type(self), self.args, self.__dict__)
+
+    def within(self, whole: object) -> Self:
+        """The same error with a file, a part of one, or an argument in front."""
         problem, remedy = self.args
-        return type(self)(f"{place}: {problem}", remedy)
+        error = copy.copy(self)
+        error.args = (f"{whole}: {problem}", remedy)
+        if not any(_MARKED.findall(str(whole))):  # else it is an argument
+            error.place = f"{whole}, {self.place}" if self.place else str(whole)
+        return error
 
 
 class InputValueError(InputError, ValueError):
@@ -87,7 +107,7 @@ class InputMemoryError(InputError, MemoryError):
     __module__ = "mfrank"
 
     def __new__(cls, *given: object) -> InputMemoryError:
-        """As of any exception: tblib would call MemoryError's own, which refuses this class."""
+        """As of any exception: MemoryError's own refuses this class when it is copied."""
         return Exception.__new__(cls, *given)
 
 
@@ -106,18 +126,38 @@ class Notice(str):
         return notice
 
 
+def _rebuilt(kind: type[InputError], args: tuple[str, str], others: dict[str, Any]) -> InputError:
+    """A copied or unpickled error, whose class may take other arguments than these."""
+    error = kind.__new__(kind, *args)
+    error.__dict__ |= others
+    return error
+
+
 def _joined(problem: str, remedy: str) -> str:
     if not remedy:
         return problem
-    between = " " if problem.endswith(":") else ". " if remedy[0].isupper() else "; "
+    between = " " if problem.endswith((":", "?")) else ". " if remedy[0].isupper() else "; "
     return f"{problem}{between}{remedy}"
 
 
-def within(place: str, error: Exception) -> InputError:
+def within(whole: object, error: Exception) -> InputError:
     """An error of a part, such as one of another library, with its file or argument in front."""
-    if isinstance(error, InputError):
-        return error.within(place)
-    kind: Callable[[str], InputError] = (
-        InputTypeError if isinstance(error, TypeError) else InputValueError
-    )
-    return kind(f"{place}: {error}")
+    if not isinstance(error, InputError):
+        kind: Callable[[str], InputError] = (
+            InputTypeError if isinstance(error, TypeError) else InputValueError
+        )
+        error = kind(str(error))
+    return error.within(whole)
+
+
+def unreadable(
+    place: object, how: str, why: Exception | str = "", remedy: str = RESTORE
+) -> InputValueError:
+    """The error of something saved, or a part of it, that is not what it should be.
+
+    ``unreadable("a.npy", "is damaged", "it is empty")`` says "a.npy is damaged: it is empty", and
+    the remedy. If ``why`` has a remedy, that is told.
+    """
+    problem, own = why.args if isinstance(why, InputError) else (why, "")
+    text = f"{place} {how}: {problem}" if why else f"{place} {how}"
+    return InputValueError(text, own or remedy, place=place)

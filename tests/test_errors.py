@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mfrank
-from mfrank.errors import InputTypeError, InputValueError, Notice, within
+from mfrank.data import BadRow
+from mfrank.errors import InputTypeError, InputValueError, Notice, unreadable, within
 from tests.support.errors import refuses
 
 
@@ -25,6 +26,7 @@ def test_an_error_knows_its_argument_and_its_remedy(kind: type[mfrank.InputError
         assert type(twin) is kind
         assert (str(twin), twin.marked) == (str(error), error.marked)
         assert (twin.argument, twin.remedy) == ("start", "fit without start")
+    assert error.place == ""
 
 
 def test_they_are_errors_of_python_too() -> None:
@@ -55,6 +57,7 @@ def test_problem_and_remedy_make_one_sentence(problem: str, remedy: str, text: s
         ("`mfrank.ALS` has no `alpha`", "alpha"),
         ("use `set_params(factors=3)` for `factors`", "factors"),
         ("the file is empty", ""),
+        ("pass `Interactions.from_sparse` what `scipy.io.mmread` reads", ""),
         ("got '`factors`'", ""),
     ],
 )
@@ -81,10 +84,39 @@ def test_an_error_of_a_part_names_the_whole() -> None:
         "values",
         "a.csv: values must be numbers; drop them",
     )
+    assert (inner.place, outer.place, of_file.place) == ("", "", "a.csv")
     for kind, theirs in ((InputTypeError, TypeError), (InputValueError, ValueError)):
         foreign = within("`labels`", theirs("of another library"))
         assert type(foreign) is kind
         assert str(foreign) == "labels: of another library"
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        InputTypeError("empty", "drop it", place="row 3"),
+        BadRow("empty", 3),
+        mfrank.UnknownIdError("empty", ["tea"]).within("row 3"),
+    ],
+)
+def test_a_place_in_a_place_is_named_from_the_whole_to_the_part(inner: mfrank.InputError) -> None:
+    assert inner.place == "row 3"
+    outer = inner.within(Path("a.csv")).within("`train`")
+    for error in (outer, pickle.loads(pickle.dumps(outer)), copy.copy(outer)):
+        assert (type(error), error.place) == (type(inner), "a.csv, row 3")
+        assert str(error) == f"train: a.csv: {inner}"
+    assert inner.place == "row 3"
+
+
+def test_what_was_saved_and_cannot_be_read_has_a_remedy() -> None:
+    error = unreadable("a.npy", "is damaged", "it is empty")
+    assert str(error) == "a.npy is damaged: it is empty; restore it from a copy, or save it again"
+    assert (error.place, error.argument) == ("a.npy", "")
+    own = InputTypeError("`factors` must be a number", "fit again")
+    error = unreadable(Path("model"), "is damaged", own)
+    assert (type(error), error.place) == (InputValueError, "model")
+    assert (error.argument, error.remedy) == ("factors", "fit again")
+    assert str(unreadable("a.npy", "is damaged", remedy="")) == "a.npy is damaged"
 
 
 def test_unknown_ids_stay_known_wherever_they_are() -> None:
@@ -112,8 +144,11 @@ def test_callers_can_read_what_is_wrong(tmp_path: Path) -> None:
     with refuses(ValueError, "parts"):
         mfrank.Interactions.concat([])
     (tmp_path / "a.csv").write_text("user,item,rating,stars\n1,2,3,4\n")
-    with refuses(ValueError, "value", remedy="name one with value="):
+    with refuses(ValueError, "value", place=tmp_path / "a.csv", remedy="name one with value="):
         mfrank.Interactions.from_file(tmp_path / "a.csv")
+    (tmp_path / "b.csv").write_text("user,item\n1,2\n3,\n")
+    with refuses(ValueError, place=f"{tmp_path / 'b.csv'}, line 3", remedy="drop the row"):
+        mfrank.Interactions.from_file(tmp_path / "b.csv")
     with refuses(ValueError, "userid", remedy="") as raised:
         mfrank.ALS(factors=2, iterations=1).fit(data).recommend(9)
     assert raised.value.ids == (9,)  # type: ignore[attr-defined]

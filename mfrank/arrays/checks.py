@@ -115,7 +115,8 @@ def check_fractions(**fractions: float) -> None:
         raise InputValueError(f"`fractions` must be >= 0 and {first} > 0, got {fractions}")
     total = math.fsum(fractions.values())
     if not math.isclose(total, 1):
-        raise ValueError(f"{', '.join(fractions)} must sum to 1, got {total:g}")
+        names = ", ".join(f"`{name}`" for name in fractions)
+        raise InputValueError(f"{names} must sum to 1, got {total:g}")
 
 
 def check_choice(name: str, value: object, known: Iterable[object]) -> None:

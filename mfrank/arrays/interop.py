@@ -191,8 +191,8 @@ def _of_the_gpu(given: Any, name: str) -> Any:
 
     if reason := gpu.why_unavailable():
         raise InputValueError(
-            f"`{name}` lies on a GPU, which cannot be used here: {reason}. Or copy it to the host "
-            f"first (torch: {name}.cpu())"
+            f"`{name}` lies on a GPU, which cannot be used here: {reason}",
+            f"Or copy it to the host first (torch: {name}.cpu())",
         )
     there = gpu.device().asarray(given)
     return there.reshape(getattr(given, "shape", there.shape))  # a scalar stays zero-dimensional

@@ -41,7 +41,7 @@ def choose(name: str = "auto") -> Backend:
         return next(b for b in _FASTEST_FIRST.values() if b.why_unavailable() is None)
     backend = named(name)
     if reason := backend.why_unavailable():
-        raise ValueError(f"backend {name!r} cannot run here: {reason}")
+        raise InputValueError(f"`backend` {name!r} cannot run here: {reason}")
     return backend
 
 
@@ -96,10 +96,10 @@ def register(name: str, backend: Any) -> None:
         functions.
     """
     if not isinstance(name, str) or not name.isidentifier():
-        raise ValueError(f"name must be an identifier such as 'mine', got {shown(name)}")
+        raise InputValueError(f"`name` must be an identifier such as 'mine', got {shown(name)}")
     if name == "auto" or name in _FASTEST_FIRST or name in _BY_NAME_ONLY:
-        raise ValueError(
-            f"name must not be the name of one of mfrank's backends, got {shown(name)}"
+        raise InputValueError(
+            f"`name` must not be the name of one of mfrank's backends, got {shown(name)}"
         )
     if not any(hasattr(backend, part) for part in members(Backend)):
         raise InputValueError(

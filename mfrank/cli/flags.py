@@ -20,6 +20,7 @@ from mfrank.als import QuadraticObjective
 from mfrank.arrays import counted
 from mfrank.cli.inputs import as_ids
 from mfrank.data import Ids, place_of_ids, text_rows
+from mfrank.errors import InputValueError
 from mfrank.models import objective_classes
 from mfrank.steering import Steering
 
@@ -219,8 +220,8 @@ def objective_of(args: argparse.Namespace) -> QuadraticObjective:
     known = {field.name for field in option_fields(type(chosen))}
     options = {field.name for other in OBJECTIVES.values() for field in option_fields(other)}
     for name in sorted((options - known) & set(vars(args))):
-        raise ValueError(
-            f"{_flag(name)} is not an option of {type(chosen).__name__.lower()}, which has "
+        raise InputValueError(
+            f"`{name}` is not an option of {type(chosen).__name__.lower()}, which has "
             + ", ".join(sorted(map(_flag, known)))
         )
     built: QuadraticObjective = replace(chosen, **given(args, type(chosen)))
@@ -406,28 +407,32 @@ def _boosts(texts: list[str], items: Ids) -> dict[Any, float]:
     except ValueError:
         numbers = []
     if len(numbers) < len(texts) or not all(item for item, _, _ in pairs):
-        raise ValueError(f"--boost takes ID=NUMBER, such as tea=0.5; got {' '.join(texts)}")
+        raise InputValueError(f"`boost` takes ID=NUMBER, such as tea=0.5; got {' '.join(texts)}")
     return dict(zip(as_ids([item for item, _, _ in pairs], items).tolist(), numbers, strict=True))
 
 
 def _categories(path: str, items: Ids) -> dict[Any, list[str]]:
     header, *rows = [row for _, row in text_rows(path, ",")] or [[]]
     if not rows or any(len(row) < 2 or len(row) != len(header) for row in rows):
-        raise ValueError(
-            f"{path} must have a header, and rows of at least two columns: item ids, and categories"
+        raise InputValueError(
+            f"{path} must have a header, and rows of at least two columns: item ids, and "
+            "categories",
+            place=path,
         )
     place = place_of_ids(header)
     last = -2 if place == len(header) - 1 else -1  # the column of categories
     ids = as_ids([header[place], *(row[place] for row in rows)], items)
     known = items.rows(ids, missing=-1) >= 0
     if known[0]:
-        raise ValueError(
-            f"{path} has the item {header[place]!r} in its first line, which must name the columns"
+        raise InputValueError(
+            f"{path} has the item {header[place]!r} in its first line, which must name the columns",
+            place=f"{path}, line 1",
         )
     if not known.any():
-        raise ValueError(
+        raise InputValueError(
             f"{path} has none of the items: its ids are like {rows[0][place]!r}, theirs like "
-            f"{items.labels[0]!r}"
+            f"{items.labels[0]!r}",
+            place=path,
         )
     n_without = len(items) - len({*ids[known].tolist()})
     _log.log(

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import counted
+from mfrank.cli.remedies import message_of
 from mfrank.data import (
     AS_USUAL,
     ROLES,
@@ -31,6 +32,7 @@ from mfrank.data import (
     placed,
     spelled_like,
 )
+from mfrank.errors import InputValueError
 from mfrank.files import (
     MANIFEST,
     check_replaceable,
@@ -142,7 +144,9 @@ def read_table(args: argparse.Namespace, path: str, threshold: float | None = No
     """
     if (path_of(path) / MANIFEST).is_file():
         if not holds_interactions(path_of(path)):
-            raise ValueError(f"{path} is a folder of no interactions; pass one of mfrank ingest")
+            raise InputValueError(
+                f"{path} is a folder of no interactions", "pass one of mfrank ingest", place=path
+            )
         data = Interactions.open(path)
         if used := _used(args, at_least=False):
             print(
@@ -181,7 +185,7 @@ def read_table(args: argparse.Namespace, path: str, threshold: float | None = No
     if args.keep_seen:
         return data
     if threshold is None and data.seen_only is None:
-        raise ValueError("--no-keep-seen goes with --at-least, or with values of 0")
+        raise InputValueError("--no-keep-seen goes with `at_least`, or with values of 0")
     return replace(data, seen_only=None)
 
 
@@ -227,14 +231,15 @@ def read_like(
     data = read_table(args, path, fitted.threshold)
     if not data.nnz:
         least = "" if data.threshold is None else f" of at least {data.threshold:g}"
-        raise ValueError(f"{path} has no interactions{least}")
+        raise InputValueError(f"{path} has no interactions{least}", place=path)
     users, items = _rows(data.user_ids, user_ids), _rows(data.item_ids, item_ids)
     matched = placed(data, users, items, user_ids, item_ids)
     if not matched.nnz:
-        raise ValueError(
+        raise InputValueError(
             f"{path} has no interaction whose user and item are both known; its user ids are like "
             f"{data.user_ids.labels[:3].tolist()}, the known ones like "
-            f"{user_ids.labels[:3].tolist()}"
+            f"{user_ids.labels[:3].tolist()}",
+            place=path,
         )
     return matched, data.nnz - matched.nnz
 
@@ -314,7 +319,8 @@ def ids_in(path: str, flag: str = "--users") -> list[str]:
             f"{flag} takes a text file of ids, one per line, and there is no file {path}{remedy}"
         ) from None
     except ValueError as error:
-        raise ValueError(f"{error}; {flag} takes a text file with one id per line") from None
+        remedy = f"{flag} takes a text file with one id per line"
+        raise InputValueError(message_of(error), remedy, place=path) from None
     return [id_ for line in lines if (id_ := line.rstrip("\r\n"))]
 
 
@@ -338,8 +344,8 @@ def ids_of(texts: Sequence[str], known: Ids, noun: str, *, skip_unknown: bool) -
         try:
             known.rows(ids)
         except UnknownIdError as error:
-            message = f"{noun}: {error}; leave them out with --skip-unknown"
-            raise ValueError(message) from None
+            remedy = "leave them out with --skip-unknown"
+            raise UnknownIdError(f"{noun}: {error}", error.ids, remedy) from None
         return ids
     kept = known.rows(ids, missing=-1) >= 0
     if not kept.all():
@@ -412,20 +418,24 @@ def check_holds_model(folder: str) -> None:
     path = path_of(folder)
     if (path / MANIFEST).exists():
         if holds_interactions(path):
-            raise ValueError(
-                f"{folder} holds interactions and no model; make one with "
-                f"mfrank fit {folder} --model FOLDER"
+            raise InputValueError(
+                f"{folder} holds interactions and no model",
+                f"make one with mfrank fit {folder} --model FOLDER",
+                place=folder,
             )
         return
     if not path.exists():
-        raise ValueError(
-            f"there is no model {folder}; make it with mfrank fit FILE --model {folder}"
+        raise InputValueError(
+            f"there is no model {folder}",
+            f"make it with mfrank fit FILE --model {folder}",
+            place=folder,
         )
     refuse_other(path, FORMAT)
     what = f"has no {MANIFEST}" if path.is_dir() else "is a file, and models are folders"
-    raise ValueError(
-        f"{folder} is not a saved model: it {what}; pass a folder made by "
-        "mfrank fit FILE --model FOLDER"
+    raise InputValueError(
+        f"{folder} is not a saved model: it {what}",
+        "pass a folder made by mfrank fit FILE --model FOLDER",
+        place=folder,
     )
 
 
@@ -436,7 +446,9 @@ def check_takes_model(folder: str) -> None:
     there = next(place for place in (path, *path.absolute().parents) if place.exists())
     if not (there.is_dir() and os.access(there, os.W_OK)):
         why = "is not writable" if there.is_dir() else "is a file"
-        raise ValueError(f"cannot save to {folder}: {there} {why}; pass another folder")
+        raise InputValueError(
+            f"cannot save to {folder}: {there} {why}", "pass another folder", place=folder
+        )
 
 
 def check_writable(*files: str | None) -> None:
@@ -444,9 +456,13 @@ def check_writable(*files: str | None) -> None:
     for file in filter(None, files):
         folder = path_of(file).absolute().parent
         if path_of(file).is_dir():
-            raise ValueError(f"cannot write {file}: it is a folder; pass a file")
+            raise InputValueError(f"cannot write {file}: it is a folder", "pass a file", place=file)
         check_replaceable(path_of(file))
         if not folder.is_dir():
-            raise ValueError(f"cannot write {file}: there is no folder {folder}; make it first")
+            raise InputValueError(
+                f"cannot write {file}: there is no folder {folder}", "make it first", place=file
+            )
         if not os.access(folder, os.W_OK):
-            raise ValueError(f"cannot write {file}: {folder} is not writable; pass another folder")
+            raise InputValueError(
+                f"cannot write {file}: {folder} is not writable", "pass another folder", place=file
+            )

@@ -57,7 +57,7 @@ _NAMES = {"user_items": "train", "N": "n", "userid": "user", "itemid": "item"}
 _NAMES |= {"threshold": "at_least", "steer.boosts": "boost"}
 """Arguments whose flags have another name."""
 
-_OTHERWISE = {"user_items": "the file", "data": "the file", "N": "n"}
+_OTHERWISE = {"user_items": "the file", "data": "the file", "results": "the file", "N": "n"}
 _OTHERWISE |= {"userid": "user", "itemid": "item"}
 """What a command says for an argument without a flag."""
 

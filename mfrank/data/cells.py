@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
 from mfrank.arrays import check_memory, checked, counted, is_count, shown, unshared
-from mfrank.errors import InputTypeError, Notice
+from mfrank.errors import InputTypeError, InputValueError, Notice
 
 Duplicates = Literal["sum", "max", "last"]
 
@@ -137,7 +137,9 @@ def check_shape(shape: tuple[int, int]) -> None:
         raise InputTypeError(f"`shape` must be (`n_users`, `n_items`), got {shown(shape)}")
     for name, n in zip(("users", "items"), shape, strict=True):
         if not 0 <= n < 2**31:
-            raise ValueError(f"the number of {name} must lie in 0..2^31 - 1, got {shown(n)}")
+            raise InputValueError(
+                f"the number of {name} must lie in 0..2^31 - 1, got {shown(n)}", place=name
+            )
 
 
 def check_room(shape: tuple[int, int]) -> None:

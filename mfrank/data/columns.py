@@ -77,17 +77,16 @@ class BadRow(InputValueError):
     """An invalid value in one row; ``row`` counts from 0."""
 
     def __init__(self, what: str, row: int) -> None:
-        super().__init__(f"{what} in row {row}")
+        super().__init__(f"{what} in row {row}", place=f"row {row}")
         self.what, self.row = what, row
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.what, self.row)
 
-
-def in_column(what: str, role: str, column: Hashable, field: object = "") -> InputValueError:
+def in_column(
+    what: str, role: str, column: Hashable, field: object = "", place: str = ""
+) -> InputValueError:
     """An error with the column and the remedy for its role, or for the field itself."""
     remedy = _without_marks(str(field)) or _REMEDIES[role]
-    return InputValueError(f"{what} in column {column!r}", remedy)
+    return InputValueError(f"{what} in column {column!r}", remedy, place=place)
 
 
 def has_marks(field: str) -> bool:
@@ -156,8 +155,10 @@ def assign(columns: Sequence[Hashable], chosen: Chosen) -> dict[str, Hashable]:
     ]
     for column in taken:
         if columns.count(column) != 1 or taken.count(column) != 1:
-            raise ValueError(
-                f"column {shown(column)} must exist once, and have one role; {_listing(columns)}"
+            raise InputValueError(
+                f"column {shown(column)} must exist once, and have one role",
+                _listing(columns),
+                place=f"column {shown(column)}",
             )
     free = [column for column in columns if column not in taken]
     has_events = "event" in chosen

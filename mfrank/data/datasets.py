@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import Split
-from mfrank.errors import InputValueError
+from mfrank.errors import InputValueError, unreadable
 from mfrank.files import path_of
 
 
@@ -78,7 +78,11 @@ def movielens(path: str | Path, *, min_rating: float | None = None) -> Interacti
     with _ratings_file(path_of(path)) as (layout, lines):
         ratings = _read(layout, lines, path)
     if not (ratings["rating"] >= (-np.inf if min_rating is None else min_rating)).any():
-        raise ValueError(f"{path} has no ratings" + f" >= {min_rating}" * (min_rating is not None))
+        raise InputValueError(
+            f"{path} has no ratings" + f" >= {min_rating}" * (min_rating is not None),
+            "lower `min_rating`" if min_rating is not None else "",
+            place=path,
+        )
     user, item, rating, timestamp = (ratings[name] for name in _RATING.names or ())
     data = Interactions.from_arrays(user, item, rating, timestamp, timestamp_unit="s")
     return data if min_rating is None else data.at_least(min_rating).k_core(1)
@@ -130,11 +134,14 @@ def published_split(path: str | Path, *, column: str = "split") -> Split:
     columns = _columns(path, column)
     if column not in columns:
         known = [name for name in columns if name.startswith("split")]
-        raise ValueError(f"{path} has no array {column!r}; its splits are {known}")
+        raise InputValueError(
+            f"{path} has no array {column!r}", f"its splits are {known}", place=path
+        )
     codes = columns[column]
     if not np.isin(codes, _PARTS).all():
-        raise ValueError(
-            f"{column} must hold 0 (train), 1 (valid), 2 (test); got {np.unique(codes).tolist()}"
+        raise InputValueError(
+            f"{column} must hold 0 (train), 1 (valid), 2 (test); got {np.unique(codes).tolist()}",
+            place=f"{path}, {column}",
         )
     train, valid, test = (_interactions(columns, codes == part) for part in _PARTS)
     return Split(train, valid, test)
@@ -145,8 +152,8 @@ def _ratings_file(path: Path) -> Iterator[tuple[_Layout, io.TextIOBase]]:
     """Layout and lines of the file of ratings: ``path`` itself, or in this folder or zip file."""
     if path.suffix == ".zip" and path.is_file() and not zipfile.is_zipfile(path):
         raise InputValueError(
-            f"{path}: no zip file, or a damaged one", f"download it again. {_WHERE}"
-        )
+            "no zip file, or a damaged one", f"download it again. {_WHERE}"
+        ).within(path)
     if zipfile.is_zipfile(path):
         try:
             with zipfile.ZipFile(path) as archive:
@@ -154,8 +161,8 @@ def _ratings_file(path: Path) -> Iterator[tuple[_Layout, io.TextIOBase]]:
                 with archive.open(name) as member, io.TextIOWrapper(member, "ascii") as lines:
                     yield layout, lines
         except (EOFError, zipfile.BadZipFile, zlib.error) as error:
-            raise InputValueError(
-                f"{path}: a damaged zip file: {error}", "download it again"
+            raise InputValueError(f"a damaged zip file: {error}", "download it again").within(
+                path
             ) from error
         return
     if not path.exists():
@@ -172,23 +179,28 @@ def _find(names: list[str], path: Path) -> tuple[_Layout, str]:
     if not found:
         raise FileNotFoundError(f"no file of MovieLens ratings in {path}. {_WHERE}")
     if len(found) > 1:
-        raise InputValueError(f"{path} holds {', '.join(sorted(found))}:", "pass one of them")
+        raise InputValueError(
+            f"{path} holds {', '.join(sorted(found))}:", "pass one of them", place=path
+        )
     return layouts[PurePosixPath(found[0]).name], found[0]
 
 
 def _read(layout: _Layout, lines: io.TextIOBase, path: str | Path) -> NDArray[Any]:
     try:
         if layout.header and lines.readline().strip() != layout.header:
-            raise ValueError(f"its first line is not {layout.header}")
+            raise InputValueError(f"its first line is not {layout.header}")
         with warnings.catch_warnings():  # about an empty file; the caller raises
             warnings.filterwarnings("ignore", "loadtxt: input contained no data")
             return np.loadtxt(
                 lines, _RATING, delimiter=layout.delimiter, usecols=layout.columns, ndmin=1
             )
     except ValueError as error:
-        raise ValueError(
-            f"{path}: {layout.file} is not in the format of MovieLens {layout.releases}: {error}"
-        ) from error
+        raise unreadable(
+            layout.file,
+            f"is not in the format of MovieLens {layout.releases}",
+            error,
+            "download it again",
+        ).within(path) from error
 
 
 def _columns(path: str | Path, *others: str) -> dict[str, NDArray[Any]]:
@@ -197,30 +209,34 @@ def _columns(path: str | Path, *others: str) -> dict[str, NDArray[Any]]:
     if file.is_dir():
         file /= "interactions.npz"
     if file.exists() and not zipfile.is_zipfile(file):
-        raise ValueError(f"{file}: no .npz file, as numpy.savez writes, or a damaged one")
+        raise InputValueError(
+            "no .npz file, as numpy.savez writes, or a damaged one", "copy it again"
+        ).within(file)
     try:
         with np.load(file, allow_pickle=False) as stored:
             columns = {name: stored[name] for name in stored.files}
     except (EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputValueError(
-            f"{file}: a damaged file of arrays: {error}", "copy it again"
+        raise InputValueError(f"a damaged file of arrays: {error}", "copy it again").within(
+            file
         ) from error
     for name in ("user", "item"):
         if name not in columns:
-            raise ValueError(f"{file} has no array {name!r}, only {', '.join(columns)}")
+            raise InputValueError(
+                f"{file} has no array {name!r}, only {', '.join(columns)}", place=file
+            )
     users, shape = columns["user"], (columns["user"].size,)
     for name in ("user", "item", "rating", "timestamp", *others):
         if name in columns and columns[name].shape != shape:
-            raise ValueError(
-                f"{file}: each array must have one value for each of the {users.size} rows, and "
-                f"{name!r} has shape {columns[name].shape}"
-            )
+            raise InputValueError(
+                f"each array must have one value for each of the {users.size} rows, and {name!r} "
+                f"has shape {columns[name].shape}"
+            ).within(file)
     for name in ("user", "item"):
         if users.size and columns[name].dtype.kind not in "iu":
             raise InputValueError(
-                f"{file}: {name!r} must hold row numbers from 0, got dtype {columns[name].dtype}",
-                "pass other ids to Interactions.from_arrays",
-            )
+                f"{name!r} must hold row numbers from 0, got dtype {columns[name].dtype}",
+                "pass other ids to `Interactions.from_arrays`",
+            ).within(file)
     return columns
 
 

@@ -227,8 +227,9 @@ class _TextRows(NamedTuple):
 
     def told(self, error: BadRow, role: str, layout: Layout) -> InputValueError:
         """The error of a field."""
-        what = f"line {self.begins[error.row]}: {error.what}"
-        return in_column(what, role, layout.column(role), self.columns[role][error.row])
+        field = self.columns[role][error.row]
+        told = in_column(error.what, role, layout.column(role), field)
+        return told.within(f"line {self.begins[error.row]}")
 
 
 def _batches(text: IO[str], layout: Layout, n_rows: int | None, tell: Tell) -> Iterator[_TextRows]:
@@ -245,19 +246,19 @@ def _batches(text: IO[str], layout: Layout, n_rows: int | None, tell: Tell) -> I
                     "row.names = FALSE"
                 )
             raise InputValueError(
-                f"line {line}: {counted(len(row), 'field')}, the first row has {layout.width:,}",
+                f"{counted(len(row), 'field')}, the first row has {layout.width:,}",
                 f"quote fields that contain {layout.separator!r}, or name another separator with "
                 f"`sep=`{lists}",
-            )
+            ).within(f"line {line}")
         if layout.repeats_header(row):
             raise InputValueError(
-                f"line {line}: the header again, as where files were put together",
+                "the header again, as where files were put together",
                 "remove this line, or read the files one by one",
-            )
+            ).within(f"line {line}")
         for role, field in layout.fields.items():
             if not row[field]:
-                what = f"line {line}: the {role} is missing, its field is empty"
-                raise in_column(what, role, layout.column(role))
+                what = f"the {role} is missing, its field is empty"
+                raise in_column(what, role, layout.column(role)).within(f"line {line}")
             batch.columns[role].append(row[field])
         batch.begins.append(line)
         is_empty = False
@@ -265,7 +266,7 @@ def _batches(text: IO[str], layout: Layout, n_rows: int | None, tell: Tell) -> I
             yield batch
             batch = _TextRows.none(layout)
     if is_empty:
-        raise ValueError("the file has a header and no rows")
+        raise InputValueError("the file has a header and no rows")
     quotes.told(tell)
     if batch.begins:
         yield batch

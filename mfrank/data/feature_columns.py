@@ -31,7 +31,7 @@ from mfrank.arrays import counted, shown
 from mfrank.data.columns import NUMBER
 from mfrank.data.odd_ids import SPELLED_MISSING
 from mfrank.data.values import Extent
-from mfrank.errors import InputTypeError, InputValueError, Notice
+from mfrank.errors import InputTypeError, InputValueError, Notice, unreadable
 from mfrank.files import check_keys, dump_json, parse_json
 
 Kind = Literal["number", "value", "values"]
@@ -139,7 +139,7 @@ class FeatureColumns:
         """Read the result of :meth:`to_array`; raise ValueError for any other array."""
         where = "the feature columns saved with the model"
         if array.dtype != np.uint8 or array.ndim != 1:
-            raise ValueError(f"{where} are damaged")
+            raise unreadable(where, "are damaged")
         saved = parse_json(array.tobytes(), where)
         try:
             check_keys(where, saved, {"columns"})
@@ -148,7 +148,7 @@ class FeatureColumns:
                 for each in saved["columns"]
             )
         except (AttributeError, KeyError, TypeError) as error:
-            raise ValueError(f"{where} are damaged: {error}") from None
+            raise unreadable(where, "are damaged", error) from None
         for column in columns:
             sound = (
                 isinstance(column.name, str)
@@ -160,7 +160,7 @@ class FeatureColumns:
                 and all(isinstance(value, str) for value in column.values)
             )
             if not sound:
-                raise ValueError(f"{where} are damaged: column {column.name!r}")
+                raise unreadable(where, "are damaged", f"column {column.name!r}")
         return cls(columns)
 
 

@@ -57,7 +57,9 @@ def frame_columns(
     try:
         roles = assign(names, chosen)
     except InputValueError as error:
-        raise InputValueError(f"{error.marked}{_of_index(frame)}") from None
+        problem, remedy = error.args
+        remedies = f"{remedy}{_of_index(frame)}".removeprefix("; ")
+        raise InputValueError(problem, remedies, place=error.place) from None
     tell_columns(names, roles, chosen, lambda level, line: _log.log(level, Notice(line)))
     _tell_index(frame, roles, chosen)
     return settled_columns(unsettled_columns(values_of, roles), roles, chosen, unit)
@@ -73,8 +75,8 @@ def settled_columns(
     try:
         return settle(found, unit, is_chosen=chosen.get("timestamp") is not None)
     except BadRow as error:
-        what = f"{error.what} in row {error.row}"
-        raise in_column(what, "timestamp", roles["timestamp"]) from error
+        what, place = f"{error.what} in row {error.row}", f"row {error.row}"
+        raise in_column(what, "timestamp", roles["timestamp"], place=place) from error
 
 
 def unsettled_columns(
@@ -90,9 +92,9 @@ def unsettled_columns(
         try:
             found[role] = _READ[role](values_of(name)) if role in _READ else values_of(name)
         except BadRow as error:
-            what = f"{error.what} in row {first_row + error.row}"
-            field = values_of(name)[error.row]
-            raise in_column(what, role, name, field) from error
+            place = f"row {first_row + error.row}"
+            what, field = f"{error.what} in {place}", values_of(name)[error.row]
+            raise in_column(what, role, name, field, place) from error
     return found
 
 
@@ -110,16 +112,16 @@ def columns_reader(frame: Any) -> tuple[list[Hashable], Callable[[Any], NDArray[
         return list(frame.columns), lambda name: _of_polars(frame[name])
     if not hasattr(frame, "__arrow_c_stream__"):
         raise InputTypeError(
-            f"`frame` must be a table with named columns, got {type(frame).__name__}; arrays are "
-            "taken by Interactions.from_arrays"
+            f"`frame` must be a table with named columns, got {type(frame).__name__}",
+            "arrays are taken by Interactions.from_arrays",
         )
     with needs("parquet", f"a {type(frame).__name__} is read with pyarrow"):
         import pyarrow
     try:
         table = pyarrow.table(frame)
     except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"a {type(frame).__name__} is not a table with named columns: {error}"
+        raise InputTypeError(
+            f"`frame`: a {type(frame).__name__} is not a table with named columns: {error}"
         ) from error
     return list(table.column_names), lambda name: _of_arrow(table[name])
 

@@ -105,8 +105,8 @@ class Groups:
         given = np.asarray(to_host(labels, "labels"), dtype=object)
         if given.ndim != 1:
             raise InputValueError(
-                f"`labels` must have one dimension, got shape {given.shape}; of a table, pass one "
-                'column, such as `frame.set_index("item")["genre"]`'
+                f"`labels` must have one dimension, got shape {given.shape}",
+                'of a table, pass one column, such as `frame.set_index("item")["genre"]`',
             )
         texts = [
             None if is_missing(label) and not isinstance(label, str) else str(label)

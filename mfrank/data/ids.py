@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import MadeOfFields, check_choice, distinct, lazy, refuse_labels, shown
 from mfrank.data.labels import RawIds, canonical, number, objects
-from mfrank.errors import InputTypeError, InputValueError
+from mfrank.errors import InputTypeError, InputValueError, unreadable
 
 # Ids that a model or a data set does not have: the error, and the option to skip them.
 
@@ -48,15 +48,6 @@ class UnknownIdError(InputValueError):
     def __init__(self, problem: str, ids: Iterable[Hashable], remedy: str = "") -> None:
         super().__init__(problem, remedy)
         self.ids = tuple(dict.fromkeys(ids))
-
-    def within(self, place: str) -> UnknownIdError:
-        """The same error with a file or an argument in front."""
-        problem, remedy = self.args
-        return type(self)(f"{place}: {problem}", self.ids, remedy)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        problem, remedy = self.args
-        return type(self), (problem, self.ids, remedy)
 
 
 _SHOWN = 5  # ids named in an error
@@ -105,8 +96,8 @@ class Ids(MadeOfFields):
         if len(different) < len(table):
             first, second = _first_duplicate(table)
             raise InputValueError(
-                f"ids must be unique, got {shown(table[first])} in rows {first} and {second}; "
-                "Ids.factorize numbers ids that repeat"
+                f"ids must be unique, got {shown(table[first])} in rows {first} and {second}",
+                "`Ids.factorize` numbers ids that repeat",
             )
         return cls._trusted(table.copy())
 
@@ -317,7 +308,7 @@ class Ids(MadeOfFields):
             return cls.of(arrays["labels"])
         content, offsets = arrays["utf8"].tobytes(), arrays["offsets"].tolist()
         if offsets[0] != 0 or offsets[-1] != len(content) or offsets != sorted(offsets):
-            raise ValueError("offsets of stored ids do not fit their bytes: the file is damaged")
+            raise unreadable("the file of ids", "is damaged", "its offsets do not fit its bytes")
         parts = (content[start:stop] for start, stop in itertools.pairwise(offsets))
         labels = objects(part.decode("utf-8", "surrogatepass") for part in parts)
         for row in np.flatnonzero(arrays.get("whole", ())).tolist():
@@ -401,7 +392,7 @@ def stored_ids(arrays: Mapping[str, NDArray[Any]], rows: int) -> Ids:
             f"ids cannot be stored as {', '.join(sorted(arrays))} with these dtypes"
         )
     if "offsets" in arrays and len(arrays["offsets"]) != rows + 1:
-        raise ValueError(f"there are {len(arrays['offsets']) - 1} ids stored for {rows} rows")
+        raise InputValueError(f"there are {len(arrays['offsets']) - 1} ids stored for {rows} rows")
     if "whole" in arrays and len(arrays["whole"]) != rows:
-        raise ValueError(f"whole must have {rows} marks, got {len(arrays['whole'])}")
+        raise InputValueError(f"`whole` must have {rows} marks, got {len(arrays['whole'])}")
     return Ids.from_arrays(arrays)

@@ -39,7 +39,7 @@ from mfrank.data.time_units import (
     in_seconds,
     tell_of_odd_times,
 )
-from mfrank.errors import InputTypeError, InputValueError
+from mfrank.errors import InputTypeError, InputValueError, unreadable
 from mfrank.files import Journal, path_of, resuming_beside, wanting_room
 
 _ENTRIES_AT_ONCE = ENTRIES_AT_ONCE
@@ -229,7 +229,9 @@ def _entries(path: Path, portion: Portion, known: Numbered) -> NDArray[Any]:
         try:
             entries[role] = ids.rows(as_text(labels) if is_text else labels)
         except UnknownIdError as error:
-            raise ValueError(f"{path} was changed while it was read: {error}") from None
+            raise unreadable(
+                path, "was changed while it was read", str(error), "make the same call again"
+            ) from None
     entries["value"] = columns.get("value", np.float64(1))
     if known.timestamps:
         entries["time"] = _times(path, portion, known)
@@ -244,6 +246,4 @@ def _times(path: Path, portion: Portion, known: Numbered) -> NDArray[np.int64]:
     try:
         return in_seconds(when.numbers, known.unit)
     except BadRow as error:
-        raise InputValueError(
-            f"{path}: {error.what} in row {portion.first_row + error.row}"
-        ) from None
+        raise BadRow(error.what, portion.first_row + error.row).within(path) from None

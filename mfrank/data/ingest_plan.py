@@ -112,8 +112,8 @@ def _text_rows(path: Path) -> int:
             text = (GzipFile(fileobj=raw) if path.suffix.lower() == ".gz" else raw).read(_SAMPLE)
         except (EOFError, BadGzipFile, zlib.error) as error:
             raise InputValueError(
-                f"{path}: the compressed file is damaged ({error})", "copy or download it again"
-            ) from error
+                f"the compressed file is damaged ({error})", "copy or download it again"
+            ).within(path) from error
         at_end = len(text) < _SAMPLE
         consumed = path.stat().st_size if at_end else raw.tell()
     return round(text.count(b"\n") * path.stat().st_size / max(1, consumed))

@@ -20,7 +20,7 @@ from mfrank.data import cells
 from mfrank.data.cells import Cells, Counts, SummedCells, ValuesFrom
 from mfrank.data.ids import Ids, stored_ids
 from mfrank.data.on_disk import GrowingArray, RowsOnDisk, Spill
-from mfrank.errors import InputValueError
+from mfrank.errors import InputValueError, unreadable
 from mfrank.files import CheckedFiles, Contents, Format, check_keys
 from mfrank.files import folder as folders
 
@@ -148,7 +148,7 @@ def read(path: Path, *, verify: bool) -> Mapped:
         user_items = _matrix("user_items", groups["user_items"], shape)
         item_users = _matrix("item_users", groups["item_users"], shape[::-1])
         if user_items.nnz != item_users.nnz:
-            raise ValueError("there are not as many entries by users as by items")
+            raise InputValueError("there are not as many entries by users as by items")
         user_ids = stored_ids(groups["user_ids"], shape[0])
         item_ids = stored_ids(groups["item_ids"], shape[1])
         times = plain.get("timestamps")
@@ -160,7 +160,7 @@ def read(path: Path, *, verify: bool) -> Mapped:
         if values_from not in get_args(ValuesFrom):
             raise InputValueError(f"`values_from` is {values_from!r}")
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
+        raise unreadable(path, "is damaged", error) from error
     numbers = (np.diff(matrix.indptr).astype(np.int64) for matrix in (user_items, item_users))
     known = {"item_users": item_users, "counts": Counts(*map(read_only, numbers))}
     found = Cells(user_items, times, seen_only, summed, values_from)
@@ -178,7 +178,7 @@ def _seen_only(
     )
     times = arrays.get("timestamps")
     if times is not None and (times.dtype != np.int64 or times.shape != rows.data.shape):
-        raise ValueError("seen_only.timestamps must be int64, one for each cell")
+        raise InputValueError("`seen_only.timestamps` must be int64, one for each cell")
     return Cells(rows, times)
 
 
@@ -188,10 +188,10 @@ def _summed(arrays: dict[str, NDArray[Any]], rows: sp.csr_array) -> SummedCells 
     check_keys("summed", arrays, {"places", "largest"})
     summed = SummedCells(arrays["places"], arrays["largest"])
     if summed.places.dtype != np.int64 or summed.places.shape != summed.largest.shape:
-        raise ValueError("summed.places must be int64, one for each of summed.largest")
+        raise InputValueError("`summed.places` must be int64, one for each of `summed.largest`")
     ends = np.append(np.append(-1, summed.places), rows.nnz)
     if (np.diff(ends) <= 0).any():
-        raise ValueError("summed.places must ascend among the entries")
+        raise InputValueError("`summed.places` must ascend among the entries")
     return summed
 
 

@@ -117,13 +117,14 @@ class Interactions(MadeOfFields):
             )
         shape = (len(self.user_ids), len(self.item_ids))
         if self.user_items.shape != shape:
-            raise ValueError(
-                f"the matrix has {self.user_items.shape[0]} users and {self.user_items.shape[1]} "
+            raise InputValueError(
+                f"`user_items` has {self.user_items.shape[0]} users and {self.user_items.shape[1]} "
                 f"items, but ids are given for {shape[0]} and {shape[1]}"
             )
         if self.timestamps is not None and len(self.timestamps) != self.user_items.nnz:
-            raise ValueError(
-                f"{counted(len(self.timestamps), 'timestamp')} for {counted(self.nnz, 'entry')}"
+            raise InputValueError(
+                f"`timestamps` must have one for each entry: got {len(self.timestamps)} for "
+                f"{counted(self.nnz, 'entry')}"
             )
         object.__setattr__(self, "user_items", read_only_rows(self.user_items, "user_items"))
         object.__setattr__(self, "origin", dict(self.origin))  # of its own, for its saves
@@ -178,14 +179,15 @@ class Interactions(MadeOfFields):
             return cls.from_sparse(data)
         if is_frame(data):
             return cls.from_frame(data)
-        remedy = ""
+        remedy = "make them with `Interactions.from_arrays`"
         if isinstance(data, np.ndarray):
-            remedy = "; convert a dense array with scipy.sparse.csr_array(array)"
+            remedy = "convert a dense array with scipy.sparse.csr_array(array)"
         elif hasattr(data, "collect"):
-            remedy = "; collect() it first"
-        raise TypeError(
+            remedy = "collect() it first"
+        raise InputTypeError(
             "expected Interactions, a scipy sparse matrix (users x items) or a DataFrame of pandas "
-            f"or polars, got {type(data).__name__}{remedy}"
+            f"or polars, got {type(data).__name__}",
+            remedy,
         )
 
     @classmethod

@@ -71,7 +71,7 @@ class Judged:
         check_same_rows(features=features, relevance=relevance, queries=queries)
         matrix = feature_matrix(features)
         if not len(matrix):
-            raise ValueError("there are no documents: features has no row")
+            raise InputValueError("there are no documents: `features` has no row")
         grades = _relevance(relevance, len(matrix))
         if isinstance(queries, np.ndarray) and queries.ndim == 1:  # too many are not read
             _refuse_unequal(len(queries), len(matrix))
@@ -192,7 +192,8 @@ def feature_matrix(features: ArrayLike) -> NDArray[Any]:
     if matrix.ndim != 2 or not matrix.shape[1]:
         raise InputValueError(
             "`features` must have a row for each document and a column for each feature, got "
-            f"shape {matrix.shape}; a single feature is features[:, None]"
+            f"shape {matrix.shape}",
+            "a single feature is features[:, None]",
         )
     finite = np.isfinite(matrix)
     if not finite.all():

@@ -77,8 +77,8 @@ def number(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int
 def _one_dimensional(raw: RawIds) -> NDArray[Any]:
     raw = to_host(raw, "ids")
     if isinstance(raw, str | bytes) or not isinstance(raw, Iterable):
-        raise TypeError(
-            f"expected a list or array of ids, got a single {shown(raw)}; wrap it in a list"
+        raise InputTypeError(
+            f"expected a list or array of ids, got a single {shown(raw)}", "wrap it in a list"
         )
     if isinstance(raw, set | frozenset | Mapping):
         raise InputTypeError(
@@ -88,7 +88,9 @@ def _one_dimensional(raw: RawIds) -> NDArray[Any]:
     # A plain list must not reach np.asarray: it would turn [1, "a"] into strings.
     labels = np.asarray(raw) if hasattr(raw, "__array__") else objects(raw)
     if labels.ndim != 1:
-        raise ValueError(f"expected ids in one dimension, got shape {labels.shape}")
+        raise InputValueError(
+            f"expected ids in one dimension, got shape {labels.shape}", "pass a list"
+        )
     return labels
 
 
@@ -148,11 +150,11 @@ def _plain(label: Any, row: int, labels: NDArray[Any]) -> Hashable:
         remedy = ""
         if isinstance(label, list | set | np.ndarray) or hasattr(label, "to_list"):
             remedy = (
-                "; a list is no id: give each id by itself, in tables in a row of its own, such as "
+                "a list is no id: give each id by itself, in tables in a row of its own, such as "
                 "by explode of pandas"
             )
         raise InputTypeError(
-            f"ids must be hashable, got {shown(label)} in row {row}{remedy}"
+            f"ids must be hashable, got {shown(label)} in row {row}", remedy
         ) from error
     if _is_missing(label):
         raise InputValueError(*_missing(label, row, sum(map(_is_missing, labels))))

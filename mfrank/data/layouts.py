@@ -39,19 +39,32 @@ IF_LISTS = (
 
 _AS_COLUMNS = "name the columns in order with `columns=`, such as user, item, value, -"
 
-_FOREIGN: Mapping[str, str] = {
-    r"%%MatrixMarket\b": "a matrix of MatrixMarket: pass `Interactions.from_sparse` what "
-    "`scipy.io.mmread` reads",
-    r'\s*[\[{]\s*["{]': "JSON: pass `Interactions.from_frame` what "
-    "`pandas.read_json(FILE, lines=True)` reads",
-    r"\d+:\s*$": "a block of ratings for each item, as those of Netflix: write one rating a line, "
-    """such as by awk -F, '/:/ {sub(":.*", ""); item = $0; next} {print $1 "," item "," $2 """
-    """"," $3}' FILE > ratings.csv""",
-    r"\S+(?: +\d+:[-+.\deE]+)+\s*$": "rows of libsvm: pass `Interactions.from_sparse` what "
-    "`sklearn.datasets.load_svmlight_file` reads",
-    r"\(.*\)\s*$|\[.*\]\s*$": "tuples or lists of Python: remove their brackets, such as by "
-    "sed 's/^[[(]//; s/[])]$//' FILE > new.txt",
-    r'"?sep=."?\s*$': "a line for Excel: remove it, such as by tail -n +2 FILE > new.csv",
+_FOREIGN: Mapping[str, tuple[str, str]] = {
+    r"%%MatrixMarket\b": (
+        "a matrix of MatrixMarket",
+        "pass `Interactions.from_sparse` what `scipy.io.mmread` reads",
+    ),
+    r'\s*[\[{]\s*["{]': (
+        "JSON",
+        "pass `Interactions.from_frame` what `pandas.read_json(FILE, lines=True)` reads",
+    ),
+    r"\d+:\s*$": (
+        "a block of ratings for each item, as those of Netflix",
+        """write one rating a line, such as by awk -F, '/:/ {sub(":.*", ""); item = $0; next} """
+        """{print $1 "," item "," $2 "," $3}' FILE > ratings.csv""",
+    ),
+    r"\S+(?: +\d+:[-+.\deE]+)+\s*$": (
+        "rows of libsvm",
+        "pass `Interactions.from_sparse` what `sklearn.datasets.load_svmlight_file` reads",
+    ),
+    r"\(.*\)\s*$|\[.*\]\s*$": (
+        "tuples or lists of Python",
+        "remove their brackets, such as by sed 's/^[[(]//; s/[])]$//' FILE > new.txt",
+    ),
+    r'"?sep=."?\s*$': (
+        "a line for Excel",
+        "remove it, such as by tail -n +2 FILE > new.csv",
+    ),
 }
 """First lines of files that are no tables -> what they are, and the remedy."""
 _COMMENT = re.compile(r"[#%](?:[\s#%]|$)")
@@ -170,7 +183,7 @@ def layout_of(
     every = rows(itertools.chain(start, text), separator, Quotes(separator, dialect.quote))
     found = [[field.strip() for field in row] for _, row in itertools.islice(every, 2)]
     if not found:
-        raise ValueError("the file is empty")
+        raise InputValueError("the file is empty")
     _refuse_foreign(next(filter(str.strip, start)), found, dialect)
     has_header = _has_header(found, dialect, chosen)
     names: Sequence[str] = found[0] if has_header else ()
@@ -198,16 +211,16 @@ def _refuse_foreign(first: str, found: Sequence[Sequence[str]], dialect: Dialect
     A header may begin with a mark, as numpy writes it: ``# user,item``.
     """
     shown_line = repr(first.strip()[:60])
-    for start, what in _FOREIGN.items() if dialect.columns is None else ():
+    for start, (what, remedy) in _FOREIGN.items() if dialect.columns is None else ():
         if re.match(start, first):
-            raise InputValueError(f"line 1: {shown_line} begins {what}")
+            raise InputValueError(f"{shown_line} begins {what}:", remedy).within("line 1")
     is_header = len({len(row) for row in found}) == 1 and any(guess(found[0], r) for r in ROLES)
     if _COMMENT.match(first) and not (is_header or dialect.header):
         raise InputValueError(
-            f"line 1: {shown_line} looks like a comment:",
+            f"{shown_line} looks like a comment:",
             "remove such lines, such as by grep -vE '^[#%]([[:space:]#%]|$)' FILE > new.txt; if "
             "it has the names of the columns, `header=True`",
-        )
+        ).within("line 1")
 
 
 def _named(
@@ -416,9 +429,11 @@ def rows(
                 quotes.width = quotes.width or len(row)
                 yield line, row
     except csv.Error as error:
-        raise ValueError(f"line {begin}: {error}; is a quote {no_end}? {quotes.remedy}") from error
+        raise InputValueError(f"{error}; is a quote {no_end}?", quotes.remedy).within(
+            f"line {begin}"
+        ) from error
     if row:
-        raise InputValueError(f"line {line}: a quote is {no_end}", f"{quotes.remedy}")
+        raise InputValueError(f"a quote is {no_end}", quotes.remedy).within(f"line {line}")
 
 
 def _has_header(found: Sequence[Sequence[str]], dialect: Dialect, chosen: Chosen) -> bool:

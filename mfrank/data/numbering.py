@@ -269,7 +269,7 @@ class Numbering:
             try:
                 labels.add(canonical(portion.columns[role], portion.first_row))
             except (TypeError, ValueError) as error:
-                raise within(f"{path}: {role}s", error) from None
+                raise within(f"{role}s", error).within(path) from None
         if (values := portion.columns.get("value")) is not None:
             _check_values(path, portion.first_row, values)
             self.values.add(values)
@@ -349,7 +349,6 @@ def _check_values(path: Path, first_row: int, values: NDArray[Any]) -> None:
     infinite = np.flatnonzero(~np.isfinite(values))
     if len(infinite):
         row = int(infinite[0])
-        raise InputValueError(
-            f"{path}: `values` must be finite numbers, got {values[row]} in row {first_row + row}",
-            "drop or replace it",
-        )
+        problem = f"`values` must be finite numbers, got {values[row]} in row {first_row + row}"
+        of_row = InputValueError(problem, "drop or replace it", place=f"row {first_row + row}")
+        raise of_row.within(path)

@@ -114,7 +114,10 @@ def from_sparse(matrix: Any, duplicates: Duplicates, known_ids: KnownIds) -> Par
     check_duplicates(duplicates)
     matrix = sparse_to_host(matrix)
     if not sp.issparse(matrix):
-        raise TypeError(f"expected a scipy sparse matrix, got {type(matrix).__name__}")
+        raise InputTypeError(
+            f"expected a scipy sparse matrix, got {type(matrix).__name__}",
+            "pass `scipy.sparse.csr_array(matrix)`",
+        )
     found = cells.from_sparse(matrix, duplicates=duplicates)
     Extent.of(found.rows.data).tell()
     n_users, n_items = found.rows.shape
@@ -171,9 +174,9 @@ def from_file(
             raise none_left()
         return _from_columns(found, duplicates, (user_ids, item_ids))
     except UnknownIdError as error:
-        raise error.within(str(path)) from error
+        raise error.within(path) from error
     except ValueError as error:
-        raise within(str(path), error) from error
+        raise within(path, error) from error
 
 
 def _from_columns(
@@ -239,7 +242,7 @@ def _refuse_unequal(users: Any, **columns: Any) -> None:
     shape = _shape(users)
     for name, column in columns.items():
         if len(shape) == 1 and _shape(column) not in ((), shape):
-            raise ValueError(f"{shape[0]} users, but {name} have shape {_shape(column)}")
+            raise InputValueError(f"{shape[0]} users, but `{name}` have shape {_shape(column)}")
 
 
 def _shape(column: Any) -> tuple[int, ...]:

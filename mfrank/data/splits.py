@@ -321,7 +321,8 @@ def by_time(
     if len(timestamps) and (first := timestamps.min()) >= train_to:
         raise InputValueError(
             f"no entry is left to train on: timestamps go from {first} to {timestamps.max()}; got "
-            f"`test={test!r}`, `valid={valid!r}`. Use later timestamps or smaller fractions"
+            f"`test={test!r}`, `valid={valid!r}`",
+            "Use later timestamps or smaller fractions",
         )
     indptr = interactions.user_items.indptr
 

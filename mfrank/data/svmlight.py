@@ -53,13 +53,13 @@ def read_svmlight(
         relevance.append(found.relevance)
         queries.append(found.query)
     if not numbers:
-        raise ValueError(f"{path} has no document with a feature")
+        raise InputValueError(f"{path} has no document with a feature", place=path)
     shape = len(queries), n_features or max(numbers)
     try:
         _check_table(shape, len(numbers))
         features = np.zeros(shape)
     except (MemoryError, ValueError) as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise within(path, error) from None
     features[np.array(rows), np.array(numbers) - 1] = values
     return features, np.array(relevance), queries
 
@@ -72,13 +72,15 @@ def _document(text: str, n_features: int | None) -> _Document:
             f"`relevance` must be >= 0, got {grade}", "drop documents that were not judged"
         )
     if not fields or not fields[0].startswith("qid:") or fields[0] == "qid:":
-        raise ValueError(f"expected qid:query after the relevance, got {' '.join(fields[:1])!r}")
+        raise InputValueError(
+            f"expected qid:query after the relevance, got {' '.join(fields[:1])!r}"
+        )
     query = fields[0][4:]
     numbers, values = [], []
     for field in fields[1:]:
         number, colon, value = field.partition(":")
         if not (colon and number.isascii() and number.isdecimal()):
-            raise ValueError(f"expected number:value, got {field!r}")
+            raise InputValueError(f"expected number:value, got {field!r}")
         numbers.append(int(number))
         values.append(_number(value))
     _check_numbers(numbers, n_features)
@@ -109,14 +111,14 @@ def _check_numbers(numbers: list[int], n_features: int | None) -> None:
         )
     if len(set(numbers)) < len(numbers):
         twice = next(number for number in numbers if numbers.count(number) > 1)
-        raise ValueError(f"feature {twice} is given twice")
+        raise InputValueError(f"feature {twice} is given twice")
 
 
 def _number(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise ValueError(f"expected a number, got {text!r}") from None
+        raise InputValueError(f"expected a number, got {text!r}") from None
     if not math.isfinite(value):
-        raise ValueError(f"numbers must be finite, got {text}")
+        raise InputValueError(f"numbers must be finite, got {text}")
     return value

@@ -64,10 +64,11 @@ def kind_of(path: str | os.PathLike[str]) -> str:
     kind = suffixes[-1] if suffixes else ""
     if kind not in (*USUAL, ".parquet"):
         known = ", ".join(USUAL)
-        remedy = "`mfrank.movielens` reads MovieLens as distributed" * (kind == ".zip")
+        as_distributed = "`mfrank.movielens` reads MovieLens as distributed"
         raise InputValueError(
-            f"{path}: expected a suffix {known} (also with .gz) or .parquet", remedy
-        )
+            f"expected a suffix {known} (also with .gz) or .parquet",
+            as_distributed if kind == ".zip" else "name it by its format, such as .csv",
+        ).within(path)
     return kind
 
 
@@ -162,7 +163,7 @@ def read_columns(
     try:
         return delimited.read(lines, dialect, USUAL.get(kind), chosen, ids, tell, unit)
     except ValueError as error:
-        raise within(str(file), error) from error
+        raise within(file, error) from error
 
 
 class Portion(NamedTuple):
@@ -243,7 +244,7 @@ def read_portions(
             yield Portion(columns, first_row, when)
             first_row += len(columns["user"])
     except ValueError as error:
-        raise within(str(file), error) from error
+        raise within(file, error) from error
 
 
 def text_rows(path: str | os.PathLike[str], separator: str) -> Iterator[tuple[int, list[str]]]:
@@ -263,7 +264,7 @@ def text_rows(path: str | os.PathLike[str], separator: str) -> Iterator[tuple[in
         try:
             yield from rows(lines, separator, quotes, keep_blanks=True)
         except ValueError as error:
-            raise within(str(file), error) from error
+            raise within(file, error) from error
     quotes.told(_teller(path, set()))
 
 
@@ -293,9 +294,9 @@ def check_options(ids: IdsAs, dialect: Dialect) -> None:
 def _refuse_names(file: Path, dialect: Dialect) -> None:
     if dialect.columns is not None or dialect.header is False:
         raise InputValueError(
-            f"{file}: `columns=` and `header=` are for text, and a Parquet file names its columns:",
+            "`columns=` and `header=` are for text, and a Parquet file names its columns:",
             "name those that are read with `user=`, `item=`, `value=` and `timestamp=`",
-        )
+        ).within(file)
 
 
 def _kind_of_file(path: str | os.PathLike[str]) -> str:
@@ -342,10 +343,10 @@ def faults_named(path: str | os.PathLike[str]) -> Iterator[None]:
             raise
         cause = str(error).partition("\n")[0]
         raise InputValueError(
-            f"{path}: no Parquet file, or a damaged one: {cause}", "copy or write it again"
-        ) from error
+            f"no Parquet file, or a damaged one: {cause}", "copy or write it again"
+        ).within(path) from error
     except ValueError as error:
-        raise within(str(path), error) from error
+        raise within(path, error) from error
 
 
 def number_of_rows(path: str | os.PathLike[str]) -> int:
@@ -364,7 +365,7 @@ def read(
         roles = _roles(parquet.read_schema(file).names, chosen, tell)
         frame = _frame(parquet.read_table(file, columns=list(roles.values())))
         if not len(frame):
-            raise ValueError("the file has columns and no rows")
+            raise InputValueError("the file has columns and no rows")
         return settled_columns(_columns_of(frame, roles, ids, 0), roles, chosen, unit)
 
 
@@ -383,7 +384,7 @@ def batches_of(
     ):
         roles = _roles(opened.schema_arrow.names, chosen, tell)
         if not opened.metadata.num_rows:
-            raise ValueError("the file has columns and no rows")
+            raise InputValueError("the file has columns and no rows")
         for batch in opened.iter_batches(n_rows, columns=list(roles.values()), use_threads=False):
             frame = _frame(pyarrow.Table.from_batches([batch]))
             yield _columns_of(frame, roles, ids, first_row), first_row

@@ -31,12 +31,12 @@ LONGEST_LINE = 1 << 22
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")  # Path makes one slash of two; C:/ is a drive
 _KNOWN = (".csv", ".tsv", ".txt", ".dat", ".data", ".gz", ".parquet")
 _PACKED = {
-    b"\x1f\x8b": "gzip: name it with .gz, or unpack it",
-    b"PK\x03\x04": "zip, or an Excel sheet: unpack it, or save the sheet as .csv",
-    b"PAR1": "Parquet: name it .parquet",
-    b"\x28\xb5\x2f\xfd": "zstandard: unpack it with zstd -d",
-    b"\xfd7zXZ": "xz: unpack it with xz -d",
-    b"BZh": "bzip2: unpack it with bzip2 -d",
+    b"\x1f\x8b": ("gzip", "name it with .gz, or unpack it"),
+    b"PK\x03\x04": ("zip, or an Excel sheet", "unpack it, or save the sheet as .csv"),
+    b"PAR1": ("Parquet", "name it .parquet"),
+    b"\x28\xb5\x2f\xfd": ("zstandard", "unpack it with zstd -d"),
+    b"\xfd7zXZ": ("xz", "unpack it with xz -d"),
+    b"BZh": ("bzip2", "unpack it with bzip2 -d"),
 }
 """First bytes of files that are not text -> what they are, and the remedy."""
 
@@ -67,14 +67,11 @@ class Text(io.TextIOWrapper):
         except (EOFError, OSError, UnicodeDecodeError, zlib.error) as error:
             self._tell(error)
         if len(line) > LONGEST_LINE:
-            raise ValueError(
-                f"line {self._line}: longer than {LONGEST_LINE:,} characters; is it a text file "
-                "with line breaks?"
-            )
+            raise InputValueError(
+                f"longer than {LONGEST_LINE:,} characters", "is it a text file with line breaks?"
+            ).within(f"line {self._line}")
         if self._line == 1 and line.count("\0") * 3 > len(line):
-            raise ValueError(
-                f"line 1: {self._recoded('UTF-16BE' if line[0] == chr(0) else 'UTF-16LE')}"
-            )
+            raise self._recoded("UTF-16BE" if line[0] == chr(0) else "UTF-16LE")
         if not line:
             raise StopIteration
         return line
@@ -88,7 +85,7 @@ class Text(io.TextIOWrapper):
 
     def _tell(self, error: Exception) -> NoReturn:
         if isinstance(error, UnicodeDecodeError):
-            raise ValueError(self._not_utf8()) from error
+            raise self._not_utf8() from error
         if isinstance(error, gzip.BadGzipFile) and self._line <= 1:
             raise InputValueError(
                 "it is not compressed by gzip, as its name says",
@@ -98,19 +95,18 @@ class Text(io.TextIOWrapper):
             raise error
         how = "ends early" if isinstance(error, EOFError) else "is damaged"
         raise InputValueError(
-            f"line {max(1, self._line)}: the compressed file {how} there ({error})",
-            "copy or download it again",
-        ) from error
+            f"the compressed file {how} there ({error})", "copy or download it again"
+        ).within(f"line {max(1, self._line)}") from error
 
-    def _not_utf8(self) -> str:
+    def _not_utf8(self) -> InputValueError:
         """What is wrong, by a second look at the bytes."""
         self._raw.seek(0)
         head = self._raw.read(8)
-        for first, what in _PACKED.items():
+        for first, (what, remedy) in _PACKED.items():
             if head.startswith(first):
-                return f"it is compressed by or written as {what}"
+                return InputValueError(f"it is compressed by or written as {what}:", remedy)
         if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
-            return f"line 1: {self._recoded('UTF-16')}"
+            return self._recoded("UTF-16")
         self._raw.seek(0)
         lines = iter(partial(self._raw.readline, LONGEST_LINE), b"")
         for number, line in enumerate(lines, 1):
@@ -118,11 +114,13 @@ class Text(io.TextIOWrapper):
                 line.decode()
             except UnicodeDecodeError as error:
                 byte = line[error.start]
-                return f"line {number}: byte 0x{byte:02x} is not UTF-8; {self._converted('LATIN1')}"
-        return f"it is not UTF-8; {self._converted('LATIN1')}"
+                problem = f"byte 0x{byte:02x} is not UTF-8"
+                return InputValueError(problem, self._converted("LATIN1")).within(f"line {number}")
+        return InputValueError("it is not UTF-8", self._converted("LATIN1"))
 
-    def _recoded(self, encoding: str) -> str:
-        return f"it is {encoding[:6]}, and not UTF-8; {self._converted(encoding)}"
+    def _recoded(self, encoding: str) -> InputValueError:
+        problem = f"it is {encoding[:6]}, and not UTF-8"
+        return InputValueError(problem, self._converted(encoding)).within("line 1")
 
     def _converted(self, encoding: str) -> str:
         condition = "if it is Latin-1, " if encoding == "LATIN1" else ""
@@ -153,7 +151,7 @@ def lines_of(path: str | os.PathLike[str]) -> Iterator[str]:
         try:
             yield from lines
         except ValueError as error:
-            raise within(str(file), error) from error
+            raise within(file, error) from error
 
 
 def local_file(path: str | os.PathLike[str]) -> Path:
@@ -177,15 +175,16 @@ def refuse_elsewhere(path: str | os.PathLike[str]) -> None:
     """Raise ValueError, with a remedy, for a URL or a folder instead of a file."""
     file = path_of(path)
     if file.is_dir():
-        raise InputValueError(f"{file} is a folder", _in_place_of(file))
+        raise InputValueError(f"{file} is a folder", _in_place_of(file), place=file)
     url = _URL.match(str(path))
     if url and url[1].lower() == "file":
-        raise InputValueError(f"{path} is a URL:", "pass the path without file://")
+        raise InputValueError(f"{path} is a URL:", "pass the path without file://", place=path)
     if url and not file.exists():
         raise InputValueError(
             f"{path} is not a file of this computer:",
             "download it first, or read it with pandas or pyarrow and pass the table to "
             "`Interactions.from_frame`",
+            place=path,
         )
 
 
@@ -273,7 +272,8 @@ class Quotes:
                 raise InputValueError(
                     f"lines {begin} to {end} would be one row, because a quote is opened in line "
                     f"{begin} and closed in line {end}",
-                    f"{self.remedy}",
+                    self.remedy,
+                    place=f"lines {begin} to {end}",
                 )
             self._joined += 1
             if self._joined == 1:
@@ -310,7 +310,8 @@ class Quotes:
             found = self._strict.match(text, start) or self._row.match(text, start)
             if found is None:  # its end is in a later part
                 if not part or len(text) - start > LONGEST_LINE:
-                    raise ValueError(f"line {self._line}: a quote is opened there and not closed")
+                    problem = "a quote is opened there and not closed"
+                    raise InputValueError(problem, self.remedy).within(f"line {self._line}")
                 self._rest = text[start:]
                 return
             lines = found[0][:-1].split("\n")

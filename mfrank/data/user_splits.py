@@ -210,7 +210,8 @@ def by_session(
     if len(active) and ends[active].min() >= train_to:
         raise InputValueError(
             f"no session is left to train on: they end from {ends[active].min()} to {ends.max()}; "
-            f"got `test={test!r}`, `valid={valid!r}`. Use later timestamps or smaller fractions"
+            f"got `test={test!r}`, `valid={valid!r}`",
+            "Use later timestamps or smaller fractions",
         )
     first_part = np.where(ends < train_to, 0, np.where(ends < test_from, 1, 3)).astype(np.int8)
     first_part[counts == 0] = 0

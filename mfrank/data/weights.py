@@ -207,8 +207,8 @@ def recency_weight(
     elif not is_number(now) or (len(times) and now < latest):
         raise InputValueError(
             f"`now` must be a time not before the latest interaction, at {latest}, got "
-            f"{shown(now)}; `interactions.take(interactions.timestamps <= now)` leaves later ones "
-            "out"
+            f"{shown(now)}",
+            "`interactions.take(interactions.timestamps <= now)` leaves later ones out",
         )
     ages = float(now) - times.astype(np.float64)
     faded = int(np.count_nonzero(ages > _FADED * half_life))

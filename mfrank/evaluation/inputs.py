@@ -361,7 +361,7 @@ def folded_in(
     recommend = getattr(model, "recommend", None)
     if not callable(recommend) or "recalculate_user" not in signature(recommend).parameters:
         raise InputTypeError(
-            "to fold in held-out users, model must have a method `recommend(users, user_items, "
+            "to fold in held-out users, `model` must have a method `recommend(users, user_items, "
             f"N=, recalculate_user=)`; got {type(model).__name__}"
         )
     known, own = ids_of(model), (held_out.fold_in.user_ids, held_out.fold_in.item_ids)

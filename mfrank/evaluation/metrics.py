@@ -43,7 +43,7 @@ class Metric:
     def k(self) -> int:
         """The cutoff of a metric that needs one; raises ValueError if it is missing."""
         if self.cutoff is None:
-            raise InputValueError(f"{self.name} needs a cutoff, as in `{self.name} @ 10`")
+            raise InputValueError(f"{self.name} needs a cutoff:", f"write `{self.name} @ 10`")
         return self.cutoff
 
     def depth(self, n_items: int) -> int:
@@ -54,14 +54,19 @@ class Metric:
 
     def __matmul__(self, cutoff: int) -> Self:
         if self.cutoff_rule == "none":
-            raise ValueError(f"{self.name} reads the whole ranking and takes no cutoff")
+            raise InputValueError(
+                f"{self.name} reads the whole ranking and takes no cutoff",
+                f"write {self.name.lower()}",
+            )
         if isinstance(cutoff, bool) or not isinstance(cutoff, int | np.integer):
             raise InputTypeError(
-                f"a cutoff must be an integer, as in `{self.name} @ 10`; got {shown(cutoff)}"
+                f"a `cutoff` must be an integer, as in `{self.name} @ 10`; got {shown(cutoff)}"
             )
         if not 1 <= cutoff < 2**31:
             bound = "at least 1" if cutoff < 1 else "at most 2^31 - 1"
-            raise InputValueError(f"a cutoff must be {bound}; got `{self.name} @ {shown(cutoff)}`")
+            raise InputValueError(
+                f"a `cutoff` must be {bound}; got `{self.name} @ {shown(cutoff)}`"
+            )
         return replace(self, cutoff=int(cutoff))
 
     def __call__(self, **options: bool | str) -> Self:
@@ -69,10 +74,12 @@ class Metric:
         known = {field.name for field in fields(self)} - {"cutoff"}
         if unknown := set(options) - known:
             offer = f"it has {', '.join(sorted(known))}" if known else "it has none"
-            raise TypeError(f"{self.name} has no option {', '.join(sorted(unknown))}; {offer}")
+            raise InputTypeError(f"{self.name} has no option {', '.join(sorted(unknown))}", offer)
         for option, value in options.items():
             if isinstance(getattr(self, option), bool) and not isinstance(value, bool):
-                raise TypeError(f"{self.name}'s {option} must be True or False; got {shown(value)}")
+                raise InputTypeError(
+                    f"{self.name}'s `{option}` must be True or False; got {shown(value)}"
+                )
         return replace(self, **options)  # type: ignore[arg-type]
 
     def __str__(self) -> str:

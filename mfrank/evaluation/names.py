@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from mfrank.arrays import shown
-from mfrank.errors import InputValueError
+from mfrank.errors import InputValueError, unreadable
 from mfrank.evaluation.beyond import IntraListSimilarity, Miscalibration, Novelty, Serendipity
 from mfrank.evaluation.metrics import ALL as OF_RELEVANCE
 from mfrank.evaluation.metrics import MAP, MRR, NDCG, HitRate, LimitedAUC, Metric, Precision, Recall
@@ -35,7 +35,7 @@ def metric(text: str) -> Metric:
         chosen = named[name](**_options(parts[2] or ""))
         return chosen if parts[3] is None else chosen @ int(parts[3])
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{text!r} is not a metric: {error}") from error
+        raise unreadable(repr(text), "is not a metric", error, "") from error
 
 
 def _options(text: str) -> dict[str, bool | str]:
@@ -78,5 +78,5 @@ def definitions(name: str, cutoff: int | None = None) -> tuple[Metric, ...]:
         ),
     }  # fmt: skip
     if name not in sources:
-        raise ValueError(f"name must be one of {', '.join(sources)}; got {shown(name)}")
+        raise InputValueError(f"`name` must be one of {', '.join(sources)}; got {shown(name)}")
     return sources[name]

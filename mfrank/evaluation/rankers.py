@@ -275,8 +275,8 @@ def _floats(factors: Any, side: str) -> NDArray[Any]:
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(np.float64)
     if array.ndim != 2 or not np.isfinite(array).all():
-        raise ValueError(
-            f"{side}_factors must be a finite 2-D array, got shape {array.shape}"
+        raise InputValueError(
+            f"`{side}_factors` must be a finite 2-D array, got shape {array.shape}"
             + (" with NaN or infinity" if array.ndim == 2 else "")
         )
     return array

@@ -315,15 +315,20 @@ class Evaluation:
         """
         mine, theirs = self[metric], other[metric]
         if mine.per_user is None or mine.weights is None or theirs.per_user is None:
-            raise ValueError(f"{metric} has one value for all users, so there is nothing to pair")
+            raise InputValueError(
+                f"`metric`: {metric} has one value for all users, so there is nothing to pair"
+            )
         if self.protocol != other.protocol:
-            raise ValueError(
+            raise InputValueError(
                 "evaluations to compare must have the same protocol; "
-                f"got {self.protocol!r} and {other.protocol!r}"
+                f"got {self.protocol!r} and {other.protocol!r}:",
+                "evaluate both in the same way",
             )
         self._check_same_test(other)
         if not np.array_equal(mine.weights, np.asarray(theirs.weights)):
-            raise ValueError(f"evaluations to compare must weigh users alike in {metric}")
+            raise InputValueError(
+                f"`metric`: evaluations to compare must weigh users alike in {metric}"
+            )
         mean, error = _mean_and_error(mine.per_user - theirs.per_user, mine.weights)
         reach, p_value = _student(mean, error, self.n_users - 1)
         chosen = read_metric(metric) if isinstance(metric, str) else metric
@@ -342,10 +347,12 @@ class Evaluation:
             return
         differing = np.flatnonzero(self.relevant != other.relevant)
         if len(differing):
-            raise ValueError(
+            raise InputValueError(
                 "evaluations to compare must have the same test items, with the same values; "
                 f"those of {counted(len(differing), 'user')} differ, first in row "
-                f"{self.users[differing[0]]}: {remedy}, and with the same training data"
+                f"{self.users[differing[0]]}:",
+                f"{remedy}, and with the same training data",
+                place=f"row {self.users[differing[0]]}",
             )
 
     def to_dict(self) -> dict[str, Any]:

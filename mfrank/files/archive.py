@@ -14,7 +14,7 @@ import zipfile
 from pathlib import Path
 from typing import IO, Any, TypeAlias, cast
 
-from mfrank.errors import InputValueError
+from mfrank.errors import InputValueError, unreadable
 from mfrank.files.atomic import path_of
 from mfrank.files.manifest import MANIFEST, Contents, Format, Manifest
 from mfrank.files.npy import read_array_from, write_array_to
@@ -82,7 +82,7 @@ def read_from(file: IO[bytes], format: Format) -> Contents:
                     size = archive.getinfo(path).file_size
                     arrays[name] = read_array_from(npy, size, entry, f"{path} of {where}")
     except _DAMAGE as error:
-        raise ValueError(f"{where} is damaged, or no model was saved to it: {error}") from None
+        raise unreadable(where, "is damaged, or no model was saved to it", error) from None
     return Contents(arrays, manifest.metadata)
 
 
@@ -100,6 +100,8 @@ def _check_members(archive: zipfile.ZipFile, length: int, where: str) -> None:
     stored = all(m.compress_type == zipfile.ZIP_STORED and m.header_offset >= 0 for m in members)
     same = all(member.file_size == member.compress_size for member in members)
     if not (stored and same and sum(member.file_size for member in members) <= length):
-        raise ValueError(
-            f"{where} is damaged: its members must be stored without compression, and lie in it"
+        raise unreadable(
+            where,
+            "is damaged",
+            "its members must be stored without compression, and lie in it",
         )

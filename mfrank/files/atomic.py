@@ -14,7 +14,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any
 
-from mfrank.errors import InputValueError
+from mfrank.errors import InputValueError, unreadable
 
 # Errors of a full disk name the path, because the system does not name an open file.
 
@@ -55,7 +55,7 @@ def open_regular(path: Path) -> BufferedReader:
         It is missing or cannot be read.
     """
     if not stat.S_ISREG(os.stat(path).st_mode):
-        raise ValueError(f"{path} is damaged: it is not a regular file")
+        raise unreadable(path, "is damaged", "it is not a regular file")
     return open(path, "rb", opener=_without_waiting)
 
 
@@ -67,7 +67,9 @@ def check_replaceable(path: Path) -> None:
     """
     in_dev = path.absolute().parent == Path("/dev")
     if in_dev or (path.exists() and not path.is_file() and not path.is_dir()):
-        raise InputValueError(f"cannot write {path}: it is a device, pipe or socket", "pass a file")
+        raise InputValueError(
+            f"cannot write {path}: it is a device, pipe or socket", "pass a file", place=path
+        )
 
 
 def is_file(path: Path) -> bool:

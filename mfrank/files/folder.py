@@ -28,7 +28,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from mfrank.errors import InputValueError
+from mfrank.errors import InputValueError, unreadable
 from mfrank.files.atomic import flush, is_file, is_folder, open_regular, sync, wanting_room
 from mfrank.files.locks import LOCK, locked
 from mfrank.files.manifest import (
@@ -144,7 +144,7 @@ def read(
             }
         except (FileNotFoundError, NotADirectoryError) as error:
             if _manifest(folder, format).data == manifest.data:
-                raise ValueError(f"{folder} is damaged: {error.filename} is missing") from None
+                raise unreadable(folder, "is damaged", f"{error.filename} is missing") from None
             continue  # a save replaced the arrays after the manifest was read
         return Contents(
             arrays, manifest.metadata, dict.fromkeys(paths_of(folder), (manifest.data,))
@@ -164,7 +164,9 @@ def metadata_of(folder: Path, format: Format) -> Mapping[str, Any] | None:
     if not folder.exists():
         return None
     if not folder.is_dir():
-        raise InputValueError(f"cannot save to {folder}: it is a file", "pass a folder")
+        raise InputValueError(
+            f"cannot save to {folder}: it is a file", "pass a folder", place=folder
+        )
     foreign = [
         entry.name
         for entry in folder.iterdir()
@@ -178,6 +180,7 @@ def metadata_of(folder: Path, format: Format) -> Mapping[str, Any] | None:
             f"cannot save to {folder}: it holds other files, such as {min(foreign)!r}, and no "
             f"{MANIFEST}",
             "pass a new or an empty folder",
+            place=folder,
         )
     return None
 
@@ -247,12 +250,15 @@ def _manifest(folder: Path, format: Format) -> Manifest:
         if not folder.exists():
             raise
         refuse_other(folder, format)
-        raise ValueError(f"{folder} does not hold {format.name!r}: no {MANIFEST} in it") from None
+        raise InputValueError(
+            f"{folder} does not hold {format.name!r}: no {MANIFEST} in it", place=folder
+        ) from None
     except NotADirectoryError:
         raise InputValueError(
             f"{folder} is a file",
             f"pass the folder that was saved, or the opened file, open({str(folder)!r}, 'rb'), if "
             "a model was saved to one",
+            place=folder,
         ) from None
     return Manifest.parse(text, format, path)
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.errors import unreadable
 from mfrank.files.atomic import flush, is_file, sync
 from mfrank.files.manifest import dump_json, parse_json
 
@@ -117,9 +118,11 @@ class CheckedFiles:
 
 
 def _damaged(path: Path) -> ValueError:
-    return ValueError(
-        f"{path} is damaged: it is not what was written to it; check the disk, and make the same "
-        "call again, which begins anew"
+    return unreadable(
+        path,
+        "is damaged",
+        "it is not what was written to it",
+        "check the disk, and make the same call again, which begins anew",
     )
 
 

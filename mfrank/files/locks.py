@@ -122,4 +122,5 @@ def _no_lock(path: Path) -> ValueError:
     return InputValueError(
         f"cannot save to {path.parent}: its {path.name} is not a regular file",
         "remove it, or pass another folder",
+        place=path.parent,
     )

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.errors import InputTypeError, InputValueError
+from mfrank.errors import RESTORE, InputTypeError, InputValueError, unreadable
 
 MANIFEST = "manifest.json"
 """Name of the manifest file."""
@@ -51,16 +51,20 @@ class Format:
         """Raise unless a folder or file has this name and version."""
         if name != self.name:
             reader = _READ_BY.get(name) if isinstance(name, str) else None
-            remedy = f", which {reader} reads" if reader else ""
-            raise ValueError(f"{where} does not hold {self.name!r} but {name!r}{remedy}")
+            raise InputValueError(
+                f"{where} does not hold {self.name!r} but {name!r}",
+                f"{reader} reads it" if reader else "",
+                place=where,
+            )
         if type(version) is not int or version < 1:
-            raise ValueError(f"{where} has no format version, got {version!r}: it is damaged")
+            raise unreadable(where, "is damaged", f"it has no format version, got {version!r}")
         if version not in (self.version, *self.reads):
             remedy = "upgrade mfrank" if version > self.version else "save it again"
             raise InputValueError(
                 f"{where} is {self.name!r} of format version {version}; this mfrank reads version "
                 f"{self.version}:",
-                f"{remedy}",
+                remedy,
+                place=where,
             )
 
 
@@ -97,18 +101,21 @@ class ArrayEntry:
     def parse(cls, name: str, value: Any, where: object) -> ArrayEntry:
         """Check an entry of a manifest and build it."""
         if not is_name(name):
-            raise ValueError(f"{where}: {name!r} is not a valid array name")
+            raise unreadable(where, "is damaged", f"{name!r} is not a valid array name")
         check_keys(f"{where}: array {name}", _mapping(value, where), {"shape", "dtype", "sha256"})
         shape, dtype, sha256 = value["shape"], value["dtype"], value["sha256"]
         if not _is_shape(shape):
-            raise ValueError(f"{where}: array {name} has no valid shape, got {shape!r}")
+            raise unreadable(where, "is damaged", f"array {name} has no valid shape, got {shape!r}")
         if not isinstance(dtype, str) or not _is_number(dtype):
-            raise ValueError(
-                f"{where}: array {name} has no numeric dtype in this machine's byte order, got "
-                f"{dtype!r}"
+            raise unreadable(
+                where,
+                "is damaged",
+                f"array {name} has no numeric dtype in this machine's byte order, got {dtype!r}",
             )
         if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
-            raise ValueError(f"{where}: array {name} has no valid SHA-256, got {sha256!r}")
+            raise unreadable(
+                where, "is damaged", f"array {name} has no valid SHA-256, got {sha256!r}"
+            )
         return cls(tuple(shape), dtype, sha256)
 
 
@@ -142,7 +149,9 @@ class Manifest:
         check_keys(where, fields, {"format", "version", "data", "arrays", "metadata"})
         data = fields["data"]
         if not isinstance(data, str) or not GENERATION.fullmatch(data):
-            raise ValueError(f"{where}: data must name a folder data-<16 hex digits>, got {data!r}")
+            raise unreadable(
+                where, "is damaged", f"data must name a folder data-<16 hex digits>, got {data!r}"
+            )
         entries = _mapping(fields["arrays"], where).items()
         arrays = {name: ArrayEntry.parse(name, entry, where) for name, entry in entries}
         return cls(data, arrays, _mapping(fields["metadata"], where))
@@ -154,10 +163,10 @@ def check_keys(
     """Raise if a key is unknown or a required one is missing."""
     unknown = sorted(set(got) - required - set(optional))
     if unknown:
-        raise ValueError(f"{where} has unknown keys: {', '.join(map(repr, unknown))}")
+        raise unreadable(where, "has unknown keys", ", ".join(map(repr, unknown)))
     missing = sorted(required - set(got))
     if missing:
-        raise ValueError(f"{where} lacks: {', '.join(map(repr, missing))}")
+        raise unreadable(where, "lacks", ", ".join(map(repr, missing)))
 
 
 def is_name(name: str) -> bool:
@@ -192,7 +201,7 @@ def parse_json(text: str | bytes, where: object) -> Any:
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{where} is not readable as JSON: {error}") from None
+        raise unreadable(where, "is not readable as JSON", error) from None
 
 
 def _refuse_constant(constant: str) -> None:
@@ -201,7 +210,11 @@ def _refuse_constant(constant: str) -> None:
 
 def _mapping(value: Any, where: object) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ValueError(f"{where} should contain a JSON object, got {type(value).__name__}")
+        raise InputValueError(
+            f"{where} should contain a JSON object, got {type(value).__name__}",
+            RESTORE,
+            place=where,
+        )
     return value
 
 

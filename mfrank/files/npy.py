@@ -14,6 +14,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.errors import RESTORE, InputValueError, unreadable
 from mfrank.files.atomic import flush, open_regular
 from mfrank.files.manifest import ArrayEntry
 
@@ -91,26 +92,29 @@ def read_array_from(file: IO[bytes], size: int, entry: ArrayEntry, where: str) -
 def _verify(file: IO[bytes], entry: ArrayEntry, where: object) -> None:
     """Compare the checksum of the whole file; leave the file at its start."""
     if hashlib.file_digest(file, "sha256").hexdigest() != entry.sha256:  # type: ignore[arg-type]
-        raise ValueError(f"{where} is damaged: its checksum is not the one it was saved with")
+        raise unreadable(where, "is damaged", "its checksum is not the one it was saved with")
     file.seek(0)
 
 
 def _check(file: IO[bytes], size: int, entry: ArrayEntry, path: object) -> None:
     """Compare header and size with the manifest; leave the file at the start of its data."""
     if file.read(len(_MAGIC)) != _MAGIC:
-        raise ValueError(f"{path} is damaged: it is not an .npy file of version 1.0")
+        raise unreadable(path, "is damaged", "it is not an .npy file of version 1.0")
     header = _HEADER.fullmatch(file.read(int.from_bytes(file.read(2), "little")))
     if header is None:
-        raise ValueError(f"{path} is damaged: its header does not describe an array of numbers")
+        raise unreadable(path, "is damaged", "its header does not describe an array of numbers")
     dtype, transposed, shape = (part.decode("ascii", "replace") for part in header.groups())
     if (dtype, transposed, shape) != (entry.dtype, "False", str(entry.shape)):
-        raise ValueError(
-            f"{path} holds {dtype} of shape {shape}{' transposed' * (transposed == 'True')}; the "
-            f"manifest says {entry.dtype} of shape {entry.shape}"
+        order = " transposed" * (transposed == "True")
+        raise InputValueError(
+            f"{path} holds {dtype} of shape {shape}{order}, and the manifest says {entry.dtype} of "
+            f"shape {entry.shape}",
+            RESTORE,
+            place=path,
         )
     expected = file.tell() + math.prod(entry.shape) * np.dtype(dtype).itemsize
     if size != expected:
-        raise ValueError(f"{path} is damaged: it has {size} bytes instead of {expected}")
+        raise unreadable(path, "is damaged", f"it has {size} bytes instead of {expected}")
 
 
 # Parts of arrays in files, described so that another process can read them.

@@ -90,7 +90,9 @@ def check_takes_parts(folder: Path, origin: Origin, format: Format, names: Seque
     if not folder.exists():
         return
     if not folder.is_dir():
-        raise InputValueError(f"cannot write to {folder}: it is a file", "pass a folder")
+        raise InputValueError(
+            f"cannot write to {folder}: it is a file", "pass a folder", place=folder
+        )
     has_manifest = (folder / _MANIFEST).exists()
     if has_manifest:
         _check_origin(folder, origin, format)
@@ -100,6 +102,7 @@ def check_takes_parts(folder: Path, origin: Origin, format: Format, names: Seque
         raise InputValueError(
             f"cannot write to {folder}: it holds other files, such as {foreign[0]!r}",
             "pass a new or an empty folder",
+            place=folder,
         )
 
 
@@ -113,17 +116,18 @@ def _check_origin(folder: Path, origin: Origin, format: Format) -> None:
     where = folder / _MANIFEST
     fields = parse_json(where.read_bytes(), where)
     if not isinstance(fields, dict):
-        raise InputValueError(f"{where} is damaged:", "pass another folder")
+        raise InputValueError(f"{where} is damaged:", "pass another folder", place=where)
     format.check(fields.get("format"), fields.get("version"), where)
     before = fields.get("origin")
     if not isinstance(before, dict):
-        raise InputValueError(f"{where} is damaged:", "pass another folder")
+        raise InputValueError(f"{where} is damaged:", "pass another folder", place=where)
     for name in {**origin, **before}:
         was, now = before.get(name), origin.get(name)
         if was != now:
             raise InputValueError(
                 f"{folder} was begun with {_difference(name, was, now)}",
                 "resume it as it was begun, or pass another folder",
+                place=folder,
             )
 
 

@@ -80,8 +80,9 @@ class StochasticRank(Loss):
             return
         if self.last_noise is None or self.annealing_batches is None:
             raise InputValueError(
-                "`last_noise` and `annealing_batches` go together: give both or neither, got "
-                f"{shown(self.last_noise)} and {shown(self.annealing_batches)}"
+                "`last_noise` and `annealing_batches` go together, got "
+                f"{shown(self.last_noise)} and {shown(self.annealing_batches)}:",
+                "give both or neither",
             )
         check_above_zero(last_noise=self.last_noise)
         check_count("annealing_batches", self.annealing_batches, 1)

@@ -41,7 +41,7 @@ from mfrank.backends import Factors, Solver, choose
 from mfrank.backends.sharded import solving
 from mfrank.cluster import Cluster
 from mfrank.data import Interactions, OnUnknown
-from mfrank.errors import InputTypeError, InputValueError
+from mfrank.errors import InputTypeError, InputValueError, unreadable
 from mfrank.models.als_setup import check_cost, saved_state, set_up
 from mfrank.models.closed_form import (
     check_solvable,
@@ -700,7 +700,7 @@ class ALS(FactorModel):
     def _adopt(self, store: FactorStore) -> None:
         check_features(store)
         if had_biases(store) and (store.user_biases is None or store.item_biases is None):
-            raise ValueError("the store lacks the biases of its fit: it is damaged")
+            raise unreadable("the store", "is damaged", "it lacks the biases of its fit")
         super()._adopt(store)
 
     def _resume(

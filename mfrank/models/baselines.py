@@ -136,7 +136,9 @@ class Popularity(FactorModel):
 
     def recommend_users(self, *args: Any, **options: Any) -> Answer:
         """Raise TypeError: an item has the same score for all users."""
-        raise TypeError("Popularity has one list for all; it cannot rank users for an item")
+        raise InputTypeError(
+            "Popularity has one list for all; it cannot rank users for an item:", "use recommend"
+        )
 
     def _alike_to_nothing(self) -> Recommender:
         store = self.store

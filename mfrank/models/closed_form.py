@@ -177,7 +177,7 @@ def _numbers(values: Any, size: int) -> NDArray[np.float64]:
     try:
         return given.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"values must be numbers: {error}") from error
+        raise InputValueError(f"`values` must be numbers: {error}") from error
 
 
 def _row(items: NDArray[np.int32], values: NDArray[Any] | None, n_items: int) -> CSR:

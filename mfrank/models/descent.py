@@ -329,7 +329,8 @@ class Descent(FactorModel):
         if checkpoint is not None and stopping is not None:
             raise InputValueError(
                 "`checkpoint` and `stopping` do not go together: a checkpoint has the last epoch, "
-                "not the best; stop by a callback, or evaluate afterwards"
+                "not the best",
+                "stop by a callback, or evaluate afterwards",
             )
         batches, backend = Batches(self.batches, int(self.batch_size)), choose(self.backend)
         one = np.empty((1, 1), self.dtype)

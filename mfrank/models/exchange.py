@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from mfrank.als import WRMF
 from mfrank.arrays import check_instance, needs
 from mfrank.data import Counts, Ids
-from mfrank.errors import InputValueError
+from mfrank.errors import InputValueError, unreadable, within
 from mfrank.files import (
     Contents,
     check_keys,
@@ -112,7 +112,7 @@ def from_safetensors(path: StrPath) -> FactorStore:
             metadata = parse_json(header["metadata"], path)
             arrays = {name: _tensor(file, name, path) for name in file.keys()}  # noqa: SIM118
     except safetensors.SafetensorError as error:
-        raise ValueError(f"{path} is not a readable safetensors file: {error}") from None
+        raise unreadable(path, "is not a readable safetensors file", error) from None
     return FactorStore.from_contents(Contents(arrays, metadata), path)
 
 
@@ -121,11 +121,12 @@ def _tensor(file: Any, name: str, path: StrPath) -> NDArray[Any]:
         tensor: NDArray[Any] = file.get_tensor(name)
         check_storable(name, tensor)
     except (AttributeError, TypeError, ValueError) as error:  # also dtypes that numpy lacks
-        raise ValueError(f"{path} is damaged: tensor {name}: {error}") from None
+        raise unreadable(path, "is damaged", within(f"tensor {name}", error)) from None
     return tensor
 
 
 _FACTORS = ("user_factors", "item_factors")
+_SAVED_BY_IMPLICIT = "pass a file that a model of implicit saved"
 _SHARED = {"dtype", "factors", "iterations", "num_threads", "random_state", "regularization"}
 _OPTIONS = {  # keys that the ``save`` of implicit's models writes next to the factors
     "implicit.als": _SHARED
@@ -219,7 +220,7 @@ def from_implicit(
             fitter=_fitter(model, options, users.shape[1]),
         )
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{path}: {error}") from error
+        raise within(path, error) from error
 
 
 def _read_npz(path: StrPath) -> tuple[str, NDArray[Any], NDArray[Any], dict[str, Any]]:
@@ -227,16 +228,14 @@ def _read_npz(path: StrPath) -> tuple[str, NDArray[Any], NDArray[Any], dict[str,
     path = path_of(path)
     if not zipfile.is_zipfile(path):
         path.stat()  # raises FileNotFoundError for a missing file
-        raise ValueError(f"{path} is not an .npz file")
+        raise InputValueError(f"{path} is not an .npz file", _SAVED_BY_IMPLICIT, place=path)
     arrays = _arrays(path)
     model = next((_MARKS[name] for name in _MARKS if name in arrays), "implicit.als")
     check_keys(path, arrays, set(_FACTORS), _OPTIONS[model])
     options = {name: _option(name, arrays[name], path) for name in arrays.keys() - set(_FACTORS)}
     users, items = (arrays[name] for name in _FACTORS)
     if np.ndim(users) != 2 or np.ndim(items) != 2:
-        raise InputValueError(
-            f"{path} is damaged: `user_factors` and `item_factors` must be matrices"
-        )
+        raise unreadable(path, "is damaged", "`user_factors` and `item_factors` must be matrices")
     return model, users, items, options
 
 
@@ -248,7 +247,7 @@ def _arrays(path: Path) -> dict[str, Any]:
                 return {name: _member(file, name) for name in file.files}
         except Exception as error:  # numpy and zipfile raise anything on damaged bytes
             reason = str(error) or type(error).__name__
-            raise ValueError(f"{path} is damaged: {reason}") from error
+            raise unreadable(path, "is damaged", reason) from error
 
 
 def _member(file: Mapping[str, NDArray[Any]], name: str) -> Any:
@@ -264,7 +263,11 @@ def _option(name: str, value: Any, path: StrPath) -> Any:
     if value is None:
         return None
     if not isinstance(value, np.ndarray) or value.shape != () or value.dtype.kind not in "biufU":
-        raise ValueError(f"{path}: {name} must be a number or a str, got {value!r}")
+        raise InputValueError(
+            f"{path}: {name} must be a number or a str, got {value!r}",
+            _SAVED_BY_IMPLICIT,
+            place=path,
+        )
     return value.item()
 
 

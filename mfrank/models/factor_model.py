@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from mfrank.arrays import progress_bar, shown
 from mfrank.backends import choose
 from mfrank.data import Interactions
-from mfrank.errors import InputTypeError, InputValueError
+from mfrank.errors import InputTypeError, InputValueError, unreadable
 from mfrank.models.options import OPTION_KINDS, option_classes, runnable
 from mfrank.models.parameters import FitFacts, Parameters, describe, fit_of, restore
 from mfrank.retrieval import DeferredState, Recommender
@@ -147,8 +147,8 @@ def refuse_no_likes(data: Interactions) -> None:
     """Raise ValueError if no entry is positive, because there is nothing to learn from."""
     if not data.user_items.data.max(initial=0) > 0:  # no array as long as the data
         raise InputValueError(
-            f"`user_items` has no positive entries, so there is nothing to fit to: {data}; check "
-            "how it was created and filtered"
+            f"`user_items` has no positive entries, so there is nothing to fit to: {data}",
+            "check how it was created and filtered",
         )
 
 
@@ -307,7 +307,9 @@ def restored(kind: type[_Model], store: FactorStore, own: OwnClasses = IMPORTED)
         known = {kind.__name__: kind, **option_classes()}
         model: _Model = restore({**store.fitter, "options": here}, known, OPTION_KINDS, own)
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"the options saved with the model cannot be restored: {error}") from error
+        raise unreadable(
+            "the options saved with the model", "cannot be restored", error, "fit it again"
+        ) from error
     model._adopt(store)
     return model
 

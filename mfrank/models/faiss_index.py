@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import CSR, check_choice, check_count, check_instance, needs
 from mfrank.data import Ids
-from mfrank.errors import InputValueError
+from mfrank.errors import InputValueError, unreadable, within
 from mfrank.files import path_of, replacing
 from mfrank.models.exchange import check_exportable, with_bias_columns
 from mfrank.retrieval import Recommender, given_ids, sides
@@ -20,6 +20,7 @@ from mfrank.store import FactorStore, check_ranks_by_factors
 
 StrPath = str | os.PathLike[str]
 _SIDES = ("item", "user")
+_WRITTEN_BY_FAISS = "pass a file that `mfrank.to_faiss` wrote"
 _MOST_FETCHED = 1 << 24  # numbers that faiss returns at once
 _COMPARED = 1 << 16  # vectors that are compared at once
 
@@ -74,9 +75,10 @@ def to_faiss(
             index.train(vectors)
         index.add(vectors)
     except RuntimeError as error:
-        raise ValueError(
+        raise InputValueError(
             f"faiss cannot make an index {factory!r} of {len(vectors):,} vectors of "
-            f"{vectors.shape[1]}: {_reason(error)}"
+            f"{vectors.shape[1]}: {_reason(error)}",
+            "pass another `factory`",
         ) from error
     with replacing(path_of(path)) as draft:
         try:
@@ -119,7 +121,7 @@ def from_faiss(
             Ids.numbered(len(of_items)) if item_ids is None else item_ids,
         )
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{users} and {items}: {error}") from error
+        raise within(f"{users} and {items}", error) from error
 
 
 class FaissAnswer(NamedTuple):
@@ -397,9 +399,11 @@ def _vectors(path: StrPath) -> NDArray[np.float32]:
     """The vectors of a flat index of inner products."""
     faiss, index = _faiss(), _read(path)
     if not isinstance(index, faiss.IndexFlat) or index.metric_type != faiss.METRIC_INNER_PRODUCT:
-        raise ValueError(
+        raise InputValueError(
             f"{path} is not a flat index of inner products, from which alone factors can be read: "
-            "it is a " + type(index).__name__
+            f"it is a {type(index).__name__}",
+            f"{_WRITTEN_BY_FAISS}, without `factory`",
+            place=path,
         )
     vectors: NDArray[np.float32] = index.reconstruct_n(0, index.ntotal)
     return vectors
@@ -411,7 +415,9 @@ def _read(path: StrPath) -> Any:
     try:
         return _faiss().read_index(str(path))
     except RuntimeError as error:
-        raise ValueError(f"{path} is not a readable faiss index: {_reason(error)}") from None
+        raise unreadable(
+            path, "is not a readable faiss index", _reason(error), _WRITTEN_BY_FAISS
+        ) from None
 
 
 def _single(vectors: NDArray[Any]) -> NDArray[np.float32]:

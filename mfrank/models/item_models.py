@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import Work, check_count, check_powers, in_turn
 from mfrank.data import Interactions, cells, rank_in_rows
-from mfrank.errors import within
+from mfrank.errors import unreadable, within
 from mfrank.models.baselines import Popularity, fit_at_once, popularity_store
 from mfrank.models.factor_model import Callback, restored
 from mfrank.models.parameters import FitFacts, Parameters, describe, fit_of
@@ -107,7 +107,7 @@ class NeighborRecommender(Parameters, RowScorer):
         try:
             near, values = extra_rows.unpack_neighbors(store.extras, store.n_users, store.n_items)
         except (KeyError, ValueError) as error:
-            raise ValueError(f"the neighbors saved with the store are damaged: {error}") from error
+            raise unreadable("the neighbors saved with the store", "are damaged", error) from error
         return _Neighborhood(near, values)
 
     def _fitted(self) -> _Neighborhood:

@@ -24,7 +24,7 @@ from mfrank.arrays import (
 )
 from mfrank.data import Judged, Scaling, feature_matrix, feature_names
 from mfrank.descent import Adam, Optimizer, QueryLists, descend_linear
-from mfrank.errors import InputTypeError, InputValueError
+from mfrank.errors import InputTypeError, InputValueError, unreadable
 from mfrank.files import Contents, Format, check_keys, path_of, read, write
 from mfrank.losses import ListNet, Loss
 from mfrank.models.factor_model import follow
@@ -80,7 +80,10 @@ class LinearStore:
             "means": self.scaling.means,
             "factors": self.scaling.factors,
         }
-        _check(arrays, "the ranker cannot be saved")
+        try:
+            _check(arrays)
+        except ValueError as error:
+            raise unreadable("the ranker", "cannot be saved", error, "") from None
         history = list(history_of(self.history))
         metadata: dict[str, Any] = {"fitter": fitter_of(self.fitter), "history": history}
         if self.feature_names is not None:
@@ -102,29 +105,29 @@ class LinearStore:
         names = metadata.pop("feature_names", None)
         check_keys(f"metadata of {folder}", metadata, {"fitter", "history"})
         check_keys(folder, arrays, {"weights", "means", "factors"})
-        _check(arrays, f"{folder} is damaged")
         scaling = Scaling(arrays["means"], arrays["factors"])
         try:
+            _check(arrays)
             fitter = fitter_of(metadata["fitter"])
             history = history_of(metadata["history"])
         except (AttributeError, TypeError, ValueError) as error:
-            raise ValueError(f"{folder} is damaged: {error}") from error
+            raise unreadable(folder, "is damaged", error) from error
         if names is not None:
             sound = isinstance(names, list) and all(isinstance(name, str) for name in names)
             if not sound or len(names) != len(arrays["weights"]):
-                raise InputValueError(f"{folder} is damaged: `feature_names` must name each weight")
+                raise unreadable(folder, "is damaged", "`feature_names` must name each weight")
         return cls(
             arrays["weights"], scaling, fitter, history, None if names is None else tuple(names)
         )
 
 
-def _check(arrays: Mapping[str, NDArray[Any]], problem: str) -> None:
-    """Raise ValueError, with ``problem``, unless all arrays are finite float64 of one length."""
+def _check(arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Raise ValueError unless all arrays are finite float64 of one length."""
     for name, array in arrays.items():
         has_length = array.ndim == 1 and array.shape == arrays["weights"].shape
         if not has_length or array.dtype != np.float64:
-            raise ValueError(f"{problem}: {name} must be float64, one for each weight")
-        check_finite(f"{problem}: {name}", array)
+            raise InputValueError(f"`{name}` must be float64, one for each weight")
+        check_finite(name, array)
 
 
 Floats = NDArray[np.float64]
@@ -333,8 +336,8 @@ class LinearRanker(Parameters):
         try:
             self._restored(store, IMPORTED)
         except ValueError as error:
-            raise ValueError(
-                f"the ranker cannot be saved, because it could not be loaded: {error}"
+            raise unreadable(
+                "the ranker", "cannot be saved, because it could not be loaded", error, ""
             ) from error
         self._tell_set_since(store.fitter)
         return store.save(folder)
@@ -363,8 +366,8 @@ class LinearRanker(Parameters):
         try:
             return cls._restored(store, own)
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"the options saved in {folder} cannot be restored: {error}"
+            raise unreadable(
+                f"the options saved in {folder}", "cannot be restored", error, "fit it again"
             ) from error
 
     @classmethod
@@ -387,11 +390,12 @@ def _query_lists(judged: Judged, loss: Loss) -> QueryLists:
     )
     most = judged.relevance.max()
     if most == 0:
-        raise ValueError("no document is relevant: relevance must be above 0 for some")
+        raise InputValueError("no document is relevant: `relevance` must be above 0 for some")
     if most > _MOST_RELEVANT:
         raise InputValueError(
             f"`relevance` must be at most {_MOST_RELEVANT}, as gains are 2^relevance - 1; got "
-            f"{most:g}: turn counts into grades, such as 0 to 4"
+            f"{most:g}:",
+            "turn counts into grades, such as 0 to 4",
         )
     return QueryLists(judged.relevance, judged.query_rows, judged.n_queries, loss.cutoff)
 

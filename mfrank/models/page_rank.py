@@ -23,7 +23,7 @@ from mfrank.arrays import (
 )
 from mfrank.backends import choose
 from mfrank.data import Interactions
-from mfrank.errors import InputTypeError, InputValueError
+from mfrank.errors import InputTypeError, InputValueError, unreadable
 from mfrank.models.factor_model import Callback, check_callback
 from mfrank.models.options import (
     check_backend,
@@ -193,8 +193,8 @@ class SupervisedPageRank(Parameters, RowScorer):
             )
         if not isinstance(self.loss.margin, int | float):
             raise InputValueError(
-                "`loss` must have one margin, a number; for a margin per pair of labels, learn "
-                "with mfrank.pagerank.Problem"
+                "`loss` must have one margin, a number",
+                "for a margin per pair of labels, learn with mfrank.pagerank.Problem",
             )
         check_choice("accuracy", self.accuracy, get_args(Accuracy))
         share("alpha", self.alpha)
@@ -269,7 +269,9 @@ class SupervisedPageRank(Parameters, RowScorer):
         warn_if_slow(self.backend)
         if isinstance(data, Graphs):
             if item_features is not None:
-                raise InputValueError("`item_features` go with interactions; graphs have their own")
+                raise InputValueError(
+                    "`item_features` go with interactions", "graphs have their own"
+                )
             task = Task.of_graphs(data, labels, learns=self.method is not None)
         else:
             interactions = Interactions.of(data)
@@ -406,7 +408,7 @@ class SupervisedPageRank(Parameters, RowScorer):
             model: Self = restore({"name": name, "options": options}, known)
             model._adopt(store)
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"the {name} saved with the store is damaged: {error}") from error
+            raise unreadable(f"the {name} saved with the store", "is damaged", error) from error
         return model
 
     def _parts_of(self, store: FactorStore) -> _FittedWalk:

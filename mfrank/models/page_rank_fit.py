@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import checked_rows
 from mfrank.data import Counts, Ids, Interactions, aligned, leave_last, without_zeros
-from mfrank.errors import InputValueError
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.models.cost import warn_if_steps_are_long
 from mfrank.models.factor_model import Callback, follow
 from mfrank.pagerank import (
@@ -94,8 +94,8 @@ class Task:
         """
         if data.nnz == 0 or data.user_items.data.min() < 0:
             raise InputValueError(
-                "`data` must have interactions, all with values > 0; `data.at_least(threshold)` "
-                "drops the others"
+                "`data` must have interactions, all with values > 0",
+                "`data.at_least(threshold)` drops the others",
             )
         graph = item_graph(data, item_features, gap)
         known = recencies(data, recent)
@@ -158,8 +158,8 @@ def _labels(labels: Any, data: Interactions) -> sp.csr_array:
     table: Any = labels.user_items if isinstance(labels, Interactions) else labels
     is_sparse: bool = sp.issparse(table)
     if not is_sparse:
-        raise TypeError(
-            "labels of interactions must be Interactions or a scipy sparse matrix (users x "
+        raise InputTypeError(
+            "`labels` of interactions must be Interactions or a scipy sparse matrix (users x "
             f"items), such as a split's test part; got {type(labels).__name__}"
         )
     if table.shape != data.user_items.shape:

@@ -200,8 +200,10 @@ class Parameters:
 
     def _check_known(self, name: str) -> None:
         if name not in (known := self.get_params(deep=True)):
-            raise ValueError(
-                f"unknown parameter {name!r} for {type(self).__name__}; it has {', '.join(known)}"
+            raise InputValueError(
+                f"unknown parameter {name!r} for {type(self).__name__}",
+                f"it has {', '.join(known)}",
+                place=name,
             )
 
 
@@ -285,7 +287,9 @@ def restore(
     elif name in known:
         kind = known[name]
     else:
-        raise ValueError(f"no class {name!r} to restore; this version has {', '.join(known)}")
+        raise InputValueError(
+            f"no class {name!r} to restore", f"this version has {', '.join(known)}", place=name
+        )
     options = {f.name for f in fields(kind)}
     if unknown := sorted(set(values) - options):
         raise InputValueError(

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import needs
 from mfrank.data import Counts, Ids
+from mfrank.errors import InputValueError, unreadable
 from mfrank.files import check_keys, dump_json, parse_json, path_of, replacing
 from mfrank.models.exchange import check_exportable
 from mfrank.store import FORMAT, FactorStore, check_metadata
@@ -25,6 +26,7 @@ from mfrank.store import FORMAT, FactorStore, check_metadata
 StrPath = str | os.PathLike[str]
 _SIDES = ("user", "item")
 _HEADER = b"mfrank"
+_AGAIN = "export the store again"
 
 
 def to_parquet(store: FactorStore, folder: StrPath) -> Path:
@@ -93,7 +95,7 @@ def from_parquet(folder: StrPath) -> FactorStore:
         try:
             table = pyarrow.parquet.read_table(path)
         except pyarrow.ArrowInvalid as error:
-            raise ValueError(f"{path} is not a readable Parquet file: {error}") from None
+            raise unreadable(path, "is not a readable Parquet file", error, _AGAIN) from None
         headers[side] = header = _header(table, path, side)
         try:
             found = {name: table[name].combine_chunks() for name in table.column_names}
@@ -109,10 +111,12 @@ def from_parquet(folder: StrPath) -> FactorStore:
             if "count" in found:
                 counts[side] = found["count"].to_numpy(zero_copy_only=False)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{path} is damaged: {error}") from error
+            raise unreadable(path, "is damaged", error, _AGAIN) from error
     if headers["user"]["pair"] != headers["item"]["pair"]:
-        raise ValueError(
-            f"users.parquet and items.parquet of {source} are of different stores; export again"
+        raise InputValueError(
+            f"users.parquet and items.parquet of {source} are of different stores",
+            _AGAIN,
+            place=source,
         )
     metadata = headers["user"]["metadata"]
     try:
@@ -120,7 +124,7 @@ def from_parquet(folder: StrPath) -> FactorStore:
         both = Counts(counts["user"], counts["item"]) if len(counts) == len(_SIDES) else None
         return FactorStore(**fields, **metadata, counts=both)
     except (AttributeError, TypeError, ValueError) as error:
-        raise ValueError(f"{source} is damaged: {error}") from error
+        raise unreadable(source, "is damaged", error, _AGAIN) from error
 
 
 def _columns(pyarrow: Any, store: FactorStore, side: str) -> dict[str, Any]:
@@ -160,12 +164,14 @@ def _header(table: Any, path: Path, side: str) -> Mapping[str, Any]:
     """What :func:`to_parquet` wrote beside the table, checked."""
     text = (table.schema.metadata or {}).get(_HEADER)
     if text is None:
-        raise ValueError(f"{path} was not written by mfrank.to_parquet")
+        raise InputValueError(f"{path} was not written by mfrank.to_parquet", place=path)
     header: Mapping[str, Any] = parse_json(text, path)
     check_keys(path, header, {"format", "version", "pair", "metadata", "side", "numbered"})
     FORMAT.check(header["format"], header["version"], path)
     if header["side"] != side:
-        raise ValueError(f"{path} has {header['side']}s, not {side}s: was it renamed?")
+        raise InputValueError(
+            f"{path} has {header['side']}s, not {side}s: was it renamed?", _AGAIN, place=path
+        )
     return header
 
 

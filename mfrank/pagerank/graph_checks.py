@@ -68,7 +68,7 @@ def n_nodes(given: int | None, sizes: Sequence[int], sources: Any, targets: Any)
         stated.pop() if stated else 1 + max(int(np.max(a, initial=-1)) for a in (sources, targets))
     )
     if not 0 < size < 2**31:
-        raise ValueError(f"there must be 1 to 2^31 - 1 nodes, got {size}")
+        raise InputValueError(f"there must be 1 to 2^31 - 1 nodes, got {size}", place="nodes")
     return size
 
 
@@ -82,8 +82,8 @@ def edges(sources: ArrayLike, targets: ArrayLike, size: int) -> tuple[Ints, Ints
     for name, end in zip(("sources", "targets"), ends, strict=True):
         if len(end) and end.max() >= size:
             raise InputValueError(
-                f"`{name}` must lie in 0..{size - 1}, got {end.max()}; `n_nodes` or the rows of "
-                "`node_features` set the number of nodes"
+                f"`{name}` must lie in 0..{size - 1}, got {end.max()}",
+                "`n_nodes` or the rows of `node_features` set the number of nodes",
             )
     return ends
 
@@ -160,8 +160,9 @@ def features(name: str, values: Any, n_rows: int) -> NDArray[np.float64]:
         row, column = np.argwhere(wide < 0)[0]
         raise InputValueError(
             f"`{name}` must be >= 0, as weights of a walk are, got {wide[row, column]:g} at "
-            f"[{row}, {column}]; subtract the column's minimum, or split the column into its "
-            "positive and its negative part"
+            f"[{row}, {column}]",
+            "subtract the column's minimum, or split the column into its "
+            "positive and its negative part",
         )
     return wide
 
@@ -203,8 +204,9 @@ def edges_within(query_of: Ints, sources: NDArray[np.int32], targets: NDArray[np
     across = np.flatnonzero(query_of[sources] != query_of[targets])
     if len(across):
         at = across[0]
-        raise ValueError(
+        raise InputValueError(
             f"edge {sources[at]} -> {targets[at]} leads from query {query_of[sources[at]]} to "
-            f"{query_of[targets[at]]}; a page that occurs in several queries needs a node in "
-            "each of them"
+            f"{query_of[targets[at]]}",
+            "a page that occurs in several queries needs a node in each of them",
+            place=f"edge {sources[at]} -> {targets[at]}",
         )

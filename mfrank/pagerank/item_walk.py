@@ -297,7 +297,7 @@ def with_prior(store: FactorStore, weight: float, prior: FactorStore | None = No
     source, store = source.on_host(), store.on_host()
     if source.item_prior is None:
         raise InputValueError(
-            f"there is no `item_prior` in {shown(source)}; a SupervisedPageRank's store has one"
+            f"there is no `item_prior` in {shown(source)}", "a SupervisedPageRank's store has one"
         )
     if source.item_ids != store.item_ids:
         raise InputValueError(

@@ -164,7 +164,7 @@ class RandomWalk:
             out.sum_duplicates()
             out.eliminate_zeros()
         if not np.isfinite(out.data).all() or out.data.min(initial=0.0) < 0:
-            raise ValueError("weights of links must be finite and >= 0")
+            raise InputValueError("weights of `links` must be finite and >= 0")
         with np.errstate(over="ignore"):
             totals = out.sum(axis=1)
         if not np.isfinite(totals).all():

@@ -121,12 +121,12 @@ class Sessions:
             query_ids, query = Ids.factorize(queries)
         sizes = {len(column) for column in (visitor, page, times, query)}
         if len(sizes) > 1:
-            raise ValueError(
-                f"visitors, pages, timestamps and queries must be of one length, got {len(visitor)}"
-                f", {len(page)}, {len(times)} and {len(query)}"
+            raise InputValueError(
+                "`visitors`, `pages`, `timestamps` and `queries` must be of one length, got "
+                f"{len(visitor)}, {len(page)}, {len(times)} and {len(query)}"
             )
         if sizes == {0}:
-            raise ValueError("the log is empty, so it has no sessions")
+            raise InputValueError("the log is empty, so it has no sessions: `visitors` has no row")
         order = np.lexsort((times, visitor))
         visitor, page, times, query = visitor[order], page[order], times[order], query[order]
         new = (np.diff(visitor) != 0) | (np.diff(query) != 0)

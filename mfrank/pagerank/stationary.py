@@ -123,10 +123,11 @@ def _checked(graphs: Graphs, weights: ArrayLike | None) -> Floats:
 
 def _refuse(bad: NDArray[np.bool_], name: str, what: str, symbol: str) -> None:
     if bad.any():
-        raise ValueError(
+        raise InputValueError(
             f"{what} {np.argmax(bad)} weigh 0 in total ({int(bad.sum())} such cases): their "
-            f"{name} [{symbol}] are 0 wherever the weights are not; graphs.with_constant() adds a "
-            "feature that is 1 everywhere"
+            f"{name} [{symbol}] are 0 wherever the weights are not",
+            "graphs.with_constant() adds a feature that is 1 everywhere",
+            place=f"{what} {np.argmax(bad)}",
         )
 
 

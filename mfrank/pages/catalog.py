@@ -198,11 +198,13 @@ def _read(path: Path, known: Ids) -> tuple[dict[Any, Entry], dict[str, SortingCo
         raise InputValueError(f"`items` must be a .csv or .tsv file, got {path}")
     table = list(text_rows(path, "\t" if path.suffix == ".tsv" else ","))
     if not table:
-        raise ValueError(f"{path} is empty: it has no header and no rows")
+        raise InputValueError(f"{path} is empty: it has no header and no rows", place=path)
     (_, header), *lines = table
     lowered = [name.strip().casefold() for name in header]
     if len(header) < 2:
-        raise ValueError(f"{path} must have a column of ids and one of names, got {header}")
+        raise InputValueError(
+            f"{path} must have a column of ids and one of names, got {header}", place=path
+        )
     id_column = place_of_ids(header)
     named = [at for at in range(len(header)) if at != id_column and not is_unnamed(header[at])]
     name_column = _column(lowered, _NAMES, named[0] if named else id_column)
@@ -224,9 +226,10 @@ def _read(path: Path, known: Ids) -> tuple[dict[Any, Entry], dict[str, SortingCo
         for label, row in zip(ids, rows, strict=True)
     }
     if len(known) and not any(label in entries for label in known.labels.tolist()):
-        raise ValueError(
+        raise InputValueError(
             f"{path} names no item of the model; its ids are like {ids[:3]}, the model's like "
-            f"{known.labels[:3].tolist()}"
+            f"{known.labels[:3].tolist()}",
+            place=path,
         )
     fields = [[row[at] for at in others] for row in rows]
     return entries, columns_of([header[at].strip() for at in others], ids, fields)

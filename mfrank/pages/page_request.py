@@ -80,7 +80,7 @@ class PageRequest:
         """A number in the path; raise UnknownIdError unless it is below ``size``."""
         text = str(self.path_parameters[name])
         if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) < size):
-            raise UnknownIdError(f"{name} must be from 0 to {size - 1}, got {text!r}", [text])
+            raise UnknownIdError(f"`{name}` must be from 0 to {size - 1}, got {text!r}", [text])
         return int(text)
 
     def model(self, site: Site) -> int:

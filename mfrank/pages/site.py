@@ -194,8 +194,8 @@ def _check_known(data: Interactions, models: Sequence[Recommender]) -> None:
         given = getattr(data, f"{side}_ids")
         known = [getattr(model, f"{side}_ids") for model in models]
         if len(given) and not any((ids.rows(given.labels, missing=-1) >= 0).any() for ids in known):
-            raise ValueError(
-                f"data have no {side} of the models: their {side} ids are like "
+            raise InputValueError(
+                f"`data` have no {side} of the models: their {side} ids are like "
                 f"{given.labels[:3].tolist()}, the models' like {known[0].labels[:3].tolist()}"
             )
 

@@ -135,7 +135,9 @@ def _column(site: Site, request: PageRequest) -> SortingColumn | None:
         return next(iter(columns.values()), None)
     if name not in columns:
         there = ", ".join(map(repr, columns)) or "there is none"
-        raise ValueError(f"of must be a column that sorts items into kinds ({there}), got {name!r}")
+        raise InputValueError(
+            f"`of` must be a column that sorts items into kinds ({there}), got {name!r}"
+        )
     return columns[name]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mfrank.arrays import needs
 from mfrank.comparison import Comparison
-from mfrank.errors import InputTypeError
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.evaluation import Evaluation, Metric
 from mfrank.evaluation import metric as read_metric
 from mfrank.files import path_of, replacing
@@ -77,7 +77,9 @@ def save(ax: Axes, path: str | os.PathLike[str]) -> Path:
     ending = target.suffix.removeprefix(".").lower()
     known = figure.canvas.get_supported_filetypes()
     if ending not in known:
-        raise ValueError(f"{target} must end in one of .{', .'.join(sorted(known))}")
+        raise InputValueError(
+            f"{target} must end in one of .{', .'.join(sorted(known))}", place=target
+        )
     with replacing(target) as draft:
         figure.savefig(draft)
     return target
@@ -99,7 +101,9 @@ def rows_of(results: Any) -> list[Mapping[str, Any]] | None:
         return None
     rows = [row for row in results if row["value"] is not None]
     if not rows:
-        raise ValueError("no model of the leaderboard has a value: each of its rows says why")
+        raise InputValueError(
+            "`results`: no model of the leaderboard has a value", "each of its rows says why"
+        )
     return rows
 
 

@@ -86,7 +86,7 @@ def convergence(
             )
         if by == "seconds" and not all("seconds" in epoch for epoch in history):
             raise InputValueError(
-                "`models` must have the seconds of each epoch; otherwise draw by epochs"
+                "`models` must have the seconds of each epoch", "otherwise draw by epochs"
             )
     curves = {name: _curve(history, by, str(chosen)) for name, history in histories.items()}
     relative = chosen == "objective" and _minimize_several(named.values())
@@ -113,8 +113,8 @@ def convergence(
 def _history(name: object, model: Any) -> Sequence[Mapping[str, Any]]:
     found = getattr(getattr(model, "store", model), "history", model)
     if not isinstance(found, Sequence) or not all(isinstance(one, Mapping) for one in found):
-        raise TypeError(
-            f"models must be fitted models or histories, got {type(model).__name__}"
+        raise InputTypeError(
+            f"`models` must be fitted models or histories, got {type(model).__name__}"
             + (f" for {name}" if name else "")
         )
     return found
@@ -132,9 +132,11 @@ def _relative(name: str, values: Sequence[float]) -> list[float]:
     """Distances from the least value, relative to the first's distance; NaN at the least value."""
     least, first = min(values), values[0]
     if first == least < max(values):
-        raise ValueError(
+        raise InputValueError(
             f"the objective of {name} was least after its first epoch, so it has no common scale "
-            "with others; draw this model alone"
+            "with others",
+            "draw this model alone",
+            place=name,
         )
     return [(value - least) / (first - least) if value > least else math.nan for value in values]
 
@@ -201,7 +203,7 @@ def cost(
         )
     points = [row for row in rows if row[by]]
     if not points:
-        raise ValueError(f"no model of the leaderboard has {by}")
+        raise InputValueError(f"`results`: no model of the leaderboard has {by}")
     axes = axes_of(ax, width=6.5)
     families = list(dict.fromkeys(str(row["family"]) for row in points))
     for place, family in enumerate(families):

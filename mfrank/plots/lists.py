@@ -50,7 +50,9 @@ def activity(
     chosen = metric_of(metric or next(iter(next(iter(evaluations.values())).scores)))
     for one in evaluations.values():
         if one[chosen].per_user is None:
-            raise ValueError(f"{chosen} has one value for all users, so it has none for groups")
+            raise InputValueError(
+                f"`metric`: {chosen} has one value for all users, so it has none for groups"
+            )
     parts = {name: one.by_group(groups) for name, one in evaluations.items()}
     shown = [name for name in groups.names if any(name in part for part in parts.values())]
     axes = axes_of(ax)
@@ -120,8 +122,8 @@ def exposure(results: Any, train: Any, *, ax: Axes | None = None) -> Axes:
         of = f" of {name}" if name else ""
         if one.exposure is None or not one.exposure.any():
             raise InputValueError(
-                f"the evaluation{of} has no lists: evaluate with a metric such as ndcg@10, and "
-                "without `negatives`"
+                f"the evaluation{of} has no lists:",
+                "evaluate with a metric such as ndcg@10, and without `negatives`",
             )
         if len(one.exposure) != len(popularity[name]):
             raise InputValueError(

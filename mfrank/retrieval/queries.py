@@ -91,7 +91,8 @@ class Queries:
         whole = "" if self.rows is None else f", or be the whole matrix of {self.n_rows}"
         raise InputValueError(
             f"`{name}` must have as many rows as there are query ids, {self.n_queries}, in their "
-            f"order{whole}; got {given}. Pass the rows of these ids, such as {name}[rows]"
+            f"order{whole}; got {given}",
+            f"Pass the rows of these ids, such as {name}[rows]",
         )
 
 

@@ -561,7 +561,7 @@ class Recommender:
             :class:`mfrank.SupervisedPageRank`.
         """
         if users is None and items is None:
-            raise ValueError("remove needs users or items: ids, or a list of them")
+            raise InputValueError("remove needs `users` or `items`: ids, or a list of them")
         self._hold(*removed(self._now(), users, items, by_row=by_row))
         return self
 
@@ -608,9 +608,9 @@ class Recommender:
             try:
                 self._from_store(store)
             except ValueError as error:
-                raise ValueError(
-                    f"the model cannot be saved, because it could not be loaded ({error}); "
-                    "store.save saves its factors"
+                raise InputValueError(
+                    f"the model cannot be saved, because it could not be loaded ({error})",
+                    "`store.save` saves its factors",
                 ) from error
             self._tell_set_since(store.fitter)
             if held.seen is not None and with_seen:
@@ -747,6 +747,8 @@ class Recommender:
             return closest(side, raw, options)
         name, other = ("item", "user") if side.name == "item" else ("user", "item")
         if matrix is None:
-            raise ValueError(f"recalculate_{name}=True needs the {name}s' rows in {name}_{other}s")
+            raise InputValueError(
+                f"`recalculate_{name}=True` needs the {name}s' rows in `{name}_{other}s`"
+            )
         solve = self.recalculate_item if name == "item" else self.recalculate_user
         return around(side, raw, np.atleast_2d(solve(raw, matrix, by_row=side.by_row)), options)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import MadeOfFields, counted, lazy, on_host
 from mfrank.data import OnUnknown
-from mfrank.errors import InputTypeError, InputValueError
+from mfrank.errors import InputTypeError, InputValueError, unreadable
 from mfrank.retrieval.filters import Candidates
 from mfrank.retrieval.lists_by_id import (
     Answer,
@@ -73,8 +73,9 @@ class RowScorer(Recommender):
 
     def recommend_users(self, *args: Any, **options: Any) -> Answer:
         """Raise TypeError: the scores of different users cannot be compared."""
-        raise TypeError(
-            f"{type(self).__name__} ranks items for a user; it cannot rank users for an item"
+        raise InputTypeError(
+            f"{type(self).__name__} ranks items for a user; it cannot rank users for an item:",
+            "use recommend",
         )
 
     def remove(self, *args: Any, **options: Any) -> Self:
@@ -86,7 +87,9 @@ class RowScorer(Recommender):
 
     def similar_users(self, *args: Any, **options: Any) -> Answer:
         """Raise TypeError: there are no user factors."""
-        raise TypeError(f"{type(self).__name__} relates items; it cannot compare users")
+        raise InputTypeError(
+            f"{type(self).__name__} relates items; it cannot compare users:", "use similar_items"
+        )
 
     def _rows_of(self, users: Rows) -> Any:
         """Rows of users of the fit: float64, sparse, or what else :meth:`_scores_of` reads.
@@ -259,7 +262,7 @@ class ItemBlend(RowScorer):
         try:
             both = extra_rows.unpack_neighbors(store.extras, store.n_users, store.n_items)
         except (KeyError, ValueError) as error:
-            raise ValueError(f"the weights saved with the store are damaged: {error}") from error
+            raise unreadable("the weights saved with the store", "are damaged", error) from error
         return _Summands(*both, store)
 
     def _fitted(self) -> _Summands:

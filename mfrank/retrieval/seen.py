@@ -33,7 +33,7 @@ from mfrank.data import (
     with_zeros,
     without_zeros,
 )
-from mfrank.errors import InputValueError, within
+from mfrank.errors import InputValueError, unreadable
 from mfrank.store import FactorStore, is_mapped
 
 _log = logging.getLogger("mfrank")
@@ -173,7 +173,7 @@ def check_seen(seen: sp.csr_array) -> None:
     """
     check_csr(seen.indptr, seen.indices, *seen.shape, "seen")
     if not is_canonical(seen.indptr, seen.indices):
-        raise ValueError("seen.indices must ascend within each row, each item once")
+        raise InputValueError("`seen.indices` must ascend within each row, each item once")
 
 
 def without_relevant(seen: sp.csr_array, relevance: sp.csr_array) -> sp.csr_array:
@@ -242,7 +242,7 @@ def unpack(store: FactorStore) -> tuple[FactorStore, Seen | None]:
         if set(_names_of("left_out")) <= set(extras):
             left_out = _matrix_of("left_out", extras, shape)
     except ValueError as error:
-        raise within("the seen items saved with the model are damaged", error) from error
+        raise unreadable("the seen items saved with the model", "are damaged", error) from error
     return replace(store, extras=extras), Seen(seen, left_out)
 
 
@@ -268,13 +268,13 @@ def _matrix_of(
     """Take the arrays of a pattern out of the extras, as a bool matrix."""
     indptr, indices = (extras.pop(each) for each in _names_of(name))
     if indptr.dtype != np.int64 or indices.dtype != np.int32:
-        raise ValueError(f"offsets are {indptr.dtype}, columns {indices.dtype}")
+        raise InputValueError(f"offsets are {indptr.dtype}, columns {indices.dtype}")
     # First, because scipy does not check that offsets lie within the columns.
     check_indptr(indptr, indices.size, shape[0], name)
     if positive is None:
         positive = np.ones(indices.size, dtype=bool)
     if positive.dtype != bool or positive.shape != indices.shape:
-        raise ValueError("seen_positive must be bool, one for each entry")
+        raise InputValueError("`seen_positive` must be bool, one for each entry")
     rows = sp.csr_array((positive, indices, indptr), shape)
     if not is_mapped(indices):
         check_seen(rows)

@@ -59,8 +59,8 @@ def given_ids(raw: Raw, argument: str, *, ordered: bool = True) -> Raw:
         return list(raw)
     if isinstance(raw, Mapping) or sp.issparse(raw):
         raise InputTypeError(
-            f"`{argument}` must be an id or a list of ids, got a {type(raw).__name__}; of a "
-            "mapping, list(ids) are its keys"
+            f"`{argument}` must be an id or a list of ids, got a {type(raw).__name__}",
+            "of a mapping, list(ids) are its keys",
         )
     if isinstance(raw, Iterator | MappingView):
         return list(cast(Iterable[Any], raw))
@@ -118,7 +118,7 @@ def check_rows_there(
         return np.where(wrong, np.int64(missing), rows.astype(np.int64))
     if wrong.any():
         unknown = on_host(rows[wrong]).tolist()
-        raise UnknownIdError(f"{name} must lie in 0..{n_rows - 1}, got {unknown[0]}", unknown)
+        raise UnknownIdError(f"`{name}` must lie in 0..{n_rows - 1}, got {unknown[0]}", unknown)
     checked: Rows = rows.astype(np.int64)
     return checked
 

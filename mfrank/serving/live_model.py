@@ -58,7 +58,7 @@ class LiveModel:
         self._trust = trust
         if self.folder is None and (self._classes or trust):
             raise InputValueError(
-                "`classes` and `trust` are for a folder; this model is loaded already"
+                "`classes` and `trust` are for a folder", "this model is loaded already"
             )
         self._version = self._look()
         self.current = model if isinstance(model, Recommender) else self._loaded(_folder(model))

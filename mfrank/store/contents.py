@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import check_csr, check_indptr, on_host
 from mfrank.data import Counts, stored_ids
-from mfrank.errors import InputValueError
+from mfrank.errors import InputValueError, unreadable
 from mfrank.files import Contents, check_keys
 from mfrank.store import fields
 from mfrank.store.fields import check_finite, is_mapped
@@ -70,7 +70,7 @@ def made_of(contents: Contents, make: Callable[..., _T], where: object) -> _T:
         }
         return make(**fields)
     except (AttributeError, TypeError, ValueError) as error:
-        raise ValueError(f"{where} is damaged: {error}") from error
+        raise unreadable(where, "is damaged", error) from error
 
 
 def check_values(arrays: Mapping[str, NDArray[Any]]) -> None:

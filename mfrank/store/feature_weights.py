@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.data import FeatureColumns
+from mfrank.errors import unreadable
 from mfrank.store.factors import FactorStore
 
 _SIDES = ("user", "item")
@@ -93,7 +94,7 @@ def check_features(store: FactorStore) -> None:
             and np.isfinite(weights).all()
         )
         if not sound:
-            raise ValueError(f"the {side}s' feature weights saved with the model are damaged")
+            raise unreadable(f"the {side}s' feature weights saved with the model", "are damaged")
         columns = columns_of(store, side)
         if columns is not None and weights is not None and len(weights) != columns.width + 1:
-            raise ValueError(f"the {side}s' feature columns saved with the model are damaged")
+            raise unreadable(f"the {side}s' feature columns saved with the model", "are damaged")

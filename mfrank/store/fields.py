@@ -159,11 +159,11 @@ def extras_of(extras: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
 
 def _extra_array(name: str, array: NDArray[Any]) -> NDArray[Any]:
     if not isinstance(name, str):
-        raise TypeError(f"names in extras must be strings, got {shown(name)}")
+        raise InputTypeError(f"names in `extras` must be strings, got {shown(name)}")
     own = np.asarray(to_host(array, f"extras[{shown(name)}]"), order="C")
     check_storable(name, own)
     if "." in name:
-        raise ValueError(f"a name in extras must have no dot, got {shown(name)}")
+        raise InputValueError(f"a name in `extras` must have no dot, got {shown(name)}")
     return read_only(own)
 
 

@@ -78,8 +78,9 @@ class OwnClasses:
             raise _not_found(path, module, name, imported=module in sys.modules)
         if not (isinstance(own, type) and issubclass(own, kinds) and is_dataclass(own)):
             wanted = ", ".join(kind.__name__ for kind in kinds)
-            raise ValueError(
-                f"{path!r} must be a dataclass derived from {wanted}; got {shown(own)}"
+            raise InputValueError(
+                f"{path!r} must be a dataclass derived from {wanted}; got {shown(own)}",
+                place=path,
             )
         return own
 

@@ -87,7 +87,7 @@ def check(backend: Any, parts: Iterable[str] | None = None) -> None:
     if unknown := [part for part in chosen if part not in CHECKS]:
         raise InputValueError(f"`parts` must be of {', '.join(CHECKS)}; got {shown(unknown[0])}")
     if not chosen:
-        raise ValueError(f"{shown(backend)} has no function of a backend")
+        raise InputValueError(f"`backend`: {shown(backend)} has no function of a backend")
     whole = guest(type(backend).__name__, backend)
     for part in chosen:
         for name, run in CHECKS[part].items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -180,9 +179,7 @@ def test_pure_rg2_of_the_paper_in_closed_form() -> None:
 def test_choices_are_those_named(kind: type[Any], option: str, choices: list[str]) -> None:
     for choice in choices:
         assert getattr(kind(**{option: choice}), option) == choice
-    with pytest.raises(
-        ValueError, match=rf"^{option} must be one of {re.escape(', '.join(choices))}"
-    ):
+    with refuses(ValueError, option):
         kind(**{option: "r"})
 
 

@@ -161,7 +161,7 @@ def test_what_scipy_passes_is_refused() -> None:
     matrix = sp.csr_array((3, 5))
     matrix.indptr[1] = 2**31 - 1
     matrix.check_format(full_check=True)
-    with pytest.raises(ValueError, match="must not fall"):
+    with refuses(ValueError, "m"):
         check_csr(matrix.indptr, matrix.indices, 3, 5, "m")
 
 

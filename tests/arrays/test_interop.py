@@ -176,7 +176,7 @@ def test_a_store_keeps_its_factors_where_they_are(
 
 def test_a_store_on_the_gpu_is_checked(device: EmulatedGPU) -> None:
     here, there = store(), store(place=device.asarray)
-    with pytest.raises(ValueError, match="both on the host or both on the GPU"):
+    with refuses(ValueError, "user_factors"):
         dataclasses.replace(here, item_factors=there.item_factors)
     broken = device.asarray(np.where(np.arange(N_ITEMS)[:, None] == 7, np.nan, here.item_factors))
     with refuses(ValueError, "item_factors"):
@@ -229,7 +229,7 @@ def test_ids_with_labels_are_answered_on_the_host(device: EmulatedGPU) -> None:
 
 def test_ids_on_the_gpu_are_checked_by_name(device: EmulatedGPU) -> None:
     model = serving(store(place=device.asarray), "cuda")
-    with pytest.raises(ValueError, match=rf"userid must lie in 0\.\.{N_USERS - 1}, got 40"):
+    with refuses(ValueError, "userid"):
         model.similar_users(device.asarray(np.array([3, 40])))
     with refuses(ValueError, "itemid"):
         model.similar_items(device.asarray(np.array([3.5])))
@@ -268,7 +268,7 @@ DOORS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", DOORS)
 def test_masked_values_are_refused_by_every_door_and_others_read(name: str) -> None:
     DOORS[name](np.ma.masked_array([0.0, 1.0], [False, False]))
-    with pytest.raises(ValueError, match=rf"(?:{name}|ids) has masked values"):
+    with refuses(ValueError, None, remedy=r"\.compressed\(\)"):
         DOORS[name](np.ma.masked_array([0.0, 1.0], [False, True]))
 
 

@@ -82,5 +82,5 @@ def test_each_part_finds_a_small_fault(part: str) -> None:
 def test_what_is_no_part_is_refused() -> None:
     with refuses(ValueError, "parts"):
         check(Sorting(), parts=["row"])
-    with pytest.raises(ValueError, match="has no function of a backend"):
+    with refuses(ValueError, "backend"):
         check(object())

@@ -19,11 +19,6 @@ from mfrank.backends import Shared, SolveOptions, reference
 from mfrank.backends.cuda import half_step as workers
 
 
-@pytest.fixture(scope="module")
-def backend(device: EmulatedGPU) -> backends.Backend:
-    return backends.choose("cuda")
-
-
 @pytest.mark.parametrize("solver", ["cholesky", "cg"])
 def test_two_devices_share_the_rows(
     backend: backends.Backend, device: EmulatedGPU, monkeypatch: pytest.MonkeyPatch, solver: str

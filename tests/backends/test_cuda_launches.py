@@ -37,11 +37,6 @@ class Worth(NamedTuple):
     unused: int
 
 
-@pytest.fixture(scope="module")
-def backend(device: EmulatedGPU) -> backends.Backend:
-    return backends.choose("cuda")
-
-
 @pytest.fixture
 def worth(device: EmulatedGPU, monkeypatch: pytest.MonkeyPatch) -> list[Worth]:
     seen: list[Worth] = []

@@ -23,11 +23,6 @@ from mfrank.backends.cuda import rows as exact
 from mfrank.data import Counts
 
 
-@pytest.fixture(scope="module")
-def backend(device: EmulatedGPU) -> backends.Backend:
-    return backends.choose("cuda")
-
-
 def half_step(n_factors: int, counts: list[int]) -> contract.HalfStep:
     objective = mfrank.WRMF(alpha=2.0)
     return contract.half_step(objective, rows_of(counts), "users", n_factors, np.float32)

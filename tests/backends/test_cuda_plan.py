@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import test_backends as contract
-from emulated_gpu import EmulatedGPU, Launched
+from emulated_gpu import Launched
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -156,11 +156,6 @@ def test_part_of_the_rows_have_a_plan_of_their_own() -> None:
         assert sorted(groups_of(plan(few, 100, options))) == [0, 1]
         ways = [groups_of(plan(few, 100, options))[row].way for row in (0, 1)]
         assert ways == ["dual", "dual" if part.start == 0 else "short"]
-
-
-@pytest.fixture(scope="module")
-def backend(device: EmulatedGPU) -> backends.Backend:
-    return backends.choose("cuda")
 
 
 def test_rows_iterate_as_long_as_an_exact_solution_would_take(

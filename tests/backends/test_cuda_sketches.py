@@ -26,11 +26,6 @@ if reason := emulated_gpu.why_unavailable():
 WIDE = [0.0, 1e-25, 1e-6, 1.0, 1e6, 1e12]
 
 
-@pytest.fixture(scope="module")
-def backend(device: EmulatedGPU) -> backends.Backend:
-    return backends.choose("cuda")
-
-
 @pytest.mark.parametrize("name", CHECKS["top_k"])
 def test_the_contract_holds_with_sketches(backend: backends.Backend, name: str) -> None:
     CHECKS["top_k"][name](backend)

@@ -16,11 +16,6 @@ from mfrank.backends import Shared, SolveOptions, none_of, reference, row_proble
 from mfrank.backends.cuda import factor_sums
 
 
-@pytest.fixture(scope="module")
-def backend(device: EmulatedGPU) -> backends.Backend:
-    return backends.choose("cuda")
-
-
 def test_gram_and_rotation_in_parts(
     backend: backends.Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:

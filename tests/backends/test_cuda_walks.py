@@ -16,11 +16,6 @@ from mfrank.backends import Moves, Until, reference
 from mfrank.testing import chain
 
 
-@pytest.fixture(scope="module")
-def backend(device: EmulatedGPU) -> backends.Backend:
-    return backends.choose("cuda")
-
-
 def test_settled_walks_are_those_of_the_reference(
     backend: backends.Backend, launched: list[Launched]
 ) -> None:

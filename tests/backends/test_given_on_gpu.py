@@ -379,29 +379,25 @@ def test_filters_on_the_gpu_are_checked_by_name(device: EmulatedGPU) -> None:
     outside.indices[7] = N_ITEMS
     backwards = SparseOnGPU(sp.csr_matrix(np.ones((2, N_ITEMS))))
     backwards.indptr[1] = 2 * N_ITEMS + 1
-    for argument, given_, message in (
-        ("filter_items", wide, f"a column for each of the {N_ITEMS} items"),
-        ("items", many, "query ids, 2, "),
-        ("user_items", outside, r"is damaged: its columns must lie in 0\.\."),
-        ("items", backwards, "indptr must ascend from 0"),
-        ("items", device.asarray(np.array([N_ITEMS])), r"must lie in 0\.\."),
-        ("items", device.asarray(np.zeros((3, 2), int)), "a list for each of the 2 queries"),
-        (
-            "items",
-            device.asarray(np.zeros((2, 2, 2), int)),
-            r"one or two axes, got shape \(2, 2, 2",
-        ),
+    for argument, given_ in (
+        ("filter_items", wide),
+        ("items", many),
+        ("user_items", outside),
+        ("items", backwards),
+        ("items", device.asarray(np.array([N_ITEMS]))),
+        ("items", device.asarray(np.zeros((3, 2), int))),
+        ("items", device.asarray(np.zeros((2, 2, 2), int))),
     ):
         more = {"user_items": ratings(), argument: given_}
-        with pytest.raises(ValueError, match=f"{argument} .*{message}"):
+        with refuses(ValueError, argument):
             model.recommend(users, **more)
     whole = model.recommend(users, ratings(), items=device.asarray(np.ones(2)))
     assert set(whole.ids.get().ravel().tolist()) <= {1, -1}  # the same ids in another spelling
-    with pytest.raises(ValueError, match="ids must be whole numbers or strings"):
+    with refuses(ValueError, "items", remedy="use strings for ids"):
         model.recommend(users, ratings(), items=device.asarray(np.full(2, 0.5)))
     with refuses(TypeError, "user_items"):
         model.recommend(users, device.asarray(np.ones((2, N_ITEMS))))
-    with pytest.raises(ValueError, match="userid must lie in"):
+    with refuses(ValueError, "userid"):
         model.recommend(device.asarray(np.array([-1, 3])), SparseOnGPU(ratings()))
 
 

@@ -76,19 +76,31 @@ def test_what_it_cannot_it_tells(toy: Toy) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "features", "message"),
+    ("options", "features", "fault"),
     [
-        ({"biases": True}, {}, "backend 'toy' cannot fit biases; use backend='auto'"),
-        ({}, {"item_features": np.ones((20, 1))}, "backend 'toy' cannot fit item_features"),
-        ({}, {"user_features": np.ones((30, 1))}, "backend 'toy' cannot fit user_features"),
-        ({"gather_dtype": "float16"}, {}, "backend 'toy' reads factors in their own dtype only"),
+        ({"biases": True}, {}, {"argument": "backend", "remedy": "use backend='auto'"}),
+        (
+            {},
+            {"item_features": np.ones((20, 1))},
+            {"argument": "item_features", "remedy": "use backend='auto'"},
+        ),
+        (
+            {},
+            {"user_features": np.ones((30, 1))},
+            {"argument": "user_features", "remedy": "use backend='auto'"},
+        ),
+        (
+            {"gather_dtype": "float16"},
+            {},
+            {"argument": "gather_dtype", "remedy": "leave gather_dtype out"},
+        ),
     ],
 )
 def test_options_that_it_cannot_fit_are_refused_before_any_work(
-    toy: Toy, options: dict[str, Any], features: dict[str, Any], message: str
+    toy: Toy, options: dict[str, Any], features: dict[str, Any], fault: dict[str, str]
 ) -> None:
     data = mfrank.synthetic(30, 20, 200, random_state=0)
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, **fault):
         mfrank.ALS(factors=3, backend="toy", **options).fit(data, **features)
 
 
@@ -104,7 +116,7 @@ def test_it_is_taken_by_name_only(toy: Toy) -> None:
     assert "toy" in backends.names()
     assert backends.choose() is not backends.choose("toy")
     assert backends.choose("toy").top_k == toy.top_k
-    with pytest.raises(ValueError, match="must be one of auto, cpu, reference, cuda, toy; got"):
+    with refuses(ValueError, "backend"):
         backends.choose("tooy")
 
 
@@ -121,14 +133,14 @@ def test_what_is_no_part_of_a_backend_it_does_not_have(toy: Toy) -> None:
 def test_without_the_extension_auto_is_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mfrank.backends.cpu.why_missing", "no compiler")
     assert backends.choose("auto") is backends.choose("reference")
-    with pytest.raises(ValueError, match="backend 'cpu' cannot run here: no compiler"):
+    with refuses(ValueError, "backend"):
         backends.choose("cpu")
 
 
 def test_one_that_cannot_run_here_says_why() -> None:
     backends.register("broken", SimpleNamespace(product=np.dot, why_unavailable=lambda: "no luck"))
     try:
-        with pytest.raises(ValueError, match="backend 'broken' cannot run here: no luck"):
+        with refuses(ValueError, "backend"):
             mfrank.ALS(backend="broken")
     finally:
         del registry._registered["broken"]
@@ -136,7 +148,7 @@ def test_one_that_cannot_run_here_says_why() -> None:
 
 @pytest.mark.parametrize("name", ["cpu", "auto", "no name", "", 3])
 def test_names_that_are_taken_or_none(name: Any) -> None:
-    with pytest.raises(ValueError, match="name must"):
+    with refuses(ValueError, "name"):
         backends.register(name, Toy())
 
 

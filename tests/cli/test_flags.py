@@ -33,6 +33,7 @@ from mfrank.cli.flags import (
     summary,
 )
 from mfrank.data import Ids
+from tests.support.errors import refuses
 
 
 @pytest.fixture
@@ -110,7 +111,7 @@ def test_objectives_are_chosen_with_their_options(parser, line, expected):
 
 def test_an_option_of_another_objective_is_refused(parser):
     args = parser.parse_args(["--objective", "ials", "--alpha", "1"])
-    with pytest.raises(ValueError, match="--alpha is not an option of ials, which has --alpha0"):
+    with refuses(ValueError, "alpha"):
         objective_of(args)
 
 
@@ -264,9 +265,9 @@ def test_every_lever_has_its_flag(line: str, steer: Steering | None) -> None:
 
 @pytest.mark.parametrize("wrong", ["tea", "=0.5", "tea=much"])
 def test_a_boost_is_an_id_and_a_number(wrong: str) -> None:
-    with pytest.raises(ValueError, match="--boost takes ID=NUMBER"):
+    with refuses(ValueError, "boost"):
         steered("--boost", wrong)
-    with pytest.raises(ValueError, match="--boost takes ID=NUMBER"):
+    with refuses(ValueError, "boost"):
         steered("--boost", "pie=1", "--boost", wrong)
 
 
@@ -290,7 +291,7 @@ def test_categories_are_read_from_the_last_column_that_has_no_ids(
 @pytest.mark.parametrize("table", ["", "item,kind\n", "item\ntea\n", "item,kind\ntea,hot,old\n"])
 def test_a_table_without_categories_is_refused(table: str, tmp_path: Path) -> None:
     (tmp_path / "kinds.csv").write_text(table)
-    with pytest.raises(ValueError, match=r"must have a header, and rows of at least two columns"):
+    with refuses(ValueError, place="kinds.csv"):
         steered("--categories", tmp_path / "kinds.csv", "--at-most", "2")
 
 

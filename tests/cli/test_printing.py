@@ -18,6 +18,7 @@ import pytest
 import mfrank
 from mfrank.cli import printing
 from mfrank.retrieval import Answer
+from tests.support.errors import refuses
 
 LISTS = Answer(
     np.array([["tea", "pie"], ["jam", None]], object), np.array([[2.0, 0.5], [1.0, math.nan]])
@@ -65,9 +66,9 @@ def test_a_result_is_text_or_json_or_both(
 def test_where_nothing_can_be_written_is_told_before_the_work(tmp_path: Path) -> None:
     nowhere = str(tmp_path / "none" / "a.csv")
     for given in ({"output": nowhere, "json": None}, {"output": None, "json": nowhere}):
-        with pytest.raises(ValueError, match="there is no folder"):
+        with refuses(ValueError, place="a.csv", remedy="make it first"):
             printing.check_output(argparse.Namespace(**given))
-    with pytest.raises(ValueError, match="suffix"):
+    with refuses(ValueError, place="a.doc", remedy="name it by its format"):
         printing.check_output(argparse.Namespace(output=str(tmp_path / "a.doc"), json=None))
     for given in ({"output": None, "json": "-"}, {"output": str(tmp_path / "a.csv"), "json": None}):
         printing.check_output(argparse.Namespace(**given))

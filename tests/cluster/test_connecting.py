@@ -31,21 +31,19 @@ DATA = mfrank.synthetic(30, 20, 200, random_state=0)
 
 
 @pytest.mark.parametrize(
-    ("cluster", "error", "message"),
+    ("cluster", "error"),
     [
-        (0, ValueError, "cluster must be at least 1, got 0"),
-        (10**6, ValueError, "cluster must be at most 1024, got 1000000"),
-        (True, TypeError, "cluster must be a number of worker processes, a dask.* got True"),
-        (2.0, TypeError, "cluster must be a number of worker processes, a dask.* got 2.0"),
-        (Shuffled, TypeError, "cluster must be a number of worker processes"),
-        ("here", ValueError, "Dask scheduler, such as 'tcp://127.*, or 'ray', got 'here'"),
-        ("tcp://here", ValueError, "address of a Dask scheduler"),
+        (0, ValueError),
+        (10**6, ValueError),
+        (True, TypeError),
+        (2.0, TypeError),
+        (Shuffled, TypeError),
+        ("here", ValueError),
+        ("tcp://here", ValueError),
     ],
 )
-def test_what_names_no_cluster_is_refused(
-    cluster: Any, error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
+def test_what_names_no_cluster_is_refused(cluster: Any, error: type[Exception]) -> None:
+    with refuses(error, "cluster"):
         mfrank.ALS(factors=2).fit(object(), cluster=cluster)  # the data are not looked at
 
 
@@ -74,13 +72,13 @@ def test_a_client_of_dask_must_be_connected_and_an_address_must_answer(
     monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(Client=Client))
     engine = SimpleNamespace(Dask=lambda client: Shuffled(2))  # the real one imports distributed
     monkeypatch.setitem(sys.modules, "mfrank.cluster.dask", engine)
-    for client, message in (
-        (Client(asynchronous=True), "asynchronous Client; make one with asynchronous=False"),
-        (Client(status="closed"), "cluster is a Client that is closed; connect a new one"),
+    for client, remedy in (
+        (Client(asynchronous=True), "make one with asynchronous=False"),
+        (Client(status="closed"), "connect a new"),
     ):
-        with pytest.raises(ValueError, match=message):
+        with refuses(ValueError, "cluster", remedy=remedy):
             mfrank.ALS(factors=2).fit(object(), cluster=client)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="expected Interactions"):
+    with refuses(TypeError, remedy=r"make them with Interactions\.from_arrays"):
         mfrank.ALS(factors=2).fit(object(), cluster=Client())  # type: ignore[arg-type]
     with pytest.raises(ConnectionError, match=r"answers at 'tcp://here:1' \(refused\).*dask sch"):
         mfrank.ALS(factors=2).fit(DATA, cluster="tcp://here:1")
@@ -88,7 +86,7 @@ def test_a_client_of_dask_must_be_connected_and_an_address_must_answer(
 
 def test_worker_processes_need_posix(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
-    with pytest.raises(ValueError, match=r"need POSIX; pass a dask\.distributed\.Client"):
+    with refuses(ValueError, "cluster", remedy=r"pass a dask\.distributed\.Client"):
         mfrank.ALS(factors=2).fit(object(), cluster=2)
 
 
@@ -132,7 +130,7 @@ def test_workers_are_asked_for_and_must_have_the_same_arithmetic() -> None:
     with refuses(ValueError, "cluster"):
         refuse_other([])
     for other in (Arithmetic("0.0.1", here.arithmetic[1]), Arithmetic(here.arithmetic[0], "sse")):
-        with pytest.raises(ValueError, match=f"cluster mixes .* {other} on b; .*MFRANK_ISA"):
+        with refuses(ValueError, remedy="install the same version"):
             refuse_other([("a", here), ("b", here._replace(arithmetic=other))])
 
 

@@ -20,6 +20,7 @@ from mfrank.cluster import Call, Processes, as_done
 from mfrank.pagerank import RandomWalk, pagerank
 from mfrank.pagerank import plain as on_workers
 from mfrank.retrieval import all_lists
+from tests.support.errors import refuses
 
 
 def graph(n: int, seed: int = 0, *, weighted: bool = True) -> sp.csr_array:
@@ -140,17 +141,17 @@ def test_lists_by_learned_walks_are_those_of_one_process(
 
 
 @pytest.mark.parametrize(
-    ("how", "error", "message"),
+    ("how", "error", "argument"),
     [
-        ({"cluster": 0}, ValueError, "cluster must be at least 1, got 0"),
-        ({"cluster": "here"}, ValueError, "cluster must be the address of a Dask scheduler"),
-        ({"cluster": Shuffled(0)}, ValueError, "cluster has no workers"),
+        ({"cluster": 0}, ValueError, "cluster"),
+        ({"cluster": "here"}, ValueError, "cluster"),
+        ({"cluster": Shuffled(0)}, ValueError, "cluster"),
     ],
 )
 def test_what_names_no_cluster_is_refused(
-    how: dict[str, Any], error: type[Exception], message: str
+    how: dict[str, Any], error: type[Exception], argument: str
 ) -> None:
-    with pytest.raises(error, match=message):
+    with refuses(error, argument):
         pagerank(graph(5), **how)
 
 

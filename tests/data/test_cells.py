@@ -234,12 +234,12 @@ def test_zeros_are_a_warning_unless_the_others_are_marks(
 def test_matrices_that_are_none_are_refused() -> None:
     with refuses(TypeError, "values"):
         cells.from_sparse(sp.csr_array(np.array([[1j]])), duplicates="sum")
-    for shape in ((2**31, 1), (1, 2**31)):
-        with pytest.raises(ValueError, match=r"must lie in 0\.\.2\^31 - 1, got 2147483648"):
+    for shape, side in (((2**31, 1), "users"), ((1, 2**31), "items")):
+        with refuses(ValueError, place=side):
             cells.check_shape(shape)
     cells.check_shape((2**31 - 1, 0))
     cells.check_shape([0, 2**31 - 1])
-    with pytest.raises(ValueError, match="the number of items must lie in"):
+    with refuses(ValueError, place="items"):
         cells.check_shape((0, -1))
 
 

@@ -67,14 +67,14 @@ def test_what_does_not_fit_is_refused() -> None:
     with refuses(ValueError, "ids"):
         words + numbers
     timed = replace(words, timestamps=np.array([5]))
-    with pytest.raises(ValueError, match="1 of 2 parts have timestamps; leave them out"):
+    with refuses(ValueError, remedy="leave them out"):
         words + timed
     assert cells(words + replace(timed, timestamps=None)) == {("ann", 1): 2}
-    with pytest.raises(ValueError, match="at least one"):
+    with refuses(ValueError, "parts"):
         Interactions.concat([])
-    with pytest.raises(TypeError, match="list of Interactions, got Interactions"):
+    with refuses(TypeError, "parts"):
         Interactions.concat(words)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="got list"):
+    with refuses(TypeError, "parts"):
         Interactions.concat([words, [1]])  # type: ignore[list-item]
     with pytest.raises(TypeError):
         words + 1
@@ -118,7 +118,7 @@ def test_parts_in_different_units_are_refused(kind: str, is_first: bool) -> None
     for one in (known, before, timed(UNITS["dates"])):
         for other in (odd, dropped):
             parts = [other, one] if is_first else [one, other]
-            with pytest.raises(ValueError, match=r"one unit.*part 1.*part 2.*timestamp_unit="):
+            with refuses(ValueError, "timestamps", remedy="read each part"):
                 Interactions.concat(parts)
             with refuses(ValueError, "timestamps", remedy="timestamp_unit="):
                 Interactions.concat([parts[0], known.take([False] * 2), parts[1]])
@@ -159,7 +159,7 @@ def test_files_of_an_ingest_are_in_one_unit_or_refused(other: str, tmp_path: Pat
         with refuses(ValueError, "timestamps", remedy="timestamp"):
             Interactions.ingest([two, dates], tmp_path / "data")
     if other == "milliseconds":
-        with pytest.raises(ValueError, match=r"one unit.*1\.csv"):
+        with refuses(ValueError, "timestamps", remedy="convert the times"):
             Interactions.ingest([one, two], tmp_path / "data", timestamp_unit="ms")
         kept = Interactions.ingest([one, two], tmp_path / "data", timestamp_unit="s")
         assert kept.timestamps.max() == 1000 * S + 60_000

@@ -86,7 +86,7 @@ def test_min_rating_drops_ratings_and_who_has_none_left(tmp_path):
     kept = movielens(tmp_path, min_rating=3)
     assert rows_of(kept) == sorted(row for row in RATINGS if row[2] >= 3)
     assert kept.user_items.shape == (2, 3)
-    with pytest.raises(ValueError, match=r"no ratings >= 5\.5"):
+    with refuses(ValueError, "min_rating", remedy="lower min_rating"):
         movielens(tmp_path, min_rating=5.5)
     assert rows_of(movielens(tmp_path, min_rating=5)) == [RATINGS[1]]
 
@@ -112,7 +112,7 @@ def test_movielens_says_what_it_looked_for(tmp_path):
 def test_movielens_wants_one_release(tmp_path):
     for name in ("u.data", "ratings.dat"):
         (tmp_path / name).write_text("")
-    with pytest.raises(ValueError, match=r"ratings\.dat, .*u\.data: pass one of them"):
+    with refuses(ValueError, remedy="pass one of them"):
         movielens(tmp_path)
 
 
@@ -188,10 +188,10 @@ def test_other_and_damaged_files_are_no_arrays(tmp_path):
     np.save(tmp_path / "b.npy", np.arange(3))
     for damaged in (b"", b"user,item\n1,2\n", whole[:-40], (tmp_path / "b.npy").read_bytes()):
         (tmp_path / "c.npz").write_bytes(damaged)
-        with pytest.raises(ValueError, match=r"c\.npz: no \.npz file, as numpy.savez writes"):
+        with refuses(ValueError, place="c.npz", remedy="copy it again"):
             from_npz(tmp_path / "c.npz")
     (tmp_path / "c.npz").write_bytes(whole[:99] + bytes(99) + whole[198:])
-    with pytest.raises(ValueError, match=r"c\.npz: a damaged file of arrays: .*copy it again"):
+    with refuses(ValueError, remedy="copy it again"):
         from_npz(tmp_path / "c.npz")
 
 
@@ -201,10 +201,10 @@ def test_a_damaged_zip_of_movielens_is_told(tmp_path):
         archive.writestr("u.data", text("100k", RATINGS * 99))
     whole = path.read_bytes()
     path.write_bytes(whole[:60])
-    with pytest.raises(ValueError, match=r"ml\.zip: no zip file, or a damaged one; download it"):
+    with refuses(ValueError, remedy="download it again"):
         movielens(path)
     path.write_bytes(whole[:60] + bytes(60) + whole[120:])
-    with pytest.raises(ValueError, match=r"ml\.zip: a damaged zip file: .*; download it again"):
+    with refuses(ValueError, remedy="download it again"):
         movielens(path)
 
 
@@ -241,12 +241,12 @@ def test_published_split_puts_each_row_in_its_part(tmp_path, column):
 
 def test_npz_refusals(tmp_path):
     np.savez(tmp_path / "a.npz", **(COLUMNS | {"split": np.array([0, 1, 2, 3, 0])}))
-    with pytest.raises(ValueError, match=r"no array 'split_u1'; its splits are \['split'\]"):
+    with refuses(ValueError, place="a.npz", remedy="its splits are"):
         published_split(tmp_path / "a.npz", column="split_u1")
-    with pytest.raises(ValueError, match=r"split must hold 0 .*got \[0, 1, 2, 3\]"):
+    with refuses(ValueError, place="a.npz, split"):
         published_split(tmp_path / "a.npz")
     np.savez(tmp_path / "b.npz", user=[1], rating=[1.0])
-    with pytest.raises(ValueError, match="no array 'item', only user, rating"):
+    with refuses(ValueError, place="b.npz"):
         from_npz(tmp_path / "b.npz")
     np.savez(tmp_path / "c.npz", user=[-1], item=[1])
     with refuses(ValueError, "users"):

@@ -21,6 +21,7 @@ import mfrank
 from mfrank.data import GrowingArray, Spill, interaction_folder, numbering
 from mfrank.data import ingest as module
 from mfrank.files import journal
+from tests.support.errors import refuses
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no locks to tell by")
 
@@ -258,7 +259,7 @@ def test_a_file_that_is_missing_or_short_begins_anew(tmp_path: Path) -> None:
 
 def test_bad_input_leaves_nothing(tmp_path: Path) -> None:
     bad: Columns = {"user": ["a"], "item": [1], "value": [np.inf], "timestamp": [1]}
-    with pytest.raises(ValueError, match="must be finite"):
+    with refuses(ValueError, "values", place="part-4.csv, line 2", remedy="write a number"):
         mfrank.Interactions.ingest(written(tmp_path, [*PARTS, bad]), tmp_path / "data")
     assert not left_beside(tmp_path)
 

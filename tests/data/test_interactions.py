@@ -68,9 +68,9 @@ def test_arrays_give_the_cells_of_brute_force(rows, duplicates, timestamps):
 
 
 def test_more_rows_than_numbers_for_them_are_refused_by_name():
-    with pytest.raises(ValueError, match="the number of users must lie in"):
+    with refuses(ValueError, place="users"):
         Interactions.from_sparse(sp.coo_array((2**31, 2)))
-    with pytest.raises(ValueError, match="the number of items must lie in"):
+    with refuses(ValueError, place="items"):
         Interactions.from_sparse(sp.coo_array((2, 2**31)))
 
 
@@ -178,7 +178,7 @@ def test_a_threshold_above_all_values_is_logged(caplog):
 
 @pytest.mark.parametrize("bounds", [{"k": -1}, {"k": 1.5}, {"k": 1, "item_k": "2"}, {"k": True}])
 def test_k_must_count(bounds):
-    with pytest.raises(ValueError, match="k must be"):
+    with refuses(ValueError, [*bounds][-1]):
         Interactions.from_arrays([0], [0]).k_core(**bounds)
 
 
@@ -206,7 +206,7 @@ def test_a_threshold_is_a_number(threshold):
 def test_at_least_rounds_the_threshold_as_the_values():
     made = Interactions.from_arrays([0], [0], [0.7])
     assert made.at_least(np.float64(0.7)).nnz == 1
-    with pytest.raises(ValueError, match="finite"):
+    with refuses(ValueError, "threshold"):
         made.at_least(float("nan"))
 
 
@@ -228,7 +228,7 @@ def test_ids_must_be_as_many_as_rows():
         Interactions.from_sparse(sp.csr_array(SHAPE), user_ids=["a"])
     with refuses(ValueError, "item_ids"):
         Interactions.from_arrays([0], [0], [np.inf], shape=SHAPE, item_ids=["a"])
-    with pytest.raises(ValueError, match="5 users and 4 items, but ids are given for 1 and 4"):
+    with refuses(ValueError, "user_items"):
         Interactions(sp.csr_array(SHAPE), Ids.numbered(1), Ids.numbered(4))
 
 
@@ -268,17 +268,17 @@ def test_zeros_and_merged_entries_are_counted_in_the_log(caplog):
 @pytest.mark.parametrize("duplicates", ["sum", "max", "last"])
 def test_values_that_are_not_finite_are_refused_by_name(value, duplicates):
     users, items, values = ["a", "b", "b"], [5, 6, 6], [1, value, 2]
-    with pytest.raises(ValueError, match=r"in entry 1 \(user 'b', item 6\)"):
+    with refuses(ValueError, "values", remedy="drop or replace it"):
         Interactions.from_arrays(users, items, values, duplicates=duplicates)
     for form in ("csr", "coo"):
         matrix = sp.coo_array(([1.0, value], ([0, 1], [0, 3])), shape=SHAPE).asformat(form)
-        with pytest.raises(ValueError, match=r"in entry 1 \(user 1, item 3\)"):
+        with refuses(ValueError, "values", remedy="drop or replace it"):
             Interactions.of(matrix)
 
 
 @pytest.mark.parametrize("values", [[1e39, 1.0], [3e38, 3e38]])
 def test_values_beyond_float32_are_refused(values):
-    with pytest.raises(ValueError, match=r"fit float32.*user 'a'"):
+    with refuses(ValueError, "values", remedy="drop or replace it"):
         Interactions.from_arrays(["a", "a"], [1, 1], values)
     big = sp.csr_array(np.array([[1e39]]))
     assert Interactions.of(big).user_items.data.tolist() == [1e39]
@@ -359,40 +359,41 @@ def test_damaged_coordinates_are_refused():
 
 @pytest.mark.parametrize("shape", [(2**31, 1), (1, 2**31)])
 def test_more_rows_than_32_bits_number_are_refused(shape):
-    with pytest.raises(ValueError, match=r"2\^31"):
+    side = "users" if shape[0] > 1 else "items"
+    with refuses(ValueError, place=side):
         Interactions.from_arrays([0], [0], shape=shape)
-    with pytest.raises(ValueError, match=r"2\^31"):
+    with refuses(ValueError, place=side):
         Interactions.of(sp.coo_array(shape, dtype=np.float32))
 
 
 def test_booleans_count_one_and_complex_numbers_nothing():
     assert Interactions.of(sp.csr_array(np.array([[True, False]]))).user_items.data.tolist() == [1]
-    with pytest.raises(TypeError, match="real numbers"):
+    with refuses(TypeError, "values"):
         Interactions.of(sp.csr_array(np.array([[1j]])))
-    with pytest.raises(TypeError, match="real numbers"):
+    with refuses(TypeError, "values"):
         Interactions.from_arrays([0], [0], [1j])
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "fault"),
     [
-        ({"values": [1.0, 2.0]}, "3 users, but values"),
-        ({"timestamps": [1]}, "3 users, but timestamps"),
-        ({"items": [0, 1]}, "3 users, but items"),
-        ({"items": [0, 1], "shape": (9, 9)}, "3 users, but items"),
-        ({"items": np.broadcast_to(np.int64(1), 10**15)}, "3 users, but items"),  # not read
-        ({"shape": (2, 9)}, r"users must lie in 0\.\.1, got 2 in row 2"),
-        ({"items": [0, -1, 0], "shape": (9, 9)}, r"items must lie in 0\.\.8, got -1 in row 1"),
-        ({"duplicates": "first"}, "duplicates must be one of sum, max, last; got 'first'"),
-        ({"values": ["1", "x", "2"]}, "values must be numbers.*x"),
-        ({"values": 1.0}, r"values must be in one dimension, got shape \(\)"),
-        ({"values": [1, 10**400, 2]}, "values must be numbers, got 1000"),
-        ({"timestamps": -np.inf}, r"timestamps must be in one dimension, got shape \(\)"),
-        ({"timestamps": [1.0, np.nan, 2]}, "timestamps must be finite .*got nan in row 1"),
+        ({"values": [1.0, 2.0]}, {"argument": "values"}),
+        ({"timestamps": [1]}, {"argument": "timestamps"}),
+        ({"items": [0, 1]}, {"argument": "items"}),
+        ({"items": [0, 1], "shape": (9, 9)}, {"argument": "items"}),
+        ({"items": np.broadcast_to(np.int64(1), 10**15)}, {"argument": "items"}),  # not read
+        ({"shape": (2, 9)}, {"argument": "users"}),
+        ({"items": [0, -1, 0], "shape": (9, 9)}, {"argument": "items"}),
+        ({"duplicates": "first"}, {"argument": "duplicates"}),
+        ({"values": ["1", "x", "2"]}, {"argument": "values", "place": "row 1"}),
+        ({"values": 1.0}, {"argument": "values"}),
+        ({"values": [1, 10**400, 2]}, {"argument": "values", "place": "row 1"}),
+        ({"timestamps": -np.inf}, {"argument": "timestamps"}),
+        ({"timestamps": [1.0, np.nan, 2]}, {"argument": "timestamps", "place": "row 1"}),
     ],
 )
-def test_bad_arguments_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
+def test_bad_arguments_are_refused(arguments, fault):
+    with refuses(ValueError, **fault):
         Interactions.from_arrays(**({"users": [0, 1, 2], "items": [0, 1, 2]} | arguments))
 
 
@@ -409,22 +410,22 @@ def test_raw_ids_are_no_row_numbers():
 
 @pytest.mark.parametrize("data", [np.eye(2), [[1, 0]], "file.csv", None])
 def test_what_is_no_data_is_refused(data):
-    with pytest.raises(TypeError, match="scipy sparse matrix") as refusal:
+    is_dense = isinstance(data, np.ndarray)
+    with refuses(TypeError, remedy="convert a dense array" if is_dense else "make them with"):
         Interactions.of(data)
-    assert ("csr_array(array)" in str(refusal.value)) == isinstance(data, np.ndarray)
-    with pytest.raises(TypeError, match="scipy sparse matrix"):
+    with refuses(TypeError, remedy=r"pass scipy\.sparse\.csr_array\(matrix\)"):
         Interactions.from_sparse(data)
 
 
 @pytest.mark.parametrize("mask", [[True], [0, 1], [True, False, True]])
 def test_a_mask_covers_every_entry(mask):
-    with pytest.raises(ValueError, match=r"bool of shape \(2,\)"):
+    with refuses(ValueError, "mask"):
         Interactions.from_arrays([0, 1], [0, 1]).take(mask)
 
 
 def test_timestamps_are_as_many_as_entries():
     made = Interactions.from_arrays([0], [0])
-    with pytest.raises(ValueError, match="2 timestamps for 1 entry"):
+    with refuses(ValueError, "timestamps"):
         Interactions(made.user_items, made.user_ids, made.item_ids, np.arange(2))
 
 

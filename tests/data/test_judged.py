@@ -21,34 +21,70 @@ FEATURES = [[0.5, 2], [1, 0], [0, -1]]
 
 
 @pytest.mark.parametrize(
-    ("features", "relevance", "queries", "error", "message"),
+    ("features", "relevance", "queries", "error", "fault"),
     [
-        ([], [], [], ValueError, "features must have a row for each document"),
-        (np.zeros((0, 2)), [], [], ValueError, "there are no documents"),
-        ([1.0, 2, 3], [1, 0, 1], [1, 1, 1], ValueError, r"a single feature is features\[:, None\]"),
-        (np.zeros((3, 0)), [1, 0, 1], [1, 1, 1], ValueError, "a column for each feature"),
-        ([["a"], ["b"], ["c"]], [1, 0, 1], [1, 1, 1], TypeError, "matrix of numbers"),
-        ([[1, np.nan]] * 3, [1, 0, 1], [1, 1, 1], ValueError, "document 0, feature 1; replace"),
-        (FEATURES, [1, 0], [1, 1, 1], ValueError, "relevance must have one number for each of"),
-        (FEATURES, [1, -1, 0], [1, 1, 1], ValueError, r"got -1 \(document 1\); drop"),
+        ([], [], [], ValueError, {"argument": "features"}),
+        (np.zeros((0, 2)), [], [], ValueError, {"argument": "features"}),
+        ([1.0, 2, 3], [1, 0, 1], [1, 1, 1], ValueError, {"argument": "features"}),
+        (np.zeros((3, 0)), [1, 0, 1], [1, 1, 1], ValueError, {"argument": "features"}),
+        ([["a"], ["b"], ["c"]], [1, 0, 1], [1, 1, 1], TypeError, {"argument": "features"}),
+        (
+            [[1, np.nan]] * 3,
+            [1, 0, 1],
+            [1, 1, 1],
+            ValueError,
+            {"argument": "features", "remedy": "replace missing values first"},
+        ),
+        (FEATURES, [1, 0], [1, 1, 1], ValueError, {"argument": "relevance"}),
+        (
+            FEATURES,
+            [1, -1, 0],
+            [1, 1, 1],
+            ValueError,
+            {"argument": "relevance", "remedy": "drop documents"},
+        ),
         (
             np.eye(5),
             [-1, 0, -2, -3, -4],
             [1] * 5,
             ValueError,
-            r"got -1 .*0\), -2 .*\(document 3\); d",
+            {"argument": "relevance", "remedy": "drop documents"},
         ),
-        (FEATURES, [1, 0, np.inf], [1, 1, 1], ValueError, r"got inf \(document 2\)"),
-        (FEATURES, ["a", "b", "c"], [1, 1, 1], TypeError, "relevance must be numbers"),
-        (FEATURES, [1, 0, 1], [1, 1], ValueError, "queries must have one id for each of the 3"),
-        (FEATURES, [1, 0, 1], ENDLESS, ValueError, "queries must have one id for each of the 3"),
-        (FEATURES, [1, 0, 1], [1, None, 1], ValueError, "queries: "),
+        (
+            FEATURES,
+            [1, 0, np.inf],
+            [1, 1, 1],
+            ValueError,
+            {"argument": "relevance", "remedy": "drop documents"},
+        ),
+        (FEATURES, ["a", "b", "c"], [1, 1, 1], TypeError, {"argument": "relevance"}),
+        (
+            FEATURES,
+            [1, 0, 1],
+            [1, 1],
+            ValueError,
+            {"argument": "queries", "remedy": "repeat a query's id"},
+        ),
+        (
+            FEATURES,
+            [1, 0, 1],
+            ENDLESS,
+            ValueError,
+            {"argument": "queries", "remedy": "repeat a query's id"},
+        ),
+        (
+            FEATURES,
+            [1, 0, 1],
+            [1, None, 1],
+            ValueError,
+            {"argument": "queries", "remedy": "give them an id"},
+        ),
     ],
 )
 def test_bad_documents_are_refused(
-    features: Any, relevance: Any, queries: Any, error: type[Exception], message: str
+    features: Any, relevance: Any, queries: Any, error: type[Exception], fault: dict[str, str]
 ) -> None:
-    with pytest.raises(error, match=message):
+    with refuses(error, **fault):
         Judged(features, relevance, queries)
 
 
@@ -78,7 +114,7 @@ def test_hold_out_parts_the_queries(n_queries: int, part: float, seed: int) -> N
 
 
 def test_one_query_cannot_be_held_out() -> None:
-    with pytest.raises(ValueError, match="a single query cannot be split"):
+    with refuses(ValueError, "hold_out"):
         Judged(FEATURES, [1, 0, 1], [5, 5, 5]).hold_out()
 
 
@@ -154,7 +190,7 @@ def test_bad_lines_are_named(tmp_path: Path, line: str, message: str) -> None:
 def test_an_empty_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "none.txt"
     path.write_text("# nothing\n")
-    with pytest.raises(ValueError, match="has no document with a feature"):
+    with refuses(ValueError, place="none.txt"):
         Judged.from_svmlight(path)
 
 
@@ -236,24 +272,24 @@ def test_graded_ndcg_agrees_with_scikit_learn() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scores", "options", "error", "message"),
+    ("scores", "options", "error", "argument"),
     [
-        ([1, 2], {}, ValueError, "scores must have shape .3,., one per document"),
-        ([1, np.nan, 2], {}, ValueError, "got nan for document 1"),
-        ([1, 2, 3], {"metrics": "auc"}, TypeError, "metrics must be of the top ranks"),
-        ([1, 2, 3], {"metrics": LimitedAUC @ 3}, TypeError, "metrics must be of the top ranks"),
-        ([1, 2, 3], {"metrics": []}, ValueError, "metrics must contain at least one"),
-        ([1, 2, 3], {"metrics": 3}, TypeError, "metrics must be metrics such as"),
-        (["a"] * 3, {}, TypeError, "scores must be numbers"),
-        ([10**400] * 3, {}, TypeError, "scores must be numbers"),
-        ([1, 2, 3], {"empty": np.nan}, ValueError, "empty must be a number or None"),
+        ([1, 2], {}, ValueError, "scores"),
+        ([1, np.nan, 2], {}, ValueError, "scores"),
+        ([1, 2, 3], {"metrics": "auc"}, TypeError, "metrics"),
+        ([1, 2, 3], {"metrics": LimitedAUC @ 3}, TypeError, "metrics"),
+        ([1, 2, 3], {"metrics": []}, ValueError, "metrics"),
+        ([1, 2, 3], {"metrics": 3}, TypeError, "metrics"),
+        (["a"] * 3, {}, TypeError, "scores"),
+        ([10**400] * 3, {}, TypeError, "scores"),
+        ([1, 2, 3], {"empty": np.nan}, ValueError, "empty"),
     ],
 )
 def test_bad_scores_are_refused(
-    scores: list[float], options: dict[str, Any], error: type[Exception], message: str
+    scores: list[float], options: dict[str, Any], error: type[Exception], argument: str
 ) -> None:
     judged = Judged(FEATURES, [1, 0, 1], [1, 1, 1])
-    with pytest.raises(error, match=message):
+    with refuses(error, argument):
         evaluate_queries(judged, scores, **options)
 
 
@@ -291,7 +327,7 @@ def test_large_tables_are_read_where_they_are_not_all_but_empty(
         if is_read:
             assert Judged.from_svmlight(path).features.shape == (2, width)
         else:
-            with pytest.raises(ValueError, match="table of 2 documents x 1501 features would be"):
+            with refuses(ValueError, place="train.txt", remedy="number features without gaps"):
                 Judged.from_svmlight(path)
 
 

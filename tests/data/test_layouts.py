@@ -72,10 +72,10 @@ def test_the_separator_splits_both_rows_alike_and_into_most(
 
 def test_where_no_mark_splits_the_rows_the_usual_one_is_taken() -> None:
     for usual in (",", ";"):
-        with pytest.raises(ValueError, match=rf"no header, and 1 column separated by {usual!r}"):
+        with refuses(ValueError, "columns", remedy="name the columns"):
             found("12\n34\n", usual)
     assert found("1\t2\n3\n")[0].separator == "\t"  # the first that is there
-    with pytest.raises(ValueError, match="1 column separated by ' '"):
+    with refuses(ValueError, "columns", remedy="name the columns"):
         found("12\n34\n")
     assert found("1x2\n3x4\n", sep="x")[0].separator == "x"
     how: dict[str, Any] = {"chosen": {"user": 1, "item": 2}, "header": False}
@@ -127,46 +127,72 @@ def test_a_header_is_recognized_and_gives_the_roles(
 
 
 @pytest.mark.parametrize(
-    ("text", "how", "message"),
+    ("text", "how", "fault"),
     [
-        ("user,5\n", {}, "^the first row may be a header or data: 'user', '5'; pass header="),
-        ("user,5\n1,2\n", {}, "^the first row may be a header or data: 'user', '5'; pass header="),
-        ("user,item\n", {"columns": ["a", "b"]}, "^the first row looks like a header: 'user', 'i"),
-        ("a,b\n1,2\n", {"columns": ["user", "item"]}, "^the first row looks like a header: 'a', "),
-        ("1,2\n", {"columns": ["user"]}, "names 1 column, and the first row has 2 fields sep"),
+        ("user,5\n", {}, {"argument": "header", "remedy": "pass header=True or header=False"}),
+        ("user,5\n1,2\n", {}, {"argument": "header", "remedy": "pass header=True or header=False"}),
+        (
+            "user,item\n",
+            {"columns": ["a", "b"]},
+            {"argument": "header", "remedy": "pass header=True"},
+        ),
+        (
+            "a,b\n1,2\n",
+            {"columns": ["user", "item"]},
+            {"argument": "header", "remedy": "pass header=True"},
+        ),
+        ("1,2\n", {"columns": ["user"]}, {"argument": "columns", "remedy": "write - for each"}),
         (
             "1,2\n",
             {"chosen": {"user": "1", "item": "2"}},
-            "^user='1' may be the name of a column or",
+            {"argument": "user", "remedy": "pass header=True"},
         ),
         (
             "1,2\n",
             {"chosen": {"user": 3, "item": 1}},
-            "^user=3: there are 2 columns, numbered from",
+            {"argument": "user"},
         ),
         (
             "1,2\n",
             {"chosen": {"user": 1, "item": 0}},
-            "^item=0: there are 2 columns, numbered from",
+            {"argument": "item"},
         ),
-        ("1,2\n", {"chosen": {"user": "u"}, "header": False}, "^user='u' names a column, and with"),
-        ("a,x\n1,2\n", {}, "no column looks like the user.*; or, if the first row is no header, h"),
-        ("1,2\n", {"chosen": {"user": False}}, "^user=False: every interaction needs a user"),
-        ("1,2,3,4,5\n", {}, "^no header, and 5 columns .* whose roles.*columns=.*add a header$"),
-        ("1\n2\n", {}, "^no header, and 1 column separated.* add a header$"),
-        ("1\n2,3\n", {"header": False}, "^no header, and 1 column separated.* add a header$"),
-        ("a,x\n1,2\n", {"header": True}, "no column looks like the user: .* columns: 'a', 'x'$"),
-        ("1,2\n", {"columns": ["a", "b"]}, "no column looks like the user: .* columns: 'a', 'b'$"),
-        ("a,b\n1,2\n", {"chosen": {"user": "a"}}, "no column looks like the item: .*: 'a', 'b'$"),
-        ("1,2,3,4,5\n1,2\n", {}, "or add a header; if each line is a user and their items"),
-        ("2024-01-01,5\n2024-01-02,6\n", {}, "column 1 would be the user, which '2024-01-01'"),
-        ("1,2.5\n1,3\n", {}, "column 2 would be the item, which '2.5' does not look like"),
-        ("1,2,x\n1,3,y\n", {"header": False}, "column 3 would be the value, which 'x' does not"),
-        ("1,2,3,x\n1,3,4,y\n", {"header": False}, "column 4 would be the timestamp, which 'x'"),
+        (
+            "1,2\n",
+            {"chosen": {"user": "u"}, "header": False},
+            {"argument": "user", "remedy": "give its number"},
+        ),
+        ("a,x\n1,2\n", {}, {"argument": "user", "remedy": "name it with user="}),
+        ("1,2\n", {"chosen": {"user": False}}, {"argument": "user"}),
+        ("1,2,3,4,5\n", {}, {"argument": "columns", "remedy": "name the columns"}),
+        ("1\n2\n", {}, {"argument": "columns", "remedy": "name the columns"}),
+        ("1\n2,3\n", {"header": False}, {"argument": "columns", "remedy": "name the columns"}),
+        ("a,x\n1,2\n", {"header": True}, {"argument": "user", "remedy": "name it with user="}),
+        ("1,2\n", {"columns": ["a", "b"]}, {"argument": "user", "remedy": "name it with user="}),
+        (
+            "a,b\n1,2\n",
+            {"chosen": {"user": "a"}},
+            {"argument": "item", "remedy": "name it with item="},
+        ),
+        ("1,2,3,4,5\n1,2\n", {}, {"argument": "columns", "remedy": "name the columns"}),
+        ("2024-01-01,5\n2024-01-02,6\n", {}, {"argument": "columns", "remedy": "name the columns"}),
+        ("1,2.5\n1,3\n", {}, {"argument": "columns", "remedy": "name the columns"}),
+        (
+            "1,2,x\n1,3,y\n",
+            {"header": False},
+            {"argument": "columns", "remedy": "name the columns"},
+        ),
+        (
+            "1,2,3,x\n1,3,4,y\n",
+            {"header": False},
+            {"argument": "columns", "remedy": "name the columns"},
+        ),
     ],
 )
-def test_what_cannot_be_told_is_refused(text: str, how: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_what_cannot_be_told_is_refused(
+    text: str, how: dict[str, Any], fault: dict[str, str]
+) -> None:
+    with refuses(ValueError, **fault):
         found(text, ",", **how)
 
 
@@ -189,7 +215,7 @@ def test_a_wide_header_with_numbers_is_one() -> None:
     assert found("user,item,2019,2020,2021\n1,2,3,4,5\n", ",")[0].has_header
     with refuses(ValueError, "header"):
         found("user,item,1,2\n3,4,5,6\n", ",")
-    with pytest.raises(ValueError, match="'user', 'b', 'c', 'd', 'e', 'f'; pass"):
+    with refuses(ValueError, "header", remedy="pass header=True"):
         found("user,b,c,d,e,f,g\n1,2,3,4,5,6,7\n", ",", columns=list("abcdefg"))
 
 
@@ -221,59 +247,59 @@ def test_roles_by_the_order_of_columns_are_told(
 
 
 @pytest.mark.parametrize(
-    ("first", "what"),
+    ("first", "remedy"),
     [
-        ("%%MatrixMarket matrix", "a matrix of MatrixMarket"),
-        ('[{"user": 1}]', "JSON"),
-        ("7:", "a block of ratings for each item"),
-        ("1 2:0.5 3:1", "rows of libsvm"),
-        ("(1, 2)", "tuples or lists of Python"),
-        ("sep=;", "a line for Excel"),
+        ("%%MatrixMarket matrix", r"scipy\.io\.mmread"),
+        ('[{"user": 1}]', r"pandas\.read_json"),
+        ("7:", "one rating a line"),
+        ("1 2:0.5 3:1", "load_svmlight_file"),
+        ("(1, 2)", "remove their brackets"),
+        ("sep=;", "tail -n"),
     ],
 )
-def test_other_formats_are_named(first: str, what: str) -> None:
-    with pytest.raises(ValueError, match=rf"^line 1: .* begins {what}"):
+def test_other_formats_are_named(first: str, remedy: str) -> None:
+    with refuses(ValueError, place="line 1", remedy=remedy):
         found(f"\n{first}\n1,2\n", ",")
 
 
 def test_a_long_first_line_is_shown_in_part() -> None:
-    with pytest.raises(ValueError, match=r"^line 1: '\(x{59}' begins tuples or lists"):
+    with refuses(ValueError, place="line 1"):
         found("(" + "x" * 70 + ")\n1,2\n", ",")
 
 
 def test_comments_are_no_rows_and_headers_may_begin_as_they_do() -> None:
     for first in ("# a list of users", "% x", "#"):
         for how in ({}, {"header": False}):
-            with pytest.raises(ValueError, match=r"^line 1: .* looks like a comment: remove such"):
+            with refuses(ValueError, "header", place="line 1", remedy="remove such lines"):
                 found(f"{first}\n1,2\n", ",", **how)
     assert found("# user,item\n1,2\n", ",")[0].names == ["# user", "item"]
-    with pytest.raises(ValueError, match="looks like a comment"):
+    with refuses(ValueError, "header", place="line 1", remedy="remove such lines"):
         found("# user,item,x\n1,2\n", ",")  # of another width than the rows
     names = found("# a,b\n1,2\n", ",", {"user": 1, "item": 2}, header=True)[0].names
     assert names == ["# a", "b"]
 
 
 @pytest.mark.parametrize(
-    ("how", "error", "message"),
+    ("how", "error", "argument"),
     [
-        ({"sep": "ab"}, ValueError, r"sep must be one character.*got 'ab'"),
-        ({"sep": ""}, ValueError, "sep must be one character"),
-        ({"sep": '"'}, ValueError, "sep must be one character"),
-        ({"sep": "\n"}, ValueError, "sep must be one character"),
-        ({"sep": 3}, ValueError, "sep must be one character"),
-        ({"quote": "ab"}, ValueError, "quote must be 'auto', None or one character"),
-        ({"quote": ",", "sep": ","}, ValueError, "quote must be"),
-        ({"quote": " "}, ValueError, "quote must be"),
-        ({"header": 1}, TypeError, "header must be True, False or None, got 1"),
-        ({"columns": "user,item"}, TypeError, "columns must be a list of names"),
-        ({"columns": ["user", 1]}, TypeError, "columns must be a list of names"),
-        ({"columns": ["a", "b", "a"]}, ValueError, "columns must differ in name"),
+        ({"sep": "ab"}, ValueError, "sep"),
+        ({"sep": ""}, ValueError, "sep"),
+        ({"sep": '"'}, ValueError, "sep"),
+        ({"sep": "\n"}, ValueError, "sep"),
+        ({"sep": 3}, ValueError, "sep"),
+        ({"quote": "ab"}, ValueError, "quote"),
+        ({"quote": ",", "sep": ","}, ValueError, "quote"),
+        ({"quote": " "}, ValueError, "quote"),
+        ({"header": 1}, TypeError, "header"),
+        ({"columns": "user,item"}, TypeError, "columns"),
+        ({"columns": ["user", 1]}, TypeError, "columns"),
+        ({"columns": ["a", "b", "a"]}, ValueError, "columns"),
     ],
 )
 def test_descriptions_that_cannot_be_are_refused(
-    how: dict[str, Any], error: type[Exception], message: str
+    how: dict[str, Any], error: type[Exception], argument: str
 ) -> None:
-    with pytest.raises(error, match=message):
+    with refuses(error, argument):
         Dialect(**how).check()
 
 
@@ -323,9 +349,9 @@ def test_rows_have_the_line_on_which_they_begin() -> None:
 def test_rows_that_cannot_be_read_are_named_by_their_line() -> None:
     with refuses(ValueError, "quote"):
         read('1,2\n3,"4\n5,6\n')
-    with pytest.raises(ValueError, match=r"^lines 2 to 3 would be one row"):
+    with refuses(ValueError, "quote", remedy="pass quote=None"):
         read('1,2\n"3,4\n5",6\n')
-    with pytest.raises(ValueError, match=r"^line 3: field larger than field limit.*is a quote"):
+    with refuses(ValueError, "quote", place="line 3", remedy="pass quote=None"):
         read("1,2\n3,4\n5," + "6" * 200_000 + "\n")
 
 

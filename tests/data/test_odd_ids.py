@@ -162,14 +162,14 @@ def test_ordinary_ids_are_not_talked_about(
 @every_door
 @pytest.mark.parametrize("empty", ["", "  ", "\t"])
 def test_empty_ids_are_refused_with_their_number(door: str, empty: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"user.*(empty|missing)") as caught:
+    with refuses(ValueError, None, remedy="an id") as caught:
         DOORS[door](["a", empty, "b", empty], tmp_path)
     assert "csv" in door or "2 rows" in str(caught.value)
 
 
 @pytest.mark.parametrize("door", ["arrays", "pandas", "polars", "pyarrow", "parquet"])
 def test_missing_ids_are_refused_with_their_number(door: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"missing.*row 1.*2 such rows"):
+    with refuses(ValueError, "users", remedy="give them an id"):
         DOORS[door](["a", None, "b", None], tmp_path)
 
 
@@ -228,7 +228,7 @@ def uuids_of(door: str, users: list[UUID]) -> Any:
 def test_what_is_no_id_is_refused_before_any_work(
     door: str, users: list[Any], tmp_path: Path
 ) -> None:
-    with pytest.raises(ValueError, match=r"user.*(UTF-8|whole)"):
+    with refuses(ValueError, None, remedy="use strings for ids|write other bytes as text"):
         DOORS[door](users, tmp_path)
 
 
@@ -245,7 +245,7 @@ def test_floats_that_may_have_been_other_numbers_are_no_ids(
         with refuses(ValueError, "users", remedy=r"too large for a float"):
             DOORS[door](np.array([3, lost], dtype), tmp_path)
     ids = Ids.of([3, first_lost])
-    with pytest.raises(ValueError, match=r"too large for a float"):
+    with refuses(ValueError, remedy=r"too large for a float"):
         ids.rows([dtype(first_lost)])
 
 
@@ -274,9 +274,9 @@ def test_what_cannot_be_saved_is_told_when_it_is_read(caplog: pytest.LogCaptureF
     (line,) = told(caplog)
     assert "cannot be saved" in line
     model = mfrank.ALS(factors=2, iterations=1).fit(data)  # in memory they are ids like any others
-    with pytest.raises(ValueError, match="str or int"):
+    with refuses(ValueError, remedy="str or int"):
         model.save("nowhere")
-    with pytest.raises(ValueError, match="str or int"):
+    with refuses(ValueError, remedy="str or int"):
         mfrank.ALS(factors=2).fit(data, checkpoint="nowhere")
     assert not Path("nowhere").exists()
 
@@ -303,7 +303,7 @@ def test_a_header_within_a_file_is_refused_with_its_line(
     content = "\n".join([*lines, mark + lines[0], *lines[1:]])
     path.write_text(content.replace(" ", separator), encoding="utf-8")
     for read in (Interactions.from_file, lambda path: Interactions.ingest([path], tmp_path / "to")):
-        with pytest.raises(ValueError, match=r"line 5: the header again"):
+        with refuses(ValueError, place="both.csv, line 5", remedy="remove this line"):
             read(path)
 
 
@@ -341,7 +341,7 @@ def test_memory_that_is_wanted_for_empty_rows_names_the_ids(
 ) -> None:
     monkeypatch.setattr("mfrank.arrays.memory.memory_there_is", lambda: 1 << 20)
     sparse = sp.csr_array((np.ones(3), ([3, 70, 9_999], [0, 9_998, 2])), (10_000, 10_000))
-    with pytest.raises(MemoryError, match=r"at most 6 .*raw ids.*from_arrays"):
+    with refuses(MemoryError, None, remedy=r"raw ids.*from_arrays"):
         model.fit(sparse)
     dense = mfrank.synthetic(3000, 500, 40_000, random_state=0)
     with pytest.raises(MemoryError) as caught:

@@ -227,7 +227,7 @@ def test_files_of_one_layout_are_told_once_by_estimates(
 
 def test_estimates_refuse_what_an_ingest_would(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("user,item\n1,\n")
-    with pytest.raises(ValueError, match=r"a\.csv: line 2: the item is missing"):
+    with refuses(ValueError, place="a.csv, line 2", remedy="give it an id"):
         IngestPlan.of([tmp_path / "a.csv"], tmp_path / "x", {})
     with refuses(ValueError, "files"):
         IngestPlan.of([], tmp_path / "x", {})
@@ -247,5 +247,5 @@ def test_files_are_taken_in_the_order_of_their_names(tmp_path: Path) -> None:
         ingest.check_files(["-"])
     with pytest.raises(FileNotFoundError, match=r"none\.csv"):
         ingest.check_files([paths[0], tmp_path / "none.csv"])
-    with pytest.raises(ValueError, match="is a folder"):
+    with refuses(ValueError, remedy="pass the files"):
         ingest.check_files([tmp_path])

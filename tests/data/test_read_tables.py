@@ -37,9 +37,9 @@ NEEDED = ("user", "item")
 )  # fmt: skip
 def test_the_suffix_tells_the_kind(name: str, kind: str | None) -> None:
     if kind is None:
-        with pytest.raises(ValueError, match=rf"^{name}: expected a suffix \.csv, \.tsv, \.txt"):
+        with refuses(ValueError, place=name):
             tables.kind_of(name)
-        with pytest.raises(ValueError, match="expected a suffix"):
+        with refuses(ValueError, place=name):
             check_table_file(name)
         return
     assert tables.kind_of(name) == kind
@@ -48,9 +48,9 @@ def test_the_suffix_tells_the_kind(name: str, kind: str | None) -> None:
 
 
 def test_zips_may_be_of_movielens() -> None:
-    with pytest.raises(ValueError, match=r"or \.parquet; mfrank.movielens reads MovieLens as dist"):
+    with refuses(ValueError, remedy=r"mfrank\.movielens reads MovieLens"):
         tables.kind_of("ml-1m.zip")
-    with pytest.raises(ValueError, match=r"or \.parquet$"):
+    with refuses(ValueError, place="a.json", remedy="name it by its format"):
         tables.kind_of("a.json")
     assert tables.is_text("-")
     assert tables.is_stream(Path("-"))
@@ -99,7 +99,7 @@ def test_parquet_is_written_with_its_types(tmp_path: Path) -> None:
 
 def test_columns_of_unequal_length_are_refused_before_anything_is_written(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("mine")
-    with pytest.raises(ValueError, match=r"one length, got {'user': \(2,\), 'item': \(1,\)}"):
+    with refuses(ValueError, "columns"):
         write_table(tmp_path / "a.csv", {"user": [1, 2], "item": [1]})
     assert (tmp_path / "a.csv").read_text() == "mine"
 
@@ -115,9 +115,9 @@ def test_options_are_checked_before_a_file_is_looked_for(tmp_path: Path, read: A
         read(missing, {}, "auto", Dialect(sep="ab"))
     with pytest.raises(FileNotFoundError, match=r"none\.csv"):
         read(missing, {})
-    with pytest.raises(ValueError, match="is a folder"):
+    with refuses(ValueError, remedy="pass the files"):
         read(tmp_path, {})
-    with pytest.raises(ValueError, match="expected a suffix"):
+    with refuses(ValueError, place="none.json", remedy="name it by its format"):
         read(tmp_path / "none.json", {})
 
 
@@ -166,7 +166,7 @@ def test_what_pandas_notes_in_a_file_changes_nothing(tmp_path: Path) -> None:
 def test_an_error_of_several_lines_is_told_by_its_first(tmp_path: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
     with (
-        pytest.raises(ValueError, match=r"one: bad magic; copy or write it again$"),
+        refuses(ValueError, remedy="copy or write it again"),
         tables.faults_named("a.parquet"),
     ):
         raise pyarrow.ArrowInvalid("bad magic\nof the reader")
@@ -181,21 +181,19 @@ def test_faults_of_parquet_begin_with_its_name(tmp_path: Path) -> None:
     )
     path.write_bytes(b"no parquet")
     for door in doors:
-        with pytest.raises(
-            ValueError, match=r"a\.parquet: no Parquet file, or a damaged one: .*; cop"
-        ):
+        with refuses(ValueError, remedy="copy or write it again"):
             door({})
-    with pytest.raises(ValueError, match=r"a\.parquet: no Parquet file"):
+    with refuses(ValueError, remedy="copy or write it again"):
         tables.parquet_rows(path)
     write_table(path, {"user": np.array([], np.int64), "item": np.array([], np.int64)})
     for door in doors:
-        with pytest.raises(ValueError, match=r"a\.parquet: the file has columns and no rows"):
+        with refuses(ValueError, place="a.parquet"):
             door({})
     write_table(path, {"user": [1, 2], "item": [1, 2], "rating": ["1", "x"]})
     for door in doors:
         with refuses(ValueError, "values"):
             door({})
-        with pytest.raises(ValueError, match=r"a\.parquet: column 'z' must exist once"):
+        with refuses(ValueError, place="a.parquet, column 'z'", remedy="columns: 'user'"):
             door({"user": "z"})
     for dialect in (Dialect(columns=["user", "item"]), Dialect(header=False)):
         with refuses(ValueError, "columns"):
@@ -217,7 +215,7 @@ def test_portions_of_text_know_the_rows_before_them(tmp_path: Path) -> None:
     ]  # fmt: skip
     path.write_text("user item time\n1 2 3\n4 5\n")
     for read in (lambda: read_columns(path, {}), lambda: list(read_portions(path, {}, n_rows=1))):
-        with pytest.raises(ValueError, match=r"a\.txt: line 3: 2 fields"):
+        with refuses(ValueError, "sep", place="a.txt, line 3", remedy="quote fields that contain"):
             read()
 
 
@@ -226,7 +224,7 @@ def test_streams_are_text(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
         assert list(read_columns("-", {})) == ["user", "item"]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"user,item\n1\n")))
-    with pytest.raises(ValueError, match=r"^-: line 2: 1 field"):
+    with refuses(ValueError, "sep", place="-, line 2", remedy="quote fields that contain"):
         read_columns("-", {})
 
 
@@ -240,7 +238,7 @@ def test_rows_of_text_keep_their_blanks_and_tell_of_quotes(
     assert line.startswith(f"{path}: text follows a closing quote in 1 row, the first in line 3")
     assert line.endswith("write a quote that is part of a field twice, in quotes")
     path.write_text('a,b\n"c,d\ne",f\n')
-    with pytest.raises(ValueError, match=r"a\.csv: lines 2 to 3 would be one row"):
+    with refuses(ValueError, place="a.csv, lines 2 to 3", remedy="write a quote"):
         list(text_rows(path, ","))
     with pytest.raises(FileNotFoundError):
         list(text_rows(tmp_path / "none.csv", ","))

@@ -152,9 +152,9 @@ def test_a_value_in_one_part_is_a_value_of_the_whole() -> None:
 
 def test_seen_only_must_fit() -> None:
     data = ratings().at_least(4)
-    with pytest.raises(ValueError, match="seen_only must have the shape"):
+    with refuses(ValueError, "seen_only"):
         replace(data, seen_only=ratings().k_core(5))
-    with pytest.raises(ValueError, match="seen_only must have timestamps"):
+    with refuses(ValueError, "seen_only"):
         replace(data, seen_only=replace(data.seen_only, timestamps=None))
     with refuses(TypeError, "seen_only"):
         replace(data, seen_only=data.user_items)

@@ -96,16 +96,16 @@ def test_a_walk_that_knows_what_comes_next_is_found_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "argument"),
     [
-        ({"test": 0}, "no session is left to train on: they end from"),
-        ({"test": 1.5}, r"test must be"),
-        ({"test": 0.2, "last": 0}, "last must be"),
-        ({"test": 20, "valid": 30}, "valid must not begin after test"),
+        ({"test": 0}, "test"),
+        ({"test": 1.5}, "test"),
+        ({"test": 0.2, "last": 0}, "last"),
+        ({"test": 20, "valid": 30}, "valid"),
     ],
 )
-def test_impossible_splits_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_impossible_splits_are_refused(options: dict[str, Any], argument: str) -> None:
+    with refuses(ValueError, argument):
         mfrank.by_session(sessions(0), **options)
 
 

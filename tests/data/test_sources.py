@@ -55,13 +55,13 @@ def test_ids_that_are_known_are_looked_up_as_they_are_spelled(tmp_path: Path) ->
         assert data.user_items.shape == (2, 2)
     data = read(tmp_path, "user,item\n7,5\n", item_ids=["5", "6"])
     assert data.item_ids.labels.tolist() == ["5", "6"]
-    for name, given, message in (
-        ("user_ids", [1], r"a\.csv: users: unknown ids: 7"),
-        ("item_ids", ["y"], r"a\.csv: items: unknown ids: 'x'"),
-        ("user_ids", [1, 1], "^users: ids must be unique"),
-        ("item_ids", ["y", "y"], "^items: ids must be unique"),
+    for name, given, argument in (
+        ("user_ids", [1], "users"),
+        ("item_ids", ["y"], "items"),
+        ("user_ids", [1, 1], "users"),
+        ("item_ids", ["y", "y"], "items"),
     ):
-        with pytest.raises(ValueError, match=message):
+        with refuses(ValueError, argument):
             read(tmp_path, text, **{name: given})
 
 
@@ -94,9 +94,9 @@ def test_an_ingest_shows_its_progress_if_asked(
         assert ("reading ids" in capsys.readouterr().err) == shown
 
 
-def test_what_is_no_data_has_a_remedy_if_there_is_one() -> None:
-    for given, end in ((5, "got int$"), (np.eye(2), r"; convert a dense array with .*\(array\)$")):
-        with pytest.raises(TypeError, match=end):
+def test_what_is_no_data_has_a_remedy() -> None:
+    for given, remedy in ((5, "make them with"), (np.eye(2), "convert a dense array")):
+        with refuses(TypeError, remedy=remedy):
             Interactions.of(given)
 
 

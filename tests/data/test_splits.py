@@ -253,7 +253,7 @@ def test_nothing_before_the_test_part_is_said_as_such(first):
     times = np.arange(first, first + 9)
     data = Interactions.from_arrays(range(9), range(9), timestamps=times)
     for split in (by_time, by_session):
-        with pytest.raises(ValueError, match="is left to train on"):
+        with refuses(ValueError, "test"):
             split(data, test=first, valid=0.2)
 
 
@@ -282,7 +282,7 @@ def test_of_those_before_the_test_part_only_they_are_counted(caplog):
 @pytest.mark.parametrize(("test", "valid"), [(8, 0), (4, 4), (0, 8), (5, 5)])
 def test_one_user_is_left_to_train_on(test, valid):
     data = grown(0, [0, 0, *range(1, 9)])
-    with pytest.raises(ValueError, match="none is left to train on"):
+    with refuses(ValueError, "test", remedy="Hold out fewer"):
         held_out_users(data, test=test, valid=valid)
     test, valid = (n - (n == max(test, valid)) for n in (test, valid))
     if test + valid < 8:
@@ -291,7 +291,7 @@ def test_one_user_is_left_to_train_on(test, valid):
 
 def test_a_single_user_is_trained_on():
     assert held_out_users(grown(0, [3]), test=0).train.nnz == 3
-    with pytest.raises(ValueError, match="none is left to train on"):
+    with refuses(ValueError, "test", remedy="Hold out fewer"):
         held_out_users(grown(0, [3]), test=1)
 
 
@@ -368,7 +368,7 @@ def test_a_frame_is_split_as_its_interactions(name):
 
 
 def test_what_cannot_be_split_is_refused():
-    with pytest.raises(TypeError, match="expected Interactions, a scipy sparse matrix"):
+    with refuses(TypeError, remedy=r"make them with Interactions\.from_arrays"):
         by_ratio([[1, 2]])
 
 
@@ -378,63 +378,63 @@ NO_TIMES = Interactions.from_arrays([0, 0, 1], [0, 1, 1])
 
 
 @pytest.mark.parametrize(
-    ("split", "error", "message"),
+    ("split", "error", "argument"),
     [
-        (lambda d: by_ratio(d, train=0.95), ValueError, "train, valid, test must sum to 1"),
-        (lambda d: by_ratio(d, train=2, test=np.uint64(2**63)), ValueError, "must sum to 1"),
-        (lambda d: by_ratio(d, train=0, valid=0.5, test=0.5), ValueError, "train > 0"),
+        (lambda d: by_ratio(d, train=0.95), ValueError, "train"),
+        (lambda d: by_ratio(d, train=2, test=np.uint64(2**63)), ValueError, "train"),
+        (lambda d: by_ratio(d, train=0, valid=0.5, test=0.5), ValueError, "fractions"),
         (
             lambda d: by_ratio(d, train=1.1, valid=-0.1, test=0),
             ValueError,
-            "fractions must be >= 0",
+            "fractions",
         ),
-        (lambda d: by_ratio(d, train=float("nan")), ValueError, "fractions must be >= 0"),
-        (lambda d: by_ratio(d, valid=10**400), ValueError, "fractions must be >= 0, got valid=1"),
-        (lambda d: by_ratio(d, test="some"), ValueError, "fractions must be >= 0, got test='some'"),
+        (lambda d: by_ratio(d, train=float("nan")), ValueError, "fractions"),
+        (lambda d: by_ratio(d, valid=10**400), ValueError, "fractions"),
+        (lambda d: by_ratio(d, test="some"), ValueError, "fractions"),
         (
             lambda d: by_ratio(d, random_state=np.timedelta64(1, "s")),
             TypeError,
-            "random_state must be",
+            "random_state",
         ),
-        (lambda d: by_ratio(d, random_state=-1), ValueError, "random_state must be"),
-        (lambda d: by_ratio(d, random_state=True), TypeError, "random_state must be"),
+        (lambda d: by_ratio(d, random_state=-1), ValueError, "random_state"),
+        (lambda d: by_ratio(d, random_state=True), TypeError, "random_state"),
         (
             lambda d: by_ratio(d, random_state=np.random.RandomState(0)),
             TypeError,
-            "got RandomState",
+            "random_state",
         ),
-        (lambda d: leave_last(NO_TIMES), ValueError, "leave_last needs.*use leave_k_out"),
-        (lambda d: by_time(NO_TIMES, test=0.1), ValueError, "by_time needs.*use by_ratio"),
-        (lambda d: leave_last(d, 0), ValueError, "k must be at least 1"),
-        (lambda d: leave_k_out(d, valid_k=-1), ValueError, "valid_k must be at least 0"),
-        (lambda d: leave_k_out(d, 0.5), TypeError, "k must be an int"),
-        (lambda d: leave_k_out(d, 10**30), ValueError, "k must be at most"),
-        (lambda d: leave_last(d, valid_k=10**400), ValueError, "valid_k must be at most"),
+        (lambda d: leave_last(NO_TIMES), ValueError, "leave_last"),
+        (lambda d: by_time(NO_TIMES, test=0.1), ValueError, "by_time"),
+        (lambda d: leave_last(d, 0), ValueError, "k"),
+        (lambda d: leave_k_out(d, valid_k=-1), ValueError, "valid_k"),
+        (lambda d: leave_k_out(d, 0.5), TypeError, "k"),
+        (lambda d: leave_k_out(d, 10**30), ValueError, "k"),
+        (lambda d: leave_last(d, valid_k=10**400), ValueError, "valid_k"),
         (
             lambda d: by_time(d, test=1.6e9),
             ValueError,
-            r"^test must be a timestamp \(int\) or a fraction",
+            "test",
         ),
-        (lambda d: by_time(d, test="2020"), TypeError, r"a timestamp \(int\) or a fraction"),
-        (lambda d: by_time(d, test=True), TypeError, r"a timestamp \(int\) or a fraction"),
-        (lambda d: by_time(d, test=110, valid="a"), TypeError, r"^valid must be a timestamp"),
-        (lambda d: held_out_users(d, test=1, valid="a"), TypeError, "^valid must be a number of"),
-        (lambda d: by_time(d, test=110, valid=111), ValueError, "valid must not begin after test"),
-        (lambda d: by_time(d, test=0), ValueError, "no entry is left to train on"),
-        (lambda d: by_time(d, test=0.6, valid=0.6), ValueError, "no entry is left to train on"),
-        (lambda d: held_out_users(d, test=12), ValueError, "none is left to train on"),
-        (lambda d: held_out_users(d, test=-1), ValueError, "test must be at least 0"),
-        (lambda d: held_out_users(d, test=1.5), ValueError, "number of users"),
-        (lambda d: held_out_users(d, test=1, fold_in=1.0), ValueError, "fold_in must be"),
+        (lambda d: by_time(d, test="2020"), TypeError, "test"),
+        (lambda d: by_time(d, test=True), TypeError, "test"),
+        (lambda d: by_time(d, test=110, valid="a"), TypeError, "valid"),
+        (lambda d: held_out_users(d, test=1, valid="a"), TypeError, "valid"),
+        (lambda d: by_time(d, test=110, valid=111), ValueError, "valid"),
+        (lambda d: by_time(d, test=0), ValueError, "test"),
+        (lambda d: by_time(d, test=0.6, valid=0.6), ValueError, "test"),
+        (lambda d: held_out_users(d, test=12), ValueError, "test"),
+        (lambda d: held_out_users(d, test=-1), ValueError, "test"),
+        (lambda d: held_out_users(d, test=1.5), ValueError, "test"),
+        (lambda d: held_out_users(d, test=1, fold_in=1.0), ValueError, "fold_in"),
     ],
 )
-def test_what_is_refused(split, error, message):
-    with pytest.raises(error, match=message):
+def test_what_is_refused(split, error, argument):
+    with refuses(error, argument):
         split(toy())
 
 
 @pytest.mark.parametrize("name", sorted(SPLITS.keys() - {"by_time at timestamps"}))
 @pytest.mark.parametrize("data", [None, 5, "file.csv"])
 def test_only_interactions_are_split(name, data):
-    with pytest.raises(TypeError, match="expected Interactions, a scipy sparse matrix"):
+    with refuses(TypeError, remedy=r"make them with Interactions\.from_arrays"):
         SPLITS[name](data, 0)

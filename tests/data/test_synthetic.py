@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.sparse.linalg import svds
 
 from mfrank.data import by_ratio, synthetic
+from tests.support.errors import refuses
 
 synthesis = importlib.import_module("mfrank.data.synthesis")  # mfrank.synthetic is the function
 
@@ -263,15 +264,15 @@ def test_names_tell_the_genre(data):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "error", "message"),
+    ("sizes", "error", "argument"),
     [
-        ((0, 5, 5), ValueError, "n_users must be at least 1"),
-        ((5, 0, 5), ValueError, "n_items must be at least 1"),
-        ((5, 5, 4), ValueError, "interactions must be from n_users, 5"),
-        ((5, 5, 26), ValueError, r"to n_users \* n_items, 25, got 26"),
-        ((5, 5, 1e1), TypeError, "interactions must be an int"),
+        ((0, 5, 5), ValueError, "n_users"),
+        ((5, 0, 5), ValueError, "n_items"),
+        ((5, 5, 4), ValueError, "interactions"),
+        ((5, 5, 26), ValueError, "interactions"),
+        ((5, 5, 1e1), TypeError, "interactions"),
     ],
 )
-def test_what_is_refused(sizes, error, message):
-    with pytest.raises(error, match=message):
+def test_what_is_refused(sizes, error, argument):
+    with refuses(error, argument):
         synthetic(*sizes)

@@ -121,7 +121,7 @@ def test_columns_can_be_ignored(tmp_path, header):
     made = Interactions.from_file(file, value=False, timestamp=False)
     assert made.timestamps is None
     assert made.user_items.toarray().tolist() == [[0, 1, 0], [1, 0, 1]]
-    with pytest.raises(ValueError, match=r"a.csv: line .*01/02/2024"):
+    with refuses(ValueError, "timestamps", remedy="write dates"):
         Interactions.from_file(file, value=False)
     with refuses(ValueError, "item"):
         table_files.read_columns(file, {"item": False})
@@ -140,7 +140,7 @@ def test_the_standard_input_and_pipes_are_read(tmp_path, monkeypatch):
 
 
 def test_a_device_that_never_ends_is_refused():
-    with pytest.raises(ValueError, match="/dev/zero: expected a suffix"):
+    with refuses(ValueError, place="/dev/zero", remedy="name it by its format"):
         Interactions.from_file("/dev/zero")
 
 
@@ -177,30 +177,30 @@ def test_long_numbers_do_not_become_others(tmp_path):
 
 @pytest.mark.usefixtures("reader")
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "fault"),
     [
-        ("", "a.csv: the file is empty"),
-        ("\n\n", "a.csv: the file is empty"),
-        ("1,2,3,4,5\n", "no header, and 5 columns"),
-        ("1\n2\n", "no header, and 1 column separated by ',', .* name the separator with sep="),
-        ("The Matrix\nStar Wars\n", "no header, and 1 column"),
-        ("a,b\n1,2\n", "a.csv: no column looks like the user"),
-        ("user,b\n1,2\n", "a.csv: no column looks like the item"),
-        ("user,item\n", "a.csv: the file has a header and no rows"),
-        ("user,item\n\n \t\n\r\n", "a.csv: the file has a header and no rows"),
+        ("", {"place": "a.csv"}),
+        ("\n\n", {"place": "a.csv"}),
+        ("1,2,3,4,5\n", {"argument": "columns", "remedy": "name the columns"}),
+        ("1\n2\n", {"argument": "columns", "remedy": "name the columns"}),
+        ("The Matrix\nStar Wars\n", {"argument": "columns", "remedy": "name the columns"}),
+        ("a,b\n1,2\n", {"argument": "user", "remedy": "name it with user="}),
+        ("user,b\n1,2\n", {"argument": "item", "remedy": "name it with item="}),
+        ("user,item\n", {"place": "a.csv"}),
+        ("user,item\n\n \t\n\r\n", {"place": "a.csv"}),
     ],
 )
-def test_damaged_files_are_refused(tmp_path, text, message):
+def test_damaged_files_are_refused(tmp_path, text, fault):
     file = tmp_path / "a.csv"
     file.write_text(text, encoding="utf-8")
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, **fault):
         Interactions.from_file(file)
 
 
 @pytest.mark.usefixtures("reader")
 def test_a_header_alone_is_refused_packed_too(tmp_path):
     file = write(tmp_path / "a.tsv.gz", [NAMES], "\t")
-    with pytest.raises(ValueError, match=r"a\.tsv\.gz: the file has a header and no rows"):
+    with refuses(ValueError, place="a.tsv.gz"):
         Interactions.from_file(file)
 
 
@@ -208,7 +208,7 @@ def test_a_parquet_file_without_rows_is_refused(tmp_path):
     pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
     file = tmp_path / "a.parquet"
     table_writer.write_table(file, {"user": np.array([], int), "item": np.array([], int)})
-    with pytest.raises(ValueError, match=r"a\.parquet: the file has columns and no rows"):
+    with refuses(ValueError, place="a.parquet"):
         Interactions.from_file(file)
 
 
@@ -254,13 +254,10 @@ def test_a_fault_is_named_by_its_line(tmp_path, fault, before):
 def test_a_date_of_another_style_is_named_with_its_column_and_the_remedy(tmp_path, header, column):
     file = tmp_path / "a.csv"
     file.write_text(f"{header}1,2,3,2024-01-31\n1,3,3,01/02/2024\n")
-    message = (
-        f"{file}: line {2 + bool(header)}: timestamps must be all whole numbers or all dates, got "
-        f"'01/02/2024' in column {column}; write dates as 2024-12-31, or ignore the column with "
-        "timestamp=False"
-    )
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+    place = f"{file}, line {2 + bool(header)}"
+    with refuses(ValueError, "timestamps", place=place, remedy="timestamp=False") as raised:
         Interactions.from_file(file)
+    assert f"'01/02/2024' in column {column}; write dates" in str(raised.value)
 
 
 def test_a_value_that_is_no_number_is_named_by_row_and_column(tmp_path):
@@ -268,10 +265,9 @@ def test_a_value_that_is_no_number_is_named_by_row_and_column(tmp_path):
     pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
     frame = pandas.DataFrame({"user": [1, 2, 3], "item": [1, 1, 1], "rating": ["5", "NULL", "x"]})
     frame.to_parquet(tmp_path / "a.parquet")
-    said = r"got 'NULL' in row 1 in column 'rating'; .* value=False"
-    with pytest.raises(ValueError, match=said):
+    with refuses(ValueError, "values", place="row 1", remedy="value=False"):
         Interactions.of(frame)
-    with pytest.raises(ValueError, match=rf"a\.parquet: .*{said}"):
+    with refuses(ValueError, "values", place="a.parquet, row 1", remedy="value=False"):
         Interactions.from_file(tmp_path / "a.parquet")
 
 
@@ -302,7 +298,7 @@ def test_the_ratings_of_movielens_need_no_reader_of_their_own(tmp_path, name, se
 
 def test_a_release_of_movielens_is_read_elsewhere(tmp_path):
     for path in (tmp_path, tmp_path / "ml-1m.zip"):
-        with pytest.raises(ValueError, match=r"mfrank\.movielens reads MovieLens"):
+        with refuses(ValueError, remedy=r"mfrank\.movielens reads MovieLens"):
             Interactions.from_file(path)
 
 
@@ -311,7 +307,7 @@ def test_a_release_of_movielens_is_read_elsewhere(tmp_path):
 def test_a_quote_that_is_never_closed_is_named_by_its_line(tmp_path, beyond):
     file = tmp_path / "a.csv"
     file.write_text('user,item\n1,2\n3,"4' + beyond)
-    with pytest.raises(ValueError, match=r"a\.csv: line 3: .*opened there and not closed"):
+    with refuses(ValueError, "quote", place="a.csv, line 3", remedy="pass quote=None"):
         table_files.read_columns(file, {})
 
 
@@ -335,7 +331,7 @@ def test_unknown_formats_are_refused(tmp_path, name):
         lambda path: table_files.read_columns(path, {}),
         lambda p: table_writer.write_table(p, {}),
     ):
-        with pytest.raises(ValueError, match="expected a suffix"):
+        with refuses(ValueError, place=name):
             call(tmp_path / name)
 
 
@@ -395,7 +391,7 @@ def test_a_failed_write_leaves_the_earlier_file(tmp_path):
 
 
 def test_columns_have_one_length(tmp_path):
-    with pytest.raises(ValueError, match="one length"):
+    with refuses(ValueError, "columns"):
         table_writer.write_table(tmp_path / "a.csv", {"user": [1, 2], "item": [1]})
     assert not list(tmp_path.iterdir())
 

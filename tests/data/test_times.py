@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from errors import refuses
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +21,7 @@ from mfrank.cli.main import main
 from mfrank.data import BadRow, delimited, epoch_seconds, ingest
 from mfrank.data import times as readers
 from mfrank.pagerank import Sessions
+from tests.support.errors import refuses
 
 pandas = pytest.importorskip("pandas", reason="needs pandas")
 polars = pytest.importorskip("polars", reason="needs polars")
@@ -260,7 +260,7 @@ def test_what_numpy_holds_beyond_the_year_9999_is_refused(unit):
     beyond = np.array([10**9], f"datetime64[{unit}]") + np.array(
         [10**12 if unit == "s" else 0], f"timedelta64[{unit}]"
     )
-    with pytest.raises(ValueError, match=r"years 1 to 9999, got .* in row 0"):
+    with refuses(ValueError, place="row 0"):
         epoch_seconds(beyond)
 
 
@@ -285,7 +285,7 @@ def test_periods_begin_when_they_begin(freq):
     "times", [[True, False], [dt.time(3), dt.time(4)], [dt.timedelta(1), dt.timedelta(2)]]
 )
 def test_what_is_no_time_is_refused_by_every_door(place, door, times):
-    with pytest.raises((TypeError, ValueError), match=r"whole numbers or (all )?dates"):
+    with refuses((TypeError, ValueError), "timestamps"):
         OBJECT_DOORS[door](place, times)
 
 
@@ -381,18 +381,18 @@ def test_all_files_of_an_ingest_are_of_one_unit(place):
         Interactions.ingest(both, place / "data")
     assert re.search(r"in one unit, got 1569888000.*timestamp_unit=", str(raised.value))
     (place / "3.csv").write_text("user,item,time\n1,2,1569888000\n3,4,1569888000000\n")
-    with pytest.raises(ValueError, match="in one unit, got 1569888000") as raised:
+    with refuses(ValueError, "timestamps") as raised:
         Interactions.ingest([place / "3.csv"], place / "data")
     assert not raised.value.remedy  # of all files: there is one
     (place / "2.csv").write_text("user,item,time\n1,2,5\n3,4,6\n")
     (place / "1.csv").write_text("user,item,time\n1,3,2019-10-01\n")
-    with pytest.raises(ValueError, match="dates in some files and numbers such as 5"):
+    with refuses(ValueError, "timestamps", remedy="name the unit"):
         Interactions.ingest(both, place / "data")
     (place / "2.csv").write_text("user,item,time\n1,2,1569888001\n3,4,1569888002\n")
     data = Interactions.ingest(both, place / "data")
     assert sorted(data.timestamps.tolist()) == [1_569_888_000, 1_569_888_001, 1_569_888_002]
     (place / "3.csv").write_text("user,item,time\n1,4,5\n")
-    with pytest.raises(ValueError, match=r"one unit, .*1\.csv.* up to 5 in .*3\.csv"):
+    with refuses(ValueError, "timestamps", remedy="convert the times"):
         Interactions.ingest([*both, place / "3.csv"], place / "data")
 
 
@@ -409,7 +409,7 @@ def test_numbers_of_a_named_unit_are_with_dates_in_other_files(
     data = Interactions.ingest(both, place / "data", timestamp_unit=unit)
     assert sorted(data.timestamps.tolist()) == sorted([1_569_888_000, SECOND])
     both[1].write_text(f"user,item,time\n1,2,{SECOND}\n")
-    with pytest.raises(ValueError, match=r"in one unit, .*1\.csv.*2\.csv"):
+    with refuses(ValueError, "timestamps", remedy="convert the times"):
         Interactions.ingest(both, place / "data", timestamp_unit=unit)
     both[1].write_text("user,item,time\n1,2,5\n")
     data = Interactions.ingest(both, place / "data", timestamp_unit="s")  # numbers as they are
@@ -419,7 +419,7 @@ def test_numbers_of_a_named_unit_are_with_dates_in_other_files(
 def test_a_number_among_dates_of_digits_is_named_by_its_file_and_row(place):
     (place / "1.csv").write_text("user,item,time\n1,3,20240131\n2,3,20240201\n3,3,20240202\n")
     (place / "2.csv").write_text("user,item,time\n1,4,20240131\n1,5,20240132\n")
-    with pytest.raises(ValueError, match=r"2\.csv: .*like 20240131.* 20240132 in row 1"):
+    with refuses(ValueError, "timestamps", place="2.csv, row 1"):
         Interactions.ingest([place / "1.csv", place / "2.csv"], place / "data")
 
 
@@ -432,7 +432,7 @@ def test_a_column_of_fractions_is_ignored_and_told(place, door, caplog):
     times = DURATIONS if door in TEXT_DOORS else [*map(float, DURATIONS)]
     with caplog.at_level(logging.WARNING, "mfrank"):
         if door == "arrays":
-            with pytest.raises(ValueError, match="timestamps must be whole numbers"):
+            with refuses(ValueError, place="row 0"):
                 read(place, times)
             return
         assert read(place, times).timestamps is None
@@ -474,12 +474,12 @@ def test_dates_are_no_values(place, values):
         Interactions.from_arrays([1, 2], [1, 2], values)
     tables = [frame, pyarrow.Table.from_pandas(frame), polars.from_pandas(frame)]
     for made in tables[: 3 if values.dtype.kind != "m" else 1]:
-        with pytest.raises(ValueError, match=r"in column 'seen'; .*timestamp="):
+        with refuses(ValueError, "values", remedy="write a number"):
             Interactions.from_frame(made, value="seen")
     frame.to_csv(place / "c.csv", index=False)
-    with pytest.raises(ValueError, match=r"in column 'seen'; .*timestamp="):
+    with refuses(ValueError, "values", place="c.csv, line 2", remedy="write a number"):
         Interactions.from_file(place / "c.csv", value="seen")
-    with pytest.raises(ValueError, match=r"in column 'seen'; .*timestamp="):
+    with refuses(ValueError, "values", place="c.csv, line 2", remedy="write a number"):
         ingested(place / "c.csv", value="seen")
 
 
@@ -566,7 +566,7 @@ def test_dates_are_dates_whatever_the_unit_of_numbers(times, unit):
 )
 def test_numbers_beyond_int64_are_refused_by_their_row(first, beyond):
     assert len(epoch_seconds(first[:beyond], "s")) == beyond
-    with pytest.raises(BadRow, match="fit int64") as refused:
+    with refuses(BadRow, "timestamps") as refused:
         epoch_seconds(first, "s")
     assert refused.value.row == beyond
 
@@ -592,12 +592,12 @@ def test_what_is_no_number_and_no_date_is_refused(time):
 
 @pytest.mark.parametrize("times", [[[1], [2]], 5, np.zeros((2, 2))])
 def test_timestamps_are_of_one_dimension(times):
-    with pytest.raises(ValueError, match="one dimension"):
+    with refuses(ValueError, "timestamps"):
         epoch_seconds(times)
 
 
 def test_dates_of_numpy_without_a_unit_are_refused():
-    with pytest.raises(TypeError, match="whole numbers or dates"):
+    with refuses(TypeError, "timestamps"):
         epoch_seconds(np.array([np.datetime64("NaT")] * 2))
 
 
@@ -658,8 +658,8 @@ def test_the_first_and_the_last_second_of_the_calendar_are_in_it(unit):
     ends = np.array(["0001-01-01T00:00:00", "9999-12-31T23:59:59"], f"M8[{unit}]")
     assert [iso(second).year for second in epoch_seconds(ends).tolist()] == [1, 9999]
     second = np.timedelta64(1, "s")
-    for beyond in (ends - second, ends + second):
-        with pytest.raises(BadRow, match="years 1 to 9999"):
+    for row, beyond in enumerate((ends - second, ends + second)):
+        with refuses(BadRow, place=f"row {row}"):
             epoch_seconds(beyond)
 
 
@@ -686,7 +686,7 @@ def test_days_of_python_are_their_first_seconds():
     ],
 )
 def test_the_first_row_that_is_neither_is_named_or_else_the_first_of_another_kind(times, row):
-    with pytest.raises(BadRow, match="all whole numbers or all dates") as refused:
+    with refuses(BadRow, "timestamps") as refused:
         epoch_seconds(np.array(times, object))
     assert refused.value.row == row
 
@@ -851,7 +851,7 @@ def test_a_unit_that_hardly_fits_is_told(
 @pytest.mark.parametrize("door", ["arrays", "pandas, inferred", "polars", "arrow", "parquet"])
 def test_seconds_in_narrow_floats_are_refused(door: str, tmp_path: Path) -> None:
     times = np.array([SECOND, SECOND + 9], np.float32)
-    with pytest.raises(ValueError, match=r"float32.*multiples of 128"):
+    with refuses(ValueError, "timestamps"):
         OBJECT_DOORS[door](tmp_path, times)
     days = np.array([18_170, 2**24], np.float32)
     assert OBJECT_DOORS[door](tmp_path, days).timestamps.tolist() == [18_170, 2**24]

@@ -149,7 +149,7 @@ def test_an_index_with_the_name_of_a_role_is_said_to_be_no_column() -> None:
     frame = pandas.DataFrame({"user": ["a", "b"], "item": [1, 2], "rating": [3, 4]})
     for names in (["user"], ["item"], ["user", "item"]):
         indexed = frame.set_index(names)
-        with pytest.raises(ValueError, match=r"the index has .*reset_index\(\)"):
+        with refuses(ValueError, None, remedy=r"reset_index\(\)"):
             mfrank.Interactions.from_frame(indexed)
         assert mfrank.Interactions.from_frame(indexed.reset_index()).nnz == 2
 

@@ -124,16 +124,16 @@ def test_values_that_look_like_times_are_told(caplog: pytest.LogCaptureFixture) 
 
 
 def test_errors_name_the_column_of_ids() -> None:
-    for users, items, message in (
-        ([None, 1], [1, 1], "^users: ids must not be missing"),
-        ([1, 1], [[1], [2]], "^items: "),
+    for users, items, fault in (
+        ([None, 1], [1, 1], {"argument": "users", "remedy": "drop them"}),
+        ([1, 1], [[1], [2]], {"argument": "items"}),
     ):
-        with pytest.raises((TypeError, ValueError), match=message):
+        with refuses((TypeError, ValueError), **fault):
             Interactions.from_arrays(users, items)
-    for name, message in (("user_ids", "^user_ids: ids must be"), ("item_ids", "^item_ids: ids")):
-        with pytest.raises(ValueError, match=message):
+    for name in ("user_ids", "item_ids"):
+        with refuses(ValueError, name):
             Interactions.from_arrays([1], [1], **{name: [1, 1]})
-        with pytest.raises(ValueError, match=message):
+        with refuses(ValueError, name):
             Interactions.from_sparse(sp.csr_array(np.eye(2)), **{name: [1, 1]})
     ids = Ids.of([1])
     assert known("x", ids) is ids
@@ -142,22 +142,22 @@ def test_errors_name_the_column_of_ids() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "error", "message"),
+    ("rows", "error", "fault"),
     [
-        ([0, 3], ValueError, r"users must lie in 0\.\.2, got 3 in row 1"),
-        ([0, -1, 5], ValueError, r"users must lie in 0\.\.2, got -1 in row 1"),
-        ([0.0, 1], TypeError, "users must be row numbers .* got dtype float64 of shape"),
-        ([[0]], TypeError, r"of shape \(1, 1\); leave shape out for raw ids"),
-        ([True], TypeError, "got dtype bool"),
+        ([0, 3], ValueError, {"argument": "users"}),
+        ([0, -1, 5], ValueError, {"argument": "users"}),
+        ([0.0, 1], TypeError, {"argument": "shape", "remedy": "leave shape out"}),
+        ([[0]], TypeError, {"argument": "shape", "remedy": "leave shape out"}),
+        ([True], TypeError, {"argument": "shape", "remedy": "leave shape out"}),
     ],
 )
 def test_with_a_shape_ids_are_rows_within_it(
-    rows: Any, error: type[Exception], message: str
+    rows: Any, error: type[Exception], fault: dict[str, str]
 ) -> None:
-    with pytest.raises(error, match=message):
+    with refuses(error, **fault):
         Interactions.from_arrays(rows, [0] * len(rows), shape=(3, 1))
     if error is ValueError:
-        with pytest.raises(error, match=message.replace("users", "items")):
+        with refuses(error, "items"):
             Interactions.from_arrays([0] * len(rows), rows, shape=(1, 3))
     assert Interactions.from_arrays([], [], shape=(3, 1)).nnz == 0
     assert Interactions.from_arrays(np.array([2], np.uint8), [0], shape=(3, 1)).nnz == 1
@@ -167,11 +167,8 @@ def test_as_many_ids_as_rows_and_columns() -> None:
     data = Interactions.from_arrays([0, 1], [0, 0], shape=(2, 1), user_ids=["a", "b"])
     assert data.user_ids == Ids.of(["a", "b"])
     assert data.item_ids == Ids.numbered(1)
-    for name, n in (("user_ids", 2), ("item_ids", 1)):
-        side = name[:4]
-        with pytest.raises(
-            ValueError, match=rf"{name} must have an id for each of the {n} {side}s"
-        ):
+    for name in ("user_ids", "item_ids"):
+        with refuses(ValueError, name):
             Interactions.from_arrays(
                 [0, 1], [0, 0], shape=(2, 1), **{name: ["x"] * 0 + list("pqr")}
             )
@@ -193,7 +190,7 @@ def test_as_many_ids_as_rows_and_columns() -> None:
 )
 def test_columns_of_other_lengths_are_named(column: str, given: Any, shape: str) -> None:
     columns = {"users": [0, 1, 2], "items": [0, 1, 2]} | {column: given}
-    with pytest.raises(ValueError, match=f"3 users, but {column} have shape {shape}"):
+    with refuses(ValueError, column):
         Interactions.from_arrays(**columns)
 
 
@@ -266,7 +263,7 @@ def test_where_values_are_from(users: list[int], values: Any, values_from: str) 
 
 def test_numbers_of_rows_have_a_limit() -> None:
     for name in ("user", "item"):
-        with pytest.raises(ValueError, match=rf"the number of {name}s must lie in 0\.\.2\^31 - 1"):
+        with refuses(ValueError, place=f"{name}s"):
             Interactions.from_arrays([0], [0], **{f"{name}_ids": Ids.numbered(2**31)})
     with refuses(ValueError, "timestamp_unit"):
         Interactions.from_arrays([0], [0], timestamp_unit="weeks")  # type: ignore[arg-type]
@@ -275,16 +272,16 @@ def test_numbers_of_rows_have_a_limit() -> None:
 
 
 def test_values_that_are_not_finite_are_named_by_ids() -> None:
-    with pytest.raises(ValueError, match=r"got inf in entry 1 \(user 'b', item 7\); drop or rep"):
+    with refuses(ValueError, "values", remedy="drop or replace it"):
         Interactions.from_arrays(["a", "b"], [5, 7], [1, np.inf])
-    with pytest.raises(ValueError, match=r"got nan in entry 0 \(user 'b', item 7\)"):
+    with refuses(ValueError, "values", remedy="drop or replace it"):
         Interactions.from_arrays(["b", "a"], [7, 5], [np.nan, 1])
-    with pytest.raises(ValueError, match=r"got inf in entry 0 \(user 'a', item 5\)"):
+    with refuses(ValueError, "values", remedy="drop or replace it"):
         Interactions.from_arrays(["a", "b", "a"], [5, 7, 5], [3e38, 1, 3e38])
 
 
 def test_only_matrices_are_read_as_such() -> None:
-    with pytest.raises(TypeError, match="expected a scipy sparse matrix, got ndarray"):
+    with refuses(TypeError, remedy=r"pass scipy\.sparse\.csr_array\(matrix\)"):
         Interactions.from_sparse(np.eye(2))
     with refuses(ValueError, "duplicates"):
         Interactions.from_sparse(sp.csr_array(np.eye(2)), duplicates="min")  # type: ignore[arg-type]

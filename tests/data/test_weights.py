@@ -88,20 +88,20 @@ def test_tables_and_matrices_are_weighted_and_fitted(weight):
 
 @EACH
 def test_dislikes_are_refused(weight):
-    with pytest.raises(ValueError, match=r"got -2; drop dislikes with interactions\.at_least\(0\)"):
+    with refuses(ValueError, "values", remedy="drop dislikes"):
         weight(Interactions.from_arrays([0, 1], [0, 1], [1, -2]))
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "argument"),
     [
-        ({"K1": -1}, "K1 must be"),
-        ({"B": 1.5}, "B must be a number from 0 to 1"),
+        ({"K1": -1}, "K1"),
+        ({"B": 1.5}, "B"),
         ({"B": -0.1}, "B"),
     ],
 )
-def test_options_are_in_their_ranges(options, message):
-    with pytest.raises(ValueError, match=message):
+def test_options_are_in_their_ranges(options, argument):
+    with refuses(ValueError, argument):
         bm25_weight(counts(0), **options)
 
 
@@ -214,17 +214,17 @@ def test_days_that_decay_in_a_model_are_as_values_that_decay_before_they_are_add
 
 
 @pytest.mark.parametrize(
-    ("half_life", "now", "message"),
+    ("half_life", "now", "argument"),
     [
-        (0, None, "half_life must be a finite number > 0"),
+        (0, None, "half_life"),
         (math.inf, None, "half_life"),
-        (1, 9, "now must be a time not before the latest interaction, at 10, got 9"),
+        (1, 9, "now"),
         (1, math.nan, "now"),
         (1, "2026-01-01", "now"),
     ],
 )
-def test_ages_are_in_their_ranges(half_life, now, message):
-    with pytest.raises(ValueError, match=message):
+def test_ages_are_in_their_ranges(half_life, now, argument):
+    with refuses(ValueError, argument):
         recency_weight(at_times([(0, 0, 1, 10)]), half_life, now=now)
 
 
@@ -250,19 +250,19 @@ def test_weights_of_ones_own_multiply_values_and_zero_drops(rows, data):
 
 
 @pytest.mark.parametrize(
-    ("weights", "error", "message"),
+    ("weights", "error", "argument"),
     [
-        ([1], ValueError, r"weights must have the shape \(2,\), got \(1,\)"),
-        ([[1, 1]], ValueError, "shape"),
-        ([1, -1], ValueError, "weights must be finite numbers >= 0, got -1 to 1"),
-        ([1, math.nan], ValueError, "finite"),
-        ([math.inf, 1], ValueError, "finite"),
-        (["a", "b"], TypeError, "weights must be numbers"),
-        ([1e39, 1], ValueError, "beyond the range of float32"),
+        ([1], ValueError, "weights"),
+        ([[1, 1]], ValueError, "weights"),
+        ([1, -1], ValueError, "weights"),
+        ([1, math.nan], ValueError, "weights"),
+        ([math.inf, 1], ValueError, "weights"),
+        (["a", "b"], TypeError, "weights"),
+        ([1e39, 1], ValueError, "weights"),
     ],
 )
-def test_weights_that_are_none_are_refused(weights, error, message):
-    with pytest.raises(error, match=message):
+def test_weights_that_are_none_are_refused(weights, error, argument):
+    with refuses(error, argument):
         Interactions.from_arrays([0, 1], [0, 1]).weighted(weights)
 
 

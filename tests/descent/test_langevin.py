@@ -11,6 +11,7 @@ import mfrank
 from mfrank.arrays import directions_of
 from mfrank.backends import choose
 from mfrank.descent import SCORINGS, FactorTables, Langevin, Touched
+from tests.support.errors import refuses
 
 N = 100_000
 
@@ -131,17 +132,17 @@ def test_noise_is_the_same_again_and_apart_for_tables_and_seeds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "argument"),
     [
-        ({"learning_rate": 0.0}, "learning_rate must be a finite number > 0"),
-        ({"shrinkage": -1.0}, "shrinkage must be a finite number >= 0"),
-        ({"temperature": np.inf}, "temperature must be a finite number > 0"),
-        ({"learning_rate": 2.0, "shrinkage": 0.5}, "learning_rate [*] shrinkage must be below 1"),
-        ({"random_state": -1}, "random_state must be at least 0"),
+        ({"learning_rate": 0.0}, "learning_rate"),
+        ({"shrinkage": -1.0}, "shrinkage"),
+        ({"temperature": np.inf}, "temperature"),
+        ({"learning_rate": 2.0, "shrinkage": 0.5}, "learning_rate"),
+        ({"random_state": -1}, "random_state"),
     ],
 )
-def test_bad_options_are_refused(options: dict[str, float], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_bad_options_are_refused(options: dict[str, float], argument: str) -> None:
+    with refuses(ValueError, argument):
         Langevin(**options)  # type: ignore[arg-type]
 
 

@@ -160,19 +160,19 @@ def test_every_backend_draws_the_same(name: str, negative_sampling: str) -> None
 
 def test_bad_options_are_refused() -> None:
     good = Sampling()
-    for change, message in (
-        ({"positives": 0}, "positives must be at least 1"),
-        ({"negatives": 0}, "negatives must be at least 1"),
+    for change, argument in (
+        ({"positives": 0}, "positives"),
+        ({"negatives": 0}, "negatives"),
         (
             {"negative_sampling": "hard"},
-            "negative_sampling must be one of uniform, popularity, in-batch; got 'hard'",
+            "negative_sampling",
         ),
-        ({"negative_sampling": "in-batch", "negatives": None}, "set negatives to a number"),
-        ({"negative_sampling": "in-batch", "shared": True}, 'use "uniform" or "popularity"'),
-        ({"shared": "yes"}, "shared_negatives must be one of True, False; got 'yes'"),
-        ({"power": float("nan")}, "^popularity_power must be a finite number >= 0"),
+        ({"negative_sampling": "in-batch", "negatives": None}, "negative_sampling"),
+        ({"negative_sampling": "in-batch", "shared": True}, "shared_negatives"),
+        ({"shared": "yes"}, "shared_negatives"),
+        ({"power": float("nan")}, "popularity_power"),
     ):
-        with pytest.raises(ValueError, match=message):
+        with refuses(ValueError, argument):
             replace(good, **change)
 
 

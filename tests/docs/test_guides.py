@@ -89,7 +89,7 @@ def test_a_page_runs(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_the_gpu_is_asked_for_by_name() -> None:
     if backends.named("cuda").why_unavailable() is None:
         pytest.skip("there is a GPU here")
-    with pytest.raises(ValueError, match="backend 'cuda' cannot run here"):
+    with refuses(ValueError, "backend"):
         exec(compile(BLOCKS["gpu"][0], "gpu.md", "exec"), {})
 
 

@@ -197,7 +197,7 @@ def test_without_exclusion_the_models_own_data_tell_what_is_known() -> None:
         for user, items in zip(whole.users, lists, strict=True)
     ]
     np.testing.assert_allclose(whole[Serendipity @ K].per_user, expected)
-    with pytest.raises(ValueError, match="metrics beyond accuracy need the training data"):
+    with refuses(ValueError, "filter_already_liked_items", remedy="pass train"):
         evaluate(model.store, data.test, metrics=Novelty @ 3, filter_already_liked_items=False)
 
 
@@ -222,7 +222,7 @@ def test_rows_of_other_data_than_the_fit_s_are_refused() -> None:
 @pytest.mark.parametrize("metric", BEYOND, ids=str)
 def test_each_needs_a_cutoff(metric: Any) -> None:
     model, train, test = problem()
-    with pytest.raises(ValueError, match="needs a cutoff"):
+    with refuses(ValueError, remedy=f"write {metric.name} @ 10"):
         evaluate(model, test, train=train, metrics=type(metric)())
 
 

@@ -15,6 +15,7 @@ import mfrank
 from mfrank import Recall
 from mfrank.evaluation import Score
 from mfrank.evaluation import evaluate as anywhere
+from tests.support.errors import refuses
 
 evaluate = partial(anywhere, backend="reference")
 
@@ -52,9 +53,9 @@ def test_test_parts_that_differ_cannot_be_compared(other_test: Any) -> None:
     if other_test is not shifted:
         pairs.append((one.by_item_group["a"], two.by_item_group["a"]))
     for first, second in pairs:
-        with pytest.raises(ValueError, match="one test part"):
+        with refuses(ValueError, place="row 0", remedy="one test part"):
             first.compare(second, "recall@5")
-        with pytest.raises(ValueError, match="one test part"):
+        with refuses(ValueError, place="row 0", remedy="one test part"):
             mfrank.paired_differences({"first": first, "second": second}, "recall@5")
         assert first.compare(first, "recall@5").p_value == 1
 
@@ -76,7 +77,7 @@ def test_queries_with_other_grades_cannot_be_compared() -> None:
         mfrank.evaluate_queries(mfrank.Judged(features, grades, queries), np.arange(6.0), "ndcg@2")
         for grades in ([1, 0, 2, 0, 1, 0], [0, 1, 2, 0, 1, 0])
     )
-    with pytest.raises(ValueError, match="those of 1 user differ, first in row 0"):
+    with refuses(ValueError, place="row 0", remedy="one test part"):
         one.compare(two, "ndcg@2")
     assert (one.n_cold_users, one.known_users["ndcg@2"].value) == (0, one["ndcg@2"].value)
     assert one.n_in_train == 0
@@ -90,5 +91,5 @@ def test_a_test_part_that_is_not_known_is_compared_by_its_users_and_weights() ->
     for first, second in ((one, unknown), (unknown, one), (unknown, unknown)):
         assert first.compare(second, micro).p_value == 1
     heavier = Score.of_users(per_user(one, micro), np.arange(1.0, one.n_users + 1))
-    with pytest.raises(ValueError, match="must weigh users alike"):
+    with refuses(ValueError, "metric"):
         unknown.compare(replace(unknown, scores={micro: heavier}), micro)

@@ -16,6 +16,7 @@ import mfrank
 from mfrank.data import HeldOut
 from mfrank.evaluation import AUC, Recall
 from mfrank.evaluation import evaluate as anywhere
+from tests.support.errors import refuses
 
 evaluate = partial(anywhere, backend="reference")
 
@@ -111,20 +112,20 @@ def test_an_item_that_is_repeated_has_its_first_rank() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ids", "message"),
+    "ids",
     [
-        (np.zeros((5, 2), int), "shape"),
-        (np.zeros(12, int), "shape"),
-        (np.full((12, 3), 9), "item rows below 9"),
-        (np.full((12, 3), -2), "item rows below 9"),
-        (np.full((12, 3), 0.5), "item rows below 9"),
-        (np.zeros((12, 4), int), "shape"),
+        np.zeros((5, 2), int),
+        np.zeros(12, int),
+        np.full((12, 3), 9),
+        np.full((12, 3), -2),
+        np.full((12, 3), 0.5),
+        np.zeros((12, 4), int),
     ],
 )
-def test_a_function_that_returns_something_else(ids: Any, message: str) -> None:
+def test_a_function_that_returns_something_else(ids: Any) -> None:
     test = sp.csr_array(np.ones((12, 9)))
     nothing = sp.csr_array(test.shape)
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, "recommend"):
         evaluate(lambda users, _, N: (ids, ids * 0.0), test, train=nothing, metrics=Recall @ 3)
 
 

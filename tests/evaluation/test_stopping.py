@@ -58,38 +58,38 @@ def test_the_rule_counts_epochs_without_a_new_best() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "message"),
+    ("options", "error", "argument"),
     [
-        ({"patience": 0}, ValueError, "patience must be at least 1"),
-        ({"patience": 1.5}, TypeError, "patience must be an int"),
-        ({"metric": mfrank.Coverage @ 10}, ValueError, "metric must have per-user values"),
-        ({"metric": "miscalibration@10"}, ValueError, "per-user values of relevance"),
-        ({"metric": 10}, ValueError, "metric must have per-user values"),
-        ({"users": 0}, ValueError, "users must be at least 1"),
-        ({"random_state": -1}, ValueError, "random_state must be at least 0"),
-        ({"random_state": None}, TypeError, "random_state must be an int"),
+        ({"patience": 0}, ValueError, "patience"),
+        ({"patience": 1.5}, TypeError, "patience"),
+        ({"metric": mfrank.Coverage @ 10}, ValueError, "metric"),
+        ({"metric": "miscalibration@10"}, ValueError, "metric"),
+        ({"metric": 10}, ValueError, "metric"),
+        ({"users": 0}, ValueError, "users"),
+        ({"random_state": -1}, ValueError, "random_state"),
+        ({"random_state": None}, TypeError, "random_state"),
     ],
 )
 def test_bad_rules_are_refused(
-    options: dict[str, object], error: type[Exception], message: str
+    options: dict[str, object], error: type[Exception], argument: str
 ) -> None:
-    with pytest.raises(error, match=message):
+    with refuses(error, argument):
         EarlyStopping(SPLIT.valid, **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("valid", "error", "message"),
+    ("valid", "error", "argument"),
     [
-        (toy(5, 7), ValueError, r"valid must have the data's shape \(9, 7\), got \(5, 7\)"),
-        (np.ones((9, 7)), TypeError, "valid must be Interactions or a scipy sparse"),
-        (sp.csr_array((9, 7)), ValueError, "valid has no interaction"),
-        (toy(), ValueError, "valid has no interaction"),
+        (toy(5, 7), ValueError, "valid"),
+        (np.ones((9, 7)), TypeError, "valid"),
+        (sp.csr_array((9, 7)), ValueError, "valid"),
+        (toy(), ValueError, "valid"),
     ],
 )
 def test_held_out_interactions_that_do_not_fit_are_refused(
-    valid: object, error: type[Exception], message: str
+    valid: object, error: type[Exception], argument: str
 ) -> None:
-    with pytest.raises(error, match=message):
+    with refuses(error, argument):
         als().fit(toy(), stopping=EarlyStopping(valid))  # type: ignore[arg-type]
 
 

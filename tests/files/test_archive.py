@@ -114,7 +114,7 @@ def test_arrays_may_be_longer_than_a_zip_of_old_holds(monkeypatch: pytest.Monkey
 
 
 def test_a_file_without_its_beginning_is_damaged() -> None:
-    with pytest.raises(ValueError, match=r"damaged: its members must be .* and lie in it"):
+    with refuses(ValueError, place="the file object", remedy="restore it"):
         read_from(io.BytesIO(stored()[10:]), FORMAT)
 
 
@@ -142,7 +142,7 @@ def test_a_changed_value_is_found_by_its_checksum(where: str) -> None:
             elif name == where:
                 content = content.replace(b'"sha256": "', b'"sha256": "0')
             bad.writestr(name, bytes(content))
-    with pytest.raises(ValueError, match=r"checksum is not|no valid SHA-256"):
+    with refuses(ValueError, remedy="restore it"):
         read_from(forged, FORMAT)
 
 
@@ -150,7 +150,7 @@ def test_bombs_are_not_unpacked() -> None:
     bomb = io.BytesIO()
     with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("manifest.json", b" " * 10**7)
-    with pytest.raises(ValueError, match="stored without compression"):
+    with refuses(ValueError, place="the file object", remedy="restore it"):
         read_from(bomb, FORMAT)
 
 
@@ -159,7 +159,7 @@ def test_members_that_overlap_cannot_claim_more_than_there_is() -> None:
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("manifest.json", b" " * 1000)
         archive.filelist *= 100  # the directory names the one member over and over
-    with pytest.raises(ValueError, match="and lie in it"):
+    with refuses(ValueError, place="the file object", remedy="restore it"):
         read_from(file, FORMAT)
 
 
@@ -183,7 +183,7 @@ def test_names_that_lead_elsewhere_lead_nowhere(tmp_path: Path) -> None:
     ],
 )
 def test_other_files_are_refused(file: io.BytesIO, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, place="the file object", remedy="restore it"):
         mfrank.load(file)
 
 
@@ -197,13 +197,11 @@ def test_what_cannot_serve_is_refused_by_name(tmp_path: Path) -> None:
         mfrank.load(saved(), mmap=True)
     pipe = saved()
     pipe.seekable = lambda: False  # type: ignore[method-assign]
-    with pytest.raises(ValueError, match=r"seekable: read it into an io\.BytesIO first"):
+    with refuses(ValueError, remedy="read it into an io.BytesIO"):
         mfrank.load(pipe)
-    with pytest.raises(
-        ValueError, match=r"the file object.* is 'test\.things' of format version 1.*save it again"
-    ):
+    with refuses(ValueError, place="manifest.json of the file object", remedy="save it again"):
         read_from(io.BytesIO(stored()), Format(FORMAT.name, 2))
     with (tmp_path / "model.zip").open("wb+") as file:
         als().fit(toy()).store.save(file)
-        with pytest.raises(ValueError, match=r"model\.zip: the store was fitted by ALS"):
+        with refuses(ValueError, place="model.zip", remedy=r"mfrank\.load loads any model"):
             mfrank.Descent.load(file)

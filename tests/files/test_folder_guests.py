@@ -16,6 +16,7 @@ from folders import FORMAT, contents, is_clean, value_of
 
 from mfrank.files import LOCK, read, write
 from mfrank.files import folder as marks
+from tests.support.errors import refuses
 
 OTHER = f"data-{7:016}"
 
@@ -65,7 +66,7 @@ def test_only_regular_files_are_read(tmp_path: Path, name: str, kind: str, mmap:
     (path,) = tmp_path.rglob(name)
     path.unlink()
     ODD[kind](path)
-    with pytest.raises(ValueError, match=rf"{name} is damaged: it is not a regular file"):
+    with refuses(ValueError, remedy="restore it"):
         read(tmp_path, FORMAT, mmap=mmap, verify=True)
 
 
@@ -101,7 +102,7 @@ def test_a_lock_is_a_file_and_no_link(tmp_path: Path, kind: str, before: str) ->
         os.utime(target, (1, 1))
     there = {"link": lambda path: path.symlink_to(target)}
     (ODD | there | {"broken link": there["link"]})[kind](folder / LOCK)
-    with pytest.raises(ValueError, match=r"its \.lock is not a regular file; remove it") as refused:
+    with refuses(ValueError, place="s", remedy="remove it, or pass another folder") as refused:
         write(folder, contents(2), FORMAT)
     assert str(folder) in str(refused.value)
     assert not list(folder.glob("data-*/*2*"))
@@ -123,7 +124,7 @@ def test_a_pipe_that_comes_after_the_look_is_not_waited_for(
     monkeypatch.setattr(
         os, "stat", lambda path, **how: before if path == manifest else stat(path, **how)
     )
-    with pytest.raises(ValueError, match=r"manifest\.json is not readable as JSON"):
+    with refuses(ValueError, place="manifest.json", remedy="restore it"):
         read(tmp_path, FORMAT)
 
 
@@ -218,7 +219,7 @@ def test_what_a_person_put_where_a_save_puts_its_own_stays(tmp_path: Path, guest
     folder.mkdir()
     GUESTS[guest](folder / OTHER)
     before = guests(tmp_path)
-    with pytest.raises(ValueError, match=rf"holds other files, such as '{OTHER}', and no manifest"):
+    with refuses(ValueError, place="s", remedy="pass a new or an empty folder"):
         write(folder, contents(1), FORMAT)
     assert guests(tmp_path) == before
     (folder / OTHER).rename(tmp_path / "aside")

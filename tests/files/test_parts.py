@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from mfrank.files import Format, check_takes_parts, parts, writing_parts
+from tests.support.errors import refuses
 
 FORMAT = Format("test.lists", 2)
 NAMES = ["part-0.csv", "part-1.csv", "part-2.csv"]
@@ -79,9 +80,9 @@ def test_another_origin_is_refused_by_what_differs(
         write(tmp_path, files=1, error=KeyboardInterrupt())
     before = names(tmp_path)
     for call in (lambda: write(tmp_path, ORIGIN | change), lambda: check(tmp_path, change)):
-        with pytest.raises(ValueError, match=told):
+        with refuses(ValueError, remedy="resume it"):
             call()
-    with pytest.raises(ValueError, match="begun with N=5, now left out"):
+    with refuses(ValueError, remedy="resume it"):
         write(tmp_path, {"model": "a" * 64})
     assert names(tmp_path) == before
     assert write(tmp_path) == NAMES[1:]
@@ -112,7 +113,7 @@ def test_a_damaged_manifest_is_refused(tmp_path: Path, damage: str) -> None:
 def test_what_else_is_there_is_refused_and_stays(tmp_path: Path) -> None:
     check(tmp_path / "missing", {})
     (tmp_path / "a file").write_text("mine")
-    with pytest.raises(ValueError, match=r"cannot write to .*: it is a file; pass a folder"):
+    with refuses(ValueError, place="a file", remedy="pass a folder"):
         write(tmp_path / "a file")
     for name in (
         "notes.txt",
@@ -123,7 +124,7 @@ def test_what_else_is_there_is_refused_and_stays(tmp_path: Path) -> None:
         (folder := tmp_path / f"with {name}").mkdir()
         (folder / name).write_text("mine")
         (folder / "z").write_text("mine")
-        with pytest.raises(ValueError, match=rf"such as '{name}'; pass a new or an empty folder"):
+        with refuses(ValueError, remedy="pass a new or an empty folder"):
             write(folder)
         assert names(folder) == {name, "z"}
 
@@ -134,7 +135,7 @@ def test_drafts_of_a_killed_run_are_its_own(tmp_path: Path) -> None:
     (tmp_path / f".0123456789abcdef.{NAMES[1]}").mkdir()
     assert write(tmp_path) == NAMES[1:]
     (tmp_path / ".0123456789abcdef.mine").mkdir()
-    with pytest.raises(ValueError, match=r"such as '\.0123456789abcdef\.mine'"):
+    with refuses(ValueError, remedy="pass a new or an empty folder"):
         write(tmp_path)
 
 
@@ -153,7 +154,7 @@ def test_a_run_that_comes_first_has_the_folder(
             yield
 
     monkeypatch.setattr(parts, "locked", waited)
-    with pytest.raises(ValueError, match="begun with N=7, not 5"):
+    with refuses(ValueError, place="lists", remedy="resume it"):
         write(tmp_path / "lists")
 
 

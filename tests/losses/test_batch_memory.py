@@ -17,6 +17,7 @@ from mfrank.backends.cpu import why_unavailable as why_no_cpu
 from mfrank.descent import Batches, Sampling
 from mfrank.losses import Loss, Sizes
 from mfrank.models import check_batch_memory
+from tests.support.errors import refuses
 
 KNOWN: dict[str, Loss] = {
     **LOSSES,
@@ -64,7 +65,7 @@ def test_pairs_of_a_device_need_room(loss: Loss) -> None:
     options = {"factors": 2, "positives": None, "negatives": None, "batch_size": 10**6}
     if isinstance(loss, mfrank.SOPRC):  # few thresholds, so that all pairs are taken
         options |= {"positives": 6, "negatives": 10**5, "batch_size": 2000}
-    with installed(), pytest.raises(ValueError, match=r"a batch of 2,000 lists of .* lower batch"):
+    with installed(), refuses(ValueError, "batch_size", remedy="lower batch_size"):
         mfrank.Descent(loss, backend="cuda", **options).fit(rows)
     if why_no_cpu() is None:
         batches = Batches("users", options["batch_size"])

@@ -35,6 +35,7 @@ from mfrank.losses import (
     StochasticRank,
     log_sum_exp,
 )
+from tests.support.errors import refuses
 
 GRADED: tuple[Loss, ...] = (
     ApproxNDCG(),
@@ -153,16 +154,16 @@ def test_log_sum_exp_of_nothing_is_minus_infinity() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "argument"),
     [
-        ({"last_noise": 0.1}, "go together"),
-        ({"annealing_batches": 10}, "go together"),
-        ({"last_noise": 0.0, "annealing_batches": 10}, "last_noise must be a finite number > 0"),
-        ({"last_noise": 0.1, "annealing_batches": 0}, "annealing_batches must be at least 1"),
+        ({"last_noise": 0.1}, "last_noise"),
+        ({"annealing_batches": 10}, "last_noise"),
+        ({"last_noise": 0.0, "annealing_batches": 10}, "last_noise"),
+        ({"last_noise": 0.1, "annealing_batches": 0}, "annealing_batches"),
     ],
 )
-def test_noise_that_is_half_told_is_refused(options: dict[str, float], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_noise_that_is_half_told_is_refused(options: dict[str, float], argument: str) -> None:
+    with refuses(ValueError, argument):
         StochasticRank(**options)  # type: ignore[arg-type]
 
 
@@ -170,7 +171,7 @@ def test_a_refusal_shows_what_it_was_given_however_deep_that_is() -> None:
     deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]
-    with pytest.raises(ValueError, match=r"got None and \[\[\[.*\.\.\."):
+    with refuses(ValueError, "last_noise"):
         StochasticRank(annealing_batches=deep)  # type: ignore[arg-type]
 
 

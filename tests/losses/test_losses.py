@@ -31,6 +31,7 @@ from mfrank.losses import (
     Sparsemax,
     StochasticRank,
 )
+from tests.support.errors import refuses
 
 HELD: dict[str, Loss] = {
     "soprc": SOPRC(hinge=0.7, smoothing=0.2),
@@ -203,36 +204,36 @@ def test_defaults_are_for_the_scores_of_their_papers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "argument"),
     [
-        (lambda: SONG(decay=0), "decay must be in"),
-        (lambda: KSONG(k=0), "k must be at least 1"),
-        (lambda: KSONG(smoothing_1=0), "smoothing_1 must be a finite number > 0"),
-        (lambda: SOPRC(hinge=0), "hinge must be a finite number > 0"),
-        (lambda: SOPRC(order_statistics=0), "order_statistics must be at least 1"),
-        (lambda: NeuralNDCG(temperature=0), "temperature must be a finite number > 0"),
-        (lambda: NeuralNDCG(rounds=-1), "rounds must be at least 0"),
-        (lambda: SOLC(decay=1.5), "decay must be in"),
-        (lambda: SONG(margin=-1), "margin must be a finite number > 0"),
-        (lambda: SONG(margin=np.inf), "margin must be a finite number > 0"),
-        (lambda: SONG(decay=np.nan), "decay must be in"),
-        (lambda: KSONG(choice="step"), "choice must be one of sigmoid, hinge, squared_hinge"),
-        (lambda: KSONG(smoothing_2=np.nan), "smoothing_2 must be a finite number > 0"),
-        (lambda: SOPRC(spread_of_negatives=-1), "spread_of_negatives must be a finite number >= 0"),
-        (lambda: SOPRC(decay=2), "decay must be in"),
-        (lambda: UIB(margin=0), "margin must be a finite number > 0"),
-        (lambda: UIB(boundary_learning_rate=-1), "boundary_learning_rate must be a finite"),
-        (lambda: SML(item_weight=-1), "item_weight must be a finite number >= 0"),
-        (lambda: SML(largest_margin=0), "largest_margin must be a finite number > 0"),
-        (lambda: ApproxNDCG(sharpness=0), "sharpness must be a finite number > 0"),
-        (lambda: SmoothAP(temperature=np.inf), "temperature must be a finite number > 0"),
-        (lambda: SampledSoftmax(temperature=0), "temperature must be a finite number > 0"),
-        (lambda: LambdaRank(steepness=-1), "steepness must be a finite number > 0"),
-        (lambda: SONG(pooled="no"), "pooled must be one of True, False; got 'no'"),  # type: ignore[arg-type]
-        (lambda: SONG(from_zero=0.0), "from_zero must be one of True, False"),  # type: ignore[arg-type]
-        (lambda: KSONG(theoretical="no"), "theoretical must be one of True, False"),  # type: ignore[arg-type]
+        (lambda: SONG(decay=0), "decay"),
+        (lambda: KSONG(k=0), "k"),
+        (lambda: KSONG(smoothing_1=0), "smoothing_1"),
+        (lambda: SOPRC(hinge=0), "hinge"),
+        (lambda: SOPRC(order_statistics=0), "order_statistics"),
+        (lambda: NeuralNDCG(temperature=0), "temperature"),
+        (lambda: NeuralNDCG(rounds=-1), "rounds"),
+        (lambda: SOLC(decay=1.5), "decay"),
+        (lambda: SONG(margin=-1), "margin"),
+        (lambda: SONG(margin=np.inf), "margin"),
+        (lambda: SONG(decay=np.nan), "decay"),
+        (lambda: KSONG(choice="step"), "choice"),
+        (lambda: KSONG(smoothing_2=np.nan), "smoothing_2"),
+        (lambda: SOPRC(spread_of_negatives=-1), "spread_of_negatives"),
+        (lambda: SOPRC(decay=2), "decay"),
+        (lambda: UIB(margin=0), "margin"),
+        (lambda: UIB(boundary_learning_rate=-1), "boundary_learning_rate"),
+        (lambda: SML(item_weight=-1), "item_weight"),
+        (lambda: SML(largest_margin=0), "largest_margin"),
+        (lambda: ApproxNDCG(sharpness=0), "sharpness"),
+        (lambda: SmoothAP(temperature=np.inf), "temperature"),
+        (lambda: SampledSoftmax(temperature=0), "temperature"),
+        (lambda: LambdaRank(steepness=-1), "steepness"),
+        (lambda: SONG(pooled="no"), "pooled"),  # type: ignore[arg-type]
+        (lambda: SONG(from_zero=0.0), "from_zero"),  # type: ignore[arg-type]
+        (lambda: KSONG(theoretical="no"), "theoretical"),  # type: ignore[arg-type]
     ],
 )
-def test_bad_options_are_refused(make: Callable[[], Loss], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_bad_options_are_refused(make: Callable[[], Loss], argument: str) -> None:
+    with refuses(ValueError, argument):
         make()

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from mfrank.losses import METRICS, Gradients, Lists, ListSums, Sizes, StochasticRank
+from tests.support.errors import refuses
 
 Scores = NDArray[np.float64]
 
@@ -270,16 +271,16 @@ def test_every_batch_draws_noise_of_its_own_and_the_same_again(sums: ListSums) -
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "argument"),
     [
-        ({"metric": "auc"}, "metric must be one of ndcg"),
-        ({"k": 0}, "k must be at least 1"),
-        ({"noise": 0.0}, "noise must be a finite number > 0"),
-        ({"shift": -1.0}, "shift must be a finite number >= 0"),
-        ({"scale_free": "no"}, "scale_free must be one of True, False; got 'no'"),
-        ({"rao_blackwell": None}, "rao_blackwell must be one of True, False"),
+        ({"metric": "auc"}, "metric"),
+        ({"k": 0}, "k"),
+        ({"noise": 0.0}, "noise"),
+        ({"shift": -1.0}, "shift"),
+        ({"scale_free": "no"}, "scale_free"),
+        ({"rao_blackwell": None}, "rao_blackwell"),
     ],
 )
-def test_bad_options_are_refused(options: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_bad_options_are_refused(options: dict[str, object], argument: str) -> None:
+    with refuses(ValueError, argument):
         StochasticRank(**options)  # type: ignore[arg-type]

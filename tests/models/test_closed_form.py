@@ -115,36 +115,36 @@ def test_strangers_may_be_called_anything() -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "rows", "message"),
+    ("raw", "rows", "argument"),
     [
-        ([0, 1], toy()[[0]], "user_items must .* query ids, 2, .* whole matrix of 9; got 1"),
-        (99, toy(), "user_items must .* query ids, 1, .* got 9"),
-        (0, toy()[:, :5], "user_items must have a column for each of the 7 items, got shape"),
-        (0, np.ones((1, 7)), "user_items must be Interactions or a scipy sparse matrix"),
-        (0, None, "user_items must be Interactions or a scipy sparse matrix"),
-        (0, sp.csr_array([[np.nan] * 7]), "user_items: values must be finite"),
-        (0, sp.csr_array([[-1.0] * 7]), "user_items has 7 negative values"),
-        ([[0, 1]], toy(), "userid: ids must be hashable"),
-        ("u0", labeled(), "user_items: unknown ids: 'i"),
-        (None, toy(), "missing"),
+        ([0, 1], toy()[[0]], "user_items"),
+        (99, toy(), "user_items"),
+        (0, toy()[:, :5], "user_items"),
+        (0, np.ones((1, 7)), "user_items"),
+        (0, None, "user_items"),
+        (0, sp.csr_array([[np.nan] * 7]), "user_items"),
+        (0, sp.csr_array([[-1.0] * 7]), "user_items"),
+        ([[0, 1]], toy(), "userid"),
+        ("u0", labeled(), "user_items"),
+        (None, toy(), "userid"),
     ],
 )
-def test_rows_that_do_not_fit_are_refused(raw: Any, rows: Any, message: str) -> None:
-    with pytest.raises((ValueError, TypeError), match=message):
+def test_rows_that_do_not_fit_are_refused(raw: Any, rows: Any, argument: str) -> None:
+    with refuses((ValueError, TypeError), argument):
         als().fit(toy()).recalculate_user(raw, rows)
 
 
 @pytest.mark.parametrize(
-    ("rows", "message"),
+    ("rows", "fault"),
     [
-        (toy(7, 9)[:3], "item_users must .* query ids, 1, .* whole matrix of 7; got 3"),
-        (np.ones((1, 9)), "item_users must be Interactions or a scipy sparse matrix"),
-        (sp.csr_array([[np.nan] * 9]), "item_users: values must be finite"),
-        (sp.csr_array([[-1.0] * 9]), "item_users has 9 negative values"),
+        (toy(7, 9)[:3], {"argument": "item_users"}),
+        (np.ones((1, 9)), {"argument": "item_users"}),
+        (sp.csr_array([[np.nan] * 9]), {"argument": "item_users", "remedy": "drop or replace"}),
+        (sp.csr_array([[-1.0] * 9]), {"argument": "item_users", "remedy": "Drop them"}),
     ],
 )
-def test_rows_of_items_that_do_not_fit_are_refused(rows: Any, message: str) -> None:
-    with pytest.raises((ValueError, TypeError), match=message):
+def test_rows_of_items_that_do_not_fit_are_refused(rows: Any, fault: dict[str, str]) -> None:
+    with refuses((ValueError, TypeError), **fault):
         als().fit(toy()).recalculate_item(2, rows)
 
 
@@ -182,7 +182,7 @@ def test_an_objective_of_ones_own_solves_rows_as_the_fit_did() -> None:
 def test_a_store_without_the_biases_of_its_fit_is_damaged() -> None:
     store = als(biases=True).fit(toy()).store
     for changes in ({"user_biases": None}, {"item_biases": None}):
-        with pytest.raises(ValueError, match="lacks the biases of its fit"):
+        with refuses(ValueError, place="the store", remedy="restore it"):
             mfrank.ALS._from_store(replace(store, **changes))
 
 
@@ -237,22 +237,22 @@ def test_who_likes_nothing_has_no_list() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "argument"),
     [
-        ({"itemids": [7]}, "itemids: unknown ids: 7"),
+        ({"itemids": [7]}, "itemids"),
         ({"itemids": ["x"]}, "itemids"),
         (
             {"itemids": [1], "values": [1, 2]},
-            "values must have one number for each of the 1 itemids",
+            "values",
         ),
-        ({"itemids": [1], "values": [np.nan]}, "values must be finite"),
-        ({"itemids": [1], "values": [-1]}, "values has 1 negative value"),
-        ({"itemids": [1], "N": 0}, "N must be at least 1"),
-        ({"itemids": [1], "items": [9]}, "items: unknown ids: 9"),
+        ({"itemids": [1], "values": [np.nan]}, "values"),
+        ({"itemids": [1], "values": [-1]}, "values"),
+        ({"itemids": [1], "N": 0}, "N"),
+        ({"itemids": [1], "items": [9]}, "items"),
     ],
 )
-def test_items_liked_are_checked(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises((ValueError, TypeError), match=message):
+def test_items_liked_are_checked(arguments: dict[str, Any], argument: str) -> None:
+    with refuses((ValueError, TypeError), argument):
         als().fit(toy()).recommend_from_items(**arguments)
 
 

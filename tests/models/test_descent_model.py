@@ -363,48 +363,48 @@ def test_odd_data_are_fitted(loss: Loss, dense: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "message"),
+    ("options", "error", "argument"),
     [
-        ({"loss": "song"}, TypeError, r"loss must be one of mfrank's.* mfrank\.SONG\(\)"),
-        ({"optimizer": 0.1}, TypeError, r"optimizer must be one of mfrank's.* mfrank\.Adam\("),
-        ({"schedule": None}, TypeError, r"schedule must be one of mfrank's.* mfrank\.StepDecay"),
-        ({"factors": 0}, ValueError, "factors must be at least 1"),
-        ({"iterations": 0}, ValueError, "iterations must be at least 1"),
-        ({"batch_size": 0}, ValueError, "batch_size must be at least 1"),
-        ({"batches": "items"}, ValueError, "batches must be one of users, positives"),
-        ({"scores": "euclidean"}, ValueError, "scores must be one of None, dot, cosine, distance"),
-        ({"item_biases": "yes"}, ValueError, "item_biases must be one of None, True, False"),
-        ({"positives": 0}, ValueError, "positives must be at least 1"),
-        ({"negative_sampling": "hard"}, ValueError, "negative_sampling must be"),
-        ({"init": "zeros"}, ValueError, "init must be one of spectral, random"),
-        ({"temperature": 0}, ValueError, "temperature must be a finite number > 0"),
-        ({"weight_decay": -1}, ValueError, "weight_decay must be a finite number >= 0"),
-        ({"clip": 0.0}, ValueError, "clip must be a finite number > 0"),
-        ({"dtype": "int8"}, ValueError, "dtype must be float32 or float64"),
-        ({"backend": 3}, TypeError, "backend must be a name"),
-        ({"loss": mfrank.UIB(), "batches": "positives"}, ValueError, 'use batches="users"'),
-        ({"loss": mfrank.SML(), "batches": "positives"}, ValueError, 'use batches="users"'),
+        ({"loss": "song"}, TypeError, "loss"),
+        ({"optimizer": 0.1}, TypeError, "optimizer"),
+        ({"schedule": None}, TypeError, "schedule"),
+        ({"factors": 0}, ValueError, "factors"),
+        ({"iterations": 0}, ValueError, "iterations"),
+        ({"batch_size": 0}, ValueError, "batch_size"),
+        ({"batches": "items"}, ValueError, "batches"),
+        ({"scores": "euclidean"}, ValueError, "scores"),
+        ({"item_biases": "yes"}, ValueError, "item_biases"),
+        ({"positives": 0}, ValueError, "positives"),
+        ({"negative_sampling": "hard"}, ValueError, "negative_sampling"),
+        ({"init": "zeros"}, ValueError, "init"),
+        ({"temperature": 0}, ValueError, "temperature"),
+        ({"weight_decay": -1}, ValueError, "weight_decay"),
+        ({"clip": 0.0}, ValueError, "clip"),
+        ({"dtype": "int8"}, ValueError, "dtype"),
+        ({"backend": 3}, TypeError, "backend"),
+        ({"loss": mfrank.UIB(), "batches": "positives"}, ValueError, "batches"),
+        ({"loss": mfrank.SML(), "batches": "positives"}, ValueError, "batches"),
     ],
 )
-def test_bad_options_are_refused(options: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
+def test_bad_options_are_refused(options: Any, error: type[Exception], argument: str) -> None:
+    with refuses(error, argument):
         mfrank.Descent(**options)
 
 
 def test_bad_rates_are_refused() -> None:
-    for make, message in (
-        (lambda: mfrank.Adam(0.0), "learning_rate must be a finite number > 0"),
-        (lambda: mfrank.Adam(decay_1=1.0), "decay_1 must be in"),
-        (lambda: mfrank.SGD(momentum=1.0), "momentum must be in"),
-        (lambda: mfrank.SGD(momentum="0.9"), "momentum must be in"),  # type: ignore[arg-type]
-        (lambda: mfrank.Adagrad(float("nan")), "learning_rate must be"),
-        (lambda: mfrank.StepDecay((0.0,)), "at must be fractions of the fit"),
-        (lambda: mfrank.StepDecay((1.0,)), "at must be fractions of the fit"),
-        (lambda: mfrank.StepDecay(("half",)), "at must be fractions of the fit"),  # type: ignore[arg-type]
-        (lambda: mfrank.StepDecay(nested()), "at must be fractions of the fit"),
-        (lambda: mfrank.CosineDecay(-1.0), "last must be a finite number >= 0"),
+    for make, argument in (
+        (lambda: mfrank.Adam(0.0), "learning_rate"),
+        (lambda: mfrank.Adam(decay_1=1.0), "decay_1"),
+        (lambda: mfrank.SGD(momentum=1.0), "momentum"),
+        (lambda: mfrank.SGD(momentum="0.9"), "momentum"),  # type: ignore[arg-type]
+        (lambda: mfrank.Adagrad(float("nan")), "learning_rate"),
+        (lambda: mfrank.StepDecay((0.0,)), "at"),
+        (lambda: mfrank.StepDecay((1.0,)), "at"),
+        (lambda: mfrank.StepDecay(("half",)), "at"),  # type: ignore[arg-type]
+        (lambda: mfrank.StepDecay(nested()), "at"),
+        (lambda: mfrank.CosineDecay(-1.0), "last"),
     ):
-        with pytest.raises(ValueError, match=message):
+        with refuses(ValueError, argument):
             make()
     with refuses(TypeError, "at"):
         mfrank.StepDecay(0.5)  # type: ignore[arg-type]
@@ -413,7 +413,7 @@ def test_bad_rates_are_refused() -> None:
 
 def test_dislikes_and_bad_arguments_are_refused_before_any_work(tmp_path: Path) -> None:
     disliked = sp.csr_array(np.array([[1.0, -1.0], [0.0, 1.0]]))
-    with pytest.raises(ValueError, match=r"1 negative value.*at_least\(0\)"):
+    with refuses(ValueError, "user_items", remedy="Drop them"):
         made().fit(disliked)
     with refuses(TypeError, "callback"):
         made().fit(DATA, callback=3)  # type: ignore[arg-type]

@@ -63,13 +63,13 @@ def test_other_safetensors_files_are_refused(tmp_path: Path) -> None:
     told = {"__metadata__": header, "a": {"dtype": "BF16", "shape": [1], "data_offsets": [0, 2]}}
     text = json.dumps(told).encode()
     path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(2))
-    with pytest.raises(ValueError, match=r"is damaged: tensor a: .*bfloat16"):
+    with refuses(ValueError, place="x", remedy="restore it"):
         from_safetensors(path)
     numpy_format.save_file({"a": np.ones(2)}, path)
-    with pytest.raises(ValueError, match="but None"):
+    with refuses(ValueError, place=path):
         from_safetensors(path)
     path.write_bytes(b"nonsense")
-    with pytest.raises(ValueError, match="not a readable safetensors file"):
+    with refuses(ValueError, place="x", remedy="restore it"):
         from_safetensors(path)
     with pytest.raises(FileNotFoundError):
         from_safetensors(tmp_path / "absent")
@@ -229,7 +229,7 @@ def test_ids_and_counts_can_be_given(tmp_path: Path) -> None:
     ours = from_implicit(tmp_path / "x.npz", user_ids=ids, counts=counts)
     assert (ours.user_ids, ours.item_ids) == (ids, Ids.numbered(1))
     assert np.array_equal(ours.counts.users, [1, 2])
-    with pytest.raises(ValueError, match="a row for each of its 2 ids"):
+    with refuses(ValueError, "item_factors"):
         from_implicit(tmp_path / "x.npz", item_ids=ids)
 
 
@@ -250,7 +250,7 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
     assert from_implicit(path).fitter["options"]["objective"]["options"]["alpha"] == 2.0
     for name in ("alpha", "user_factors"):
         np.savez(path, **{"user_factors": factors, "item_factors": factors, name: trap})
-        with pytest.raises(ValueError, match="allow_pickle=False"):
+        with refuses(ValueError, place="x.npz", remedy="restore it"):
             from_implicit(path)
     assert not Trap.sprung
 
@@ -277,23 +277,26 @@ def test_what_was_pickled_is_not_written_again(tmp_path: Path) -> None:
 def test_other_npz_files_are_refused(tmp_path: Path) -> None:
     factors = {"user_factors": np.ones((2, 3)), "item_factors": np.ones((4, 3))}
     path = tmp_path / "x.npz"
-    for changes, message in [
-        ({"fit": 1}, "unknown keys: 'fit'"),
-        ({"neg_prop": 1, "alpha": 1}, "unknown keys: 'alpha'"),
-        ({"alpha": [1, 2]}, "alpha must be a number"),
-        ({"user_factors": 1.0}, "must be matrices"),
-        ({"user_factors": np.ones((2, 2))}, "one width and dtype"),
-        ({"user_factors": np.full((2, 3), np.nan)}, "NaN"),
-        ({"alpha": -1.0}, "alpha must be"),
+    for changes, fault in [
+        ({"fit": 1}, {"place": "x.npz", "remedy": "restore it"}),
+        ({"neg_prop": 1, "alpha": 1}, {"place": "x.npz", "remedy": "restore it"}),
+        ({"alpha": [1, 2]}, {"place": "x.npz", "remedy": "pass a file"}),
+        ({"user_factors": 1.0}, {"argument": "user_factors", "remedy": "restore it"}),
+        ({"user_factors": np.ones((2, 2))}, {"argument": "user_factors"}),
+        (
+            {"user_factors": np.full((2, 3), np.nan)},
+            {"argument": "user_factors", "remedy": "if these are fitted"},
+        ),
+        ({"alpha": -1.0}, {"argument": "alpha"}),
     ]:
         np.savez(path, **{**factors, **changes})
-        with pytest.raises(ValueError, match=message):
+        with refuses(ValueError, **fault):
             from_implicit(path)
     np.savez(path, item_factors=np.ones((4, 3)))
-    with pytest.raises(ValueError, match="lacks: 'user_factors'"):
+    with refuses(ValueError, place="x.npz", remedy="restore it"):
         from_implicit(path)
     np.save(tmp_path / "x.npy", np.ones(3))
-    with pytest.raises(ValueError, match=r"not an \.npz file"):
+    with refuses(ValueError, place="x.npy", remedy="pass a file"):
         from_implicit(tmp_path / "x.npy")
     with pytest.raises(FileNotFoundError):
         from_implicit(tmp_path / "absent.npz")
@@ -301,7 +304,7 @@ def test_other_npz_files_are_refused(tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[200] ^= 1
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="damaged"):
+    with refuses(ValueError, place="x.npz", remedy="restore it"):
         from_implicit(path)
 
 

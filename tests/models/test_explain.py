@@ -106,7 +106,7 @@ def test_weights_of_the_model_as_it_was_are_refused(change: str, biases: bool) -
     weights = model.explain(0, None, 2).user_weights
     assert same.explain(0, None, 2, user_weights=weights) == same.explain(0, None, 2)
     AFTERWARDS[change](model)
-    with pytest.raises(ValueError, match="the model as it was before a fit, an update or a rem"):
+    with refuses(ValueError, "user_weights", remedy="explain without them once"):
         model.explain(0, None, 2, user_weights=weights)
 
 
@@ -120,18 +120,18 @@ def test_a_dislike_adds_nothing_and_a_stranger_can_be_explained() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "argument"),
     [
-        (([0, 1], None, 2), "userid must be one id"),
-        ((0, None, [2]), "itemid must be one id"),
-        ((0, None, 7), "itemid: unknown ids: 7"),
-        ((9, None, 2), "userid: unknown ids: 9"),
-        ((0, toy()[:2], 2), "user_items must have as many"),
-        ((0, None, 2, 0), "N must be at least 1"),
+        (([0, 1], None, 2), "userid"),
+        ((0, None, [2]), "itemid"),
+        ((0, None, 7), "itemid"),
+        ((9, None, 2), "userid"),
+        ((0, toy()[:2], 2), "user_items"),
+        ((0, None, 2, 0), "N"),
     ],
 )
-def test_what_cannot_be_explained(arguments: Any, message: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
+def test_what_cannot_be_explained(arguments: Any, argument: str) -> None:
+    with refuses((TypeError, ValueError), argument):
         als().fit(toy()).explain(*arguments)
 
 

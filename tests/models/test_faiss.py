@@ -83,16 +83,16 @@ def test_faiss_gives_the_factors_back(tmp_path: Path) -> None:
 def test_faiss_refuses_by_name(tmp_path: Path) -> None:
     model = fitted()
     path = mfrank.to_faiss(model.store, tmp_path / "items", factory="HNSW8")
-    with pytest.raises(ValueError, match="faiss cannot make an index 'Flatt'"):
+    with refuses(ValueError, "factory"):
         mfrank.to_faiss(model.store, path, factory="Flatt")
-    with pytest.raises(ValueError, match="is not a flat index"):
+    with refuses(ValueError, None, remedy="mfrank.to_faiss"):
         mfrank.from_faiss(path, path)
     with refuses(ValueError, "index"):
         mfrank.FaissLists(mfrank.Recommender.of(store()), path)
-    with pytest.raises(ValueError, match="inner products"):
+    with refuses(ValueError, None, remedy="mfrank.to_faiss"):
         mfrank.FaissLists(model, faiss.IndexFlatL2(6))
     (tmp_path / "junk").write_bytes(b"junk")
-    with pytest.raises(ValueError, match="not a readable faiss index"):
+    with refuses(ValueError, None, remedy="mfrank.to_faiss"):
         mfrank.FaissLists(model, tmp_path / "junk")
     with pytest.raises(FileNotFoundError):
         mfrank.FaissLists(model, tmp_path / "none")
@@ -181,7 +181,7 @@ def test_each_vector_of_an_index_is_that_of_its_item(
         if "Q" not in kind:  # those that keep vectors as they are
             others += [np.r_[items[1:2], items[1:]], np.r_[items[:-1], items[:1]]]
         for factors in others:
-            with pytest.raises(ValueError, match="other vectors than the model's items"):
+            with refuses(ValueError, "index", remedy=r"make it with mfrank\.to_faiss"):
                 mfrank.FaissLists(model, index_of(store, factors))
 
 
@@ -224,7 +224,7 @@ def test_faiss_refuses_wrong_kinds_of_arguments(tmp_path: Path) -> None:
     users = mfrank.to_faiss(
         mfrank.FactorStore(np.ones((2, 3)), np.ones((1, 3))), tmp_path / "u", "user"
     )
-    with pytest.raises(ValueError, match=f"{users} and {path}: "):
+    with refuses(ValueError, "user_factors"):
         mfrank.from_faiss(users, path)
 
 

@@ -145,34 +145,37 @@ def test_an_item_without_a_row_has_the_common_mean_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "message"),
+    ("table", "fault"),
     [
-        (frame().rename(columns={"item": "name"}), "no column that looks like the ids"),
-        (frame()[["item"]], "no columns but the ids"),
-        (frame(items=["i0"] * 8), "each item has one row"),
-        (frame(items=[f"x{n}" for n in range(8)]), "a row for none of the items"),
-        (frame(year=[{}] * 8), "column 'year' must hold numbers, texts"),
-        (frame(year=[1e400] * 8), "column 'year' has an infinite number in row 0"),
-        (frame(year=[1e308, -1e308] * 4), "column 'year' has numbers too large"),
-        ("items.xlsx", "must be a .csv, .tsv or .parquet file"),
+        (
+            frame().rename(columns={"item": "name"}),
+            {"argument": "item_features", "remedy": "name it 'item'"},
+        ),
+        (frame()[["item"]], {"argument": "item_features", "remedy": "leave it out"}),
+        (frame(items=["i0"] * 8), {"argument": "item_features"}),
+        (frame(items=[f"x{n}" for n in range(8)]), {"argument": "item_features"}),
+        (frame(year=[{}] * 8), {"argument": "item_features", "remedy": "convert it"}),
+        (frame(year=[1e400] * 8), {"argument": "item_features", "remedy": "leave it empty"}),
+        (frame(year=[1e308, -1e308] * 4), {"argument": "item_features"}),
+        ("items.xlsx", {"argument": "item_features"}),
     ],
 )
-def test_tables_that_cannot_be_used_are_refused(table: Any, message: str) -> None:
+def test_tables_that_cannot_be_used_are_refused(table: Any, fault: dict[str, str]) -> None:
     model = als()
-    with pytest.raises((TypeError, ValueError), match=message):
+    with refuses((TypeError, ValueError), **fault):
         model.fit(data(), item_features=table)
     assert not hasattr(model, "user_factors")
 
 
 def test_later_rows_must_be_like_those_of_the_fit() -> None:
     model = fitted(frame())
-    for table, message in [
-        (frame().drop(columns="year"), "has no column 'year', which the fit had; add it"),
-        (frame(year=["x"] * 8), "column 'year' must hold numbers, as in the fit"),
-        (frame(color=[1.5] * 8), "column 'color' must hold texts, as in the fit"),
-        (np.ones((8, 3)), "fitted with a table as item_features; pass a table here, too"),
+    for table, fault in [
+        (frame().drop(columns="year"), {"argument": "item_features", "remedy": "add it"}),
+        (frame(year=["x"] * 8), {"argument": "item_features"}),
+        (frame(color=[1.5] * 8), {"argument": "item_features"}),
+        (np.ones((8, 3)), {"argument": "item_features", "remedy": "pass a table here"}),
     ]:
-        with pytest.raises((TypeError, ValueError), match=message):
+        with refuses((TypeError, ValueError), **fault):
             _warned(model.partial_fit, data(), item_features=table)
     matrix = als().fit(data(), item_features=np.ones((8, 1)))
     with refuses(ValueError, "item_features", remedy="pass a matrix here, too"):
@@ -183,7 +186,9 @@ def test_damaged_columns_are_refused() -> None:
     good = FeatureColumns.of("item_features", columns(frame())).to_array()
     text = good.tobytes().decode()
     for wrong in ("[", text.replace('"number"', '"cheese"'), text.replace("scale", "stale"), "{}"):
-        with pytest.raises(ValueError, match="the feature columns saved with the model"):
+        with refuses(
+            ValueError, place="the feature columns saved with the model", remedy="restore it"
+        ):
             FeatureColumns.from_array(np.frombuffer(wrong.encode(), "u1"))
 
 
@@ -210,7 +215,7 @@ def test_a_fit_with_features_is_resumed_to_the_same_bits(
     values = [[r["objective"] for r in m.store.history] for m in (resumed, whole)]
     assert values[0] == values[1]
     for other in ({}, {"user_features": users + 1, "item_features": table}):
-        with pytest.raises(ValueError, match="with other features"):
+        with refuses(ValueError, "checkpoint"):
             als(iterations=5, **options).fit(data(), **other, checkpoint=tmp_path / "c")
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import mfrank
+from tests.support.errors import refuses
 
 pandas = pytest.importorskip("pandas", reason="makes the tables with pandas")
 
@@ -124,13 +125,13 @@ def test_rows_that_an_update_solves_are_pulled_to_their_features(side: str) -> N
 def test_features_come_in_the_form_of_the_fit(side: str) -> None:
     new = today(side)
     matrix = np.ones((len(getattr(new, f"{side}_ids")), 1))
-    with pytest.raises(ValueError, match=f"fitted with a table as {side}_features; pass a table"):
+    with refuses(ValueError, f"{side}_features", remedy="pass a table"):
         updated(fitted(side), side, matrix, new)
     plain = mfrank.ALS(mfrank.IALS(), factors=2, iterations=1, random_state=0)
-    with pytest.raises(ValueError, match=f"fitted without {side}_features; leave it out"):
+    with refuses(ValueError, f"{side}_features", remedy="leave it out"):
         updated(plain.fit(DATA), side, matrix, new)
     plain.fit(DATA, **{f"{side}_features": np.ones((len(IDS[side]), 1))})
-    with pytest.raises(ValueError, match=f"fitted with a matrix as {side}_features; pass a matrix"):
+    with refuses(ValueError, f"{side}_features", remedy="pass a matrix"):
         updated(plain, side, table(side), new)
     updated(plain, side, matrix, new)
 

@@ -19,6 +19,7 @@ from mfrank.backends import SolveOptions, choose
 from mfrank.backends.sharded import Sharded
 from mfrank.descent import Batches, Sampling
 from mfrank.models import FitPlan, cost, told_of_cluster
+from tests.support.errors import refuses
 
 
 @pytest.fixture
@@ -106,7 +107,7 @@ def test_the_largest_array_of_a_batch_is_that_of_its_lists(
     monkeypatch.setattr(cost, "_MOST_NUMBERS", numbers)
     cost.check_batch_memory(ROWS, loss, batches, sampling, backend)
     monkeypatch.setattr(cost, "_MOST_NUMBERS", numbers - 1)
-    with pytest.raises(ValueError, match=f"a batch of {size} lists of {positives} positive"):
+    with refuses(ValueError, "batch_size", remedy="lower batch_size"):
         cost.check_batch_memory(ROWS, loss, batches, sampling, backend)
 
 

@@ -95,7 +95,7 @@ def test_values_that_are_no_numbers_are_found_before_the_fit(theirs: Any, value:
     matrix.data[3] = value
     with pytest.raises(Exception, match="NaN"):
         theirs(matrix)
-    with pytest.raises(ValueError, match=r"finite.*entry 3 \(user"):
+    with refuses(ValueError, "values", remedy="drop or replace it"):
         als(mfrank.WRMF()).fit(matrix)
 
 

@@ -152,7 +152,7 @@ def test_rows_that_are_given_are_scored_as_those_of_the_fit():
         np.testing.assert_array_equal(other[1], known[1])
     with refuses(ValueError, "user_items"):
         model.recommend("x", data.to_scipy()[[4]] * np.nan, recalculate_user=True)
-    with pytest.raises(ValueError, match="needs the users' rows in user_items"):
+    with refuses(ValueError, "recalculate_user"):
         model.recommend("x", recalculate_user=True)
 
 
@@ -175,9 +175,9 @@ def test_what_there_is_not_is_refused():
     with pytest.raises(mfrank.NotFittedError):
         ItemKNN().recommend(0)
     model = ItemKNN().fit(toy())
-    with pytest.raises(TypeError, match="cannot rank users"):
+    with refuses(TypeError, remedy="use recommend"):
         model.recommend_users(0)
-    with pytest.raises(TypeError, match="cannot compare users"):
+    with refuses(TypeError, remedy="use similar_items"):
         model.similar_users(0)
     with refuses(ValueError, "neighbors"):
         ItemKNN(neighbors=0)
@@ -209,7 +209,7 @@ def test_a_damaged_model_is_refused(tmp_path: Path, name: str):
         if name in ("neighbors", "values") and name in extras and (extras[name] == -7).all():
             continue  # any finite value is a value
         replace(store, extras=extras).save(tmp_path / "bad")
-        with pytest.raises(ValueError, match="neighbors saved with the store are damaged"):
+        with refuses(ValueError, None, place="the neighbors saved with the store"):
             mfrank.load(tmp_path / "bad")
 
 

@@ -16,6 +16,7 @@ import mfrank
 from mfrank.arrays import OutOfTimeError, time_limit
 from mfrank.models import ease, item_models
 from mfrank.store import pack_neighbors, unpack_neighbors
+from tests.support.errors import refuses
 
 MODELS = [mfrank.EASE(3.0, 100, 0.5, 0.5), mfrank.ItemFilter(neighbors=100)]
 
@@ -167,28 +168,28 @@ def test_only_what_is_liked_counts(model: mfrank.Recommender, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "argument"),
     [
-        (lambda: mfrank.EASE(0.0), "regularization must be a finite number > 0"),
-        (lambda: mfrank.EASE(neighbors=0), "neighbors must be at least 1"),
-        (lambda: mfrank.EASE(user_power=1.5), "user_power must be a number from 0 to 1, got 1.5"),
-        (lambda: mfrank.EASE(item_power="x"), "item_power must be a number from 0 to 1, got 'x'"),
-        (lambda: mfrank.ItemFilter(1.5), "user_power must be a number from 0 to 1, got 1.5"),
-        (lambda: mfrank.ItemFilter(1.0, -0.1), "item_power must be a number from 0 to 1"),
-        (lambda: mfrank.ItemFilter(neighbors=0), "neighbors must be at least 1"),
+        (lambda: mfrank.EASE(0.0), "regularization"),
+        (lambda: mfrank.EASE(neighbors=0), "neighbors"),
+        (lambda: mfrank.EASE(user_power=1.5), "user_power"),
+        (lambda: mfrank.EASE(item_power="x"), "item_power"),
+        (lambda: mfrank.ItemFilter(1.5), "user_power"),
+        (lambda: mfrank.ItemFilter(1.0, -0.1), "item_power"),
+        (lambda: mfrank.ItemFilter(neighbors=0), "neighbors"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(make: object, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_what_cannot_be_meant_is_refused(make: object, argument: str) -> None:
+    with refuses(ValueError, argument):
         make()  # type: ignore[operator]
 
 
 def test_an_inverse_that_memory_cannot_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mfrank.arrays.memory.memory_there_is", lambda: 1000)
-    with pytest.raises(MemoryError, match=r"in total; use mfrank\.ItemFilter"):
+    with refuses(MemoryError, remedy=r"use mfrank\.ItemFilter"):
         fitted(mfrank.EASE(), likes_of(20, 12))
     few = np.eye(30, 20) * (np.arange(30) < 3)[:, None]
-    with pytest.raises(MemoryError, match=r"at most 6 of them.*use mfrank\.ItemFilter"):
+    with refuses(MemoryError, remedy="at most 6 of them"):
         fitted(mfrank.EASE(), few)
 
 
@@ -290,5 +291,5 @@ def test_neighbors_of_other_items_are_damage() -> None:
     store = fitted(mfrank.ItemFilter(), likes_of(20, 12)).store
     near, values = unpack_neighbors(store.extras, 20, 12)
     fewer = replace(store, extras=pack_neighbors(near[:-1], values))
-    with pytest.raises(ValueError, match="neighbors must have rows for all of 12 items"):
+    with refuses(ValueError, "neighbors", remedy="restore it"):
         mfrank.ItemFilter._from_store(fewer).recommend(0)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import mfrank
 from mfrank.models import LikedItems
+from tests.support.errors import refuses
 
 N_ITEMS = 6
 LIKES = st.lists(st.tuples(st.integers(-1, N_ITEMS - 1), st.integers(-2, 3)), max_size=12)
@@ -41,19 +42,19 @@ def test_a_row_is_that_of_interactions(
 
 
 @pytest.mark.parametrize(
-    ("values", "message"),
+    ("values", "fault"),
     [
-        ([1.0], "values must have one number for each of the 2 itemids, got shape \\(1,\\)"),
-        ([1.0, np.inf], "values must be finite and fit float32, got inf"),
-        ([1.0, 1e300], r"fit float32, got 1e\+300"),
-        (["a", "b"], "values must be numbers"),
+        ([1.0], {"argument": "values"}),
+        ([1.0, np.inf], {"argument": "values", "remedy": "drop or replace"}),
+        ([1.0, 1e300], {"argument": "values", "remedy": "drop or replace"}),
+        (["a", "b"], {"argument": "values"}),
     ],
 )
-def test_values_are_checked(values: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_values_are_checked(values: Any, fault: dict[str, str]) -> None:
+    with refuses(ValueError, **fault):
         LikedItems.of(np.array([1, 2]), values, N_ITEMS, "float32")
 
 
 def test_values_that_are_not_real_are_refused() -> None:
-    with pytest.raises(TypeError, match="values must be real numbers"):
+    with refuses(TypeError, "values"):
         LikedItems.of(np.array([1]), [1j], N_ITEMS, "float32")

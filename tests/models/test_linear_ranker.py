@@ -225,10 +225,10 @@ def test_what_is_no_saved_ranker_is_refused(tmp_path: Path) -> None:
     told = json.loads(manifest.read_text())
     told["metadata"]["fitter"]["options"]["loss"]["name"] = "os.system"
     manifest.write_text(json.dumps(told))
-    with pytest.raises(ValueError, match=r"no class 'os\.system' to restore"):
+    with refuses(ValueError, place="ranker", remedy="this version has LinearRanker"):
         LinearRanker.load(folder)
     manifest.write_text(json.dumps({**told, "format": "mfrank.factors"}))
-    with pytest.raises(ValueError, match=r"does not hold 'mfrank\.linear_ranker'"):
+    with refuses(ValueError, place="manifest.json", remedy=r"mfrank\.load reads"):
         LinearRanker.load(folder)
 
 
@@ -236,21 +236,21 @@ def test_a_damaged_ranker_is_refused(tmp_path: Path) -> None:
     ranker = LinearRanker(iterations=1, random_state=0).fit(problem())
     folder, weights = ranker.save(tmp_path), ranker.store.weights
     whole = read(folder, FORMAT)
-    for bad, message in (
-        (weights * np.nan, "weights must be finite"),
-        (weights[:2].copy(), "must be float64, one for each weight"),
-        (weights[None], "must be float64, one for each weight"),
-        (np.array(1.0), "must be float64, one for each weight"),
-        (weights.astype(np.float32), "must be float64, one for each weight"),
+    for bad, argument in (
+        (weights * np.nan, "weights"),
+        (weights[:2].copy(), "means"),
+        (weights[None], "weights"),
+        (np.array(1.0), "weights"),
+        (weights.astype(np.float32), "weights"),
     ):
-        with pytest.raises(ValueError, match=f"cannot be saved: .*{message}"):
+        with refuses(ValueError, argument, place="the ranker"):
             replace(ranker.store, weights=bad).save(folder)
         np.testing.assert_array_equal(LinearStore.load(folder).weights, weights)
         write(tmp_path / "bad", replace(whole, arrays={**whole.arrays, "weights": bad}), FORMAT)
-        with pytest.raises(ValueError, match=f"bad is damaged: .*{message}"):
+        with refuses(ValueError, argument, place="bad"):
             LinearRanker.load(tmp_path / "bad")
     next(folder.glob("data-*/weights.npy")).write_bytes(b"")
-    with pytest.raises(ValueError, match="is damaged"):
+    with refuses(ValueError, place="weights.npy", remedy="restore it"):
         LinearRanker.load(folder)
 
 
@@ -262,7 +262,7 @@ def test_bytes_that_changed_are_told_by_verify(tmp_path: Path) -> None:
     file.write_bytes(content)
     assert len(LinearRanker.load(folder).coefficients) == 4
     for load in (LinearRanker.load, LinearStore.load):
-        with pytest.raises(ValueError, match="checksum"):
+        with refuses(ValueError, place="weights.npy", remedy="restore it"):
             load(folder, verify=True)
 
 
@@ -286,7 +286,7 @@ def test_more_or_other_things_than_a_rankers_are_damage(tmp_path: Path) -> None:
             LinearRanker.load(folder)
     more = {**whole.arrays, "more": np.zeros(4)}
     write(folder, replace(whole, arrays=more), FORMAT)
-    with pytest.raises(ValueError, match="unknown keys: 'more'"):
+    with refuses(ValueError, place="ranker", remedy="restore it"):
         LinearRanker.load(folder)
 
 
@@ -319,11 +319,11 @@ def test_columns_of_tables_are_found_by_name() -> None:
     ranker.fit(Judged(table, judged.relevance, judged.query_rows))
     assert ranker.store.feature_names == tuple(names)
     np.testing.assert_allclose(ranker.score(table[["c", "a", "d", "b"]]), plain, 1e-9, 1e-12)
-    for others, message in (
-        (table.rename(columns={"c": "e"}), "columns of the fit; they lack 'c'"),
-        (table.rename(columns={"a": "e", "b": "f"}), "columns of the fit; they lack 'a'"),
+    for others in (
+        table.rename(columns={"c": "e"}),
+        table.rename(columns={"a": "e", "b": "f"}),
     ):
-        with pytest.raises(ValueError, match=message):
+        with refuses(ValueError, "features"):
             ranker.score(others)
 
 
@@ -335,7 +335,7 @@ def test_a_ranker_is_saved_only_if_it_can_be_loaded(
         pass
 
     judged = problem()
-    with pytest.raises(ValueError, match="cannot be saved, because it could not be loaded"):
+    with refuses(ValueError, place="the ranker", remedy="define it"):
         LinearRanker(Own(), iterations=1).fit(judged).save(tmp_path / "own")
     assert not [*tmp_path.iterdir()]
     ranker = LinearRanker(iterations=1).fit(judged)
@@ -363,7 +363,7 @@ class Own(ListNet):
     told = json.loads(manifest.read_text())
     told["metadata"]["fitter"]["options"]["loss"]["name"] = "own_ranking_loss:Own"
     manifest.write_text(json.dumps(told))
-    with pytest.raises(ValueError, match="own_ranking_loss"):
+    with refuses(ValueError, "classes", remedy="own_ranking_loss"):
         LinearRanker.load(folder)
     assert "own_ranking_loss" not in sys.modules
     assert type(LinearRanker.load(folder, trust=True).loss).__name__ == "Own"
@@ -382,22 +382,22 @@ def test_a_ranker_that_is_not_fitted_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "message"),
+    ("options", "error", "fault"),
     [
-        ({"loss": "ndcg"}, TypeError, "loss must be one of mfrank's"),
-        ({"loss": SML()}, ValueError, "loss SML needs distances between item factors"),
-        ({"optimizer": 0.1}, TypeError, "optimizer must be one of mfrank's"),
-        ({"iterations": 0}, ValueError, "iterations must be at least 1"),
-        ({"batch_size": 1.5}, TypeError, "batch_size must be an int"),
-        ({"weight_decay": -1}, ValueError, "weight_decay must be a finite number >= 0"),
-        ({"scale": 1}, TypeError, "scale must be True or False"),
-        ({"random_state": "x"}, TypeError, "random_state must be"),
+        ({"loss": "ndcg"}, TypeError, {"argument": "loss"}),
+        ({"loss": SML()}, ValueError, {"remedy": "use another"}),
+        ({"optimizer": 0.1}, TypeError, {"argument": "optimizer"}),
+        ({"iterations": 0}, ValueError, {"argument": "iterations"}),
+        ({"batch_size": 1.5}, TypeError, {"argument": "batch_size"}),
+        ({"weight_decay": -1}, ValueError, {"argument": "weight_decay"}),
+        ({"scale": 1}, TypeError, {"argument": "scale"}),
+        ({"random_state": "x"}, TypeError, {"argument": "random_state", "remedy": "pass a seed"}),
     ],
 )
 def test_bad_options_are_refused(
-    options: dict[str, Any], error: type[Exception], message: str
+    options: dict[str, Any], error: type[Exception], fault: dict[str, str]
 ) -> None:
-    with pytest.raises(error, match=message):
+    with refuses(error, **fault):
         LinearRanker(**options)
 
 
@@ -405,21 +405,21 @@ def test_bad_data_are_refused_before_any_work() -> None:
     good, ranker = problem(), LinearRanker(iterations=1)
     nothing = Judged(good.features, 0 * good.relevance, good.query_rows)
     counts = Judged(good.features, 1e4 * good.relevance, good.query_rows)
-    with pytest.raises(ValueError, match="no document is relevant"):
+    with refuses(ValueError, "relevance"):
         ranker.fit(nothing)
-    with pytest.raises(ValueError, match="turn counts into grades"):
+    with refuses(ValueError, "relevance", remedy="turn counts into grades"):
         ranker.fit(counts)
     with refuses(TypeError, "judged"):
         ranker.fit(good.features)  # type: ignore[arg-type]
     for large in (1e308, 1e200):
-        with pytest.raises(ValueError, match="start has coefficients so large that scores over"):
+        with refuses(ValueError, "start", remedy="scale them down"):
             ranker.fit(good, start=[large, 1, 1, 1])
     ranker.fit(Judged(good.features, 1000 * (good.relevance > 0), good.query_rows))
     ranker.iterations = 0
     with refuses(ValueError, "iterations"):
         ranker.fit(good)
     ranker.iterations = 1
-    with pytest.raises(ValueError, match="start must be 4 finite coefficients"):
+    with refuses(ValueError, "start"):
         ranker.fit(good, start=[1, 2])
     for start in ([10**400] * 4, "four", [object()]):
         with refuses(TypeError, "start"):
@@ -427,9 +427,9 @@ def test_bad_data_are_refused_before_any_work() -> None:
     with refuses(TypeError, "callback"):
         ranker.fit(good, callback=3)  # type: ignore[arg-type]
     ranker.fit(good)
-    with pytest.raises(ValueError, match="features must have the fit's 4 columns"):
+    with refuses(ValueError, "features"):
         ranker.score([[1.0, 2]])
-    with pytest.raises(ValueError, match="features must be finite"):
+    with refuses(ValueError, "features", remedy="replace missing values first"):
         ranker.score([[1.0, 2, np.nan, 4]])
 
 

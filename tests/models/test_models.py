@@ -60,20 +60,22 @@ def test_a_data_frame_speaks_its_own_ids() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "message"),
+    ("data", "fault"),
     [
-        (np.ones((3, 3)), "convert a dense array with scipy.sparse.csr_array"),
-        ([[1, 2]], "expected Interactions, a scipy sparse matrix"),
-        (sp.csr_array([[np.nan, 1.0]]), "finite"),
-        (sp.csr_array([[np.inf, 1.0]]), "finite"),
-        (sp.csr_array([[-1.0, 1.0]]), "dislikes"),
-        (sp.csr_array([[1j, 1.0]]), "real"),
+        (np.ones((3, 3)), {"remedy": "convert a dense array"}),
+        ([[1, 2]], {"remedy": r"make them with Interactions\.from_arrays"}),
+        (sp.csr_array([[np.nan, 1.0]]), {"argument": "values", "remedy": "drop or replace"}),
+        (sp.csr_array([[np.inf, 1.0]]), {"argument": "values", "remedy": "drop or replace"}),
+        (sp.csr_array([[-1.0, 1.0]]), {"argument": "user_items", "remedy": "Drop them"}),
+        (sp.csr_array([[1j, 1.0]]), {"argument": "values"}),
     ],
 )
-def test_data_that_cannot_be_fitted_leave_the_model_as_it_was(data: Any, message: str) -> None:
+def test_data_that_cannot_be_fitted_leave_the_model_as_it_was(
+    data: Any, fault: dict[str, str]
+) -> None:
     model = als(factors=2).fit(toy())
     before = copy.copy(model)
-    with pytest.raises((TypeError, ValueError), match=message):
+    with refuses((TypeError, ValueError), **fault):
         model.fit(data)
     assert same_factors(model, before)
 
@@ -85,7 +87,7 @@ def test_data_that_cannot_be_fitted_leave_the_model_as_it_was(data: Any, message
 def test_of_nothing_there_is_nothing_to_learn(fitter: str, shape: tuple[int, int]) -> None:
     estimator = getattr(mfrank, fitter)()
     data = mfrank.Interactions.from_arrays([], [], timestamps=[], shape=shape)
-    with pytest.raises(ValueError, match=r"user_items has no positive entries|data must have"):
+    with refuses(ValueError, None, remedy="check how it was created|drops the others"):
         estimator.fit(data)
     with pytest.raises(mfrank.NotFittedError):
         estimator.recommend(0)
@@ -93,7 +95,7 @@ def test_of_nothing_there_is_nothing_to_learn(fitter: str, shape: tuple[int, int
 
 def test_dislikes_alone_are_nothing_to_fit_to() -> None:
     disliked = sp.csr_array([[-1.0, 0], [0, -2]])
-    with pytest.raises(ValueError, match=r"no positive entries.*2 users x 2 items, 2 entries"):
+    with refuses(ValueError, "user_items"):
         als(mfrank.WRMF()).fit(disliked)
 
 
@@ -173,11 +175,11 @@ def test_factors_have_the_dtype_asked_for(dtype: Any) -> None:
     ],
 )
 def test_bad_options_are_refused_by_name(option: str, value: Any, error: type[Exception]) -> None:
-    with pytest.raises(error, match=option):
+    with refuses(error, option):
         mfrank.ALS(**{option: value})
     model = als()
     setattr(model, option, value)  # what was set behind its back is found by fit
-    with pytest.raises(error, match=option):
+    with refuses(error, option):
         model.fit(toy())
 
 

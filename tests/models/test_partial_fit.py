@@ -12,6 +12,7 @@ from problems import OBJECTIVES, toy
 
 import mfrank
 from mfrank.data import Ids
+from tests.support.errors import refuses
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
@@ -78,25 +79,23 @@ def test_messy_rows_count_as_a_fit_counts_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "ids", "options", "message"),
+    ("data", "ids", "options"),
     [
-        (toy(), [0, 0], {}, "userids must not repeat"),
-        (toy(), [10, 9, 10], {}, "userids must not repeat"),
-        (toy(), [10, 11], {"by_row": True}, "userids: new users must continue the .* 9, got 10"),
-        (toy(), [-1, 0], {"by_row": True}, "userids must lie in"),
-        (toy(), [1.5, 0], {}, "userids"),
-        (toy(), ["u0", "u1"], {}, "userids"),
-        (labeled(), ["u0", "u0"], {}, "userids must not repeat"),
-        (labeled(), ["x", "x"], {}, "userids must not repeat"),
-        (labeled(), [0, 9], {"by_row": True}, "new users need ids"),
+        (toy(), [0, 0], {}),
+        (toy(), [10, 9, 10], {}),
+        (toy(), [10, 11], {"by_row": True}),
+        (toy(), [-1, 0], {"by_row": True}),
+        (toy(), [1.5, 0], {}),
+        (toy(), ["u0", "u1"], {}),
+        (labeled(), ["u0", "u0"], {}),
+        (labeled(), ["x", "x"], {}),
+        (labeled(), [0, 9], {"by_row": True}),
     ],
 )
-def test_ids_that_cannot_join_change_nothing(
-    data: Any, ids: Any, options: dict[str, Any], message: str
-) -> None:
+def test_ids_that_cannot_join_change_nothing(data: Any, ids: Any, options: dict[str, Any]) -> None:
     model = als().fit(data)
     store = model.store
-    with pytest.raises((ValueError, TypeError), match=message):
+    with refuses((ValueError, TypeError), "userids"):
         model.partial_fit_users(ids, toy()[: len(ids)], **options)
     assert model.store is store
 

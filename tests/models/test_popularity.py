@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,7 +25,7 @@ def test_lists_are_those_of_a_count(rows, n):
         users, items, values, shape=(6, 5), duplicates="max", item_ids=list("abcde")
     )
     if not (data.user_items.data > 0).any():
-        with pytest.raises(ValueError, match="no positive entries"):
+        with refuses(ValueError, "user_items"):
             Popularity().fit(data)
         return
     stored, table = data.user_items.toarray() != 0, data.user_items.toarray()
@@ -59,7 +58,7 @@ def test_within_a_window_only_what_is_recent_counts(rows, window):
 
 
 def test_a_window_needs_times_and_a_length() -> None:
-    with pytest.raises(ValueError, match="Popularity with a window needs timestamps"):
+    with refuses(ValueError, "window", remedy=r"pass them to Interactions\.from_arrays"):
         Popularity(window=7).fit(toy())
     for window in (0, -1, float("nan"), "week"):
         with refuses(ValueError, "window"):
@@ -86,7 +85,7 @@ def test_a_new_user_gets_what_is_popular_and_not_theirs() -> None:
     ids, _ = model.recommend([99], sp.csr_array(row), N=6, recalculate_user=True)
     assert ids[0].tolist() == best[1:].tolist()
     assert model.recalculate_user(99, sp.csr_array(row)).shape == (1,)
-    with pytest.raises(ValueError, match="a column for each of the 7 items"):
+    with refuses(ValueError, "user_items"):
         model.recalculate_user(99, sp.csr_array(row[:, :3]))
 
 
@@ -132,9 +131,9 @@ def test_options_are_checked_when_they_are_set_and_when_they_are_used() -> None:
 
 def test_what_popularity_does_not_do_is_told() -> None:
     model = Popularity().fit(toy())
-    with pytest.raises(TypeError, match="Popularity cannot remove users and items: fit it anew"):
+    with refuses(TypeError, remedy="fit it anew"):
         model.remove(users=[1])
-    with pytest.raises(TypeError, match="it cannot rank users for an item"):
+    with refuses(TypeError, remedy="use recommend"):
         model.recommend_users(1)
     for answer in (model.similar_items([1, 2], N=3), model.similar_users([1, 2], N=3)):
         assert answer.ids.tolist() == [[1, -1, -1], [2, -1, -1]]

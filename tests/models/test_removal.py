@@ -92,7 +92,7 @@ def test_all_others_stay_as_they_are(fit: Any) -> None:
     ids, scores = model.recommend(others, N=7)
     np.testing.assert_array_equal(ids, users.ids)
     np.testing.assert_allclose(scores, users.scores, rtol=1e-6)
-    with pytest.raises(mfrank.UnknownIdError, match="u4"):
+    with refuses(mfrank.UnknownIdError, "userid"):
         model.recommend("u4")
 
 
@@ -156,26 +156,26 @@ def test_calls_under_way_end_with_the_model_as_it_was() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "message"),
+    ("arguments", "error", "argument"),
     [
-        ({}, ValueError, "remove needs users or items"),
-        ({"users": ["u1", "nobody"]}, mfrank.UnknownIdError, "users.*nobody"),
+        ({}, ValueError, "users"),
+        ({"users": ["u1", "nobody"]}, mfrank.UnknownIdError, "users"),
         ({"items": 99, "by_row": True}, mfrank.UnknownIdError, "items"),
     ],
 )
 def test_what_cannot_be_removed_is_refused(
-    arguments: dict[str, Any], error: type[Exception], message: str
+    arguments: dict[str, Any], error: type[Exception], argument: str
 ) -> None:
     model = als().fit(labeled())
     before = model.store
-    with pytest.raises(error, match=message):
+    with refuses(error, argument):
         model.remove(**arguments)
     assert model.store is before
 
 
 def test_models_that_cannot_remove_say_so(tmp_path: Path) -> None:
     for model in (mfrank.ItemKNN(), mfrank.Popularity()):
-        with pytest.raises(TypeError, match="fit it anew"):
+        with refuses(TypeError, remedy="fit it anew"):
             model.fit(labeled()).remove(users="u1")
     als().fit(labeled()).save(tmp_path, with_seen=False)
     with refuses(ValueError, "with_seen", remedy="with_seen=True"):
@@ -239,5 +239,5 @@ def test_nor_has_one_that_was_saved_with_what_was_seen(tmp_path: Path) -> None:
 
 def test_extras_of_which_nothing_is_known_are_refused() -> None:
     store = replace(als().fit(labeled()).store, counts=None, extras={"shares": np.ones(3)})
-    with pytest.raises(TypeError, match="shares"):
+    with refuses(TypeError, remedy="fit anew without them"):
         mfrank.Recommender.of(store).remove(users=USERS[0])

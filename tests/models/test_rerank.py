@@ -22,7 +22,7 @@ import pytest
 import scipy.sparse as sp
 from children import PATHS
 from faults import Fault
-from fits import als
+from fits import als, equal
 from rerankers import CATBOOST, N_ITEMS, N_USERS, fitted, random_split, small, store_of
 
 import mfrank
@@ -39,11 +39,6 @@ from mfrank.models.reranker import pairs
 from mfrank.models.reranker import reranker as reranker_module
 from mfrank.retrieval import Recommender
 from tests.support.errors import refuses
-
-
-def equal(got: Any, expected: Any) -> None:
-    for a, b in zip(got, expected, strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("has_prior", [False, True])
@@ -133,7 +128,7 @@ def test_a_first_stage_without_factors_is_reranked_by_its_own_scores() -> None:
     ids, _ = model.recommend(users, N=12)
     first, _ = knn.recommend(users, N=12)
     np.testing.assert_array_equal(np.sort(ids, axis=1), np.sort(first, axis=1))
-    with pytest.raises(TypeError, match="ItemKNN cannot fold users in"):
+    with refuses(TypeError, "recalculate_user", remedy="Use recalculate_user=False"):
         model.recommend(users[0], split.valid, recalculate_user=True)
 
 
@@ -402,11 +397,11 @@ def test_a_save_that_fails_leaves_what_was_saved(
 def test_a_folder_that_is_none_of_its_own_is_left_alone(tmp_path: Path) -> None:
     reranker, _ = fitted()
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(ValueError, match=r"holds other files, such as 'thesis.txt'"):
+    with refuses(ValueError, remedy="name a new or an empty folder"):
         reranker.save(tmp_path)
     assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.txt"]
     reranker.model.save(tmp_path / "model")
-    with pytest.raises(ValueError, match=r"does not hold 'mfrank.reranker'"):
+    with refuses(ValueError, place="model", remedy=r"mfrank\.load reads"):
         Reranker.load(tmp_path / "model")
     with pytest.raises(FileNotFoundError):
         Reranker.load(tmp_path / "nowhere")
@@ -424,7 +419,7 @@ def test_trees_of_other_features_are_not_loaded(tmp_path: Path) -> None:
     told["arrays"]["cbm"]["shape"] = list(content.shape)
     told["arrays"]["cbm"]["sha256"] = hashlib.sha256(cbm.read_bytes()).hexdigest()
     manifest.write_text(json.dumps(told))
-    with pytest.raises(ValueError, match=r"damaged: the trees were trained on .*item_feature_0"):
+    with refuses(ValueError, remedy="restore it"):
         Reranker.load(tmp_path)
 
 
@@ -436,20 +431,20 @@ def test_damage_is_told(tmp_path: Path) -> None:
     whole = reranker.save(tmp_path / "whole")
     manifest = whole / "second" / "manifest.json"
     text = manifest.read_text()
-    for old, new, told in (
-        ('"depth": 3', '"depth": -3', "damaged: depth must be at least 1"),
-        ('"depth"', '"death"', "damaged: .*death"),
-        ('"first": "first-', '"first": "../first-', "names '../first-"),
-        ('"items_found"', '"items_lost"', "damaged: .*items_lost"),
+    for old, new, fault in (
+        ('"depth": 3', '"depth": -3', {"argument": "depth", "remedy": "restore it"}),
+        ('"depth"', '"death"', {"place": "whole", "remedy": "restore it"}),
+        ('"first": "first-', '"first": "../first-', {"place": "whole", "remedy": "restore it"}),
+        ('"items_found"', '"items_lost"', {"place": "whole", "remedy": "restore it"}),
     ):
         assert old in text
         manifest.write_text(text.replace(old, new))
-        with pytest.raises(ValueError, match=told):
+        with refuses(ValueError, **fault):
             Reranker.load(whole)
     manifest.write_text(text)
     first = next(whole.glob("first-*"))
     shutil.rmtree(first)
-    with pytest.raises(ValueError, match=rf"damaged: {first.name} is missing"):
+    with refuses(ValueError, place="whole", remedy="restore it"):
         Reranker.load(whole)
 
 
@@ -580,7 +575,7 @@ def test_what_a_person_put_in_a_first_stage_s_place_stays(tmp_path: Path) -> Non
         folder.mkdir()
         make(folder / name)
         before = sorted(folder.rglob("*"))
-        with pytest.raises(ValueError, match=f"holds other files, such as '{name}'"):
+        with refuses(ValueError, remedy="name a new or an empty folder"):
             reranker.save(folder)
         assert sorted(folder.rglob("*")) == before
         (folder / name).rename(tmp_path / "aside")
@@ -591,7 +586,7 @@ def test_what_a_person_put_in_a_first_stage_s_place_stays(tmp_path: Path) -> Non
         assert Reranker.load(folder).found == reranker.found
     (folder / "second").rename(tmp_path / "second")
     (folder / "second").symlink_to(tmp_path / "second")
-    with pytest.raises(ValueError, match="holds other files, such as 'second'"):
+    with refuses(ValueError, remedy="name a new or an empty folder"):
         reranker.save(folder)
 
 
@@ -610,33 +605,33 @@ def test_the_trees_serve_a_refitted_first_stage() -> None:
     )
     described.over(again)
     other = als().fit(random_split(names=False).train)
-    with pytest.raises(ValueError, match="other items than those whose item_features"):
+    with refuses(ValueError, "model", remedy="fit again"):
         described.over(other)
     described.model = other
-    with pytest.raises(ValueError, match="other items than those whose item_features"):
+    with refuses(ValueError, "model", remedy="fit again"):
         described.recommend(0)
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "argument"),
     [
-        ({"candidates": 1}, "candidates must be at least 2"),
-        ({"candidates": 2.5}, "candidates must be an int"),
-        ({"iterations": 0}, "iterations must be at least 1"),
-        ({"learning_rate": 0.0}, "learning_rate must be a finite number > 0"),
-        ({"depth": 0}, "depth must be at least 1"),
-        ({"loss": None}, "loss must be a str"),
-        ({"random_state": -1}, "random_state must be at least 0"),
-        ({"n_threads": -1}, "n_threads must be at least 0"),
-        ({"model": "als"}, "model must be a model of mfrank"),
+        ({"candidates": 1}, "candidates"),
+        ({"candidates": 2.5}, "candidates"),
+        ({"iterations": 0}, "iterations"),
+        ({"learning_rate": 0.0}, "learning_rate"),
+        ({"depth": 0}, "depth"),
+        ({"loss": None}, "loss"),
+        ({"random_state": -1}, "random_state"),
+        ({"n_threads": -1}, "n_threads"),
+        ({"model": "als"}, "model"),
     ],
 )
-def test_bad_options_are_refused(options: dict[str, Any], told: str) -> None:
+def test_bad_options_are_refused(options: dict[str, Any], argument: str) -> None:
     model = mfrank.ALS()
-    with pytest.raises((TypeError, ValueError), match=told):
+    with refuses((TypeError, ValueError), argument):
         small(**({"model": model} | options))
     reranker = small(model)
-    with pytest.raises((TypeError, ValueError), match=told):
+    with refuses((TypeError, ValueError), argument):
         reranker.set_params(**options)
 
 
@@ -650,7 +645,7 @@ def test_what_catboost_refuses_is_refused_before_any_work(
     split = random_split()
     reranker = small(als().fit(split.train), **options)
     monkeypatch.setattr(Recommender, "recommend", None)
-    with pytest.raises(ValueError, match=r"CatBoost refuses .*: got loss=.*CatBoost says"):
+    with refuses(ValueError, "loss"):
         reranker.fit(split.train, split.valid)
 
 
@@ -663,22 +658,26 @@ def test_data_that_do_not_belong_to_the_model_are_refused() -> None:
     reranker = small(als().fit(split.train))
     with pytest.raises(mfrank.NotFittedError, match="Reranker is not fitted"):
         reranker.recommend("u1")
-    for train, valid, told in (
-        (foreign.train, split.valid, "train must be the data the model was fitted on"),
-        (split.train, foreign.valid, "valid has no user of the model"),
-        (split.train, split.train, "valid has no user of the model"),
-        (split.train, split.valid.user_items[:5], r"valid: a matrix must have .*\(60, 30\)"),
-        (np.ones((2, 2)), split.valid, "train: expected Interactions"),
+    for train, valid, fault in (
+        (foreign.train, split.valid, {"argument": "train"}),
+        (split.train, foreign.valid, {"argument": "valid", "remedy": "pass interactions"}),
+        (split.train, split.train, {"argument": "valid", "remedy": "pass interactions"}),
+        (
+            split.train,
+            split.valid.user_items[:5],
+            {"argument": "valid", "remedy": "pass Interactions"},
+        ),
+        (np.ones((2, 2)), split.valid, {"argument": "train", "remedy": "convert a dense array"}),
     ):
-        with pytest.raises((TypeError, ValueError), match=told):
+        with refuses((TypeError, ValueError), **fault):
             reranker.fit(train, valid)
-    for features, told in (
-        (np.ones((3, 2)), r"item_features must have a row for each of the model's 30"),
-        (np.ones(N_ITEMS), "item_features must have a row"),
-        (np.full((N_ITEMS, 1), 1e300), "item_features must be finite in float32"),
-        (np.full((N_ITEMS, 1), "drama"), "item_features must be real numbers"),
+    for features in (
+        np.ones((3, 2)),
+        np.ones(N_ITEMS),
+        np.full((N_ITEMS, 1), 1e300),
+        np.full((N_ITEMS, 1), "drama"),
     ):
-        with pytest.raises((TypeError, ValueError), match=told):
+        with refuses((TypeError, ValueError), "item_features"):
             reranker.fit(split.train, split.valid, item_features=features)
 
 
@@ -695,7 +694,7 @@ def test_where_no_candidate_is_relevant_there_is_nothing_to_learn() -> None:
 
 def test_lists_longer_than_the_candidates_are_refused() -> None:
     reranker, _ = fitted()
-    with pytest.raises(ValueError, match=r"N must be at most the 12 candidates.*got 13"):
+    with refuses(ValueError, "N", remedy="fit with more candidates"):
         reranker.recommend("u1", N=13)
-    with pytest.raises(ValueError, match="N must be at least 1"):
+    with refuses(ValueError, "N"):
         reranker.recommend("u1", N=0)

@@ -75,9 +75,9 @@ def test_filters_are_those_of_each(side: str) -> None:
 
 @pytest.mark.parametrize("side", SIDES)
 def test_what_is_missing_is_named(side: str) -> None:
-    with pytest.raises(ValueError, match=f"recalculate_{side}=True needs the {side}s' rows in"):
+    with refuses(ValueError, f"recalculate_{side}"):
         similar(side, "zoe", None)
-    with pytest.raises(TypeError, match=f"cannot fold {side}s in.*recalculate_{side}=False"):
+    with refuses(TypeError, f"recalculate_{side}", remedy=f"recalculate_{side}=False"):
         similar(side, "zoe", ROWS[side][[0]], mfrank.Recommender.of(MODEL.store))
 
 

@@ -119,7 +119,7 @@ MEANING: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("index", MEANING)
 def test_an_index_that_means_something_and_a_column_are_an_error(index: str) -> None:
-    with pytest.raises(ValueError, match=r"two sources of ids.*'item'.*reset_index.*drop"):
+    with refuses(ValueError, "item_features", remedy="remove the index"):
         read(MEANING[index](frame()))
 
 
@@ -127,7 +127,7 @@ def test_an_index_that_means_something_and_a_column_are_an_error(index: str) -> 
 def test_text_in_an_index_without_a_name_is_a_source_in_files_too(
     door: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(ValueError, match="two sources of ids"):
+    with refuses(ValueError, "item_features", remedy="remove the index"):
         read(DOORS[door](MEANING["text"](frame()), tmp_path))
 
 
@@ -168,7 +168,7 @@ def test_what_is_ambiguous_is_refused(table: Any) -> None:
 
 def test_a_file_with_an_empty_id_is_refused(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("item,year\n1,2\n,3\n")
-    with pytest.raises(ValueError, match="none in row 1"):
+    with refuses(ValueError, "item_features"):
         read(tmp_path / "t.csv")
 
 
@@ -200,7 +200,7 @@ def test_ids_that_repeat_are_refused_in_words_of_tables(tmp_path: Path) -> None:
     data = mfrank.Interactions.from_arrays([1, 2], [3, 4])
     (tmp_path / "a.csv").write_text("item,x\n3,1\n3,2\n4,1\n")
     for table in (tmp_path / "a.csv", pandas.read_csv(tmp_path / "a.csv")):
-        with pytest.raises(ValueError, match=r"got 3 in rows 0 and 1; each item has one row$"):
+        with refuses(ValueError, "item_features"):
             mfrank.ALS(factors=2, iterations=1).fit(data, item_features=table)
 
 
@@ -208,7 +208,7 @@ def test_ids_that_repeat_are_refused_in_words_of_tables(tmp_path: Path) -> None:
 def test_fields_that_other_marks_separate_are_refused(tmp_path: Path, text: str) -> None:
     data = mfrank.Interactions.from_arrays([1, 2], [3, 4])
     (tmp_path / "a.csv").write_text(text)
-    with pytest.raises(ValueError, match=r"has one column, .* separated by commas"):
+    with refuses(ValueError, "item_features", remedy="write it so"):
         mfrank.ALS(factors=2, iterations=1).fit(data, item_features=tmp_path / "a.csv")
 
 
@@ -224,7 +224,7 @@ def test_the_reranker_matches_tables_by_id() -> None:
     assert part is not None
     assert np.isnan(part[:3]).all()
     np.testing.assert_array_equal(part[3:], expected[3:])  # type: ignore[index]
-    with pytest.raises(TypeError, match="'year' must hold numbers"):
+    with refuses(TypeError, "item_features", remedy="encode categories as columns"):
         GivenFeatures.of(None, frame().assign(year="x"), store)
 
 
@@ -236,7 +236,7 @@ def test_walks_match_tables_by_id() -> None:
     for left in LEFT.values():
         found = similar_items(store, 3, left(frame()))
         np.testing.assert_array_equal(found.node_features, expected.node_features)
-    with pytest.raises(ValueError, match="no row for 3 items"):
+    with refuses(ValueError, "item_features", remedy="add them"):
         similar_items(store, 3, frame()[3:])
 
 

@@ -20,7 +20,7 @@ from mfrank.data import Ids, aligned
 from mfrank.pagerank import GBN
 from mfrank.pages import app
 from mfrank.serving.answers import from_items
-from tests.support.errors import refuses
+from tests.support.errors import refuses, unknown
 
 N_USERS, N_ITEMS = 24, 18
 
@@ -217,7 +217,7 @@ def test_a_damaged_threshold_is_refused(tmp_path: Path, kind: str) -> None:
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["metadata"]["threshold"] = "four"
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(ValueError, match=r"damaged: .*threshold must be"):
+    with refuses(ValueError, "threshold", remedy="restore it"):
         (mfrank.load if kind == "model" else mfrank.Interactions.open)(folder)
 
 
@@ -434,7 +434,7 @@ def test_weights_of_a_request_are_cut_like_the_data(caplog: pytest.LogCaptureFix
         assert {each["id"] for each in found} - {each["id"] for each in listed} == {"i05"}
         ones = from_items(model, known, N_ITEMS, weights=[1, 1, 1])
         assert ones == from_items(model, known, N_ITEMS)
-        with pytest.raises(ValueError, match="unknown"):
+        with unknown("nothing"):
             from_items(model, ["i01", "nothing"], 3, weights=[5, 1])
         skipped = from_items(model, ["i01", "x"], 3, weights=[5, 1], on_unknown="skip")
         assert skipped == from_items(model, ["i01"], 3, weights=[5])

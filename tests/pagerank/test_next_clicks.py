@@ -11,6 +11,7 @@ from query_graphs import WALKER
 import mfrank
 from mfrank import Interactions
 from mfrank.pagerank import Draw, Graphs, by_source, item_graph, next_click_queries, recencies
+from tests.support.errors import refuses
 
 
 def test_edges_go_both_ways_and_each_feature_is_a_walk() -> None:
@@ -79,7 +80,7 @@ def test_nobody_is_asked_who_has_nothing_in_the_graph_or_wants_nothing_there() -
     recent, wanted = table["recent"], table["wanted"]
     queries = next_click_queries(graph, recent, recent, wanted, draw, walker)
     assert queries.queries.tolist() == [0]
-    with pytest.raises(ValueError, match="no next item to learn from"):
+    with refuses(ValueError, "method", remedy="pass labels"):
         next_click_queries(graph, recent[1:], recent[1:], wanted[1:], draw, walker)
 
 

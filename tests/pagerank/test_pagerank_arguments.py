@@ -55,53 +55,77 @@ def test_a_graph_may_have_a_single_node_and_no_edges() -> None:
 def test_numbers_of_nodes_end_where_those_of_int32_do() -> None:
     """Asked before anything is allocated."""
     assert graph_checks.n_nodes(2**31 - 1, [], [], []) == 2**31 - 1
-    with pytest.raises(ValueError, match=r"1 to 2\^31 - 1 nodes, got 2147483648"):
+    with refuses(ValueError, place="nodes"):
         graph_checks.n_nodes(2**31, [], [], [])
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "message"),
+    ("call", "error", "fault"),
     [
-        (lambda: ring(n_nodes=0), ValueError, "n_nodes must be at least 1"),
-        (lambda: ring(n_nodes=3.5), TypeError, "n_nodes"),
-        (lambda: Graphs.from_edges([], [], seeds=[0]), ValueError, "1 to 2.31 - 1 nodes, got 0"),
-        (lambda: Graphs.from_edges([0, 1], [1], seeds=[0]), ValueError, "one length, got 2 and 1"),
-        (lambda: Graphs.from_edges([0.0], [1], seeds=[0]), TypeError, "sources must be whole"),
-        (lambda: Graphs.from_edges([0], [0.5], seeds=[0]), TypeError, "targets must be whole"),
-        (lambda: Graphs.from_edges([-1], [1], seeds=[0]), ValueError, "sources must not be neg"),
-        (lambda: Graphs.from_edges([3], [1], seeds=[0], n_nodes=3), ValueError, "sources must lie"),
-        (lambda: Graphs.from_edges([1], [3], seeds=[0], n_nodes=3), ValueError, "targets must lie"),
-        (lambda: ring(seeds=[3]), ValueError, r"seeds must lie in 0\.\.2, got 3"),
-        (lambda: ring(seeds=[0.5]), TypeError, "seeds must be whole numbers"),
-        (lambda: ring(query_of=[0.0, 0, 0]), TypeError, "query_of must be whole numbers"),
-        (lambda: ring(query_of=[1, 1, 1]), ValueError, "query_of must be 0, 0, ..., 1, 1"),
-        (lambda: ring().with_labels([1, 0]), ValueError, r"labels must have shape \(3,\)"),
-        (lambda: replace(ring(), queries=[0, 1]), ValueError, "queries must have 1 elements"),
-        (lambda: replace(ring(), pages=[0, 1]), ValueError, "pages must have 3 elements"),
-        (lambda: ring().take([-1]), ValueError, "queries must not be negative"),
+        (lambda: ring(n_nodes=0), ValueError, {"argument": "n_nodes"}),
+        (lambda: ring(n_nodes=3.5), TypeError, {"argument": "n_nodes"}),
+        (lambda: Graphs.from_edges([], [], seeds=[0]), ValueError, {"place": "nodes"}),
+        (lambda: Graphs.from_edges([0, 1], [1], seeds=[0]), ValueError, {"argument": "sources"}),
+        (
+            lambda: Graphs.from_edges([0.0], [1], seeds=[0]),
+            TypeError,
+            {"argument": "sources", "remedy": "number other ids"},
+        ),
+        (
+            lambda: Graphs.from_edges([0], [0.5], seeds=[0]),
+            TypeError,
+            {"argument": "targets", "remedy": "number other ids"},
+        ),
+        (lambda: Graphs.from_edges([-1], [1], seeds=[0]), ValueError, {"argument": "sources"}),
+        (
+            lambda: Graphs.from_edges([3], [1], seeds=[0], n_nodes=3),
+            ValueError,
+            {"argument": "sources"},
+        ),
+        (
+            lambda: Graphs.from_edges([1], [3], seeds=[0], n_nodes=3),
+            ValueError,
+            {"argument": "targets"},
+        ),
+        (lambda: ring(seeds=[3]), ValueError, {"argument": "seeds"}),
+        (lambda: ring(seeds=[0.5]), TypeError, {"argument": "seeds", "remedy": "number other ids"}),
+        (
+            lambda: ring(query_of=[0.0, 0, 0]),
+            TypeError,
+            {"argument": "query_of", "remedy": "number other ids"},
+        ),
+        (
+            lambda: ring(query_of=[1, 1, 1]),
+            ValueError,
+            {"argument": "query_of", "remedy": "number the nodes query"},
+        ),
+        (lambda: ring().with_labels([1, 0]), ValueError, {"argument": "labels"}),
+        (lambda: replace(ring(), queries=[0, 1]), ValueError, {"argument": "queries"}),
+        (lambda: replace(ring(), pages=[0, 1]), ValueError, {"argument": "pages"}),
+        (lambda: ring().take([-1]), ValueError, {"argument": "queries"}),
         (
             lambda: ring(node_features=[[1, 2], [3, np.inf], [1, 1]]),
             ValueError,
-            r"node_features must be finite, got inf at \[1, 1\]",
+            {"argument": "node_features"},
         ),
         (
             lambda: ring(edge_features=[[0, 0], [0, -2], [1, 1]]),
             ValueError,
-            r"edge_features must be >= 0, .* got -2 at \[1, 1\]",
+            {"argument": "edge_features"},
         ),
-        (lambda: ring(node_features=np.ones((3, 0))), ValueError, "at least one column"),
+        (lambda: ring(node_features=np.ones((3, 0))), ValueError, {"argument": "node_features"}),
     ],
 )
 def test_what_is_no_graph_is_refused_by_the_name_of_its_argument(
-    call: Callable[[], Any], error: type[Exception], message: str
+    call: Callable[[], Any], error: type[Exception], fault: dict[str, str]
 ) -> None:
-    with pytest.raises(error, match=message):
+    with refuses(error, **fault):
         call()
 
 
 def test_graphs_without_a_query_are_refused() -> None:
     nothing = np.zeros(0, np.int64)
-    with pytest.raises(ValueError, match="with at least one query"):
+    with refuses(ValueError, "nodes"):
         Graphs(
             nodes=np.zeros(1, np.int64),
             links=CSR(np.zeros(1, np.int64), nothing.astype(np.int32), None, 0),
@@ -154,8 +178,8 @@ def test_a_table_of_item_features_is_matched_by_id(caplog: pytest.LogCaptureFixt
     np.testing.assert_array_equal(item_graph(data, more, None).node_features, by_id.node_features)
     (told,) = caplog.messages
     assert told.endswith("1 row of items that the interactions do not have, not used in this fit")
-    with pytest.raises(ValueError, match="item_features has no row for 2 items, such as 'b'"):
+    with refuses(ValueError, "item_features", remedy="add them"):
         item_graph(data, shuffled.drop(["b", "d"]), None)
     shuffled.iloc[1, 0] = np.nan
-    with pytest.raises(ValueError, match=r"item_features must be finite, got nan at \[0, 0\]"):
+    with refuses(ValueError, "item_features"):
         item_graph(data, shuffled, None)

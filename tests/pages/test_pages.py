@@ -396,15 +396,15 @@ def test_a_file_of_items_is_checked(tmp_path: Path, text: str, words: str) -> No
     path.write_text(text)
     with pytest.raises(ValueError, match=words):
         client(tmp_path, items=path)
-    with pytest.raises(ValueError, match=r"\.csv or \.tsv"):
+    with refuses(ValueError, "items"):
         client(tmp_path, items=tmp_path / "items.xlsx")
 
 
 def test_arguments_are_checked_before_any_work(tmp_path: Path) -> None:
     for wrong in ({}, dict.fromkeys("abc", models()["als"])):
-        with pytest.raises(ValueError, match="one or two"):
+        with refuses(ValueError, "models"):
             client(tmp_path, models=wrong)
-    with pytest.raises(TypeError, match="models\\['a'\\]"):
+    with refuses(TypeError, "models"):
         client(tmp_path, models={"a": 3})
     with refuses(TypeError, "data"):
         client(tmp_path, data=3)

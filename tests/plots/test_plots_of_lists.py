@@ -89,7 +89,7 @@ def test_items_that_nobody_had_are_the_least_popular(models: dict[str, Any], spl
 
 def test_exposure_needs_lists_of_the_same_items(split: Any, models: dict[str, Any]) -> None:
     auc = mfrank.evaluate(models["RG2"], split.test, metrics="auc")
-    with pytest.raises(ValueError, match="the evaluation has no lists: evaluate with a metric"):
+    with refuses(ValueError, "negatives"):
         plots.exposure(auc, split.train)
     whole = mfrank.evaluate(models["RG2"], split.test)
     with refuses(ValueError, "train"):
@@ -187,5 +187,5 @@ def test_a_metric_is_drawn_from_zero_unless_an_interval_is_below(
 
 def test_metrics_of_the_catalog_have_no_groups(split: Any, models: dict[str, Any]) -> None:
     found = mfrank.evaluate(models["RG2"], split.test, metrics="gini@5")
-    with pytest.raises(ValueError, match="Gini@5 has one value for all users"):
+    with refuses(ValueError, "metric"):
         plots.activity(found, split.train)

@@ -229,7 +229,7 @@ def test_other_options_are_refused(
     tmp_path: Path, model: mfrank.ALS, change: dict[str, Any], message: str
 ) -> None:
     model.recommend_all(tmp_path / "lists", N=5)
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, place="lists", remedy="resume it"):
         model.recommend_all(tmp_path / "lists", **{"N": 5, **change})
     assert_same(read(tmp_path / "lists"), expected(model))
 
@@ -241,7 +241,7 @@ def test_another_model_is_refused(tmp_path: Path, model: mfrank.ALS) -> None:
         mfrank.ALS(factors=4, iterations=2, random_state=0).fit(SOME),
         mfrank.Popularity().fit(DATA),
     ):
-        with pytest.raises(ValueError, match=r"begun with another (model|training)"):
+        with refuses(ValueError, place="lists", remedy="resume it"):
             other.recommend_all(tmp_path / "lists", N=5)
 
 
@@ -265,34 +265,34 @@ def test_what_else_is_there_is_refused_and_stays(
 ) -> None:
     make(tmp_path / "lists")
     before = sorted(path.name for path in tmp_path.rglob("*"))
-    with pytest.raises(ValueError, match=r"cannot write to .*; pass a"):
+    with refuses(ValueError, place="lists", remedy="pass a (folder|new or an empty folder)"):
         model.recommend_all(tmp_path / "lists", N=5)
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "argument"),
     [
-        ({"N": 0}, "N must be at least 1"),
-        ({"format": "json"}, "format must be one of parquet, csv"),
-        ({"filter_items": ["nothing"]}, "filter_items: unknown ids: 'nothing'"),
-        ({"filter_items": [["drama-0001"]]}, "filter_items must have a row for each of 60"),
-        ({"user_items": DATA.to_scipy()[:9]}, "user_items must have a row for each of 60"),
-        ({"recalculate_user": True}, "needs the users' rows in user_items"),
-        ({"on_unknown": "maybe"}, "on_unknown must be one of"),
+        ({"N": 0}, "N"),
+        ({"format": "json"}, "format"),
+        ({"filter_items": ["nothing"]}, "filter_items"),
+        ({"filter_items": [["drama-0001"]]}, "filter_items"),
+        ({"user_items": DATA.to_scipy()[:9]}, "user_items"),
+        ({"recalculate_user": True}, "recalculate_user"),
+        ({"on_unknown": "maybe"}, "on_unknown"),
     ],
 )
 def test_bad_options_are_refused_before_anything_is_there(
-    tmp_path: Path, model: mfrank.ALS, options: dict[str, Any], message: str
+    tmp_path: Path, model: mfrank.ALS, options: dict[str, Any], argument: str
 ) -> None:
-    with pytest.raises(ValueError, match=message):
+    with refuses(ValueError, argument):
         model.recommend_all(tmp_path / "lists", **options)
     assert not list(tmp_path.iterdir())
 
 
 def test_ids_that_no_file_can_hold_are_refused(tmp_path: Path) -> None:
     pairs = mfrank.Interactions.from_arrays([("a", 1), ("b", 2)], [1, 2])
-    with pytest.raises(ValueError, match="only whole numbers or strings"):
+    with refuses(ValueError, remedy="use str or int ids"):
         mfrank.Popularity().fit(pairs).recommend_all(tmp_path / "lists")
 
 
@@ -302,7 +302,7 @@ def test_ids_of_two_kinds_are_no_column_of_parquet(tmp_path: Path) -> None:
     cells = sp.csr_array(np.random.default_rng(0).random((30, 30)) < 0.3, dtype=np.float32)
     data = mfrank.Interactions.from_sparse(cells, user_ids=labels)
     mixed = mfrank.ALS(factors=4, iterations=1, random_state=0).fit(data)
-    with pytest.raises(ValueError, match=r"user ids are partly whole numbers.*convert all to text"):
+    with refuses(ValueError, remedy="convert all to text"):
         mixed.recommend_all(tmp_path / "lists", N=5)
     assert not [*tmp_path.iterdir()]
     assert mixed.recommend_all(tmp_path / "rows", N=5, by_row=True).exists()
@@ -485,5 +485,5 @@ def test_other_values_are_another_run_where_users_are_folded_in(
     if not recalculates:
         model.recommend_all(tmp_path / "lists", user_items=other, **more)
         return
-    with pytest.raises(ValueError, match="another user_items"):
+    with refuses(ValueError, place="lists", remedy="resume it"):
         model.recommend_all(tmp_path / "lists", user_items=other, **more)

@@ -133,33 +133,33 @@ def test_an_empty_list_is_a_list() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "error", "message"),
+    ("given", "error", "argument"),
     [
         (
             {"user_items": sp.csr_array((5, N_ITEMS))},
             ValueError,
-            "user_items must .* query ids, 4, .* whole matrix of 12; got 5",
+            "user_items",
         ),
         (
             {"user_items": sp.csr_array((4, 9))},
             ValueError,
-            "user_items must have a column for each",
+            "user_items",
         ),
-        ({"user_items": [[1], [2], [3], [4]]}, TypeError, "user_items must be Interactions or"),
-        ({"filter_items": [[1], [2]]}, ValueError, "filter_items must .* 4 queries, .* got 2"),
-        ({"filter_items": [1, N_ITEMS]}, ValueError, "filter_items must lie in 0..29, got 30"),
-        ({"filter_items": [-1]}, ValueError, "filter_items must lie in 0..29, got -1"),
-        ({"filter_items": np.ones((4, 1, 1), int)}, ValueError, "filter_items must be one-dim"),
-        ({"items": [[1], [], [-2], [3]]}, ValueError, "items must lie in"),
-        ({"items": [0.5]}, TypeError, "items must be integer row numbers"),
-        ({"items": ["a"]}, TypeError, "items must be integer row numbers"),
-        ({"items": np.ones(N_ITEMS, bool)}, TypeError, "flatnonzero"),
+        ({"user_items": [[1], [2], [3], [4]]}, TypeError, "user_items"),
+        ({"filter_items": [[1], [2]]}, ValueError, "filter_items"),
+        ({"filter_items": [1, N_ITEMS]}, ValueError, "filter_items"),
+        ({"filter_items": [-1]}, ValueError, "filter_items"),
+        ({"filter_items": np.ones((4, 1, 1), int)}, ValueError, "filter_items"),
+        ({"items": [[1], [], [-2], [3]]}, ValueError, "items"),
+        ({"items": [0.5]}, TypeError, "items"),
+        ({"items": ["a"]}, TypeError, "items"),
+        ({"items": np.ones(N_ITEMS, bool)}, TypeError, "items"),
     ],
 )
 def test_filters_of_another_shape_or_content(
-    given: dict[str, Any], error: type[Exception], message: str
+    given: dict[str, Any], error: type[Exception], argument: str
 ) -> None:
-    with pytest.raises(error, match=message):
+    with refuses(error, argument):
         filters.candidates(filters.asked(ROWS, N_USERS), N_ITEMS, **given)
 
 
@@ -176,7 +176,7 @@ def test_filters_of_another_shape_or_content(
     ],
 )
 def test_rows_are_checked_by_name(rows: Any, error: type[Exception]) -> None:
-    with pytest.raises(error, match="users must"):
+    with refuses(error, "users"):
         check_rows(rows, N_USERS, "users")
 
 

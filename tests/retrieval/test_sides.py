@@ -8,19 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from fits import BACKEND, ITEMS, USERS, als, labeled
+from fits import BACKEND, ITEMS, USERS, als, equal, labeled
 from problems import toy
 
 import mfrank
 from mfrank.retrieval import top_k
 from mfrank.store import FactorStore
 from tests.support.errors import refuses
-
-
-def equal(got: Any, expected: Any) -> None:
-    for a, b in zip(got, expected, strict=True):
-        np.testing.assert_array_equal(a, b)
-
 
 # --- how it may be asked
 
@@ -221,7 +215,7 @@ def test_scores_of_pairs(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
         model.score(["u8", "u0", "u0"], ["i1", "i6", "i6"]), scores[[8, 0, 0], [1, 6, 6]], rtol=1e-5
     )
     assert model.score([], []).shape == (0,)
-    with pytest.raises(ValueError, match="one length"):
+    with refuses(ValueError, "users"):
         model.score(["u0"], ["i1", "i2"])
 
 
@@ -229,86 +223,86 @@ def test_scores_of_pairs(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "arguments", "message"),
+    ("method", "arguments", "argument"),
     [
-        ("recommend", {"userid": 9}, "userid: unknown ids: 9"),
-        ("recommend", {"userid": -1}, "userid: unknown ids: -1"),
-        ("recommend", {"userid": [0, 99]}, "userid: unknown ids: 99"),
-        ("recommend", {"userid": "ann"}, "userid: unknown ids: 'ann'"),
-        ("recommend", {"userid": True}, "userid: ids must not be booleans"),
-        ("recommend", {"userid": [[0]]}, "userid: ids must be hashable"),
-        ("recommend", {"userid": 9, "user_items": toy()}, "userid: unknown ids: 9"),
-        ("recommend", {"userid": 0, "N": 0}, "N must be at least 1, got 0"),
-        ("recommend", {"userid": 0, "N": 2.5}, "N must be an int"),
-        ("recommend", {"userid": 0, "n_threads": -1}, "n_threads must be at least 0"),
-        ("recommend", {"userid": 0, "user_items": np.ones((9, 7))}, "user_items must be"),
-        ("recommend", {"userid": 0, "user_items": toy()[:3]}, "user_items must have as many"),
-        ("recommend", {"userid": 0, "user_items": toy()[:, :3]}, "user_items must have a column"),
-        ("recommend", {"userid": 0, "recalculate_user": True}, "recalculate_user=True needs"),
-        ("recommend", {"userid": 0, "filter_items": [7]}, "filter_items: unknown ids: 7"),
-        ("recommend", {"userid": 0, "items": ["i"]}, "items: unknown ids: 'i'"),
-        ("recommend", {"userid": 0, "items": [True] * 7}, "items: ids must not be booleans"),
-        ("recommend", {"userid": {3}}, "userid must be in an order.*list"),
-        ("recommend", {"userid": 0, "items": {3: 1}}, "items must be an id or a list.*list"),
-        ("recommend", {"userid": [0, 1], "items": [[1], 2]}, "items must be one list.* 2 among"),
+        ("recommend", {"userid": 9}, "userid"),
+        ("recommend", {"userid": -1}, "userid"),
+        ("recommend", {"userid": [0, 99]}, "userid"),
+        ("recommend", {"userid": "ann"}, "userid"),
+        ("recommend", {"userid": True}, "userid"),
+        ("recommend", {"userid": [[0]]}, "userid"),
+        ("recommend", {"userid": 9, "user_items": toy()}, "userid"),
+        ("recommend", {"userid": 0, "N": 0}, "N"),
+        ("recommend", {"userid": 0, "N": 2.5}, "N"),
+        ("recommend", {"userid": 0, "n_threads": -1}, "n_threads"),
+        ("recommend", {"userid": 0, "user_items": np.ones((9, 7))}, "user_items"),
+        ("recommend", {"userid": 0, "user_items": toy()[:3]}, "user_items"),
+        ("recommend", {"userid": 0, "user_items": toy()[:, :3]}, "user_items"),
+        ("recommend", {"userid": 0, "recalculate_user": True}, "recalculate_user"),
+        ("recommend", {"userid": 0, "filter_items": [7]}, "filter_items"),
+        ("recommend", {"userid": 0, "items": ["i"]}, "items"),
+        ("recommend", {"userid": 0, "items": [True] * 7}, "items"),
+        ("recommend", {"userid": {3}}, "userid"),
+        ("recommend", {"userid": 0, "items": {3: 1}}, "items"),
+        ("recommend", {"userid": [0, 1], "items": [[1], 2]}, "items"),
         (
             "recommend",
             {"userid": [0, 1], "items": [[1]]},
-            "items must have a list for each of the 2",
+            "items",
         ),
-        ("recommend", {"userid": 0, "filter_items": toy().T}, "filter_items must have a column"),
-        ("recommend_users", {"itemid": 0, "users": toy()}, "users must have a column .* 9"),
-        ("recommend_users", {"itemid": 0, "item_users": toy().T[:3]}, "item_users must have as"),
-        ("similar_items", {"itemid": 7}, "itemid: unknown ids: 7"),
-        ("similar_items", {"itemid": 0, "N": 0}, "N must be"),
-        ("similar_users", {"userid": 9}, "userid: unknown ids: 9"),
-        ("similar_users", {"userid": 0, "filter_users": [9]}, "filter_users: unknown ids: 9"),
-        ("recommend_users", {"itemid": 7}, "itemid: unknown ids: 7"),
+        ("recommend", {"userid": 0, "filter_items": toy().T}, "filter_items"),
+        ("recommend_users", {"itemid": 0, "users": toy()}, "users"),
+        ("recommend_users", {"itemid": 0, "item_users": toy().T[:3]}, "item_users"),
+        ("similar_items", {"itemid": 7}, "itemid"),
+        ("similar_items", {"itemid": 0, "N": 0}, "N"),
+        ("similar_users", {"userid": 9}, "userid"),
+        ("similar_users", {"userid": 0, "filter_users": [9]}, "filter_users"),
+        ("recommend_users", {"itemid": 7}, "itemid"),
         (
             "recommend_users",
             {"itemid": 0, "item_users": toy()},
-            "item_users must have a column .* 9 users",
+            "item_users",
         ),
-        ("recommend_users", {"itemid": 0, "users": [9]}, "users: unknown ids: 9"),
-        ("score", {"userid": [9], "itemid": [0]}, "userid: unknown ids: 9"),
-        ("explain", {"userid": {1}, "user_items": None, "itemid": 0}, "userid must be one id"),
-        ("explain", {"userid": 0, "user_items": None, "itemid": [0, 1]}, "itemid must be one id"),
-        ("score", {"userid": [0], "itemid": [7]}, "itemid: unknown ids: 7"),
+        ("recommend_users", {"itemid": 0, "users": [9]}, "users"),
+        ("score", {"userid": [9], "itemid": [0]}, "userid"),
+        ("explain", {"userid": {1}, "user_items": None, "itemid": 0}, "userid"),
+        ("explain", {"userid": 0, "user_items": None, "itemid": [0, 1]}, "itemid"),
+        ("score", {"userid": [0], "itemid": [7]}, "itemid"),
     ],
 )
 def test_bad_questions_name_the_argument(
-    method: str, arguments: dict[str, Any], message: str
+    method: str, arguments: dict[str, Any], argument: str
 ) -> None:
-    with pytest.raises((ValueError, TypeError), match=message):
+    with refuses((ValueError, TypeError), argument):
         getattr(als().fit(toy()), method)(**arguments)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "argument"),
     [
-        ({"userid": "ann"}, "userid: unknown ids: 'ann'; the 9 known ids are like 'u0'"),
-        ({"userid": 0}, "userid: unknown ids: 0"),
-        ({"userid": None}, "userid: ids must not be missing"),
-        ({"userid": "u0", "items": ["i1", "x"]}, "items: unknown ids: 'x'"),
-        ({"userid": "u0", "filter_items": "i1x"}, "filter_items: unknown ids: 'i1x'"),
-        ({"userid": ["u0"], "filter_items": [["i1", "y"]]}, "filter_items: unknown ids: 'y'"),
-        ({"userid": "u1", "user_items": labeled(toy(20, 7)[:1])}, "user_items: unknown ids: 'u1'"),
-        ({"userid": "u1", "user_items": labeled(toy(9, 20))}, "user_items: unknown ids: 'i"),
-        ({"userid": 99, "by_row": True}, "userid must lie in 0..8, got 99"),
-        ({"userid": "u0", "by_row": True}, "userid must be integer row numbers"),
+        ({"userid": "ann"}, "userid"),
+        ({"userid": 0}, "userid"),
+        ({"userid": None}, "userid"),
+        ({"userid": "u0", "items": ["i1", "x"]}, "items"),
+        ({"userid": "u0", "filter_items": "i1x"}, "filter_items"),
+        ({"userid": ["u0"], "filter_items": [["i1", "y"]]}, "filter_items"),
+        ({"userid": "u1", "user_items": labeled(toy(20, 7)[:1])}, "user_items"),
+        ({"userid": "u1", "user_items": labeled(toy(9, 20))}, "user_items"),
+        ({"userid": 99, "by_row": True}, "userid"),
+        ({"userid": "u0", "by_row": True}, "userid"),
     ],
 )
-def test_unknown_names_are_named(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises((ValueError, TypeError), match=message):
+def test_unknown_names_are_named(arguments: dict[str, Any], argument: str) -> None:
+    with refuses((ValueError, TypeError), argument):
         als().fit(labeled()).recommend(**arguments)
 
 
 @pytest.mark.parametrize("named", [False, True])
 def test_lists_of_several_lengths_are_no_ids(named: bool) -> None:
     model = als().fit(labeled() if named else toy())
-    with pytest.raises((ValueError, TypeError), match=r"userid\b"):
+    with refuses((ValueError, TypeError), "userid"):
         model.recommend([0, [1, 2]])
-    with pytest.raises((ValueError, TypeError), match=r"itemid\b"):
+    with refuses((ValueError, TypeError), "itemid"):
         model.similar_items([[0], [1, 2]])
 
 
@@ -326,8 +320,7 @@ def test_rows_that_are_only_numbered_are_not_taken_for_ids(side: str) -> None:
     n = {"user": 9, "item": 7}[side]
     from_one: dict[str, Any] = {f"{side}_ids": np.arange(n) + 1}
     model = als().fit(mfrank.Interactions.from_sparse(toy(), **from_one))
-    told = rf"user_items .* have {n} {side}s each, with ids like \[0, 1, 2\] and \[1, 2, 3\]"
-    with pytest.raises(mfrank.UnknownIdError, match=told):
+    with refuses(mfrank.UnknownIdError, "user_items", remedy=f"the {side}s of user_items"):
         model.recommend(3, mfrank.Interactions.from_sparse(toy()))
 
 

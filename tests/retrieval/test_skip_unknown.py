@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from emulated_gpu import DeviceArray, EmulatedGPU
-from fits import als, labeled
+from fits import als, equal, labeled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -36,16 +36,11 @@ def names(rows: list[int], call: str) -> list[str]:
     return [f"{'i' if call in ('recommend_users', 'similar_items') else 'u'}{r}" for r in rows]
 
 
-def same(got: Any, expected: Any) -> None:
-    for a, b in zip(got, expected, strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
 def rows_match(lists: Any, known: NDArray[np.bool_], alone: Any) -> None:
     """Whether lists have the rows of ``alone`` where ids are known, and padding elsewhere."""
     ids, scores = lists
     assert len(ids) == len(scores) == len(known)
-    same((ids[known], scores[known]), alone)
+    equal((ids[known], scores[known]), alone)
     assert np.isin(ids[~known], [-1, None]).all()
     assert np.isnan(scores[~known]).all()
 
@@ -79,8 +74,8 @@ def test_what_is_given_beside_the_ids_stays_beside_them(rows: list[int], whole: 
 def test_interactions_need_not_know_the_unknown() -> None:
     today = mfrank.Interactions.from_arrays(["u1", "u1"], ["i2", "i5"])
     got = NAMED.recommend(["u1", "zoe"], today, N=3, on_unknown="skip")
-    same([part[0] for part in got], NAMED.recommend("u1", today, N=3))
-    same(NAMED.recommend("zoe", today, N=2, on_unknown="skip"), ([None] * 2, [np.nan] * 2))
+    equal([part[0] for part in got], NAMED.recommend("u1", today, N=3))
+    equal(NAMED.recommend("zoe", today, N=2, on_unknown="skip"), ([None] * 2, [np.nan] * 2))
 
 
 @pytest.mark.parametrize("argument", ["filter_items", "items"])
@@ -95,16 +90,16 @@ def test_interactions_need_not_know_the_unknown() -> None:
 def test_unknown_items_are_left_out_of_filters(argument: str, given_: Any, known: Any) -> None:
     asked = ["u1", "u3"]
     got = NAMED.recommend(asked, N=7, **{argument: given_}, on_unknown="skip")
-    same(got, NAMED.recommend(asked, N=7, **{argument: known}))
+    equal(got, NAMED.recommend(asked, N=7, **{argument: known}))
 
 
 def test_unknown_items_of_somebody_new_are_left_out() -> None:
     got = NAMED.recommend_from_items(
         ["pie", "i2", "i4", "jam"], N=5, values=[9, 1, 3, 9], on_unknown="skip"
     )
-    same(got, NAMED.recommend_from_items(["i2", "i4"], N=5, values=[1, 3]))
+    equal(got, NAMED.recommend_from_items(["i2", "i4"], N=5, values=[1, 3]))
     nobody = NAMED.recommend_from_items(["pie"], N=5, on_unknown="skip")
-    same(nobody, NAMED.recommend_from_items([], N=5))
+    equal(nobody, NAMED.recommend_from_items([], N=5))
 
 
 def test_pairs_with_an_unknown_user_or_item_have_no_score() -> None:
@@ -115,7 +110,7 @@ def test_pairs_with_an_unknown_user_or_item_have_no_score() -> None:
 
 def test_new_users_are_no_unknown_users() -> None:
     new = {"user_items": SEEN[:2], "recalculate_user": True, "N": 3}
-    same(NAMED.recommend(["zoe", "yan"], **new, on_unknown="skip"), NAMED.recommend([0, 1], **new))
+    equal(NAMED.recommend(["zoe", "yan"], **new, on_unknown="skip"), NAMED.recommend([0, 1], **new))
 
 
 @pytest.mark.parametrize("call", [*CALLS, "recommend_from_items", "score"])
@@ -172,7 +167,7 @@ def test_a_table_of_filters_on_a_gpu_is_skipped_in(device: EmulatedGPU) -> None:
     got = model.recommend(
         [0, N_USERS - 1], filter_items=DeviceArray(table), on_unknown="skip", **how
     )
-    same(got, model.recommend([0, N_USERS - 1], filter_items=[[1], [2]], **how))
+    equal(got, model.recommend([0, N_USERS - 1], filter_items=[[1], [2]], **how))
 
 
 def test_a_matrix_of_filters_has_no_ids_to_skip() -> None:

@@ -112,9 +112,9 @@ def test_length_must_be_a_whole_number(
 
 
 def test_shapes_are_checked(users: NDArray[Any], items: NDArray[Any]) -> None:
-    with pytest.raises(ValueError, match=r"queries must have shape \(n_queries, 5\)"):
+    with refuses(ValueError, "queries"):
         recommend(users[:, :3], items)
-    with pytest.raises(ValueError, match="queries must have shape"):
+    with refuses(ValueError, "queries"):
         recommend(users[0], items)
     with refuses(ValueError, "item_bias"):
         recommend(users, items, item_bias=np.zeros(29))
@@ -203,7 +203,7 @@ def test_scores_of_pairs(users: NDArray[Any], items: NDArray[Any], rng: Any) -> 
 def test_pairs_are_checked(users: NDArray[Any], items: NDArray[Any]) -> None:
     with refuses(ValueError, "users"):
         score(users, items, [0, 1], [0])
-    with pytest.raises(ValueError, match="items must lie in"):
+    with refuses(ValueError, "items"):
         score(users, items, [0], [30])
 
 
@@ -245,7 +245,7 @@ def test_lists_are_made_where_and_by_as_many_threads_as_asked(
         np.testing.assert_array_equal(one, other)
     with refuses(ValueError, "n_threads"):
         CALLS[name](users, items, n_threads=-1)
-    with pytest.raises((TypeError, ValueError), match="must be"):
+    with refuses((TypeError, ValueError), "n"):
         CALLS[name](users, items, n=0)
     with pytest.raises(ValueError):  # noqa: PT011 (whose wording is the candidates')
         CALLS[name](

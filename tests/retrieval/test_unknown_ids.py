@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import mfrank
+from tests.support.errors import refuses
 
 NUMBERED = mfrank.synthetic(20, 10, 80, random_state=0)
 NAMED = mfrank.synthetic(20, 10, 80, names=True, random_state=0)
@@ -29,19 +30,19 @@ def test_unknown_users_and_items_are_named(data: mfrank.Interactions, unknown: A
         with pytest.raises(mfrank.UnknownIdError) as caught:
             call()
         assert caught.value.ids == unknown
-    with pytest.raises(mfrank.UnknownIdError, match="userid") as caught:
+    with refuses(mfrank.UnknownIdError, "userid") as caught:
         model.recommend(unknown[0])
     again = pickle.loads(pickle.dumps(caught.value))
     assert (str(again), again.ids) == (str(caught.value), unknown[:1])
 
 
 def test_data_in_the_rows_of_others_name_what_is_new() -> None:
-    with pytest.raises(mfrank.UnknownIdError, match="items: unknown ids: 'pie'") as caught:
+    with refuses(mfrank.UnknownIdError, "items") as caught:
         mfrank.Interactions.from_arrays(["a"], ["pie"], user_ids=["a"], item_ids=["tea"])
     assert caught.value.ids == ("pie",)
 
 
 def test_other_mistakes_are_not_unknown_ids() -> None:
-    with pytest.raises(ValueError, match="N must") as caught:
+    with refuses(ValueError, "N") as caught:
         fitted(NUMBERED).recommend(0, N=-1)
     assert not isinstance(caught.value, mfrank.UnknownIdError)

@@ -174,7 +174,7 @@ def test_what_is_damaged_is_named(kind: str) -> None:
 def test_what_is_no_matrix_is_refused_by_name(door: Callable[[Any, str], Any]) -> None:
     with refuses(TypeError, "m"):
         door([[1.0]], "m")
-    with pytest.raises(TypeError, match=r"got ndarray; convert .* scipy\.sparse\.csr_array"):
+    with refuses(TypeError, "m"):
         door(np.eye(3), "m")
     with refuses(ValueError, "m"):
         door(sp.coo_array(np.ones(3)), "m")

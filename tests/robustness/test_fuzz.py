@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import mfrank
 from mfrank.als import QuadraticObjective
+from tests.support.errors import refuses
 
 pytestmark = pytest.mark.filterwarnings("ignore:WRMF takes values as confidences")
 
@@ -89,7 +90,7 @@ def fitted(data: st.DataObject) -> tuple[mfrank.ALS, sp.csr_array]:
     model = data.draw(estimators(), label="model")
     matrix = data.draw(matrices(model.objective.accepts_dislikes), label="matrix")
     if not (matrix.data > 0).any():
-        with pytest.raises(ValueError, match="user_items has no positive entries"):
+        with refuses(ValueError, "user_items"):
             model.fit(matrix)
         reject()
     if isinstance(model.objective, mfrank.RG2Sampled) and matrix.shape[1] <= 3:

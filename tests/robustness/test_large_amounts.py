@@ -107,7 +107,7 @@ def test_what_has_no_room_is_refused_by_name(name: str, monkeypatch: pytest.Monk
     ask, remedy = ROOM[name]
     monkeypatch.setattr(memory, "memory_there_is", lambda: 1 << 29)
     for n in (2**28, np.int64(2**30), 2**31 - 1):
-        with pytest.raises(MemoryError, match=f"would need .* but this process may use .*{remedy}"):
+        with refuses(MemoryError, None, remedy=remedy):
             ask(n)
 
 
@@ -133,8 +133,7 @@ def test_amounts_beyond_int64_are_numbers() -> None:
 @pytest.mark.parametrize("name", ASKS)
 def test_a_million_threads_are_refused_with_the_remedy(name: str) -> None:
     for n in (1025, 10**6, 10**9):
-        remedy = f"n_threads must be at most 1024, got {n}; 0 uses every core"
-        with pytest.raises(ValueError, match=remedy):
+        with refuses(ValueError, "n_threads", remedy="0 uses every core"):
             ASKS[name](n)
 
 
@@ -158,8 +157,7 @@ MODELS: list[Model] = [mfrank.ALS, mfrank.Descent]
 @settings(max_examples=20, deadline=None)
 @given(width=st.one_of(st.just(10**9), TOO_LARGE))
 def test_too_many_factors_are_refused_before_any_work(kind: Model, width: Any) -> None:
-    remedy = f"a fit of {int(width):,} factors to 110 users and items would need .* lower factors"
-    with pytest.raises(MemoryError, match=remedy):
+    with refuses(MemoryError, "factors", remedy="lower factors"):
         kind(factors=width).fit(DATA)
 
 

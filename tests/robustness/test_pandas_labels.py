@@ -212,7 +212,7 @@ def test_a_single_column_with_labels_is_refused(name: str) -> None:
     call, columns = ALONE[name]
     ((key, column),) = columns.items()
     for index in shuffled(len(column)):
-        with pytest.raises(ValueError, match=r"to_numpy\(\)"):
+        with refuses(ValueError, None, remedy=r"to_numpy\(\)"):
             call(**{key: as_pandas(column, index)})
 
 
@@ -236,7 +236,7 @@ def test_columns_with_other_labels_are_refused(name: str, odd: str) -> None:
         if not name.startswith("score"):  # of ids, which an array has as well as a Series
             others.append(columns[odd])
         for other in others:
-            with pytest.raises(ValueError, match=r"to_numpy\(\)"):
+            with refuses(ValueError, remedy=r"to_numpy\(\)"):
                 call(**series | {odd: other})
 
 
@@ -251,7 +251,7 @@ def test_boosts_and_categories_are_mappings_from_the_index() -> None:
             pandas.concat([series, series]),
             series.to_frame(),
         ):
-            with pytest.raises(ValueError, match=name):
+            with refuses(ValueError, name):
                 mfrank.Steering(**{name: wrong})
 
 
@@ -264,7 +264,7 @@ def test_a_table_is_no_matrix_of_interactions() -> None:
         lambda: ALS.partial_fit_users(["a"], frame),
         lambda: KNN.recommend(["a"], frame, recalculate_user=True),
     ):
-        with pytest.raises(TypeError, match="from_frame"):
+        with refuses(TypeError, "user_items"):
             call()
 
 
@@ -342,12 +342,12 @@ def test_groups_of_labels_by_id_are_those_in_the_order_of_the_rows(kind: str, fo
 
 def test_groups_of_what_has_no_single_label_for_a_row_are_refused() -> None:
     table = pandas.DataFrame({"item": ["a", "b"], "genre": ["war", "love"]})
-    with pytest.raises(ValueError, match=r'set_index\("item"\)'):
+    with refuses(ValueError, "labels", remedy=r'set_index\("item"\)'):
         mfrank.Groups.of(table)
     twice = pandas.Series(["war", "love"], index=["a", "a"])
-    with pytest.raises(ValueError, match=r"labels: ids must be unique"):
+    with refuses(ValueError, "labels", remedy="numbers ids that repeat"):
         mfrank.Groups.of(twice)
-    with pytest.raises(ValueError, match=r"labels: ids must not be missing"):
+    with refuses(ValueError, "labels", remedy="give them an id"):
         mfrank.Groups.of({"a": "war", None: "love"})
 
 
@@ -384,11 +384,9 @@ def test_labels_that_only_equal_numbers_count_no_rows() -> None:
 
 def test_an_error_shows_the_first_labels() -> None:
     shuffled_ = pandas.Series([1.0, 2, 3, 4], index=["d", "c", "b", "a"])
-    with pytest.raises(ValueError, match=r"a has an index \(like 'd', 'c', 'b'\) and b has no in"):
+    with refuses(ValueError, remedy=r"pass a\.to_numpy\(\) and b"):
         check_same_rows(a=shuffled_, b=[1, 2, 3, 4])
-    with pytest.raises(
-        ValueError, match=r"a .*\(like 'd', 'c', 'b'\) and b has another \(like 0, 1"
-    ):
+    with refuses(ValueError, remedy=r"pass a\.to_numpy\(\) and b"):
         check_same_rows(a=shuffled_, b=pandas.Series([1.0, 2]))
 
 

@@ -73,7 +73,7 @@ def test_an_address_of_ipv6_is_in_brackets(runs: Any, capsys: pytest.CaptureFixt
 
 @pytest.mark.parametrize("port", [-1, 2**16])
 def test_a_port_is_a_number_of_two_bytes(runs: Any, port: int) -> None:
-    with pytest.raises(ValueError, match=f"port must be .* got {port}"):
+    with refuses(ValueError, "port"):
         serving.run(serving.app(model()), port=port)
     assert not runs
 

@@ -465,35 +465,35 @@ def test_lists_of_all_users_are_steered(tmp_path: Any) -> None:
     ids = of.recommend(of.user_ids.labels, N=3, steer=steer).ids
     assert table["item"].tolist() == [i for row in ids.tolist() for i in row if i is not None]
     of.recommend_all(folder, N=3, format="csv", steer=steer)  # the same again
-    with pytest.raises(ValueError, match="begun with another steer"):
+    with refuses(ValueError, place="lists", remedy="resume it"):
         of.recommend_all(folder, N=3, format="csv", steer=mfrank.Steering(diversity=0.4))
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "told"),
+    ("options", "error", "argument"),
     [
-        ({"boosts": [1]}, TypeError, "^boosts must be a mapping"),
-        ({"boosts": None}, TypeError, "^boosts must be a mapping"),
-        ({"boosts": {1: np.nan}}, ValueError, r"boosts\[1\] must be a number from -1000"),
-        ({"boosts": {1: 1e9}}, ValueError, r"boosts\[1\]"),
+        ({"boosts": [1]}, TypeError, "boosts"),
+        ({"boosts": None}, TypeError, "boosts"),
+        ({"boosts": {1: np.nan}}, ValueError, "boosts"),
+        ({"boosts": {1: 1e9}}, ValueError, "boosts"),
         ({"popularity_penalty": -1}, ValueError, "popularity_penalty"),
-        ({"diversity": 1.1}, ValueError, "diversity must be a number from 0 to 1"),
-        ({"calibration": "x", "categories": {}}, ValueError, "calibration must be a number"),
-        ({"calibration": 0.1}, ValueError, "calibration needs categories"),
-        ({"at_most": 1}, ValueError, "at_most needs categories"),
-        ({"at_most": {"b": 1}, "categories": {1: "a"}}, ValueError, "'b', which is no category"),
-        ({"at_most": {"a": -1}, "categories": {1: "a"}}, ValueError, r"at_most\['a'\]"),
-        ({"popularity_penalty": 1000.5}, ValueError, "^popularity_penalty must be a number"),
-        ({"calibration": 1.5, "categories": {}}, ValueError, "^calibration must be a number"),
-        ({"pool": 2**31}, ValueError, "^pool must be at most"),
-        ({"at_most": -1, "categories": {1: "a"}}, ValueError, "at_most must be at least 0"),
-        ({"categories": {1: [[]]}}, TypeError, "a label, or a list of labels"),
-        ({"categories": ["a"]}, TypeError, "categories must be a mapping"),
-        ({"pool": 0}, ValueError, "pool must be at least 1"),
+        ({"diversity": 1.1}, ValueError, "diversity"),
+        ({"calibration": "x", "categories": {}}, ValueError, "calibration"),
+        ({"calibration": 0.1}, ValueError, "calibration"),
+        ({"at_most": 1}, ValueError, "at_most"),
+        ({"at_most": {"b": 1}, "categories": {1: "a"}}, ValueError, "at_most"),
+        ({"at_most": {"a": -1}, "categories": {1: "a"}}, ValueError, "at_most"),
+        ({"popularity_penalty": 1000.5}, ValueError, "popularity_penalty"),
+        ({"calibration": 1.5, "categories": {}}, ValueError, "calibration"),
+        ({"pool": 2**31}, ValueError, "pool"),
+        ({"at_most": -1, "categories": {1: "a"}}, ValueError, "at_most"),
+        ({"categories": {1: [[]]}}, TypeError, "categories"),
+        ({"categories": ["a"]}, TypeError, "categories"),
+        ({"pool": 0}, ValueError, "pool"),
     ],
 )
-def test_bad_levers_are_refused(options: Any, error: Any, told: str) -> None:
-    with pytest.raises(error, match=told):
+def test_bad_levers_are_refused(options: Any, error: Any, argument: str) -> None:
+    with refuses(error, argument):
         mfrank.Steering(**options)
 
 
@@ -529,7 +529,7 @@ def test_what_a_call_lacks_is_said() -> None:
     with refuses(TypeError, "steer"):
         bare.recommend(0, steer={"diversity": 1})
     asked: dict[str, Any] = {"filter_already_liked_items": False}
-    with pytest.raises(ValueError, match="needs the counts"):
+    with refuses(ValueError, remedy=r"pass FactorStore\("):
         bare.recommend(0, **asked, steer=mfrank.Steering(popularity_penalty=1))
     with refuses(ValueError, "user_items"):
         bare.recommend(0, **asked, steer=mfrank.Steering(categories={0: "a"}, calibration=0.1))
@@ -579,9 +579,9 @@ def test_an_evaluation_judges_the_steered_lists() -> None:
     assert plain["hitrate@1"].value == same["hitrate@1"].value
     with refuses(ValueError, "steer", remedy="leave out AUC"):
         mfrank.evaluate(of, test, metrics="auc", steer=steer)
-    with pytest.raises(ValueError, match="steer and negatives do not go together"):
+    with refuses(ValueError, "steer", remedy="leave one out"):
         mfrank.evaluate(of, test, negatives=3, steer=steer)
-    with pytest.raises(ValueError, match="steer and held-out users do not go together"):
+    with refuses(ValueError, "steer", remedy="leave one out"):
         mfrank.evaluate(of, mfrank.held_out_users(test, test=0.2).test, steer=steer)
     with refuses(mfrank.UnknownIdError, "steer.boosts"):
         mfrank.evaluate(of, test, steer=mfrank.Steering(boosts={"old": 1}))
@@ -662,7 +662,7 @@ def test_levers_that_skipped_an_unknown_item_are_not_those_of_a_call_that_refuse
     known = of.recommend(0, steer=mfrank.Steering(boosts={3: 0.5}, popularity_penalty=0.1))
     for on_unknown in (first, "skip", "error", "skip"):
         if on_unknown == "error":
-            with pytest.raises(mfrank.UnknownIdError, match="999"):
+            with refuses(mfrank.UnknownIdError, "steer.boosts"):
                 of.recommend(0, steer=steer, on_unknown="error")
         else:
             got = of.recommend(0, steer=steer, on_unknown="skip")

@@ -176,7 +176,7 @@ REMEDY = r"counts of the fit.*pass FactorStore\(\.\.\., counts=interactions\.cou
 
 def test_counts_that_are_missing_are_told_with_the_remedy() -> None:
     made = FactorStore(*arrays())
-    with pytest.raises(ValueError, match=REMEDY):
+    with refuses(ValueError, remedy=r"pass FactorStore\("):
         made.known_counts  # noqa: B018
     counts = Counts(np.arange(N_USERS), np.arange(N_ITEMS))
     kept = replace(made, counts=counts).known_counts
@@ -201,7 +201,7 @@ NEEDS: dict[str, Callable[[mfrank.ALS], Any]] = {
 def test_fold_in_tells_that_there_are_no_counts(call: str) -> None:
     model = without_counts()
     before = model.store
-    with pytest.raises(ValueError, match=REMEDY):
+    with refuses(ValueError, remedy=r"pass FactorStore\("):
         NEEDS[call](model)
     assert model.store is before
     NEEDS[call](als().fit(toy()))  # which has them
@@ -212,7 +212,7 @@ def test_a_loaded_model_without_counts_recommends_and_does_not_fold_in(tmp_path:
     model = mfrank.load(tmp_path / "m")
     assert isinstance(model, mfrank.ALS)
     assert model.recommend(0, ROW, N=2)[0].shape == (2,)
-    with pytest.raises(ValueError, match=REMEDY):
+    with refuses(ValueError, remedy=r"pass FactorStore\("):
         model.recalculate_user(0, ROW)
 
 
@@ -221,31 +221,36 @@ def test_a_second_stage_tells_that_there_are_no_counts() -> None:
     split = rerankers.random_split(names=False)
     first = als().fit(split.train)
     bare = Recommender.of(replace(first.store, counts=None))
-    with pytest.raises(ValueError, match=REMEDY):
+    with refuses(ValueError, remedy=r"pass FactorStore\("):
         rerankers.small(bare).fit(split.train, split.valid)
 
 
 # --- what is refused
 
-BAD: list[tuple[dict[str, Any], str]] = [
-    ({"user_ids": list("abcd")}, r"user_factors .* 4 ids \(user_ids\).*\(5, 3\)"),
-    ({"item_ids": list("abcd")}, r"item_factors .* 4 ids \(item_ids\).*\(8, 3\)"),
-    ({"user_ids": Ids.numbered(6)}, r"6 ids \(user_ids\)"),
-    ({"user_ids": []}, r"0 ids \(user_ids\)"),
-    ({"user_ids": list("abcda")}, "user_ids: ids must be unique"),
-    ({"item_ids": [None] * 8}, "item_ids: ids must not be missing"),
-    ({"user_ids": "abcde"}, "user_ids: expected a list"),
-    ({"user_ids": 5}, "user_ids: expected a list"),
-    ({"user_factors": np.ones(5)}, r"user_factors must have a row for each.*\(5,\)"),
-    ({"user_factors": np.float64(5)}, r"user_factors must have a row for each.*\(\)"),
-    ({"item_factors": 3}, "item_factors must be float32 or float64"),
-    ({"item_factors": np.ones((8, 4))}, "one width and dtype"),
-    ({"counts": Counts(np.arange(5), np.arange(7))}, r"counts\.items must be .* \(8,\)"),
+BAD: list[tuple[dict[str, Any], dict[str, str]]] = [
+    ({"user_ids": list("abcd")}, {"argument": "user_factors"}),
+    ({"item_ids": list("abcd")}, {"argument": "item_factors"}),
+    ({"user_ids": Ids.numbered(6)}, {"argument": "user_factors"}),
+    ({"user_ids": []}, {"argument": "user_factors"}),
+    (
+        {"user_ids": list("abcda")},
+        {"argument": "user_ids", "remedy": r"Ids\.factorize numbers ids"},
+    ),
+    ({"item_ids": [None] * 8}, {"argument": "item_ids", "remedy": "give them an id"}),
+    ({"user_ids": "abcde"}, {"argument": "user_ids", "remedy": "wrap it in a list"}),
+    ({"user_ids": 5}, {"argument": "user_ids", "remedy": "wrap it in a list"}),
+    ({"user_factors": np.ones(5)}, {"argument": "user_factors"}),
+    ({"user_factors": np.float64(5)}, {"argument": "user_factors"}),
+    ({"item_factors": 3}, {"argument": "item_factors", "remedy": "cast it first"}),
+    ({"item_factors": np.ones((8, 4))}, {"argument": "user_factors"}),
+    ({"counts": Counts(np.arange(5), np.arange(7))}, {"argument": "counts.items"}),
 ]
 
 
-@pytest.mark.parametrize(("changes", "message"), BAD)
-def test_what_does_not_fit_is_refused_by_its_name(changes: dict[str, Any], message: str) -> None:
+@pytest.mark.parametrize(("changes", "fault"), BAD)
+def test_what_does_not_fit_is_refused_by_its_name(
+    changes: dict[str, Any], fault: dict[str, str]
+) -> None:
     users, items = arrays()
-    with pytest.raises((TypeError, ValueError), match=message):
+    with refuses((TypeError, ValueError), **fault):
         FactorStore(**{"user_factors": users, "item_factors": items} | changes)

@@ -40,3 +40,9 @@ def same_factors(a: mfrank.Recommender, b: mfrank.Recommender) -> bool:
     return np.array_equal(a.user_factors, b.user_factors) and np.array_equal(
         a.item_factors, b.item_factors
     )
+
+
+def equal(got: Any, expected: Any) -> None:
+    """Two answers have the same ids and the same scores."""
+    for a, b in zip(got, expected, strict=True):
+        np.testing.assert_array_equal(a, b)

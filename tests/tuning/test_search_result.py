@@ -151,7 +151,7 @@ def test_a_file_is_that_of_one_search(tmp_path: Path) -> None:
         {"valid": NEW},
     ]
     for other in others:
-        with pytest.raises(ValueError, match=r"search\.sqlite has a search of other data, options"):
+        with refuses(ValueError, "storage", remedy="name another file"):
             searched(storage=path, **other)
 
 

@@ -94,7 +94,7 @@ def test_a_file_from_before_it_said_whose_it_is_goes_on(tmp_path: Path) -> None:
 def test_a_damaged_row_is_named(tmp_path: Path, harm: str) -> None:
     path = written(tmp_path / "search.sqlite")
     execute(path, f"UPDATE trials SET outcome = {harm} WHERE number = 2")
-    with pytest.raises(ValueError, match=r"search\.sqlite: trial 2 is damaged .*delete this row"):
+    with refuses(ValueError, "storage", remedy="delete this row"):
         TrialJournal(path, "search")
     execute(path, "DELETE FROM trials WHERE number = 2")
     assert TrialJournal(path, "search").outcomes == [DONE[0], DONE[2]]
@@ -118,7 +118,7 @@ def test_a_row_without_a_checksum_is_read_as_strictly(tmp_path: Path, harm: dict
     path = written(tmp_path / "search.sqlite")
     text = json.dumps(DONE[1].to_dict() | harm)
     execute(path, f"UPDATE trials SET outcome = '{text}', crc32 = NULL WHERE number = 2")
-    with pytest.raises(ValueError, match=r"search\.sqlite: trial 2 is damaged .*delete this row"):
+    with refuses(ValueError, "storage", remedy="delete this row"):
         TrialJournal(path, "search")
 
 
@@ -164,7 +164,7 @@ def test_a_file_that_is_spoiled_meanwhile_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "search.sqlite"
     journal = TrialJournal(path, "search")
     execute(path, "DROP TABLE trials")
-    with pytest.raises(ValueError, match="cannot be used as the SQLite file of a search"):
+    with refuses(ValueError, "storage", remedy="name another file"):
         journal.add(DONE[0])
 
 

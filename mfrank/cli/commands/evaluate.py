@@ -13,6 +13,7 @@ from mfrank.cli.flags import add_cluster_flag, add_steering_flags, add_threads_f
 from mfrank.cli.inputs import add_table_flags, read_like, read_model
 from mfrank.cli.printing import add_json_flag, check_json, tell
 from mfrank.cluster import check_cluster
+from mfrank.errors import InputValueError
 from mfrank.evaluation import DEFAULT_METRICS, evaluate
 
 EXAMPLES = """\
@@ -55,9 +56,10 @@ def run(args: argparse.Namespace) -> None:
     check_cluster(args.cluster)
     model = read_model(args.model)
     if model.seen is None and not (args.train or args.include_seen):
-        raise ValueError(
-            "the model was saved without the interactions of its fit: pass their file with "
-            "--train, or rank every item with --include-seen"
+        raise InputValueError(
+            "the model was saved without the interactions of its fit:",
+            "pass their file with --train, or rank every item with --include-seen",
+            place=args.model,
         )
     test, unknown = read_like(args, args.test, model)
     if unknown:
@@ -75,7 +77,8 @@ def run(args: argparse.Namespace) -> None:
     )
     if not scores.n_users:
         seen = "" if args.include_seen else "; items of the fit are not, without --include-seen"
-        raise ValueError(
-            f"nothing to evaluate: no user of {args.test} has a relevant item that is ranked{seen}"
+        raise InputValueError(
+            f"nothing to evaluate: no user of {args.test} has a relevant item that is ranked{seen}",
+            place=args.test,
         )
     tell(scores, scores.to_dict(), args.json)

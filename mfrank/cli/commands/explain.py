@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from mfrank.cli.inputs import add_table_flags, as_ids, check_table_flags, read_like, read_model
 from mfrank.cli.printing import add_list_flags, check_output, write, write_json
 from mfrank.data import objects
+from mfrank.errors import InputValueError
 from mfrank.models import ALS, SupervisedPageRank
 from mfrank.retrieval import Recommender, Table
 
@@ -68,10 +69,11 @@ def run(args: argparse.Namespace) -> None:
         told = [{"items": list(path.items), "mass": path.mass} for path in paths]
         content |= {"score": score, "paths": told, "others": others}
     else:
-        raise ValueError(
-            f"{args.model} is of {model.store.fitter['name']}; explain needs a model of mfrank "
-            "fit, whose scores are sums over a user's items, or of mfrank pagerank (without "
-            "--train)"
+        raise InputValueError(
+            f"{args.model} is of {model.store.fitter['name']}",
+            "explain needs a model of mfrank fit, whose scores are sums over a user's items, or of "
+            "mfrank pagerank (without --train)",
+            place=args.model,
         )
     if args.json is not None:
         write_json(content, args.json)
@@ -91,7 +93,9 @@ def _items_of(user: Any, args: argparse.Namespace, model: Recommender) -> sp.csr
     data, _ = read_like(args, args.train, model)
     row: sp.csr_array = data.user_items[model.user_ids.rows([user])]
     if not row.nnz:
-        raise ValueError(f"{args.train} has no interaction of {user!r} with a known item")
+        raise InputValueError(
+            f"{args.train} has no interaction of {user!r} with a known item", place=args.train
+        )
     return row
 
 

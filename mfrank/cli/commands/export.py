@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from mfrank.cli.inputs import check_writable, read_model
+from mfrank.errors import InputValueError
 from mfrank.files import path_of
 from mfrank.models import check_exportable, to_faiss, to_onnx, to_parquet, to_safetensors
 from mfrank.store import FactorStore
@@ -49,7 +50,9 @@ def run(args: argparse.Namespace) -> None:
     if args.to not in _FOLDERS:
         check_writable(args.path)
     elif path_of(args.path).is_file():
-        raise ValueError(f"cannot write {args.path}: it is a file; pass a folder")
+        raise InputValueError(
+            f"cannot write {args.path}: it is a file", "pass a folder", place=args.path
+        )
     store = read_model(args.model).store
     writers: Mapping[str, Callable[[FactorStore, str], object]] = {
         "faiss": lambda store, path: _indexes(store, path_of(path), args.factory or "Flat"),

@@ -23,6 +23,7 @@ from mfrank.cli.inputs import (
     read_model,
 )
 from mfrank.data import Interactions
+from mfrank.errors import InputValueError, unreadable
 from mfrank.evaluation import Evaluation, evaluate
 from mfrank.files import path_of
 from mfrank.plots import activity, check_matplotlib, convergence, cost, exposure, leaderboard, save
@@ -131,9 +132,11 @@ def _trials(args: argparse.Namespace) -> Any:
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(f"{path} is not the JSON of mfrank tune --json: {error}") from error
+        raise unreadable(path, "is not the JSON of mfrank tune --json", error, "") from error
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
-        raise ValueError(f"{path} has no trials: write it by mfrank tune --json")
+        raise InputValueError(
+            f"{path} has no trials:", "write it by mfrank tune --json", place=path
+        )
     return rows
 
 
@@ -146,7 +149,9 @@ def _evaluations(args: argparse.Namespace) -> tuple[dict[str, Evaluation], Inter
     for name, path in _named(args).items():
         model = read_model(path)
         if model.seen is None:
-            raise ValueError(f"{path} was saved without the interactions of its fit")
+            raise InputValueError(
+                f"{path} was saved without the interactions of its fit", place=path
+            )
         if first is None:
             first = model
             test, unknown = read_like(args, args.test, model)
@@ -154,7 +159,9 @@ def _evaluations(args: argparse.Namespace) -> tuple[dict[str, Evaluation], Inter
                 left_out = counted(unknown, "test interaction")
                 print(f"mfrank: {left_out} left out: users or items unknown", file=sys.stderr)
         elif not _same_ids(model, first):
-            raise ValueError(f"{path} was fitted to other users or items than {args.sources[0]}")
+            raise InputValueError(
+                f"{path} was fitted to other users or items than {args.sources[0]}", place=path
+            )
         found[name] = evaluate(model, test, metrics=args.metric or _METRIC)
     return found, Interactions.of(first.seen.positives)
 

@@ -15,6 +15,7 @@ from mfrank.cli.inputs import as_ids, check_holds_model, ids_in
 from mfrank.cli.printing import add_fallback_flag, somebody_watches
 from mfrank.cluster import check_cluster
 from mfrank.data import Ids
+from mfrank.errors import InputValueError
 from mfrank.files import path_of
 from mfrank.models import load
 from mfrank.retrieval import AllLists, ListFormat
@@ -96,7 +97,9 @@ def _only(path: str | None, known: Ids) -> Any:
     """Items of a file that alone are recommended; ValueError if there are none."""
     items = _items("--items", path, known)
     if items is not None and not len(items):
-        raise ValueError(f"--items: {path} has no ids, so that no item could be recommended")
+        raise InputValueError(
+            f"--items: {path} has no ids, so that no item could be recommended", place=path
+        )
     return items
 
 

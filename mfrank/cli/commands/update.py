@@ -12,6 +12,7 @@ import argparse
 
 from mfrank.arrays import counted
 from mfrank.cli.inputs import add_table_flags, model_to_change, read_spelled_like
+from mfrank.errors import InputValueError
 from mfrank.models import ALS
 
 EXAMPLES = """\
@@ -72,9 +73,10 @@ def run(args: argparse.Namespace) -> None:
     output = args.output or args.model
     with model_to_change(args.model, output) as model:
         if not isinstance(model, ALS):
-            raise ValueError(
-                f"{args.model} is of {type(model).__name__}; only models of mfrank fit can be "
-                "updated"
+            raise InputValueError(
+                f"{args.model} is of {type(model).__name__}",
+                "only models of mfrank fit can be updated",
+                place=args.model,
             )
         told = _update(model, args)
         if told or output != args.model:

@@ -23,7 +23,7 @@ from mfrank.arrays import (
     turn_of,
 )
 from mfrank.data import OnUnknown
-from mfrank.errors import InputTypeError, InputValueError
+from mfrank.errors import InputTypeError, InputValueError, unreadable
 from mfrank.files import Origin, path_of
 from mfrank.models.parameters import FitFacts, Parameters, describe, set_since
 from mfrank.models.reranker import saving, trees
@@ -366,7 +366,7 @@ class Reranker(Parameters):
             loaded = cls(model, **options)
             grown = trees.from_bytes(second.cbm, [*FEATURES, *second.given.names])
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{folder} is damaged: {error}") from error
+            raise unreadable(folder, "is damaged", error) from error
         fitter = loaded._described()
         loaded._adopt(_Fitted(grown, second.given, second.found, fitter))
         loaded._origin = second.origin

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.errors import InputValueError
+from mfrank.errors import InputValueError, unreadable
 from mfrank.files import (
     LOCK,
     MANIFEST,
@@ -101,9 +101,11 @@ def load(
     """
     if folder.is_dir() and not (folder / _SECOND).is_dir():
         refuse_other(folder, FORMAT)
-        raise ValueError(f"{folder} does not hold {FORMAT.name!r}: no {_SECOND!r} in it")
+        raise InputValueError(
+            f"{folder} does not hold {FORMAT.name!r}: no {_SECOND!r} in it", place=folder
+        )
     if folder.is_file():
-        raise InputValueError(f"{folder} is a file", "pass the folder that was saved")
+        raise InputValueError(f"{folder} is a file", "pass the folder that was saved", place=folder)
     while True:
         contents = read(
             folder / _SECOND, FORMAT, mmap=mmap, verify=verify, always_verify=_FOR_CATBOOST
@@ -115,7 +117,7 @@ def load(
             if _named(folder) != first:
                 continue  # a concurrent save replaced the first stage
             if isinstance(error, FileNotFoundError):
-                raise ValueError(f"{folder} is damaged: {first} is missing") from None
+                raise unreadable(folder, "is damaged", f"{first} is missing") from None
             raise
         return model, *_second(contents, model, folder)
 
@@ -125,7 +127,7 @@ def _first(metadata: Mapping[str, Any], folder: Path) -> str:
     check_keys(f"metadata of {folder}", metadata, {"first", "options", "found"})
     first = metadata["first"]
     if not (isinstance(first, str) and _FIRST.fullmatch(first)):
-        raise ValueError(f"{folder} is damaged: it names {first!r} as its first stage")
+        raise unreadable(folder, "is damaged", f"it names {first!r} as its first stage")
     return first
 
 
@@ -145,7 +147,7 @@ def _second(
         given = GivenFeatures.of(*tables, store=model.store)
         return options, SecondStage(arrays["cbm"], given, CandidateRecall(**found), contents.origin)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{folder} is damaged: {error}") from error
+        raise unreadable(folder, "is damaged", error) from error
 
 
 def _named(folder: Path) -> str | None:
@@ -166,7 +168,9 @@ def _refuse_foreign(folder: Path) -> None:
     if not folder.exists():
         return
     if not folder.is_dir():
-        raise InputValueError(f"cannot save to {folder}: it is a file", "name a folder")
+        raise InputValueError(
+            f"cannot save to {folder}: it is a file", "name a folder", place=folder
+        )
     is_saved = _named(folder) is not None
     foreign = [entry.name for entry in folder.iterdir() if not _may_stay(entry, is_saved)]
     if foreign:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import needs
+from mfrank.errors import InputValueError
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,8 @@ def check(growth: Growth) -> None:
     try:
         _grow(growth, 1, features, alternating, groups, ["feature"])
     except _catboost().CatBoostError as error:
-        raise ValueError(
-            f"CatBoost refuses loss, learning_rate or depth: got loss={growth.loss!r}, "
+        raise InputValueError(
+            f"CatBoost refuses `loss`, `learning_rate` or `depth`: got loss={growth.loss!r}, "
             f"learning_rate={growth.learning_rate}, depth={growth.depth}; CatBoost says: {error}"
         ) from None
 
