@@ -77,6 +77,7 @@ def test_both_fits_are_given_what_the_line_says(
     assert (first.user_items != split.train.user_items).nnz == 0
     assert (given.pop("stopping").valid.user_items != split.valid.user_items).nnz == 0
     assert (second.user_items != data.user_items).nnz == 0
+    assert given.pop("checkpoint") is None
     assert given == {
         "show_progress": True,
         "cluster": 2,

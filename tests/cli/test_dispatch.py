@@ -38,7 +38,7 @@ def does(monkeypatch: pytest.MonkeyPatch) -> Callable[[Run], None]:
             add_options=add_options,
             run=run,
         )
-        monkeypatch.setattr("mfrank.cli.dispatch.commands", lambda: {"try": command})
+        monkeypatch.setattr("mfrank.cli.dispatch.commands", lambda *_: {"try": command})
 
     only(lambda args: None)
     return only
