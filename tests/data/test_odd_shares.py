@@ -64,6 +64,8 @@ NUMBERS = [*range(1, 10), *range(10, 20), *range(100, 109)]
         (MOVED, "lists", True),
         (AT_REST, "lists", False),
         ([*MOVED, *AT_REST], "lists", False),  # half of the parts that recur
+        (["x1 c1", "c2 x1"], "lists", False),  # keys of two parts
+        (["x1 c1 c2", "c2 x1"], "lists", True),
         (["1", "2", "3", "x"], "whole numbers but for 'x'", True),
         (["1", "2", "x"], "whole numbers but for", False),
         ([*map(str, NUMBERS), "x5"], "whole numbers but for 'x5'", True),
@@ -74,6 +76,7 @@ NUMBERS = [*range(1, 10), *range(10, 20), *range(100, 109)]
         (['"'], "in quotes", False),
         (["a\0", "b"], "blanks at the ends", True),
         ([" 007", "7"], "differ", True),
+        ([" 007 ", "7", "a"], "'7' and ' 007 ' differ only in blanks", True),
     ],
 )
 def test_how_many_ids_must_be_odd(

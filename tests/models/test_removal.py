@@ -79,6 +79,22 @@ def test_no_object_of_the_model_holds_who_was_removed() -> None:
     assert [record["epoch"] for record in model.store.history] == [1, 2, 3]
 
 
+def test_a_history_keeps_what_is_of_nobody() -> None:
+    data = mfrank.synthetic(30, 20, 200, random_state=0)
+    model = mfrank.ALS(factors=2, iterations=1, track_objective=True).fit(data)
+    model.partial_fit(data, batch="monday")
+    before = model.store.history
+    kept = ("epoch", "seconds", "batch", "content")
+    model.remove(users=[0])
+    after = model.store.history
+    assert [{name: one.get(name) for name in kept} for one in after] == [
+        {name: one.get(name) for name in kept} for one in before
+    ]
+    assert before[0]["objective"]
+    assert all(one.get("objective") is None for one in after)
+    assert after[-1]["content"]
+
+
 @pytest.mark.parametrize("fit", [als, lambda: mfrank.Descent(factors=3, iterations=1)])
 def test_all_others_stay_as_they_are(fit: Any) -> None:
     model = fit().fit(labeled())
