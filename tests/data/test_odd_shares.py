@@ -84,3 +84,10 @@ def test_how_many_ids_must_be_odd(
 ) -> None:
     odd_ids.check_ids("user", Ids.of(ids), lambda row: 1)
     assert any(words in line for line in caplog.messages) == is_told
+
+
+def test_bytes_of_arrow_are_told_as_text(caplog: pytest.LogCaptureFixture) -> None:
+    arrow = pytest.importorskip("pyarrow", reason="needs pyarrow")
+    caplog.set_level("INFO", "mfrank")
+    odd_ids.tell_converted("user", arrow.array([b"a", b"b"]))
+    assert "user ids are bytes, which are read as text in UTF-8" in caplog.messages
