@@ -308,7 +308,7 @@ def test_top_k_in_chunks(
     rng = np.random.default_rng(4)
     queries = rng.integers(-2, 3, (90, 7)).astype(np.float32)
     items = rng.integers(-2, 3, (200, 7)).astype(np.float32)
-    filters = {
+    filters: dict[str, Any] = {
         "exclude": [random_lists(rng, 90, 200, excluded)],
         "exclude_all": np.arange(0, 200, 7, dtype=np.int32),
     }
@@ -316,7 +316,7 @@ def test_top_k_in_chunks(
     monkeypatch.setattr(device, "free", 4 * 8 * 64 * 50)
     parts = backend.top_k(queries, items, 25, **filters)
     monkeypatch.setattr("mfrank.backends.cuda.resident._MOST_OF_FREE", 0)
-    filters["exclude"] = [random_lists(np.random.default_rng(5), 90, 200, excluded)]
+    filters = {"exclude": [random_lists(np.random.default_rng(5), 90, 200, excluded)]}
     sent = backend.top_k(queries, items, 25, **filters)
     without_room = reference.top_k(queries, items, 25, **filters)
     for found, wanted in ((whole, truth), (parts, truth), (sent, without_room)):

@@ -23,9 +23,9 @@ from mfrank.backends.cuda import rows as exact
 from mfrank.data import Counts
 
 
-def half_step(n_factors: int, counts: list[int]) -> contract.HalfStep:
+def half_step(n_factors: int, counts: list[int], dtype: Any = np.float32) -> contract.HalfStep:
     objective = mfrank.WRMF(alpha=2.0)
-    return contract.half_step(objective, rows_of(counts), "users", n_factors, np.float32)
+    return contract.half_step(objective, rows_of(counts), "users", n_factors, dtype)
 
 
 def without_curvature(step: contract.HalfStep) -> contract.HalfStep:
@@ -191,6 +191,16 @@ def test_entries_of_a_block_take_a_quarter(
     cells = [one for one in launched if one.kernel == "load_cells"]
     assert [one.args[4] for one in cells] == batches
     assert {len(one.args[1]) for one in cells} == {30 * batches[0]}
+
+
+def test_few_threads_are_for_24_kib_at_most(
+    backend: backends.Backend, launched: list[Launched]
+) -> None:
+    for n_factors, threads in ((12, 128), (13, 256)):
+        half_step(n_factors, [250], np.float64).solve(backend, solver="cg", cg_steps=2)
+        (grid,) = (one.grid for one in launched if one.kernel == "iterate")
+        launched.clear()
+        assert grid.threads == threads
 
 
 @pytest.mark.parametrize(

@@ -53,8 +53,8 @@ class BlockSolver:
     system: System
     options: SolveOptions
     start: Any
-    turn: Array | None = None
-    first: int = 0
+    turn: Array | None
+    first: int
 
     def solve(self, block: Block, out: Array, gain: Array) -> NDArray[np.uint8] | None:
         """Solve the block's rows into ``out`` (R, K) and ``gain`` (R,).
