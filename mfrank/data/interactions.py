@@ -582,6 +582,25 @@ class Interactions(MadeOfFields):
         """
         return selection.weighted(self, weights)
 
+    def capped(self, most: float) -> Interactions:
+        """Lower larger values to ``most``: the tenth repeat says little more than the ninth.
+
+        Values below ``-most``, of dislikes, become ``-most``.
+
+        Parameters
+        ----------
+        most : float
+            > 0, and not below the ``threshold`` of :meth:`at_least`.
+
+        Examples
+        --------
+        >>> import mfrank
+        >>> data = mfrank.Interactions.from_arrays(["ann", "ben"], ["tea", "tea"], [2, 30])
+        >>> data.capped(5).user_items.data.tolist()
+        [2.0, 5.0]
+        """
+        return selection.capped(self, most)
+
     def k_core(
         self, k: int, *, user_k: int | None = None, item_k: int | None = None
     ) -> Interactions:

@@ -113,6 +113,19 @@ def weighted(data: Interactions, weights: ArrayLike) -> Interactions:
     return made._with_cells(made.cells._replace(seen_only=_also_seen(data, ~kept)))
 
 
+def capped(data: Interactions, most: float) -> Interactions:
+    """The same entries with no value beyond ``most``, nor below ``-most``."""
+    if not (is_number(most) and most > 0):
+        raise InputValueError(f"`most` must be a finite number > 0, got {shown(most)}")
+    if data.threshold is not None and most < data.threshold:
+        raise InputValueError(
+            f"`most` must be at least the threshold {data.threshold:g} of these values, got {most}",
+            "cap before `at_least(threshold)`",
+        )
+    values = np.clip(data.user_items.data, -most, most).astype(data.user_items.dtype)
+    return data._with_cells(_with_values(data.cells, values)._replace(values_from="given"))
+
+
 def with_weighted_values(data: Interactions, values: NDArray[Any]) -> Interactions:
     """The same cells with weighted values, none of them 0; of ones, the weights are values."""
     are_ones = (data.user_items.data == 1).all()

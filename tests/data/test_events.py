@@ -345,3 +345,30 @@ def test_lists_of_a_shop_leave_out_what_was_bought(
     capsys.readouterr()
     assert main([*line, "--leave-out-events", "buy"]) == 2
     assert "--weights has no kind of event 'buy'" in capsys.readouterr().err
+
+
+@given(st.lists(st.integers(-9, 9), min_size=1, max_size=12), st.sampled_from([1, 2.5, 7]))
+def test_capped_values_are_within_the_cap(numbers: list[int], most: float) -> None:
+    n = len(numbers)
+    data = Interactions.from_arrays(
+        range(n), range(n), numbers, range(n), shape=(n, n), timestamp_unit="s"
+    )
+    capped = data.capped(most)
+    np.testing.assert_array_equal(capped.user_items.indices, data.user_items.indices)
+    np.testing.assert_array_equal(capped.timestamps, data.timestamps)
+    assert (capped.seen_only is None) == (data.seen_only is None)
+    wanted = [max(-most, min(most, value)) for value in data.user_items.data.tolist()]
+    assert capped.user_items.data.tolist() == wanted
+
+
+@pytest.mark.parametrize("most", [0, -1, float("nan"), float("inf"), "5", None])
+def test_odd_caps_are_refused(most: Any) -> None:
+    with refuses(ValueError, "most"):
+        Interactions.from_arrays(["a"], ["x"], [5]).capped(most)
+
+
+def test_a_cap_below_the_threshold_is_refused() -> None:
+    rated = Interactions.from_arrays(["a", "b"], ["x", "y"], [5, 4]).at_least(4)
+    with refuses(ValueError, "most", remedy="cap before"):
+        rated.capped(3)
+    assert rated.capped(4).threshold == 4
