@@ -290,7 +290,9 @@ def read_left_out(args: argparse.Namespace, data: Interactions) -> Interactions 
     path = path_of(args.interactions)
     if is_stream(path) or (path / MANIFEST).is_file():
         why = "can be read only once" if is_stream(path) else "has no kinds of events any more"
-        raise ValueError(f"--leave-out-events: {path} {why}; use --leave-out FILE")
+        raise InputValueError(
+            f"--leave-out-events: {path} {why}", "use --leave-out FILE", place=path
+        )
     change |= {"weights": {kind: 1.0 if kind in kinds else None for kind in weights}}
     return read_table(_changed(args, change), args.interactions)
 

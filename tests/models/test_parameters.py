@@ -58,7 +58,6 @@ def test_a_power_is_none_that_a_float_cannot_hold(objective: Any) -> None:
 
 
 DATA = toy()
-JUDGED = mfrank.Judged([[1.0], [0.0], [0.5]], [1, 0, 1], [7, 7, 7])
 
 
 def fit_with(options: Any, **own: Any) -> Any:

@@ -39,7 +39,6 @@ def ratings(seed: int = 0) -> mfrank.Interactions:
 
 RAW = ratings()
 CUT = RAW.at_least(4)
-LOW = int(((RAW.user_items.data > 0) & (RAW.user_items.data < 4)).sum())
 
 
 STEPS: Mapping[str, Callable[[mfrank.Interactions, Path], mfrank.Interactions]] = {

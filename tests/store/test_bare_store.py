@@ -171,8 +171,6 @@ def test_info_tells_of_a_history_without_times(
 
 # --- what needs counts
 
-REMEDY = r"counts of the fit.*pass FactorStore\(\.\.\., counts=interactions\.counts\)"
-
 
 def test_counts_that_are_missing_are_told_with_the_remedy() -> None:
     made = FactorStore(*arrays())

@@ -34,10 +34,6 @@ DATA = replace(mfrank.synthetic(40, 20, 300, random_state=0), timestamps=None)
 NEW = mfrank.Interactions.from_sparse(sp.csr_array(1.0 - DATA.user_items.toarray()))
 
 
-def timed(data: mfrank.Interactions) -> mfrank.Interactions:
-    return replace(data, timestamps=np.arange(data.nnz))
-
-
 class Asked(Exception):
     """The search is not begun."""
 

@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from mfrank.arrays import Array, Grid
 from mfrank.backends.cuda.kernel_sources import Module
+from mfrank.errors import InputValueError
 
 _CUDA = {2, 13}  # DLPack's device types of CUDA memory and of managed memory
 _NO_REDUCED_PRECISION = 16  # cuBLAS's CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION
@@ -127,9 +128,10 @@ class CupyDevice:
     def launch(self, module: Module, kernel: str, grid: Grid, args: Sequence[Any]) -> None:
         """See the protocol."""
         if grid.shared > self.shared_bytes:
-            raise ValueError(
+            raise InputValueError(
                 f"{kernel} needs {grid.shared} bytes of shared memory per block, but this GPU has "
-                f"{self.shared_bytes}: there are too many factors"
+                f"{self.shared_bytes}: there are too many factors",
+                "lower `factors`",
             )
         function = _kernel(self._number, module, kernel)
         if grid.shared > self._allowed.get(function, _STATIC_SHARED):

@@ -18,6 +18,7 @@ from mfrank.cli.inputs import add_table_flags, check_writable, read_like, read_t
 from mfrank.cli.printing import add_json_flag, check_json, somebody_watches, tell
 from mfrank.comparison import DEFAULT_METRICS, DEFAULT_OBJECTIVES, compare, usual_models
 from mfrank.data import Interactions, Split, splits
+from mfrank.errors import InputValueError
 from mfrank.models import SupervisedPageRank
 
 EXAMPLES = """\
@@ -109,7 +110,9 @@ def run(args: argparse.Namespace) -> None:
     check_json(args.json)
     check_writable(args.csv)
     if args.test is not None and (args.split, args.test_fraction) != (None, None):
-        raise ValueError("--split and --test-fraction are for one file; leave them out with --test")
+        raise InputValueError(
+            "--split and --test-fraction are for one file", "leave them out with --test"
+        )
     models = usual_models(
         args.objective,
         tuned=args.tune is not None,

@@ -46,7 +46,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Load and export."""
     if args.factory is not None and args.to != "faiss":
-        raise ValueError(f"--factory is for --to faiss; leave it out with --to {args.to}")
+        raise InputValueError("--factory is for --to faiss", f"leave it out with --to {args.to}")
     if args.to not in _FOLDERS:
         check_writable(args.path)
     elif path_of(args.path).is_file():

@@ -10,6 +10,7 @@ import argparse
 
 from mfrank.arrays import counted
 from mfrank.cli.inputs import ids_in, ids_of, model_to_change
+from mfrank.errors import InputValueError
 
 EXAMPLES = """\
   mfrank remove --model model --user bob
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> None:
     """Load, remove and save."""
     asked = {"user": [*args.user, *(ids_in(args.users) if args.users else [])], "item": args.item}
     if not any(asked.values()):
-        raise ValueError("nothing to remove: pass --user, --users or --item")
+        raise InputValueError("nothing to remove:", "pass --user, --users or --item")
     with model_to_change(args.model, args.model) as model:
         sides = {"user": model.user_ids, "item": model.item_ids}
         removed = {
