@@ -77,12 +77,15 @@ def test_without_flags_a_file_is_read_as_python_reads_it(monkeypatch: pytest.Mon
 def test_every_flag_is_an_argument(monkeypatch: pytest.MonkeyPatch) -> None:
     line = "--user u --item 2 --value v --timestamp t --timestamp-unit ms --sep ; --quote none"
     more = " --header --columns a,b,-,d --ids text --duplicates last"
+    more += " --event e --weights view=1,cart=2.5,like=none"
     assert arguments(line + more, monkeypatch) == {
         "user": "u",
         "item": "2",
         "value": "v",
         "timestamp": "t",
         "timestamp_unit": "ms",
+        "event": "e",
+        "weights": {"view": 1.0, "cart": 2.5, "like": None},
         "sep": ";",
         "quote": None,
         "header": True,
