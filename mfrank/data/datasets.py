@@ -229,13 +229,15 @@ def _columns(path: str | Path, *others: str) -> dict[str, NDArray[Any]]:
         if name in columns and columns[name].shape != shape:
             raise InputValueError(
                 f"each array must have one value for each of the {users.size} rows, and {name!r} "
-                f"has shape {columns[name].shape}"
+                f"has shape {columns[name].shape}",
+                place=name,
             ).within(file)
     for name in ("user", "item"):
         if users.size and columns[name].dtype.kind not in "iu":
             raise InputValueError(
                 f"{name!r} must hold row numbers from 0, got dtype {columns[name].dtype}",
                 "pass other ids to `Interactions.from_arrays`",
+                place=name,
             ).within(file)
     return columns
 

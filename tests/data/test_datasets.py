@@ -162,23 +162,23 @@ def test_from_npz_of_a_folder_or_a_file(tmp_path, more):
 
 @pytest.mark.parametrize("read", [from_npz, published_split])
 @pytest.mark.parametrize(
-    ("name", "array", "message"),
+    ("name", "array", "remedy"),
     [
-        ("user", np.array(["a"] * 5), "'user' must hold row numbers from 0, got dtype <U1"),
-        ("item", np.ones(5), "'item' must hold row numbers from 0, got dtype float64"),
-        ("user", np.zeros((5, 1), int), r"5 rows, and 'user' has shape \(5, 1\)"),
-        ("item", np.zeros(4, int), r"5 rows, and 'item' has shape \(4,\)"),
-        ("rating", np.zeros(6), r"5 rows, and 'rating' has shape \(6,\)"),
-        ("timestamp", np.array(7), r"5 rows, and 'timestamp' has shape \(\)"),
-        ("split", np.zeros(4, int), r"5 rows, and 'split' has shape \(4,\)"),
+        ("user", np.array(["a"] * 5), "pass other ids"),
+        ("item", np.ones(5), "pass other ids"),
+        ("user", np.zeros((5, 1), int), ""),
+        ("item", np.zeros(4, int), ""),
+        ("rating", np.zeros(6), ""),
+        ("timestamp", np.array(7), ""),
+        ("split", np.zeros(4, int), ""),
     ],
 )
-def test_arrays_that_do_not_fit_are_refused_by_name(tmp_path, read, name, array, message):
+def test_arrays_that_do_not_fit_are_refused_by_name(tmp_path, read, name, array, remedy):
     np.savez(tmp_path / "a.npz", **(COLUMNS | MORE | {name: array}))
     if read is from_npz and name == "split":
         assert read(tmp_path / "a.npz").nnz == 5  # it has no meaning there
         return
-    with pytest.raises(ValueError, match=rf"a\.npz: .*{message}"):
+    with refuses(ValueError, place=f"a.npz, {name}", remedy=remedy):
         read(tmp_path / "a.npz")
 
 

@@ -228,7 +228,7 @@ def test_a_missing_kind_is_refused(missing: Any, tmp_path: Path) -> None:
     with refuses(ValueError, "event", remedy="drop the row"):
         Interactions.from_arrays(list("abc"), list("xyz"), events=kinds, weights=WEIGHTS)
     (tmp_path / "a.csv").write_text("user,item,event\na,x,view\nb,y,\n")
-    with pytest.raises(ValueError, match="line 3"):
+    with refuses(ValueError, None, place="a.csv, line 3"):
         Interactions.from_file(tmp_path / "a.csv", weights=WEIGHTS)
 
 
@@ -259,7 +259,7 @@ def test_events_and_weights_go_together(tmp_path: Path) -> None:
     (tmp_path / "b.csv").write_text("user,item\na,x\n")
     with refuses(ValueError, "event"):
         Interactions.from_file(tmp_path / "b.csv", weights=WEIGHTS)
-    with pytest.raises(ValueError, match="events have shape"):
+    with refuses(ValueError, "events"):
         Interactions.from_arrays(["a", "b"], ["x", "y"], events=["view"], weights=WEIGHTS)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mfrank.data import Ids, odd_ids
+from tests.support.errors import refuses
 
 
 @pytest.mark.parametrize(("n", "are_few"), [(18, True), (17, False)])
@@ -39,7 +40,7 @@ def test_what_is_odd_beside_others_is_told(
 
 
 def test_ids_without_an_order_are_refused() -> None:
-    with pytest.raises(TypeError, match="ids must be in an order, got a set"):
+    with refuses(TypeError, remedy="pass a list"):
         Ids.of({1, 2})  # type: ignore[arg-type]
 
 

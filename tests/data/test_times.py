@@ -602,9 +602,8 @@ def test_dates_of_numpy_without_a_unit_are_refused():
 
 
 def test_a_missing_date_of_numpy_is_refused_by_its_row():
-    with pytest.raises(BadRow, match="finite, got a missing one") as refused:
+    with refuses(BadRow, "timestamps", place="row 1"):
         epoch_seconds(np.array(["2024-01-31", "NaT"], "M8[s]"))
-    assert refused.value.row == 1
 
 
 @pytest.mark.parametrize(
@@ -618,14 +617,13 @@ def test_seconds_of_every_unit_are_seconds(unit, power):
 @pytest.mark.parametrize(("dtype", "most"), [("float16", 2048), ("float32", 2**24)])
 def test_numbers_that_a_short_type_rounds_are_refused(dtype, most):
     assert epoch_seconds(np.array([most, most - 1], dtype)).tolist() == [most, most - 1]
-    with pytest.raises(BadRow, match="are rounded to multiples of 2") as refused:
+    with refuses(BadRow, "timestamps", place="row 1"):
         epoch_seconds(np.array([0, most + 2], dtype))
-    assert refused.value.row == 1
 
 
 @pytest.mark.parametrize("times", [[True, False], [1j]])
 def test_other_arrays_are_no_timestamps(times):
-    with pytest.raises(TypeError, match="must be whole numbers or dates, got dtype"):
+    with refuses(TypeError, "timestamps"):
         epoch_seconds(np.array(times))
 
 
