@@ -13,7 +13,7 @@ from mfrank.data.cells import (
     with_zeros,
     without_zeros,
 )
-from mfrank.data.columns import ROLES, BadRow, IdsAs, as_text, assign, spelled_like, tell_columns
+from mfrank.data.columns import ROLES, BadRow, assign, tell_columns
 from mfrank.data.concatenation import joined_ids
 from mfrank.data.datasets import from_npz, movielens, published_split
 from mfrank.data.events import EventWeights
@@ -25,6 +25,7 @@ from mfrank.data.feature_tables import (
     is_unnamed,
     place_of_ids,
 )
+from mfrank.data.fields import IdsAs, as_text, spelled_like
 from mfrank.data.frames import is_frame
 from mfrank.data.groups import (
     Groups,
@@ -50,7 +51,7 @@ from mfrank.data.joining import (
 )
 from mfrank.data.judged import Judged, Scaling, feature_matrix, feature_names
 from mfrank.data.labels import RawIds, canonical, objects
-from mfrank.data.layouts import Dialect, layout_of, rows
+from mfrank.data.layouts import Dialect, layout_of
 from mfrank.data.odd_ids import tell_empty_rows
 from mfrank.data.on_disk import GrowingArray, Spill
 from mfrank.data.report import DataReport
@@ -67,15 +68,9 @@ from mfrank.data.splits import (
     timestamps_of,
 )
 from mfrank.data.synthesis import synthetic
-from mfrank.data.tables import (
-    check_table_file,
-    is_stream,
-    read_columns,
-    read_portions,
-    text_rows,
-    write_table,
-)
-from mfrank.data.text_files import AS_USUAL, LONGEST_LINE, Quotes, lines_of
+from mfrank.data.tables import check_table_file, read_columns, read_portions, text_rows, write_table
+from mfrank.data.text_files import LONGEST_LINE, is_stream, lines_of
+from mfrank.data.text_rows import AS_USUAL, Quotes, rows
 from mfrank.data.time_units import (
     FractionsError,
     Magnitudes,

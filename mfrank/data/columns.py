@@ -1,19 +1,13 @@
-"""Roles of columns (user, item, value, timestamp), and conversion of fields by role."""
+"""Roles of columns: which is the user, the item, the value and the timestamp."""
 
 from __future__ import annotations
 
 import logging
-import math
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Literal
 
 from mfrank.arrays import shown
-from mfrank.data.ids import Ids
-from mfrank.data.labels import objects
 from mfrank.errors import InputValueError
 
 NOT_READ = "-"
@@ -62,6 +56,11 @@ _JOINED = re.compile(
 """Ends of words that are written as one: ``playtime``, ``orderdate``, ``createtime``."""
 _PARTS = {"day", "month", "year", "hour", "minute", "second", "week", "weekday", "dow"}
 _SHOWN = 6  # ignored columns that are named
+
+_MARKED = re.compile(
+    r"[+-]?(?:[0-9]{1,3}(?P<mark>[.,'\u2019 \xa0\u202f])[0-9]{3}(?:(?P=mark)[0-9]{3})*"
+    r"(?P<decimal>[.,][0-9]+)?|[0-9]+(?P<comma>,)[0-9]+)"
+)
 
 _REMEDIES: Mapping[str, str] = {
     "user": "give it an id, or drop the row",
@@ -279,97 +278,3 @@ def _spellings(column: Hashable) -> set[str]:
 
 def _listing(columns: Sequence[Hashable]) -> str:
     return "columns: " + ", ".join(map(repr, columns))
-
-
-# Conversion of the fields of a text file by the role of their column: ids and values.
-#
-# A text file does not say whether an id is a number or text, so a column of ids is read as integers
-# only if this loses nothing: every field is spelled as Python prints an int64. A single field that
-# is not (``007``, ``+7``, ``-0``, ``1.0``, ``1e5``, ``1_000``, too many digits) makes the whole
-# column text, as written.
-
-
-IdsAs = Literal["auto", "text"]
-"""Type of columns of ids: int64 if every field is spelled as one, or always text."""
-
-NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_MARKED = re.compile(
-    r"[+-]?(?:[0-9]{1,3}(?P<mark>[.,'\u2019 \xa0\u202f])[0-9]{3}(?:(?P=mark)[0-9]{3})*"
-    r"(?P<decimal>[.,][0-9]+)?|[0-9]+(?P<comma>,)[0-9]+)"
-)
-_CANONICAL = re.compile(r"0|-?[1-9][0-9]{0,18}")
-_TRUTHS = {"true": 1.0, "false": 0.0}  # as pandas writes and reads a column of booleans
-
-
-def parsed(role: str, fields: Sequence[str], ids: IdsAs) -> NDArray[Any]:
-    """Convert the non-empty fields of a column by its role.
-
-    Returns
-    -------
-    int64 or object (of text) for ids, float64 for values
-
-    Raises
-    ------
-    BadRow
-        If a value is not a finite number.
-    """
-    if role == "value":
-        return values(fields)
-    numbers = _whole_numbers(fields) if ids == "auto" else None
-    return objects(fields) if numbers is None else numbers
-
-
-def as_text(labels: NDArray[Any]) -> NDArray[Any]:
-    """Ids as text: integers as digits, other ids unchanged."""
-    return objects(map(str, labels.tolist())) if labels.dtype == np.int64 else labels
-
-
-def spelled_like(labels: NDArray[Any], ids: Ids | None) -> NDArray[Any]:
-    """Convert ids from a text file to the type of the known ``ids``, integers or text."""
-    if ids is None or (ids.are_numbers and labels.dtype == np.int64):
-        return labels
-    if ids.are_numbers:
-        read = [whole_number(label) if isinstance(label, str) else label for label in labels]
-        whole = all(isinstance(label, int) for label in read)
-        return np.array(read, dtype=np.int64) if whole else objects(read)
-    if ids.are_text:
-        return as_text(labels)
-    # Ids of both kinds: of 1 and "1", the one that is known.
-    given = labels.tolist()
-    others = [whole_number(label) if isinstance(label, str) else str(label) for label in given]
-    swap = (ids.rows(given, missing=-1) < 0) & (ids.rows(others, missing=-1) >= 0)
-    return objects(b if use else a for a, b, use in zip(given, others, swap, strict=True))
-
-
-def whole_number(field: str) -> int | str:
-    """One field as an int if it is spelled as Python prints an int64, else unchanged."""
-    numbers = _whole_numbers([field])
-    return field if numbers is None else int(numbers[0])
-
-
-def _whole_numbers(fields: Sequence[str]) -> NDArray[np.int64] | None:
-    """The fields as int64, or None if one is not spelled as Python prints an int64."""
-    if not all(map(_CANONICAL.fullmatch, fields)):
-        return None
-    try:
-        return np.array(list(map(int, fields)), dtype=np.int64)
-    except OverflowError:
-        return None
-
-
-def values(fields: Sequence[str]) -> NDArray[np.float64]:
-    """The fields as finite numbers; raises BadRow otherwise."""
-    numbers = np.fromiter(map(_number, fields), dtype=np.float64, count=len(fields))
-    finite = np.isfinite(numbers)
-    if not finite.all():
-        row = int(np.argmin(finite))
-        raise BadRow(f"`values` must be finite numbers, got {fields[row]!r}", row)
-    return numbers
-
-
-def _number(field: str) -> float:
-    """The field as a number, NaN if it is not one."""
-    try:
-        return float(field)
-    except ValueError:
-        return _TRUTHS.get(field.lower(), math.nan)

@@ -1,42 +1,36 @@
-"""Reader of delimited text: the columns that have a role, with line numbers in errors.
-
-The standard library's csv module defines the meaning of a file. If pandas is installed, it reads
-ordinary files faster (:mod:`mfrank.data.by_pandas`); all others are read by the csv module.
-"""
+"""Reader of delimited text: the columns that have a role, with line numbers in errors."""
 
 from __future__ import annotations
 
-import itertools
 import logging
-from array import array
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from importlib.util import find_spec
-from typing import IO, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import counted
-from mfrank.data import by_pandas
-from mfrank.data import columns as fields
-from mfrank.data.columns import BadRow, Chosen, IdsAs, in_column
-from mfrank.data.labels import objects
-from mfrank.data.layouts import DOUBLE_COLON, IF_LISTS, Dialect, Layout, layout_of, rows
-from mfrank.data.text_files import Quotes, Tell
+from mfrank.data.columns import BadRow, Chosen, in_column
+from mfrank.data.fields import IdsAs, joined_ids
+from mfrank.data.layouts import IF_LISTS, Dialect, Layout, layout_of
+from mfrank.data.text_blocks import Rows, rows_of
+from mfrank.data.text_files import Text
+from mfrank.data.text_rows import Tell
 from mfrank.data.time_units import Moments, TimeKind, TimestampUnit
-from mfrank.data.times import is_time, moments, settle, time_kind, zones_of
+from mfrank.data.times import is_time, joined_moments, part_moments, settle
 from mfrank.data.values import Extent
 from mfrank.errors import InputValueError
 
 _NONE: NDArray[np.float64] = np.empty(0)
 
-Lines = Callable[[], IO[str]]
+Opened = Callable[[], Text]
 """Opens the text anew: it is read more than once."""
+
+Columns = dict[str, Any]
+"""Role -> values; timestamps are :class:`Moments`, whose unit is not yet determined."""
 
 
 def read(
-    lines: Lines,
+    opened: Opened,
     dialect: Dialect,
     usual: str | None,
     chosen: Chosen,
@@ -44,25 +38,27 @@ def read(
     tell: Tell,
     unit: TimestampUnit | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """Role -> values of the text that ``lines`` opens; see :mod:`mfrank.data.tables`."""
-    with lines() as text:
+    """Role -> values of the text that ``opened`` opens; see :mod:`mfrank.data.tables`."""
+    with opened() as text:
         layout = layout_of(text, dialect, usual, chosen, tell)
-    pandas_reads = layout.separator != DOUBLE_COLON and find_spec("pandas")
-    found = by_pandas.read(lines, layout, ids, tell) if pandas_reads else None
-    is_chosen = chosen.get("timestamp") is not None
-    columns: dict[str, NDArray[Any]] | None = None
-    if found is not None:
-        with suppress(BadRow):  # read again, for the number of the line
-            columns = settle(found, unit, is_chosen=is_chosen)
-    if columns is None:
-        columns = _read(lines, layout, ids, tell, unit, is_chosen=is_chosen)
-    _tell_if_lists(layout, columns, tell)
-    _check_thousands(layout, Extent.of(columns.get("value", _NONE)), tell)
-    return columns
+    parts = list(_parts(opened, layout, ids, tell))
+    if "timestamp" in layout.fields:
+        kind = joined_moments([part["timestamp"] for part in parts]).kind
+        if any(_is_of_another(part, kind) for part in parts):
+            parts = list(_parts(opened, layout, ids, _not_told, kind))
+    columns = _joined(parts)
+    del parts
+    try:
+        settled = settle(columns, unit, is_chosen=chosen.get("timestamp") is not None)
+    except BadRow as error:
+        raise _in_text(error, opened, layout) from error
+    _tell_if_lists(layout, settled, tell)
+    _check_thousands(layout, Extent.of(settled.get("value", _NONE)), tell)
+    return settled
 
 
 def portions(
-    lines: Lines,
+    opened: Opened,
     dialect: Dialect,
     usual: str | None,
     chosen: Chosen,
@@ -71,40 +67,22 @@ def portions(
     *,
     n_rows: int,
     times: TimeKind | None,
-) -> Iterator[tuple[dict[str, NDArray[Any]], Moments | None]]:
+) -> Iterator[Columns]:
     """Yield the result of :func:`read` in portions of ``n_rows`` rows; errors are the same.
 
-    The second value has the portion's timestamps, whose unit is not yet determined. ``times`` is
-    the kind of all timestamps in the file; with None, each portion uses its own kind, and dates may
-    be left out.
+    ``times`` is the kind of all timestamps in the file; with None, each portion uses its own kind,
+    and dates may be left out.
     """
-    with lines() as text:
+    with opened() as text:
         layout = layout_of(text, dialect, usual, chosen, tell)
     extent = Extent()
-    for number, portion in enumerate(_by_either(lines, layout, ids, n_rows, times, tell)):
+    parts = _parts(opened, layout, ids, tell, times, n_rows)
+    for number, portion in enumerate(_grouped(parts, n_rows)):
         if not number:
-            _tell_if_lists(layout, portion[0], tell)
-        extent.add(portion[0].get("value", _NONE))
+            _tell_if_lists(layout, portion, tell)
+        extent.add(portion.get("value", _NONE))
         yield portion
     _check_thousands(layout, extent, tell)
-
-
-def _by_either(
-    lines: Lines, layout: Layout, ids: IdsAs, n_rows: int, times: TimeKind | None, tell: Tell
-) -> Iterator[tuple[dict[str, NDArray[Any]], Moments | None]]:
-    """The portions, read with pandas as far as it reads them as the csv module does."""
-    done = 0
-    if layout.separator != DOUBLE_COLON and find_spec("pandas"):
-        try:
-            for portion in by_pandas.portions(lines, layout, ids, n_rows, times, tell):
-                yield portion
-                done += 1
-        except by_pandas.OddError:
-            pass
-        else:
-            if done:
-                return
-    yield from _portions(lines, layout, ids, n_rows, times, done, tell)
 
 
 def _check_thousands(layout: Layout, values: Extent, tell: Tell) -> None:
@@ -138,135 +116,104 @@ def _tell_if_lists(layout: Layout, columns: dict[str, NDArray[Any]], tell: Tell)
         )
 
 
-def _read(
-    lines: Lines,
+def _parts(
+    opened: Opened,
     layout: Layout,
     ids: IdsAs,
     tell: Tell,
-    unit: TimestampUnit | None,
-    *,
-    is_chosen: bool,
-) -> dict[str, NDArray[Any]]:
-    """Read with the csv module; the ValueError for a bad line names its number."""
-    with lines() as text:
-        (rows,) = _batches(text, layout, None, tell)
-    found: dict[str, Any] = {}
-    for role, column in rows.columns.items():
-        try:
-            found[role] = (
-                moments(objects(column))
-                if role == "timestamp"
-                else fields.parsed(role, column, ids)
-            )
-        except BadRow as error:
-            raise rows.told(error, role, layout) from error
-    try:
-        return settle(found, unit, is_chosen=is_chosen)
-    except BadRow as error:
-        raise rows.told(error, "timestamp", layout) from error
-
-
-def _portions(
-    lines: Lines,
-    layout: Layout,
-    ids: IdsAs,
-    n_rows: int,
-    times: TimeKind | None,
-    done: int,
-    tell: Tell,
-) -> Iterator[tuple[dict[str, NDArray[Any]], Moments | None]]:
-    """Read with the csv module, all portions but the first ``done``.
+    times: TimeKind | None = None,
+    n_rows: int | None = None,
+) -> Iterator[Columns]:
+    """Yield the columns of a block at a time, or of its rows up to each multiple of ``n_rows``.
 
     An error in a field is raised only at the end of the file, because an error in the form of a
     later row has precedence, and so does an error in an earlier column.
     """
     bad: dict[str, tuple[bool, InputValueError]] = {}
-    with lines() as text:
-        for rows in itertools.islice(_batches(text, layout, n_rows, tell), done, None):
-            found: dict[str, NDArray[Any]] = {}
-            when = None
-            for role, column in rows.columns.items():
+    with opened() as text:
+        for rows in _cut(rows_of(text, layout, tell), n_rows):
+            found: Columns = {}
+            for role, fields in rows.columns.items():
                 try:
-                    if role != "timestamp":
-                        found[role] = fields.parsed(role, column, ids)
+                    if role == "timestamp":
+                        found[role] = part_moments(fields, times)
                     else:
-                        when = _moments(column, times)
+                        found[role] = fields.values() if role == "value" else fields.ids(ids)
                 except BadRow as error:
+                    field = fields.text(error.row)
                     # A field that is no time at all is reported rather than a number among dates.
-                    odd = role != "timestamp" or not is_time(column[error.row].strip())
+                    odd = role != "timestamp" or not is_time(field.strip())
                     if role not in bad or (odd and not bad[role][0]):
-                        bad[role] = odd, rows.told(error, role, layout)
+                        bad[role] = odd, _told(error, rows, role, layout)
             if not bad:
-                yield found, when
+                yield found
     for role in layout.fields:
         if role in bad:
             raise bad[role][1]
 
 
-def _moments(column: list[str], times: TimeKind | None) -> Moments:
-    """The timestamps of a portion; none if one is wrong and the kind of all is not known."""
-    stripped = [field.strip() for field in column]
-    try:
-        return moments(objects(stripped), times)
-    except BadRow:
-        if times is not None:
-            raise
-        # The error is that of the whole column.
-        return Moments(np.empty(0, np.int64), time_kind(stripped), zones=zones_of(stripped))
+def _cut(every: Iterator[Rows], n_rows: int | None) -> Iterator[Rows]:
+    """Yield the rows cut where a portion of so many ends."""
+    left = n_rows
+    for rows in every:
+        begin = 0
+        while left is not None and n_rows is not None and len(rows.lines) - begin >= left:
+            yield rows.part(slice(begin, begin + left))
+            begin, left = begin + left, n_rows
+        if begin < len(rows.lines):
+            yield rows.part(slice(begin, None))
+        left = None if left is None else left - (len(rows.lines) - begin)
 
 
-class _TextRows(NamedTuple):
-    """Fields of rows by role, and the lines on which the rows begin."""
-
-    columns: dict[str, list[str]]
-    begins: array[int]
-
-    @classmethod
-    def none(cls, layout: Layout) -> _TextRows:
-        return cls({role: [] for role in layout.fields}, array("q"))
-
-    def told(self, error: BadRow, role: str, layout: Layout) -> InputValueError:
-        """The error of a field."""
-        field = self.columns[role][error.row]
-        told = in_column(error.what, role, layout.column(role), field)
-        return told.within(f"line {self.begins[error.row]}")
+def _grouped(parts: Iterator[Columns], n_rows: int) -> Iterator[Columns]:
+    """Yield the columns of parts of ``n_rows`` rows together, and of the rest."""
+    waiting, left = list[Columns](), n_rows
+    for part in parts:
+        waiting.append(part)
+        left -= len(part["user"])
+        if not left:
+            yield _joined(waiting)
+            waiting, left = [], n_rows
+    if waiting:
+        yield _joined(waiting)
 
 
-def _batches(text: IO[str], layout: Layout, n_rows: int | None, tell: Tell) -> Iterator[_TextRows]:
-    """Yield so many rows at a time, or all; raise ValueError for a row of another form."""
-    batch, is_empty = _TextRows.none(layout), True
-    quotes = Quotes(layout.separator, layout.quote, layout.width)
-    every = rows(text, layout.separator, quotes)
-    for line, row in itertools.islice(every, layout.has_header, None):
-        if len(row) < layout.width or any(row[layout.width :]):
-            lists = "" if layout.names else f"; {IF_LISTS}"
-            if layout.has_header and len(row) == layout.width + 1 and is_empty:
-                lists = (
-                    "; if rows begin with their names, as in a table of R, write it with "
-                    "row.names = FALSE"
-                )
-            raise InputValueError(
-                f"{counted(len(row), 'field')}, the first row has {layout.width:,}",
-                f"quote fields that contain {layout.separator!r}, or name another separator with "
-                f"`sep=`{lists}",
-            ).within(f"line {line}")
-        if layout.repeats_header(row):
-            raise InputValueError(
-                "the header again, as where files were put together",
-                "remove this line, or read the files one by one",
-            ).within(f"line {line}")
-        for role, field in layout.fields.items():
-            if not row[field]:
-                what = f"the {role} is missing, its field is empty"
-                raise in_column(what, role, layout.column(role)).within(f"line {line}")
-            batch.columns[role].append(row[field])
-        batch.begins.append(line)
-        is_empty = False
-        if len(batch.begins) == n_rows:
-            yield batch
-            batch = _TextRows.none(layout)
-    if is_empty:
-        raise InputValueError("the file has a header and no rows")
-    quotes.told(tell)
-    if batch.begins:
-        yield batch
+def _joined(parts: list[Columns]) -> Columns:
+    """The columns of parts of a text, one after the other."""
+    joined: Columns = {}
+    for role in parts[0]:
+        columns = [part[role] for part in parts]
+        if role == "timestamp":
+            joined[role] = joined_moments(columns)
+        else:
+            joined[role] = np.concatenate(columns) if role == "value" else joined_ids(columns)
+    return joined
+
+
+def _is_of_another(part: Columns, kind: TimeKind) -> bool:
+    """Whether timestamps are read as another kind than those of all, or not at all."""
+    when: Moments = part["timestamp"]
+    return when.kind != kind or len(when.numbers) < len(part["user"])
+
+
+def _in_text(error: BadRow, opened: Opened, layout: Layout) -> InputValueError:
+    """The error of a timestamp, with its line, for which the text is read again."""
+    before = 0
+    with opened() as text:
+        for rows in rows_of(text, layout, _not_told):
+            if error.row < before + len(rows.lines):
+                here = BadRow(error.what, error.row - before)
+                return _told(here, rows, "timestamp", layout)
+            before += len(rows.lines)
+    return error  # the file was changed meanwhile
+
+
+def _told(error: BadRow, rows: Rows, role: str, layout: Layout) -> InputValueError:
+    """The error of a field, with its line, its column and its remedy."""
+    field = rows.columns[role].text(error.row)
+    told = in_column(error.what, role, layout.column(role), field)
+    return told.within(f"line {rows.lines[error.row]}")
+
+
+def _not_told(level: int, line: str) -> None:
+    pass

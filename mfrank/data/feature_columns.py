@@ -28,7 +28,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.arrays import counted, shown
-from mfrank.data.columns import NUMBER
+from mfrank.data.fields import NUMBER
 from mfrank.data.odd_ids import SPELLED_MISSING
 from mfrank.data.values import Extent
 from mfrank.errors import InputTypeError, InputValueError, Notice, unreadable

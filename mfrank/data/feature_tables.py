@@ -15,8 +15,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.arrays import as_array, checked, counted, needs, shown, sparse_to_host, to_host
-from mfrank.data.columns import guess, parsed, spelled_like
+from mfrank.data.columns import guess
 from mfrank.data.feature_columns import FeatureColumns
+from mfrank.data.fields import Fields, spelled_like
 from mfrank.data.frames import columns_reader, is_frame
 from mfrank.data.ids import Ids
 from mfrank.data.labels import canonical, objects
@@ -354,7 +355,7 @@ def _of_file(
     table = _Table(
         list(names),
         lambda name: _typed(fields(name)),
-        lambda name: parsed(side, _given(argument, fields(name)), "auto"),
+        lambda name: Fields.of(_given(argument, fields(name))).ids(),
     )
     labels, columns = _divided(argument, table, side)
     texts = {name: objects(field or None for field in fields(name)) for name in columns}

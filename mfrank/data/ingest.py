@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from mfrank.arrays import Advance, progress_bar, sized
 from mfrank.data import cells, interaction_folder
 from mfrank.data.cells import Duplicates
-from mfrank.data.columns import BadRow, Chosen, IdsAs, as_text
+from mfrank.data.columns import BadRow, Chosen
 from mfrank.data.events import EventWeights
+from mfrank.data.fields import IdsAs, as_text
 from mfrank.data.ids import UnknownIdError
 from mfrank.data.interaction_folder import ENTRIES_AT_ONCE, FolderWriter, even_bounds
 from mfrank.data.labels import canonical
@@ -31,8 +32,8 @@ from mfrank.data.layouts import Dialect
 from mfrank.data.numbering import Numbered, Source, numbered
 from mfrank.data.on_disk import Spill
 from mfrank.data.sources import check_duplicates
-from mfrank.data.tables import Portion, check_options, is_stream
-from mfrank.data.text_files import local_file
+from mfrank.data.tables import Portion, check_options
+from mfrank.data.text_files import is_stream, local_file
 from mfrank.data.time_units import (
     TimestampUnit,
     check_unit,
@@ -62,7 +63,7 @@ def check_files(files: Sequence[str | os.PathLike[str]]) -> list[Path]:
     if not files:
         raise InputValueError("`files` must have at least one file")
     for file in files:
-        if is_stream(path_of(file)):
+        if is_stream(file):
             raise InputValueError(
                 f"`files` are read twice, and {file} can be only once:", "save it as a file"
             )

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import os
 import shutil
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from gzip import BadGzipFile, GzipFile
 from pathlib import Path
 from typing import Self
 
 from mfrank.arrays import counted, sized
-from mfrank.data.columns import Chosen, IdsAs
+from mfrank.data.columns import Chosen
 from mfrank.data.events import EventWeights, weighed
+from mfrank.data.fields import IdsAs
 from mfrank.data.ingest import check_files
 from mfrank.data.interaction_folder import ENTRIES_AT_ONCE
 from mfrank.data.layouts import Dialect
 from mfrank.data.tables import parquet_rows, read_portions
-from mfrank.errors import InputValueError
+from mfrank.data.text_files import estimated_lines
 
 _USUAL_DIALECT = Dialect()
-_SAMPLE = 1 << 20
-"""Bytes of a text file of which rows are counted."""
 _ROWS = 1000
 _PORTION, _BLOCK_ENTRY = 200 << 20, 140
 """Bytes of a portion of a file while it is read, and of an entry of a block that is merged."""
@@ -79,7 +76,7 @@ class IngestPlan:
             weighed(portion.columns, events)
             timed |= portion.is_timed
             exact = parquet_rows(path)
-            rows += max(portion.n_rows, _text_rows(path)) if exact is None else exact
+            rows += max(portion.n_rows, estimated_lines(path)) if exact is None else exact
         where = Path(os.path.abspath(folder))
         while not where.exists():
             where = where.parent
@@ -103,17 +100,3 @@ class IngestPlan:
             f"disk: up to {sized(self.folder)} for the folder, and {sized(self.beside)} beside it "
             f"until it is done; {sized(self.free)} are free{short}"
         )
-
-
-def _text_rows(path: Path) -> int:
-    """About how many rows a text file has, from the bytes of its first rows."""
-    with path.open("rb") as raw:
-        try:
-            text = (GzipFile(fileobj=raw) if path.suffix.lower() == ".gz" else raw).read(_SAMPLE)
-        except (EOFError, BadGzipFile, zlib.error) as error:
-            raise InputValueError(
-                f"the compressed file is damaged ({error})", "copy or download it again"
-            ).within(path) from error
-        at_end = len(text) < _SAMPLE
-        consumed = path.stat().st_size if at_end else raw.tell()
-    return round(text.count(b"\n") * path.stat().st_size / max(1, consumed))

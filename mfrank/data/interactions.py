@@ -30,16 +30,16 @@ from mfrank.arrays import (
 )
 from mfrank.data import cells, interaction_folder, selection, sources
 from mfrank.data.cells import Cells, Counts, Duplicates, SummedCells, ValuesFrom
-from mfrank.data.columns import IdsAs
 from mfrank.data.concatenation import joined
 from mfrank.data.events import EventWeights, KindWeights
+from mfrank.data.fields import IdsAs
 from mfrank.data.frames import is_frame
 from mfrank.data.ids import Ids
 from mfrank.data.ingest import ingest
 from mfrank.data.labels import RawIds
 from mfrank.data.layouts import Dialect
 from mfrank.data.sources import IdsLike
-from mfrank.data.text_files import AS_USUAL
+from mfrank.data.text_rows import AS_USUAL
 from mfrank.data.time_units import TimestampUnit
 from mfrank.errors import InputTypeError, InputValueError
 from mfrank.files import Origin, path_of

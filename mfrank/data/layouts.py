@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
 import logging
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO
 
 from mfrank.arrays import counted, shown
 from mfrank.data.columns import (
     NOT_READ,
-    NUMBER,
     ROLES,
     BadRow,
     Chosen,
@@ -22,15 +19,12 @@ from mfrank.data.columns import (
     has_marks,
     ignored_roles,
     tell_columns,
-    values,
 )
-from mfrank.data.text_files import AS_USUAL, Quotes, Tell, check_quote
+from mfrank.data.fields import NUMBER, Fields
+from mfrank.data.text_rows import AS_USUAL, DOUBLE_COLON, Quotes, Tell, check_quote, rows
 from mfrank.data.time_units import unit_of
 from mfrank.data.times import is_date
 from mfrank.errors import InputTypeError, InputValueError
-
-DOUBLE_COLON = "::"
-"""The separator of MovieLens 1M and 10M, the only one of two characters."""
 
 IF_LISTS = (
     "if each line is a user and their items, write one pair a line, such as by "
@@ -70,7 +64,6 @@ _FOREIGN: Mapping[str, tuple[str, str]] = {
 _COMMENT = re.compile(r"[#%](?:[\s#%]|$)")
 
 _MARKS = ("\t", ",", ";", "|", DOUBLE_COLON)
-_ONE_FIELD = "\x1f"  # stands for two colons, because the csv module takes one character
 
 
 @dataclass(frozen=True)
@@ -82,7 +75,7 @@ class Dialect:
     sep : str or None, default None
         Separator of fields: one character, or ``::``. None detects it.
     quote : "auto", None or str, default "auto"
-        Quote character; see :class:`mfrank.data.text_files.Quotes`.
+        Quote character; see :class:`mfrank.data.text_rows.Quotes`.
     header : bool or None, default None
         Whether the first row names the columns. None detects it.
     columns : sequence of str or None, default None
@@ -131,6 +124,8 @@ class Layout:
         Names of the columns; empty if they have none.
     has_header : bool
         Whether the first row is a header.
+    first_line : int
+        The line after the header, from 1.
     fields : mapping of role -> field
         Fields are counted from 0.
     is_guess : bool
@@ -142,6 +137,7 @@ class Layout:
     width: int
     names: Sequence[str]
     has_header: bool
+    first_line: int
     fields: Mapping[str, int]
     is_guess: bool
 
@@ -159,13 +155,13 @@ class Layout:
 
 
 def layout_of(
-    text: IO[str], dialect: Dialect, usual: str | None, chosen: Chosen, tell: Tell
+    text: Iterable[str], dialect: Dialect, usual: str | None, chosen: Chosen, tell: Tell
 ) -> Layout:
     """Detect the layout of a file from its first two rows, and log the roles of its columns.
 
     Parameters
     ----------
-    text : text file
+    text : iterable of lines
     dialect : Dialect
     usual : str or None
         The usual separator in files of this suffix, or None.
@@ -173,15 +169,25 @@ def layout_of(
         Name of the column, or its number from 1.
     tell : callable
     """
-    start, filled = list[str](), 0
-    for line in text:
+    start, filled, lines = list[str](), 0, iter(text)
+    for line in lines:
         start.append(line)
         filled += bool(line.strip())
         if filled == 2:
             break
     separator = dialect.sep or _separator_of(start, usual, dialect.quote)
-    every = rows(itertools.chain(start, text), separator, Quotes(separator, dialect.quote))
-    found = [[field.strip() for field in row] for _, row in itertools.islice(every, 2)]
+    n_read, found, first_line = 0, list[list[str]](), 1
+
+    def counted_lines() -> Iterator[str]:
+        nonlocal n_read
+        for n_read, line in enumerate(itertools.chain(start, lines), 1):  # noqa: B007
+            yield line
+
+    for _, row in rows(counted_lines(), separator, Quotes(separator, dialect.quote)):
+        found.append([field.strip() for field in row])
+        if len(found) == 2:
+            break
+        first_line = n_read + 1
     if not found:
         raise InputValueError("the file is empty")
     _refuse_foreign(next(filter(str.strip, start)), found, dialect)
@@ -202,7 +208,8 @@ def layout_of(
     else:
         fields = _in_order(found, separator, dialect, chosen, tell)
     is_guess = not is_named and dialect.header is None
-    return Layout(separator, dialect.quote, width, names, has_header, fields, is_guess)
+    first_line = first_line if has_header else 1
+    return Layout(separator, dialect.quote, width, names, has_header, first_line, fields, is_guess)
 
 
 def _refuse_foreign(first: str, found: Sequence[Sequence[str]], dialect: Dialect) -> None:
@@ -324,7 +331,7 @@ def _of_another_order(found: Sequence[Sequence[str]], fields: Mapping[str, int])
 
 def _is_value(field: str) -> bool:
     try:
-        values([field])
+        Fields.of([field]).values()
     except BadRow:
         return False
     return True
@@ -386,54 +393,6 @@ def _split(start: Sequence[str], mark: str, quote: str | None) -> list[list[str]
         while row and not row[-1]:
             row.pop()
     return found
-
-
-def rows(
-    lines: Iterable[str], separator: str, quotes: Quotes, *, keep_blanks: bool = False
-) -> Iterator[tuple[int, list[str]]]:
-    """Yield each non-blank row with the number, from 1, of its first line.
-
-    Spaces before a field are dropped unless ``keep_blanks``. The first row sets the width of the
-    quotes, if it is not set.
-
-    Raises
-    ------
-    ValueError
-        A quote is opened and never closed, or joins rows, or a field is longer than the csv module
-        accepts.
-    """
-    mark, own = quotes.mark, list[str]()
-    no_end = "opened there and not closed"
-
-    def kept() -> Iterator[str]:
-        # An extra blank line is an empty row at the end, unless a quote is still open.
-        for line in itertools.chain(lines, ["\n"]):
-            own.append(line)
-            yield line if separator != DOUBLE_COLON else line.replace(DOUBLE_COLON, _ONE_FIELD)
-
-    reader = csv.reader(
-        kept(),
-        delimiter=_ONE_FIELD if separator == DOUBLE_COLON else separator,
-        skipinitialspace=not keep_blanks,
-        quoting=csv.QUOTE_NONE if mark is None else csv.QUOTE_MINIMAL,
-        quotechar=mark or '"',
-    )
-    line, begin, row = 1, 1, list[str]()
-    try:
-        for row in reader:
-            line, begin = begin, reader.line_num + 1
-            if mark is not None and (len(own) > 1 or mark in own[0]) and row:
-                quotes.row(line, own)
-            own.clear()
-            if len(row) > 1 or any(field.strip(" \t") for field in row):
-                quotes.width = quotes.width or len(row)
-                yield line, row
-    except csv.Error as error:
-        raise InputValueError(f"{error}; is a quote {no_end}?", quotes.remedy).within(
-            f"line {begin}"
-        ) from error
-    if row:
-        raise InputValueError(f"a quote is {no_end}", quotes.remedy).within(f"line {line}")
 
 
 def _has_header(found: Sequence[Sequence[str]], dialect: Dialect, chosen: Chosen) -> bool:

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import progress_bar
 from mfrank.data.cells import Duplicates, ValuesFrom
-from mfrank.data.columns import BadRow, Chosen, IdsAs, as_text, in_column
+from mfrank.data.columns import BadRow, Chosen, in_column
 from mfrank.data.events import EventWeights, none_left, weighed
+from mfrank.data.fields import IdsAs, as_text
 from mfrank.data.ids import Ids
 from mfrank.data.labels import canonical, objects
 from mfrank.data.layouts import Dialect

@@ -17,8 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from mfrank.arrays import check_choice, check_same_rows, refuse_labels, sparse_to_host, to_host
 from mfrank.data import cells, tables
 from mfrank.data.cells import Cells, Duplicates
-from mfrank.data.columns import Chosen, IdsAs, spelled_like
+from mfrank.data.columns import Chosen
 from mfrank.data.events import EventWeights, none_left, rows_of, weighed
+from mfrank.data.fields import IdsAs, spelled_like
 from mfrank.data.frames import frame_columns
 from mfrank.data.ids import Ids, UnknownIdError
 from mfrank.data.labels import RawIds

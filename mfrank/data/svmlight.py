@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import check_count
-from mfrank.data.columns import whole_number
+from mfrank.data.fields import whole_number
 from mfrank.data.text_files import lines_of
 from mfrank.errors import InputValueError, within
 

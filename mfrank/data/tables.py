@@ -10,14 +10,10 @@ library. Parquet needs the extra ``parquet``.
 from __future__ import annotations
 
 import csv
-import gzip
-import io
 import logging
 import os
-import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast, get_args
 
@@ -26,19 +22,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import needs, shown
 from mfrank.data import delimited
-from mfrank.data.columns import Chosen, IdsAs, as_text, assign, tell_columns
+from mfrank.data.columns import Chosen, assign, tell_columns
+from mfrank.data.fields import IdsAs, as_text
 from mfrank.data.frames import columns_reader, settled_columns, unsettled_columns
 from mfrank.data.labels import canonical
-from mfrank.data.layouts import Dialect, rows
+from mfrank.data.layouts import Dialect
 from mfrank.data.text_files import (
-    AS_USUAL,
-    Quotes,
-    Tell,
-    Text,
+    PACKERS,
+    errors_of,
+    is_stream,
     local_file,
     open_text,
+    opener_of,
     refuse_elsewhere,
 )
+from mfrank.data.text_rows import AS_USUAL, Quotes, Tell, rows
 from mfrank.data.time_units import Moments, TimeKind, TimestampUnit
 from mfrank.errors import InputValueError, Notice, within
 from mfrank.files import path_of, replacing
@@ -59,7 +57,7 @@ USUAL: Mapping[str, str | None] = {
 def kind_of(path: str | os.PathLike[str]) -> str:
     """The suffix that determines the format, without .gz."""
     suffixes = [suffix.lower() for suffix in path_of(path).suffixes]
-    if suffixes[-1:] == [".gz"] and suffixes[-2:-1] != [".parquet"]:
+    if suffixes[-1:] in [[packed] for packed in PACKERS] and suffixes[-2:-1] != [".parquet"]:
         suffixes.pop()
     kind = suffixes[-1] if suffixes else ""
     if kind not in (*USUAL, ".parquet"):
@@ -74,15 +72,7 @@ def kind_of(path: str | os.PathLike[str]) -> str:
 
 def is_text(path: str | os.PathLike[str]) -> bool:
     """Whether a file with this name is text, which does not store the type of ids."""
-    return is_stream(path_of(path)) or kind_of(path) in USUAL
-
-
-def is_stream(file: Path) -> bool:
-    """Whether the path is standard input or a pipe, which can be read only once.
-
-    A device is not a stream: reading /dev/zero would never end.
-    """
-    return str(file) == "-" or file.is_fifo()
+    return is_stream(path) or kind_of(path) in USUAL
 
 
 _log = logging.getLogger("mfrank")
@@ -149,21 +139,12 @@ def read_columns(
     """
     file, tell = path_of(path), _teller(path, set())
     check_options(ids, dialect)
-    if is_stream(file):
-        kind, streamed = _STREAM, _stream_bytes(file)
-    else:
-        kind, streamed = _kind_of_file(path), b""
+    kind = _kind_of_file(path)
     if kind == ".parquet":
         _refuse_names(file, dialect)
         return read(file, chosen, ids, tell, unit)
-
-    def lines() -> IO[str]:
-        return Text(io.BytesIO(streamed), str(file)) if kind == _STREAM else open_text(file)
-
-    try:
-        return delimited.read(lines, dialect, USUAL.get(kind), chosen, ids, tell, unit)
-    except ValueError as error:
-        raise within(file, error) from error
+    with errors_of(file):
+        return delimited.read(opener_of(file), dialect, USUAL.get(kind), chosen, ids, tell, unit)
 
 
 class Portion(NamedTuple):
@@ -207,7 +188,7 @@ def read_portions(
     """Yield the result of :func:`read_columns` in portions of up to ``n_rows`` rows.
 
     Ids may be int64 in one portion and text in another; :func:`as_text
-    <mfrank.data.columns.as_text>` converts them to the ids of the whole file. The kind of
+    <mfrank.data.fields.as_text>` converts them to the ids of the whole file. The kind of
     timestamps of a text file depends on the whole file: pass it as ``times``. With None, each
     portion uses its own kind.
 
@@ -227,24 +208,17 @@ def read_portions(
     """
     file, tell = path_of(path), _teller(path, set() if said is None else said)
     check_options(ids, dialect)
-    kind = _kind_of_file(path)
+    kind, first_row = _kind_of_file(path), 0
     if kind == ".parquet":
         _refuse_names(file, dialect)
-        for columns, first_row in batches_of(file, chosen, ids, n_rows, tell):
+        found, errors = batches_of(file, chosen, ids, n_rows, tell), faults_named(file)
+    else:
+        how = opener_of(file), dialect, USUAL[kind], chosen, ids, tell
+        found, errors = delimited.portions(*how, n_rows=n_rows, times=times), errors_of(file)
+    with errors:
+        for columns in found:
             yield Portion(columns, first_row, columns.pop("timestamp", None))
-        return
-
-    first_row = 0
-    lines = partial(open_text, file)
-    found = delimited.portions(
-        lines, dialect, USUAL[kind], chosen, ids, tell, n_rows=n_rows, times=times
-    )
-    try:
-        for columns, when in found:
-            yield Portion(columns, first_row, when)
             first_row += len(columns["user"])
-    except ValueError as error:
-        raise within(file, error) from error
 
 
 def text_rows(path: str | os.PathLike[str], separator: str) -> Iterator[tuple[int, list[str]]]:
@@ -260,11 +234,8 @@ def text_rows(path: str | os.PathLike[str], separator: str) -> Iterator[tuple[in
     file = local_file(path)
     remedy = "write a quote that is part of a field twice, in quotes"
     quotes = Quotes(separator, AS_USUAL, remedy=remedy)
-    with open_text(file) as lines:
-        try:
-            yield from rows(lines, separator, quotes, keep_blanks=True)
-        except ValueError as error:
-            raise within(file, error) from error
+    with errors_of(file), open_text(file) as lines:
+        yield from rows(lines, separator, quotes, keep_blanks=True)
     quotes.told(_teller(path, set()))
 
 
@@ -300,14 +271,12 @@ def _refuse_names(file: Path, dialect: Dialect) -> None:
 
 
 def _kind_of_file(path: str | os.PathLike[str]) -> str:
+    if is_stream(path):
+        return _STREAM
     refuse_elsewhere(path)
     kind = kind_of(path)
     local_file(path)
     return kind
-
-
-def _stream_bytes(file: Path) -> bytes:
-    return sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
 
 
 # Parquet files, by pyarrow and pandas.
@@ -371,23 +340,20 @@ def read(
 
 def batches_of(
     file: Path, chosen: Chosen, ids: IdsAs, n_rows: int, tell: Tell
-) -> Iterator[tuple[dict[str, Any], int]]:
-    """Yield the columns of up to ``n_rows`` rows at a time, and the number of earlier rows.
+) -> Iterator[dict[str, Any]]:
+    """Yield the columns of up to ``n_rows`` rows at a time.
 
     Timestamps are :class:`mfrank.data.times.Moments`.
     """
     pyarrow, first_row = modules(), 0
     # A row group is not read as a whole: each column has a buffer.
-    with (
-        faults_named(file),
-        pyarrow.parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False) as opened,
-    ):
+    with pyarrow.parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False) as opened:
         roles = _roles(opened.schema_arrow.names, chosen, tell)
         if not opened.metadata.num_rows:
             raise InputValueError("the file has columns and no rows")
         for batch in opened.iter_batches(n_rows, columns=list(roles.values()), use_threads=False):
             frame = _frame(pyarrow.Table.from_batches([batch]))
-            yield _columns_of(frame, roles, ids, first_row), first_row
+            yield _columns_of(frame, roles, ids, first_row)
             first_row += len(frame)
 
 
@@ -472,7 +438,7 @@ def write_table(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) 
         if kind == ".parquet":
             write(draft, arrays)
             return
-        opener = cast(Callable[..., IO[str]], gzip.open if file.suffix.lower() == ".gz" else open)
+        opener = cast(Callable[..., IO[str]], PACKERS.get(file.suffix.lower(), open))
         with opener(draft, "wt", encoding="utf-8", newline="") as text:
             writer = csv.writer(text, delimiter=USUAL[kind] or "\t", lineterminator="\n")
             writer.writerow(arrays)

@@ -1,4 +1,4 @@
-"""Text files: read as UTF-8, with errors by file and line, and checks of quotes.
+"""Text files: read as UTF-8, with errors by file and line.
 
 A file may be damaged (a truncated download), in another encoding, compressed with a suffix of text,
 or one line of gigabytes. Each is a ValueError as soon as it is read, so readers need not handle
@@ -7,27 +7,33 @@ errors of gzip, zlib and codecs, and memory is bounded by a long line.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
-import logging
 import os
 import re
+import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, NoReturn, cast
+from typing import Any, NoReturn, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from mfrank.arrays import counted, shown
 from mfrank.errors import InputValueError, within
 from mfrank.files import path_of
 
 LONGEST_LINE = 1 << 22
 """Characters of a line that are read; a file without line breaks would fill the memory."""
 
+PACKERS: Mapping[str, Callable[..., Any]] = {".gz": gzip.open}
+"""Suffix of a packed file -> what opens it, as ``open`` does."""
+
+_BLOCK = 1 << 20
+"""Bytes that are read at a time; arrays of that size stay in the caches."""
+_FEED = ord("\n")
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")  # Path makes one slash of two; C:/ is a drive
 _KNOWN = (".csv", ".tsv", ".txt", ".dat", ".data", ".gz", ".parquet")
 _PACKED = {
@@ -41,51 +47,101 @@ _PACKED = {
 """First bytes of files that are not text -> what they are, and the remedy."""
 
 
-class Text(io.TextIOWrapper):
-    """Lines of a text file in UTF-8, with or without a byte order mark.
+class Text:
+    """A text file in UTF-8, with or without a byte order mark, as blocks of whole lines.
+
+    Lines end with a line feed, a carriage return, or both. Whatever is wrong in a line is raised
+    after the blocks before it, so that the first error of a file is the one that is told.
 
     Parameters
     ----------
     raw : binary file
     name : str
         Name of the file, for remedies.
-
-    Raises
-    ------
-    ValueError
-        During reading; the message names the line, but not the file.
     """
 
-    def __init__(self, raw: IO[bytes], name: str) -> None:
-        super().__init__(cast(Any, raw), encoding="utf-8-sig", newline="")
-        self._raw, self._of, self._line = raw, name, 0
+    def __init__(self, raw: io.BufferedIOBase, name: str) -> None:
+        self._raw, self._of, self._line = raw, name, 1
 
-    def __next__(self) -> str:  # type: ignore[override]  # the stubs mean bytes
-        self._line += 1
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._raw.close()
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the lines, as :meth:`blocks` does, with what ends them."""
+        for block in self.blocks():
+            yield from io.StringIO(block.decode(), newline="")
+
+    def blocks(self) -> Iterator[bytes]:
+        """Yield the text in blocks of one or more lines; only the last may lack a line break.
+
+        Raises
+        ------
+        ValueError
+            The bytes are no text, or damaged; the message names the line, but not the file.
+        """
+        rest = b""
+        for part in self._parts():
+            block = rest + part
+            # A carriage return at the end may be followed by a line feed.
+            end = max(block.rfind(b"\n"), block.rfind(b"\r", 0, -1)) + 1
+            rest = block[end:]
+            yield from self._checked(block[:end])
+            self._refuse_long(rest)
+        yield from self._checked(rest)
+
+    def _parts(self) -> Iterator[bytes]:
+        """Yield the bytes as they are, many at a time, before any error."""
+        error: Exception | None = None
+        while error is None:
+            part = b""
+            try:
+                while len(part) < _BLOCK and (more := self._raw.read1(_BLOCK)):
+                    part += more
+            except (EOFError, OSError, zlib.error) as caught:
+                error = caught
+            if not part and error is None:
+                return
+            yield part
+        self._tell(error)
+
+    def _checked(self, block: bytes) -> Iterator[bytes]:
+        """Yield a block, up to the first line that is not UTF-8; raise for that."""
+        if self._line == 1:
+            block = block.removeprefix(codecs.BOM_UTF8)
+            self._refuse_utf16(block)
+        # The line that was begun in earlier parts; others are no longer than a part.
+        self._refuse_long(block[: 1 + _first_end(block)] if len(block) > LONGEST_LINE else b"")
+        good = len(block)
         try:
-            line = super().readline(LONGEST_LINE + 1)
-        except (EOFError, OSError, UnicodeDecodeError, zlib.error) as error:
-            self._tell(error)
-        if len(line) > LONGEST_LINE:
+            block.decode()
+        except UnicodeDecodeError as error:
+            before = error.start
+            good = max(block.rfind(b"\n", 0, before), block.rfind(b"\r", 0, before)) + 1
+        if good:
+            yield block[:good]
+        if good < len(block):
+            raise self._not_utf8()
+        self._line += int(np.count_nonzero(np.frombuffer(block, np.uint8) == _FEED))
+        if b"\r" in block:
+            self._line += block.count(b"\r") - block.count(b"\r\n")
+
+    def _refuse_long(self, line: bytes) -> None:
+        if len(line) > LONGEST_LINE and len(line.decode(errors="ignore")) > LONGEST_LINE:
             raise InputValueError(
                 f"longer than {LONGEST_LINE:,} characters", "is it a text file with line breaks?"
             ).within(f"line {self._line}")
-        if self._line == 1 and line.count("\0") * 3 > len(line):
-            raise self._recoded("UTF-16BE" if line[0] == chr(0) else "UTF-16LE")
-        if not line:
-            raise StopIteration
-        return line
 
-    def read(self, size: int | None = -1) -> str:
-        """Read as any text file; the error names no line."""
-        try:
-            return super().read(size)
-        except (EOFError, OSError, UnicodeDecodeError, zlib.error) as error:
-            self._tell(error)
+    def _refuse_utf16(self, block: bytes) -> None:
+        """Raise if the first line is of every other character a NUL."""
+        line = block[: 1 + _first_end(block)]
+        marked = line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # and not UTF-8
+        if line and not marked and line.count(b"\0") * 3 > len(line.decode(errors="ignore")):
+            raise self._recoded("UTF-16BE" if line[0] == 0 else "UTF-16LE")
 
     def _tell(self, error: Exception) -> NoReturn:
-        if isinstance(error, UnicodeDecodeError):
-            raise self._not_utf8() from error
         if isinstance(error, gzip.BadGzipFile) and self._line <= 1:
             raise InputValueError(
                 "it is not compressed by gzip, as its name says",
@@ -96,7 +152,7 @@ class Text(io.TextIOWrapper):
         how = "ends early" if isinstance(error, EOFError) else "is damaged"
         raise InputValueError(
             f"the compressed file {how} there ({error})", "copy or download it again"
-        ).within(f"line {max(1, self._line)}") from error
+        ).within(f"line {self._line}") from error
 
     def _not_utf8(self) -> InputValueError:
         """What is wrong, by a second look at the bytes."""
@@ -105,7 +161,7 @@ class Text(io.TextIOWrapper):
         for first, (what, remedy) in _PACKED.items():
             if head.startswith(first):
                 return InputValueError(f"it is compressed by or written as {what}:", remedy)
-        if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             return self._recoded("UTF-16")
         self._raw.seek(0)
         lines = iter(partial(self._raw.readline, LONGEST_LINE), b"")
@@ -129,11 +185,49 @@ class Text(io.TextIOWrapper):
         return f"{condition}convert it: iconv -f {encoding} -t UTF-8 {source} {new}"
 
 
+def _first_end(block: bytes) -> int:
+    """Where the first line ends, at the end of the block if nowhere."""
+    ends = [at for at in (block.find(b"\n"), block.find(b"\r")) if at >= 0]
+    return min(ends, default=len(block))
+
+
+def is_stream(path: str | os.PathLike[str]) -> bool:
+    """Whether the path is standard input or a pipe, which can be read only once.
+
+    A device is not a stream: reading /dev/zero would never end.
+    """
+    return str(path) == "-" or path_of(path).is_fifo()
+
+
+def opener_of(path: str | os.PathLike[str]) -> Callable[[], Text]:
+    """The function that opens a text from its begin, each time; a stream is read at once."""
+    if not is_stream(path):
+        return partial(open_text, path)
+    content = sys.stdin.buffer.read() if str(path) == "-" else path_of(path).read_bytes()
+    return lambda: Text(io.BytesIO(content), str(path))
+
+
 def open_text(path: str | os.PathLike[str]) -> Text:
-    """Open a file of text for reading; unpack it if its name ends in .gz."""
+    """Open a file of text for reading; unpack it if its suffix says that it is packed."""
     file = path_of(path)
-    opener = gzip.open if file.suffix.lower() == ".gz" else open
-    return Text(cast(Callable[..., IO[bytes]], opener)(file, "rb"), str(file))
+    opener = PACKERS.get(file.suffix.lower(), open)
+    return Text(cast(Callable[..., io.BufferedIOBase], opener)(file, "rb"), str(file))
+
+
+def estimated_lines(path: str | os.PathLike[str]) -> int:
+    """About how many lines a file of text has, from the bytes of its first lines."""
+    file = path_of(path)
+    opener = PACKERS.get(file.suffix.lower())
+    with file.open("rb") as raw:
+        text = Text(raw if opener is None else opener(raw, "rb"), str(file))
+        n_bytes = n_lines = 0
+        with errors_of(file):
+            for block in text.blocks():
+                n_bytes, n_lines = n_bytes + len(block), n_lines + block.count(b"\n")
+                if n_bytes >= _BLOCK:
+                    break
+        consumed = raw.tell()
+    return round(n_lines * file.stat().st_size / max(1, consumed))
 
 
 def lines_of(path: str | os.PathLike[str]) -> Iterator[str]:
@@ -147,11 +241,17 @@ def lines_of(path: str | os.PathLike[str]) -> Iterator[str]:
         There is no such file.
     """
     file = local_file(path)
-    with open_text(file) as lines:
-        try:
-            yield from lines
-        except ValueError as error:
-            raise within(file, error) from error
+    with errors_of(file), open_text(file) as lines:
+        yield from lines
+
+
+@contextmanager
+def errors_of(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Raise a ValueError as one whose message names the file first."""
+    try:
+        yield
+    except ValueError as error:
+        raise within(path, error) from error
 
 
 def local_file(path: str | os.PathLike[str]) -> Path:
@@ -201,199 +301,3 @@ def _in_place_of(folder: Path) -> str:
         f"{pattern} --folder new-folder; in Python, by "
         f"`Interactions.ingest(glob.glob({pattern!r}), 'new-folder')`"
     )
-
-
-# Quotes of delimited text: what they join is found, told, or refused.
-#
-# In a file whose fields are not quoted, such as most with tabs, a field may begin with a quote: the
-# rows up to the next quote then become one field. So rows of several lines are always told, and
-# refused if each of their lines is a row by itself. Text after a closing quote is told, too.
-
-
-AS_USUAL = "auto"
-"""Fields may stand in double quotes, and what else a quote may mean is told or refused."""
-
-Tell = Callable[[int, str], None]
-"""Logs one line at a level."""
-
-_OF_CALLER = "pass `quote=None` if quotes are part of the text, `quote='\"'` if they enclose fields"
-_NEW_LINE, _BLANK = ord("\n"), ord(" ")
-
-
-def check_quote(quote: str | None, sep: str | None) -> None:
-    """Raise ValueError unless it is "auto", None, or one character that can be a quote."""
-    one = isinstance(quote, str) and len(quote) == 1 and quote not in f" \r\n\0{sep or ''}"
-    if not (quote is None or quote == AS_USUAL or one):
-        raise InputValueError(
-            f"`quote` must be 'auto', None or one character other than sep, got {shown(quote)}"
-        )
-
-
-class Quotes:
-    """The quotes of a text, checked row by row or part by part.
-
-    Parameters
-    ----------
-    separator : str
-    quote : "auto", str or None
-        With "auto", the quote is ``"``, and a row that has swallowed others is an error. With None,
-        there are no quotes.
-    width : int, optional
-        Number of fields in a row; by default, any number that all lines of a row share.
-    remedy : str, optional
-        What to do if quotes are part of the text.
-    """
-
-    def __init__(
-        self,
-        separator: str,
-        quote: str | None,
-        width: int | None = None,
-        remedy: str = _OF_CALLER,
-    ) -> None:
-        self.width, self.remedy = width, remedy
-        self.mark = '"' if quote == AS_USUAL else quote
-        self._is_sure, self._separator = quote != AS_USUAL, separator
-        self._joined, self._first_joined = 0, (0, 0)
-        self._loose, self._first_loose = 0, 0
-        self._rest, self._line = "", 1
-        if self.mark is not None:
-            self._strict = _row_pattern(separator, self.mark, loose=False)
-            self._row = _row_pattern(separator, self.mark, loose=True)
-
-    def row(self, begin: int, lines: Sequence[str], *, is_loose: bool | None = None) -> None:
-        """Record a row that begins in this line; raise ValueError if it is several rows.
-
-        ``is_loose`` says whether text follows a closing quote in the row, if known.
-        """
-        end = begin + len(lines) - 1
-        if end > begin:
-            if not self._is_sure and self._are_rows(lines):
-                raise InputValueError(
-                    f"lines {begin} to {end} would be one row, because a quote is opened in line "
-                    f"{begin} and closed in line {end}",
-                    self.remedy,
-                    place=f"lines {begin} to {end}",
-                )
-            self._joined += 1
-            if self._joined == 1:
-                self._first_joined = begin, end
-        if is_loose is None:
-            is_loose = not self._strict.fullmatch("".join(lines).rstrip("\r\n") + "\n")
-        if is_loose:
-            self._loose += 1
-            if self._loose == 1:
-                self._first_loose = begin
-
-    def scan(self, part: str) -> None:
-        """Record the rows of the next part of a text with line feeds; "" is the end of the text.
-
-        Raises
-        ------
-        ValueError
-            As :meth:`row`, or a quote is never closed.
-        """
-        if self.mark is None:
-            return
-        text = self._rest + (part or "\n" * bool(self._rest))
-        whole = text.rfind("\n") + 1
-        if self.mark not in text:
-            self._line += text.count("\n", 0, whole)
-            self._rest = text[whole:]
-            return
-        at, counted_to = 0, 0
-        for start in _odd_lines(text[:whole], self._separator, self.mark):
-            if start < at:
-                continue
-            self._line += text.count("\n", counted_to, start)
-            counted_to = start
-            found = self._strict.match(text, start) or self._row.match(text, start)
-            if found is None:  # its end is in a later part
-                if not part or len(text) - start > LONGEST_LINE:
-                    problem = "a quote is opened there and not closed"
-                    raise InputValueError(problem, self.remedy).within(f"line {self._line}")
-                self._rest = text[start:]
-                return
-            lines = found[0][:-1].split("\n")
-            self.row(self._line, lines, is_loose=found.re is self._row)
-            at = found.end()
-        self._line += text.count("\n", counted_to, whole)
-        self._rest = text[whole:]
-
-    def told(self, tell: Tell) -> None:
-        """Log the findings, after the whole text has been read."""
-        level = logging.INFO if self._is_sure else logging.WARNING
-        if self._joined:
-            begin, end = self._first_joined
-            tell(
-                level,
-                f"quotes join several lines to one in {counted(self._joined, 'row')}, the first "
-                f"from line {begin} to {end}; {self.remedy}",
-            )
-        if self._loose:
-            tell(
-                level,
-                f"text follows a closing quote in {counted(self._loose, 'row')}, the first in line "
-                f"{self._first_loose}, and the quotes around what precedes it are dropped; "
-                f"{self.remedy}",
-            )
-
-    def _are_rows(self, lines: Sequence[str]) -> bool:
-        """Whether each line has all fields of a row, two or more, if quotes are text."""
-        width = self.width or self._width_of(lines[0])
-        if width < 2 or self._width_of(lines[0]) != width:  # nearly always, without a generator
-            return False
-        return all(self._width_of(line) == width for line in lines)
-
-    def _width_of(self, line: str) -> int:
-        if self._separator == " ":
-            return len(line.split())
-        return line.count(self._separator) + 1
-
-
-def _row_pattern(separator: str, mark: str, *, loose: bool) -> re.Pattern[str]:
-    """Of a row and its line break; a loose one may have text after a closing quote."""
-    mark, between = re.escape(mark), re.escape(separator)
-    text = rf"(?:(?!{between})[^\r\n])*+"
-    quoted = rf" *{mark}(?:[^{mark}]++|{mark}{mark})*+{mark}" + text * loose
-    field = rf"(?:{quoted}|(?! *{mark}){text})"
-    return re.compile(rf"{field}(?:{between}{field})*+\r?\n")
-
-
-def _odd_lines(text: str, separator: str, mark: str) -> list[int]:
-    """Where lines begin whose quotes do not simply enclose fields, at least those.
-
-    In any other line quotes come in pairs, each opened where a field begins and closed where it
-    ends. This is found for all lines at once, because most texts with quotes have many.
-    """
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
-    quotes = np.flatnonzero(codes == ord(mark))
-    ends = np.flatnonzero(codes == _NEW_LINE)
-    lines = np.searchsorted(ends, quotes)
-    first = np.searchsorted(lines, lines)  # of the quotes of the same line
-    opens = (np.arange(len(quotes)) - first) % 2 == 0
-    before, behind = codes[quotes - 1], codes[np.minimum(quotes + 1, len(codes) - 1)]
-    before[quotes == 0] = _NEW_LINE
-    blank = before == _BLANK
-    if separator != " " and blank.any():  # blanks are part of what is before them
-        solid = np.where(codes == _BLANK, -1, np.arange(len(codes)))
-        place = np.maximum.accumulate(solid)[quotes[blank] - 1]
-        before[blank] = np.where(place < 0, _NEW_LINE, codes[place])
-    enters = _is_one_of(before, f"\n{separator[-1]}")
-    begins = enters | (before == ord(mark))
-    closes = _is_one_of(behind, f"\r\n{separator[0]}{mark}")
-    odd = np.where(opens, ~begins, ~closes)
-    last = np.append(lines[1:] != lines[:-1], True)
-    odd |= last & opens  # one that is opened and not closed
-    may_open = np.zeros(len(ends) + 1, dtype=bool)  # in all other lines quotes are text
-    may_open[lines[enters]] = True
-    starts = np.concatenate([[0], ends + 1])
-    found: list[int] = starts[np.unique(lines[odd & may_open[lines]])].tolist()
-    return found
-
-
-def _is_one_of(codes: NDArray[np.uint32], characters: str) -> NDArray[np.bool_]:
-    found = np.zeros(len(codes), dtype=bool)
-    for character in characters:
-        found |= codes == ord(character)
-    return found

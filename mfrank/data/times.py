@@ -11,13 +11,15 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import shown
-from mfrank.data.columns import NUMBER, BadRow
+from mfrank.data.columns import BadRow
+from mfrank.data.fields import NUMBER, Fields
+from mfrank.data.labels import objects
 from mfrank.data.time_units import (
     FIRST_SECOND,
     LAST_SECOND,
@@ -104,6 +106,46 @@ def moments(timestamps: ArrayLike, kind: TimeKind | None = None) -> Moments:
     if kind == "number":
         return _of_floats(np.array([float(one) for one in each]))
     return Moments(_each(each, _second), "date", zones=zones_of(each))
+
+
+def text_moments(fields: Fields, kind: TimeKind | None = None) -> Moments:
+    """Read a column of text as :func:`moments` does, but usual numbers all at once."""
+    if kind != "date":
+        if (whole := fields.whole_numbers()) is not None:
+            if kind == "number":
+                return _of_floats(whole.astype(np.float64))
+            return Moments(whole, "whole")
+        numbers = fields.decimals() if kind != "whole" else None
+        if numbers is not None and (kind == "number" or (numbers % 1 != 0).any()):
+            return _of_floats(numbers)
+    return moments(objects(text.strip() for text in fields.texts()), kind)
+
+
+def part_moments(fields: Fields, kind: TimeKind | None) -> Moments:
+    """The timestamps of a part of a column, none if one is wrong and the kind of all is unknown.
+
+    The error is then that of the whole column, when this is read as its own kind.
+    """
+    try:
+        return text_moments(fields, kind)
+    except BadRow:
+        if kind is not None:
+            raise
+        stripped = [text.strip() for text in fields.texts()]
+        return Moments(np.empty(0, np.int64), time_kind(stripped), zones=zones_of(stripped))
+
+
+def joined_moments(parts: Sequence[Moments]) -> Moments:
+    """The moments of parts of a column, of the widest of their kinds."""
+    first_row, fraction = 0, None
+    for part in parts:
+        if part.fraction is not None:
+            fraction = first_row + part.fraction[0], part.fraction[1]
+            break
+        first_row += len(part.numbers)
+    numbers = np.concatenate([part.numbers for part in parts])
+    kind = max((part.kind for part in parts), key=get_args(TimeKind).index)
+    return Moments(numbers, kind, fraction, frozenset().union(*(part.zones for part in parts)))
 
 
 def zones_of(times: Sequence[Any]) -> frozenset[bool]:

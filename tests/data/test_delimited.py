@@ -1,46 +1,29 @@
-"""Both readers of delimited text, whole and in portions: the same columns, the same words."""
+"""Delimited text, at once and one by one, whole and in portions: the same columns and words."""
 
 from __future__ import annotations
 
 import io
-import itertools
 import logging
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pytest
+from reading import one_by_one
 
-from mfrank.data import Dialect, by_pandas, delimited, text_files
+from mfrank.data import Dialect, delimited, text_files
 from tests.support.errors import refuses
 
-pytest.importorskip("pandas", reason="the extra pandas is not installed")
+
+def opened(text: str) -> Any:
+    return lambda: text_files.Text(io.BytesIO(text.encode()), "a.csv")
 
 
-class InPieces(text_files.Text):
-    """A text that is read by few characters at a time."""
-
-    size = 1 << 18
-
-    def read(self, size: int | None = -1) -> str:
-        return super().read(self.size)
-
-
-def opened(text: str, size: int = InPieces.size) -> Any:
-    def lines() -> InPieces:
-        found = InPieces(io.BytesIO(text.encode()), "a.csv")
-        found.size = size
-        return found
-
-    return lines
-
-
-def read(text: str, pandas: bool, chosen: Any = None, ids: Any = "auto", **how: Any) -> Any:
+def read(text: str, at_once: bool, chosen: Any = None, ids: Any = "auto", **how: Any) -> Any:
     """The columns, and what was told."""
     said = list[tuple[int, str]]()
     with pytest.MonkeyPatch.context() as patch:
-        if not pandas:
-            patch.setattr(delimited, "find_spec", lambda name: None)
+        if not at_once:
+            one_by_one(patch)
         unit = how.pop("unit", None)
         found = delimited.read(
             opened(text),
@@ -55,14 +38,16 @@ def read(text: str, pandas: bool, chosen: Any = None, ids: Any = "auto", **how: 
 
 
 def portions(
-    text: str, pandas: bool, n_rows: int, times: Any = None, ids: Any = "auto", **how: Any
+    text: str, at_once: bool, n_rows: int, times: Any = None, ids: Any = "auto", **how: Any
 ) -> Iterator[Any]:
-    said, size = how.pop("said", []), how.pop("size", InPieces.size)
+    """The columns of each portion, without its timestamps, and these."""
+    said, size = how.pop("said", []), how.pop("size", text_files._BLOCK)
     with pytest.MonkeyPatch.context() as patch:
-        if not pandas:
-            patch.setattr(delimited, "find_spec", lambda name: None)
-        yield from delimited.portions(
-            opened(text, size),
+        patch.setattr(text_files, "_BLOCK", size)
+        if not at_once:
+            one_by_one(patch)
+        for columns in delimited.portions(
+            opened(text),
             Dialect(**how),
             ",",
             {},
@@ -70,7 +55,8 @@ def portions(
             lambda *line: said.append(line),
             n_rows=n_rows,
             times=times,
-        )
+        ):
+            yield columns, columns.pop("timestamp", None)
 
 
 def plain(columns: dict[str, Any]) -> dict[str, Any]:
@@ -120,8 +106,8 @@ def test_both_readers_and_any_portions_give_the_same(text: str, ids: Any) -> Non
     assert list(other) == list(whole)
     assert sorted(said_too) == sorted(said)
     for n_rows in (1, 2, 9):
-        for pandas in (True, False):
-            parts = list(portions(text, pandas, n_rows, ids=ids))
+        for at_once in (True, False):
+            parts = list(portions(text, at_once, n_rows, ids=ids))
             assert all(len(columns["user"]) <= n_rows for columns, _ in parts)
             for role in ("user", "item", "value"):
                 if role in whole:
@@ -165,21 +151,20 @@ FAULTS = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore")  # those of pandas are errors here only
 @pytest.mark.parametrize(("text", "message"), FAULTS)
-@pytest.mark.parametrize("pandas", [True, False])
-def test_faults_have_the_same_words_by_every_reader(text: str, message: str, pandas: bool) -> None:
+@pytest.mark.parametrize("at_once", [True, False])
+def test_faults_have_the_same_words_by_every_reader(text: str, message: str, at_once: bool) -> None:
     with pytest.raises(ValueError, match=message) as whole:
-        read(text, pandas)
+        read(text, at_once)
     times = "date" if "date" in text else None  # of dates, only their kind is found at first
     for n_rows in (1, 2, 9):
         with pytest.raises(ValueError, match=message) as part:
-            list(portions(text, pandas, n_rows, times))
+            list(portions(text, at_once, n_rows, times))
         assert str(part.value) == str(whole.value)
 
 
-@pytest.mark.parametrize("pandas", [True, False])
-def test_points_between_thousands_are_refused_or_told(pandas: bool) -> None:
+@pytest.mark.parametrize("at_once", [True, False])
+def test_points_between_thousands_are_refused_or_told(at_once: bool) -> None:
     """Also where no portion has all that makes them so."""
 
     def text(*values: str) -> str:
@@ -187,31 +172,31 @@ def test_points_between_thousands_are_refused_or_told(pandas: bool) -> None:
 
     for values in (("1.234", "5"), ("5", "12.345", "7")):
         with refuses(ValueError, remedy="write thousands without a point"):
-            read(text(*values), pandas)
+            read(text(*values), at_once)
         for n_rows in (1, 9):
             with refuses(ValueError, remedy="write thousands without a point"):
-                list(portions(text(*values), pandas, n_rows))
+                list(portions(text(*values), at_once, n_rows))
     for values, is_told in ((("1.234", "2.345"), True), (("1.5", "2"), False)):
         for sep in (";", ","):
             said = list[Any]()
-            list(portions(text(*values).replace(";", sep), pandas, 1, said=said))
-            for lines in (said, read(text(*values).replace(";", sep), pandas)[1]):
+            list(portions(text(*values).replace(";", sep), at_once, 1, said=said))
+            for lines in (said, read(text(*values).replace(";", sep), at_once)[1]):
                 told = [level for level, line in lines if "taken as decimals" in line]
                 assert told == [logging.WARNING] * (is_told and sep == ";")
 
 
-@pytest.mark.parametrize("pandas", [True, False])
-def test_rows_that_quotes_join_are_told_once(pandas: bool) -> None:
+@pytest.mark.parametrize("at_once", [True, False])
+def test_rows_that_quotes_join_are_told_once(at_once: bool) -> None:
     for text in ('user,item,text\n1,2,"a\nb"\n3,4,x\n', 'user,item,text\n1,2,x\n3,4,"a\nb"\n'):
         said = list[Any]()
-        list(portions(text, pandas, 1, said=said))
-        for lines in (said, read(text, pandas)[1]):
+        list(portions(text, at_once, 1, said=said))
+        for lines in (said, read(text, at_once)[1]):
             assert len([line for _, line in lines if "quotes join" in line]) == 1
 
 
 def test_lists_of_items_of_equal_length_are_told() -> None:
     lists = "0 5 7\n1 6 8\n2 5 9\n"
-    for pandas in (True, False):
+    for at_once in (True, False):
         for text, is_told in (
             (lists, True),
             ("0 5 7\n1 6 8\n", True),
@@ -225,148 +210,66 @@ def test_lists_of_items_of_equal_length_are_told() -> None:
         ):
             told = [
                 line
-                for _, line in read(text, pandas, sep=" ")[1]
+                for _, line in read(text, at_once, sep=" ")[1]
                 if "each row has the next user" in line
             ]
             assert len(told) == is_told
             said = list[Any]()
-            list(portions(text, pandas, 9, sep=" ", said=said))
+            list(portions(text, at_once, 9, sep=" ", said=said))
             assert (
                 len([line for _, line in said if "each row has the next user" in line]) == is_told
             )
-            levels = [level for level, line in read(text, pandas, sep=" ")[1] if line in told]
+            levels = [level for level, line in read(text, at_once, sep=" ")[1] if line in told]
             assert levels == [logging.WARNING] * is_told
-        assert not [x for x in read(lists, pandas, sep=" ", header=False)[1] if "next user" in x[1]]
+        assert not [
+            x for x in read(lists, at_once, sep=" ", header=False)[1] if "next user" in x[1]
+        ]
 
 
 def test_times_of_portions_are_of_the_kind_that_is_told() -> None:
     text = "user,item,date\n1,2,2024-01-31\n3,4,2024-02-01\n5,6,2024-02-02\n"
-    for pandas in (True, False):
-        found = [when for _, when in portions(text, pandas, 2, "date")]
+    for at_once in (True, False):
+        found = [when for _, when in portions(text, at_once, 2, "date")]
         assert [when.kind for when in found] == ["date", "date"]
         numbers = [number for when in found for number in when.numbers.tolist()]
         assert numbers == [1706659200, 1706745600, 1706832000]
-        unknown = [when for _, when in portions(text, pandas, 2)]
+        unknown = [when for _, when in portions(text, at_once, 2)]
         assert [when.kind for when in unknown] == ["date", "date"]
         assert set().union(*(when.numbers.tolist() for when in unknown)) <= {*numbers}
         zoned = text.replace("2024-02-02", "2024-02-02T10:00Z")
-        assert [when.zones for _, when in portions(zoned, pandas, 2)] == [set(), {True}]
+        assert [when.zones for _, when in portions(zoned, at_once, 2)] == [set(), {True}]
     whole = "user,item,time\n1,2,5\n3,4,6.5\n"
-    for pandas in (True, False):
-        assert [when.kind for _, when in portions(whole, pandas, 1)] == ["whole", "number"]
-        found = [when.kind for _, when in portions(whole, pandas, 1, "number")]
+    for at_once in (True, False):
+        assert [when.kind for _, when in portions(whole, at_once, 1)] == ["whole", "number"]
+        found = [when.kind for _, when in portions(whole, at_once, 1, "number")]
         assert found == ["number", "number"]
 
 
-@pytest.mark.parametrize(
-    ("text", "times"),
-    [
-        ("user,item\n1,2\n3,4\n5,6\n", None),
-        ("user;item\nbob;x\nal;y\n5;6\n", None),
-        ("user,item\n1,2\n03,4\n5,6\n", None),
-        ("user,item,rating\n1,2,5\n3,4,2.5\n5,NA,6\n", None),
-        ("user,item,time\n1,2,5\n3,4,6\n", "whole"),
-        ("user,item,time\n1,2,5\n3,4,6.5\n", "number"),
-        ("user,item,date\n1,2,2024-01-31\n3,4,2024-02-01T10:00\n5,6,2024-02-02\n", "date"),
-    ],
-)
-@pytest.mark.parametrize("ids", ["auto", "text"])
-def test_portions_of_ordinary_files_are_read_by_pandas(
-    text: str, times: Any, ids: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And are those of the csv module, which is several times slower."""
-    sep = ";" if ";" in text else ","
-    by_csv = {n_rows: [*portions(text, False, n_rows, times, ids, sep=sep)] for n_rows in (1, 2, 9)}
-    monkeypatch.delattr(delimited, "_portions")
-    for (n_rows, expected), size in itertools.product(by_csv.items(), (4, 1 << 18)):
-        found = [*portions(text, True, n_rows, times, ids, sep=sep, size=size)]
-        for (columns, when), (others, other) in zip(found, expected, strict=True):
-            assert plain(columns) == plain(others)
-            assert (when and when.kind) == (other and other.kind) == times
-            assert when is None or when.numbers.tolist() == other.numbers.tolist()
+@pytest.mark.parametrize("size", [1, 2, 5, 16])
+@pytest.mark.parametrize("text", TEXTS)
+def test_blocks_of_any_size_have_the_same_rows(text: str, size: int) -> None:
+    whole = read(text, False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_files, "_BLOCK", size)
+        columns, said = read(text, True)
+    assert plain(columns) == plain(whole[0])
+    assert said == whole[1]
 
 
 def test_units_and_chosen_columns_are_passed_on() -> None:
     text = "user,item,time\n1,2,5000\n3,4,7000\n"
-    for pandas in (True, False):
-        assert read(text, pandas, unit="ms")[0]["timestamp"].tolist() == [5, 7]
-        assert "timestamp" not in read(text, pandas, {"timestamp": False})[0]
+    for at_once in (True, False):
+        assert read(text, at_once, unit="ms")[0]["timestamp"].tolist() == [5, 7]
+        assert "timestamp" not in read(text, at_once, {"timestamp": False})[0]
         with refuses(ValueError, "timestamp", place="line 3", remedy="write dates"):
-            read("user,item,time\n1,2,5000\n3,4,1.5\n", pandas, {"timestamp": "time"})
+            read("user,item,time\n1,2,5000\n3,4,1.5\n", at_once, {"timestamp": "time"})
 
 
-@pytest.mark.parametrize(
-    ("numbers", "spelled", "same"),
-    [
-        ([1, 10, -5], ["1", "10", "-5"], True),
-        ([1, 10], ["1", "010"], False),
-        ([0, 9, 99, 100, 999, 1000], ["0", "9", "99", "100", "999", "1000"], True),
-        ([0], ["-0"], False),
-        ([7], ["+7"], False),
-        ([10**18, -(10**18)], [str(10**18), str(-(10**18))], True),
-        ([2**63 - 1], [str(2**63 - 1)], True),
-        ([10], ["10 "], False),
-    ],
-)
-def test_canonical_spellings_are_as_long_as_those_of_python(
-    numbers: list[int], spelled: list[str], same: bool
-) -> None:
-    given = np.array(numbers), np.array(spelled, "S21")
-    assert by_pandas._are_canonical(*given) == same
-
-
-def openings(text: str, size: int, n_rows: int | None = None, **how: Any) -> int:
-    """How often a text is opened: for its layout, by pandas, and again for what pandas loses."""
-    found = list[Any]()
-
-    def lines() -> Any:
-        found.append(opened(text, size)())
-        return found[-1]
-
-    given = lines, Dialect(**how), ",", {}, "auto", lambda *_: None
-    if n_rows is None:
-        delimited.read(*given)
-    else:
-        list(delimited.portions(*given, n_rows=n_rows, times=None))
-    return len(found)
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 1 << 18])
-@pytest.mark.parametrize(
-    ("text", "how", "times"),
-    [
-        ("user,item\n10,9\n9,100\n0,101\n", {}, 2),
-        ("user,item,rating\r\n1,2,0.5\r\n3,-4,10\r\n", {}, 2),
-        ("user\titem\n1\t2\n3\t4\n", {}, 2),
-        ("1 2\n3 4\n", {"sep": " "}, 2),
-        ("user,item,X\n1,2,3\n", {"quote": None}, 2),
-        ("user,item\nbob,x\nal,y\n", {}, 2),
-        ("user,item\n1,2\n07,4\n", {}, 4),  # as numbers, and as they are spelled
-        ("07,2\n3,4\n", {}, 4),
-        ("user,item\n1,2\n-0,4\n", {}, 4),
-        ("user,item\n1,2\n+7,4\n", {}, 4),
-        ('user,item\n1,2\n"7",4\n', {}, 3),
-        ("user,item\n1,2\n'7',4\n", {"quote": "'"}, 3),
-        ("user,item\n1,2\n 3,4\n", {}, 3),
-        ("user,item\n1,2\r3,4\n", {}, 3),  # by the csv module
-    ],
-)
-def test_ordinary_files_are_read_once_and_numbers_again_where_they_may_be_spelled_otherwise(
-    text: str, how: dict[str, Any], times: int, size: int
-) -> None:
-    assert openings(text, size, **how) == times
-    assert plain(read(text, True, **how)[0]) == plain(read(text, False, **how)[0])
-    if times == 2:
-        assert openings(text, size, 1, **how) == 2
-
-
-@pytest.mark.parametrize("size", [1, 2, 4, 5])
-def test_pandas_gets_no_line_that_is_longer_than_any_may_be(
-    size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(by_pandas, "LONGEST_LINE", 12)
-    for length, times in ((3, 2), (11, 2), (12, 2), (13, 3)):
-        last = "x" * (length - 2)
-        assert openings(f"user,item\n1,2\n3,{last}\n5,6\n", size) == times
-        assert openings(f"user,item\n1,2\n3,{last}", size) == times
-        assert openings(f"1,{last}\n3,y\n", size) == times
+@pytest.mark.parametrize("at_once", [True, False])
+def test_quotes_of_a_header_are_told_too(at_once: bool) -> None:
+    for header, words in (
+        ('user,item,"a\nb"', "lines to one in 1 row"),
+        ('user,item,"a"b', "1 row"),
+    ):
+        (line,) = [line for _, line in read(f"{header}\n1,2,x\n", at_once)[1] if "quote" in line]
+        assert words in line

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reading import one_by_one
 from test_interaction_folder import same
 
 import mfrank
 from mfrank.data import (
     TimeKind,
     as_text,
-    delimited,
     ingest,
     numbering,
     read_columns,
@@ -45,14 +45,12 @@ TIMES = ["3", "20240101", "9007199254740993", "1.5", "2024-01-02", "2024-01-02T0
 BAD = ["", "nan", "x", "inf", "9223372036854775808"]
 
 
-@pytest.fixture(params=["pandas", "csv"])
+@pytest.fixture(params=["at once", "one by one"])
 def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Each reader of text."""
+    """Each way to read text."""
     name: str = request.param
-    if name == "pandas":
-        pytest.importorskip("pandas", reason="needs pandas")
-    else:
-        monkeypatch.setattr(delimited, "find_spec", lambda _: None)
+    if name == "one by one":
+        one_by_one(monkeypatch)
     return name
 
 

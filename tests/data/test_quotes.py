@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reading import DOORS, triples
+from reading import DOORS, one_by_one, triples
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.data import Quotes, rows
+from mfrank.data import Quotes, rows, text_blocks, text_files
+from mfrank.data.layouts import Layout
 from tests.support.errors import refuses
 
 FEW = settings(max_examples=100, deadline=None)
@@ -125,36 +126,46 @@ def test_the_command_line_switches_quoting_off(
 
 
 TEXTS = st.lists(
-    st.sampled_from(['"', '"', '""', ",", ",", "\n", "\n", "\r\n", " ", "a", "7", "é"]), max_size=30
+    st.sampled_from(
+        ['"', '"', '""', ",", ",", "\n", "\n", "\r\n", " ", "a", "7", "é", "b", "::", "\r", "\t"]
+    ),
+    max_size=30,
 ).map("".join)
 
 
-@FEW
-@given(TEXTS, st.integers(1, 9), st.sampled_from(['"', "auto"]), st.integers(1, 4))
-def test_a_text_in_parts_has_the_quotes_of_its_rows(
-    text: str, size: int, quote: str, width: int
+@settings(max_examples=400, deadline=None)
+@given(
+    TEXTS, st.sampled_from([*range(1, 9), 99]), st.sampled_from(['"', "auto", None, "7"]),
+    st.integers(2, 4), st.sampled_from([",", " ", "::", "é"]), st.booleans(),
+)  # fmt: skip
+def test_a_text_in_blocks_has_the_rows_of_the_csv_module(
+    text: str, size: int, quote: str | None, width: int, separator: str, has_header: bool
 ) -> None:
-    """What the fast reader finds in parts of any size, the csv module finds row by row."""
+    """Fields, lines, faults and what is told of quotes, wherever blocks end."""
+    text = text.replace(",", separator) if separator != "é" else text.replace("é", "x")
+    names = [*"abcd"[:width]] if has_header else []
+    text = separator.join(names) + "\n" * has_header + text
+    fields = {"user": 0, "item": width - 1}
+    layout = Layout(separator, quote, width, names, has_header, 1 + has_header, fields, False)
 
-    def by_parts(quotes: Quotes) -> None:
-        for at in range(0, len(text), size):
-            quotes.scan(text[at : at + size])
-        quotes.scan("")
+    def outcome(*, at_once: bool) -> object:
+        told, found = list[str](), list[object]()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(text_files, "_BLOCK", size if at_once else 99)
+            if not at_once:
+                one_by_one(patch)
+            source = text_files.Text(io.BytesIO(text.encode()), "a")
+            try:
+                for rows in text_blocks.rows_of(
+                    source, layout, lambda level, line: told.append(line)
+                ):
+                    columns = [rows.columns[role].texts() for role in fields]
+                    found += zip(rows.lines.tolist(), *columns, strict=True)
+            except ValueError as error:
+                return str(error)
+        return found, told
 
-    def by_rows(quotes: Quotes) -> None:
-        for _ in rows(io.StringIO(text, newline=""), ",", quotes):
-            pass
-
-    def outcome(read: object) -> object:
-        quotes, told = Quotes(",", quote, width), list[str]()
-        try:
-            read(quotes)  # type: ignore[operator]
-        except ValueError as error:
-            return str(error).partition(";")[0]
-        quotes.told(lambda level, line: told.append(line))
-        return told
-
-    assert outcome(by_parts) == outcome(by_rows)
+    assert outcome(at_once=True) == outcome(at_once=False)
 
 
 @FEW

@@ -17,6 +17,7 @@ from mfrank.data import (
     read_columns,
     read_portions,
     tables,
+    text_files,
     text_rows,
     write_table,
 )
@@ -53,9 +54,9 @@ def test_zips_may_be_of_movielens() -> None:
     with refuses(ValueError, place="a.json", remedy="name it by its format"):
         tables.kind_of("a.json")
     assert tables.is_text("-")
-    assert tables.is_stream(Path("-"))
-    assert not tables.is_stream(Path("a.csv"))
-    assert not tables.is_stream(Path("/dev/zero"))
+    assert text_files.is_stream(Path("-"))
+    assert not text_files.is_stream(Path("a.csv"))
+    assert not text_files.is_stream(Path("/dev/zero"))
 
 
 COLUMNS: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Files are read alike with and without pandas, and written whole or not at all."""
+"""Files are read alike at once and field by field, and written whole or not at all."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ import pytest
 from hostile import nested
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reading import one_by_one
 
-from mfrank.data import Dialect, Interactions, UnknownIdError, delimited, layout_of, movielens
+from mfrank.data import Dialect, Interactions, UnknownIdError, layout_of, movielens
 from mfrank.data import tables as table_files
 from mfrank.data import tables as table_writer
 from tests.support.errors import refuses
@@ -29,12 +30,10 @@ NAMES = ["userId", "movieId", "rating", "timestamp"]
 ROWS = [["7", "10", "3.5", "100"], ["5", "11", "4", "101"], ["7", "12", "0.5", "99"]]
 
 
-@pytest.fixture(params=["with pandas", "without pandas"])
+@pytest.fixture(params=["at once", "one by one"])
 def reader(request, monkeypatch):
-    if request.param == "without pandas":
-        monkeypatch.setattr(delimited, "find_spec", lambda name: None)
-    else:
-        pytest.importorskip("pandas", reason="the extra pandas is not installed")
+    if request.param == "one by one":
+        one_by_one(monkeypatch)
 
 
 def write(path, rows, mark):
@@ -353,7 +352,7 @@ def test_a_missing_file_is_named(tmp_path):
     st.sampled_from([".csv", ".tsv", ".txt", ".csv.gz", ".parquet"]),
     st.booleans(),
 )
-def test_what_was_written_is_read(tmp_path_factory, rows, suffix, pandas):
+def test_what_was_written_is_read(tmp_path_factory, rows, suffix, at_once):
     if suffix == ".parquet":
         pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
     users, items, values = (list(column) for column in zip(*rows, strict=True))
@@ -362,8 +361,8 @@ def test_what_was_written_is_read(tmp_path_factory, rows, suffix, pandas):
     numbers = np.array(values, dtype=np.float32)
     table_writer.write_table(file, {"user": users, "item": items, "value": numbers})
     with pytest.MonkeyPatch.context() as patch:
-        if not pandas:
-            patch.setattr(delimited, "find_spec", lambda name: None)
+        if not at_once:
+            one_by_one(patch)
         columns = table_files.read_columns(file, {})
     assert columns["user"].tolist() == users
     assert columns["item"].tolist() == items

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -67,7 +68,7 @@ def test_faults_of_text_are_named(tmp_path: Path, door: str, fault: str) -> None
         DOORS[door](file)
 
 
-@pytest.mark.parametrize("door", ["whole", "portions", "whole, no pandas", "portions, no pandas"])
+@pytest.mark.parametrize("door", ["whole", "portions", "whole, one by one", "portions, one by one"])
 def test_a_line_of_gigabytes_takes_no_memory(tmp_path: Path, door: str) -> None:
     file = tmp_path / "a.csv.gz"
     with gzip.open(file, "wb", compresslevel=1) as packed:
@@ -211,7 +212,7 @@ def test_a_dry_run_names_a_packed_file_that_is_cut(
     rows = "".join(f"{n},{n % 7}\n" for n in range(20_000))  # more than are read to check them
     file.write_bytes(gzip.compress(f"user,item\n{rows}".encode())[:-400])
     assert main(["ingest", str(file), "--folder", str(tmp_path / "x"), "--dry-run"]) == 2
-    assert "a.csv.gz: the compressed file is damaged" in capsys.readouterr().err
+    assert re.search(r"a\.csv\.gz: line \d+: the compressed file ends", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(

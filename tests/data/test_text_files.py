@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import gzip
 import io
+import itertools
 import logging
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from test_text_faults import FAULTS
 
-from mfrank.data import AS_USUAL, LONGEST_LINE, Quotes, lines_of, text_files
+from mfrank.data import AS_USUAL, LONGEST_LINE, Quotes, lines_of, rows, text_files
 from mfrank.errors import plain
 from tests.support.errors import refuses
 
@@ -97,7 +96,7 @@ def test_a_third_of_zeros_is_another_encoding(tmp_path: Path) -> None:
         list(lines_of(tmp_path / "a.txt"))
 
 
-def test_an_error_of_the_system_stays_one(tmp_path: Path) -> None:
+def test_an_error_of_the_system_stays_one() -> None:
     class Failing(io.RawIOBase):
         def readable(self) -> bool:
             return True
@@ -105,15 +104,28 @@ def test_an_error_of_the_system_stays_one(tmp_path: Path) -> None:
         def readinto(self, buffer: Any) -> int:
             raise OSError(5, "disk")
 
-    text = text_files.Text(io.BufferedReader(Failing()), "a")
-    for read in (lambda: next(text), text.read):
-        with pytest.raises(OSError, match="disk"):
-            read()
-    whole = text_files.Text(io.BytesIO("é".encode("latin-1")), "a")
-    with refuses(ValueError, place="line 1", remedy="iconv -f LATIN1"):
-        whole.read()
-    text = text_files.Text(io.BytesIO(b"abc"), "a")
-    assert (text.read(1), text.read()) == ("a", "bc")
+    with pytest.raises(OSError, match="disk"):
+        next(iter(text_files.Text(io.BufferedReader(Failing()), "a")))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+@pytest.mark.parametrize("end", ["", "\n", "\r", "\r\n", "\n\r"])
+def test_blocks_are_whole_lines_and_a_fault_comes_after_those_before(
+    size: int, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_files, "_BLOCK", size)
+    good = "a,é\r\nbc\n\nd\re\r\r\n" + "long " * 9 + end
+    blocks = list(text_files.Text(io.BytesIO(("\ufeff" + good).encode()), "a").blocks())
+    assert b"".join(blocks).decode() == good
+    for block, after in itertools.pairwise(blocks):
+        assert block.endswith((b"\n", b"\r"))
+        assert not (block.endswith(b"\r") and after.startswith(b"\n"))
+    if end:
+        damaged = iter(text_files.Text(io.BytesIO(good.encode() + b"x\xff\nlater\n"), "a"))
+        n_lines = len(list(io.StringIO(good, newline="")))
+        assert "".join(next(damaged) for _ in range(n_lines)) == good
+        with refuses(ValueError, place=f"line {good.count(chr(10)) + 1}", remedy="iconv -f LATIN1"):
+            next(damaged)
 
 
 def test_rubbish_behind_a_packed_text_is_damage(tmp_path: Path) -> None:
@@ -151,12 +163,12 @@ def test_a_file_whose_name_looks_like_a_url_is_one(
 # quotes
 
 
-def outcome(parts: list[str], **how: Any) -> list[tuple[int, str]]:
-    """What quotes in a text tell, read by parts."""
+def outcome(text: str, **how: Any) -> list[tuple[int, str]]:
+    """What quotes in a text tell."""
     said = list[tuple[int, str]]()
-    quotes = Quotes(how.pop("separator", ","), how.pop("quote", AS_USUAL), **how)
-    for part in (*parts, ""):
-        quotes.scan(part)
+    separator = how.pop("separator", ",")
+    quotes = Quotes(separator, how.pop("quote", AS_USUAL), **how)
+    list(rows(io.StringIO(text, newline=""), separator, quotes))
     quotes.told(lambda level, line: said.append((level, line)))
     return said
 
@@ -188,13 +200,11 @@ LOOSE = "text follows a closing quote in {}, and the quotes around what precedes
 def test_what_quotes_do_is_told_with_its_lines(
     text: str, how: dict[str, Any], told: list[str]
 ) -> None:
-    for size in (1, 3, 100):
-        parts = [text[at : at + size] for at in range(0, len(text), size)]
-        said = outcome(parts, **how)
-        texts = [plain(line) for _, line in said]
-        assert [line[: len(own)] for line, own in zip(texts, told, strict=True)] == told
-        level = logging.WARNING if how.get("quote", AS_USUAL) == AS_USUAL else logging.INFO
-        assert all(own == level for own, _ in said)
+    said = outcome(text, **how)
+    texts = [plain(line) for _, line in said]
+    assert [line[: len(own)] for line, own in zip(texts, told, strict=True)] == told
+    level = logging.WARNING if how.get("quote", AS_USUAL) == AS_USUAL else logging.INFO
+    assert all(own == level for own, _ in said)
 
 
 @pytest.mark.parametrize(
@@ -227,32 +237,8 @@ def test_what_quotes_do_is_told_with_its_lines(
 def test_rows_that_quotes_swallow_are_refused(
     text: str, how: dict[str, Any], fault: dict[str, str]
 ) -> None:
-    for size in (1, 4, 100):
-        parts = [text[at : at + size] for at in range(0, len(text), size)]
-        with refuses(ValueError, **fault):
-            outcome(parts, **how)
+    with refuses(ValueError, **fault):
+        outcome(text, **how)
     if "width" in how:
-        assert outcome([text], width=3)  # no rows of three
-        assert outcome([text], quote='"', width=2)  # a caller who says that quotes enclose
-
-
-@settings(max_examples=1000, deadline=None)
-@given(st.text('"", a\n', max_size=14))
-def test_lines_whose_quotes_do_not_simply_enclose_fields_are_found(text: str) -> None:
-    text += "\n"
-    lines = text.splitlines(keepends=True)
-    odd, simple = set[int](), Quotes(",", AS_USUAL)._strict
-    for at, line in enumerate(lines):
-        if not simple.fullmatch(line):
-            odd.add(sum(map(len, lines[:at])))
-    assert odd <= set(text_files._odd_lines(text, ",", '"'))
-
-
-def test_a_quote_without_an_end_is_not_looked_for_forever() -> None:
-    quotes = Quotes(",", AS_USUAL)
-    quotes.scan('a\n"b\n')
-    with refuses(ValueError, "quote", place="line 2", remedy="pass quote=None"):
-        quotes.scan("x\n" * LONGEST_LINE)
-    quotes = Quotes(",", AS_USUAL)
-    for part in ("x\n" * (LONGEST_LINE * 5 // 16) + '"a', 'b"\n', ""):  # it ends in the next part
-        quotes.scan(part)
+        assert outcome(text, width=3)  # no rows of three
+        assert outcome(text, quote='"', width=2)  # a caller who says that quotes enclose

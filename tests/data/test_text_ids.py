@@ -1,4 +1,4 @@
-"""Ids of text files keep what they were written as, and both readers see the same."""
+"""Ids of text files keep what they were written as, and are the same at once and one by one."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reading import one_by_one
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.data import Dialect, Interactions, delimited
+from mfrank.data import Dialect, Interactions
 from mfrank.data import tables as table_files
 from mfrank.data import tables as table_writer
 from tests.support.errors import refuses
 
 FEW = settings(max_examples=60, deadline=None)
-PANDAS = ["with pandas", "without pandas"]
+READERS = ["at once", "one by one"]
 NASTY = [
     *["7", "-7", "0", "12", str(2**63 - 1), str(-(2**63))],  # spelled as an int64 is printed
     *[
@@ -97,10 +98,8 @@ def read(tmp_path_factory):
         file = (folder / "a").with_suffix(suffix)
         file.write_text(text, encoding="utf-8", newline="")
         with pytest.MonkeyPatch.context() as patch:
-            if reader == "without pandas":
-                patch.setattr(delimited, "find_spec", lambda name: None)
-            else:
-                pytest.importorskip("pandas", reason="the extra pandas is not installed")
+            if reader == "one by one":
+                one_by_one(patch)
             try:
                 found = table_files.read_columns(file, {}, ids, Dialect(quote=quote))
             except ValueError as error:
@@ -111,7 +110,7 @@ def read(tmp_path_factory):
     return columns_of
 
 
-@pytest.mark.parametrize("reader", PANDAS)
+@pytest.mark.parametrize("reader", READERS)
 @FEW
 @given(
     columns(FIELDS.filter(bool)),
@@ -135,7 +134,7 @@ def test_both_readers_read_the_same_or_refuse_alike(read, written, mark, quoted,
     lines = ["user,item".replace(",", mark), *map(mark.join, zip(*written, strict=True))]
     text = table(*written, mark) if quoted else "\n".join(lines) + "\n"
     suffix = {",": ".csv", "\t": ".tsv", " ": ".txt"}[mark]
-    assert read(text, PANDAS[0], ids, suffix) == read(text, PANDAS[1], ids, suffix)
+    assert read(text, READERS[0], ids, suffix) == read(text, READERS[1], ids, suffix)
 
 
 @pytest.mark.parametrize(
@@ -151,13 +150,13 @@ def test_both_readers_read_the_same_or_refuse_alike(read, written, mark, quoted,
         ("user,item,title\n1,2,\n3,4,\n", {"user": [1, 3], "item": [2, 4]}),
     ],
 )
-@pytest.mark.parametrize("reader", PANDAS)
-def test_texts_that_pandas_reads_in_its_own_way(read, reader, text, expected):
+@pytest.mark.parametrize("reader", READERS)
+def test_odd_texts_are_read_as_by_the_csv_module(read, reader, text, expected):
     found = read(text, reader)
     assert found == expected if isinstance(expected, dict) else expected in found
 
 
-@pytest.mark.parametrize("reader", PANDAS)
+@pytest.mark.parametrize("reader", READERS)
 @FEW
 @given(columns(FIELDS.filter(bool)), st.randoms())
 def test_the_order_of_rows_changes_no_id(read, reader, written, random):
@@ -179,16 +178,16 @@ def test_a_field_is_seen_wherever_the_file_is_cut(read, field, at):
     text = head + "\n" * (2**18 - len(head) - at) + rest
     number = int(field) if is_number(field) else None
     expected = ["5", field, "5"] if number is None else [5, number, 5]
-    assert read(text, PANDAS[0]) == {"user": expected, "item": [5, 5, 5]}
+    assert read(text, READERS[0]) == {"user": expected, "item": [5, 5, 5]}
 
 
-@pytest.mark.parametrize("reader", PANDAS)
+@pytest.mark.parametrize("reader", READERS)
 def test_ids_that_differ_in_zeros_stay_two(read, reader):
     found = read("user,isbn\n0001,0195153448\n1,0002005018\n", reader)
     assert found == {"user": ["0001", "1"], "item": ["0195153448", "0002005018"]}
 
 
-@pytest.mark.parametrize("reader", PANDAS)
+@pytest.mark.parametrize("reader", READERS)
 def test_numbers_after_a_separator_and_spaces_are_numbers(read, reader):
     assert read("user, item\n 1,  -2\n3, 40\n", reader) == {"user": [1, 3], "item": [-2, 40]}
 

@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from reading import one_by_one
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.data import BadRow, delimited, epoch_seconds, ingest
+from mfrank.data import BadRow, epoch_seconds, ingest
 from mfrank.data import times as readers
 from mfrank.pagerank import Sessions
 from tests.support.errors import refuses
@@ -46,9 +47,9 @@ def csv(folder: Path, times: list[Any], quote: str = "") -> Path:
     return path
 
 
-def without_pandas(read: Callable[[], Any]) -> Any:
+def singly(read: Callable[[], Any]) -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(delimited, "find_spec", lambda _: None)
+        one_by_one(patch)
         return read()
 
 
@@ -66,13 +67,11 @@ def by_command(path: Path, *flags: str) -> Any:
 
 
 TEXT_DOORS: dict[str, Callable[[Path, list[Any]], Any]] = {
-    "file, by pandas": lambda at, times: Interactions.from_file(csv(at, times)),
-    "file, by csv": lambda at, times: without_pandas(
-        lambda: Interactions.from_file(csv(at, times))
-    ),
+    "file, at once": lambda at, times: Interactions.from_file(csv(at, times)),
+    "file, one by one": lambda at, times: singly(lambda: Interactions.from_file(csv(at, times))),
     "file, in quotes": lambda at, times: Interactions.from_file(csv(at, times, '"')),
-    "ingest, by pandas": lambda at, times: ingested(csv(at, times)),
-    "ingest, by csv": lambda at, times: without_pandas(lambda: ingested(csv(at, times), 1)),
+    "ingest, at once": lambda at, times: ingested(csv(at, times)),
+    "ingest, one by one": lambda at, times: singly(lambda: ingested(csv(at, times), 1)),
     "command line": lambda at, times: by_command(csv(at, times)),
 }
 
@@ -341,7 +340,7 @@ def test_what_was_recognized_is_told_once(place, caplog, unit):
     path = csv(place, [second * UNITS[unit] for second in seconds])
     doors: list[Callable[..., Any]] = [
         lambda **how: Interactions.from_file(path, **how),
-        lambda **how: without_pandas(lambda: Interactions.from_file(path, **how)),
+        lambda **how: singly(lambda: Interactions.from_file(path, **how)),
         lambda **how: ingested(path, **how),
         lambda **how: Interactions.from_frame(pandas.read_csv(path), **how),
         lambda **how: Interactions.from_arrays(
@@ -396,13 +395,13 @@ def test_all_files_of_an_ingest_are_of_one_unit(place):
         Interactions.ingest([*both, place / "3.csv"], place / "data")
 
 
-@pytest.mark.parametrize("with_pandas", [True, False])
+@pytest.mark.parametrize("at_once", [True, False])
 @pytest.mark.parametrize(("unit", "factor"), [("ms", 1000), ("us", 10**6)])
 def test_numbers_of_a_named_unit_are_with_dates_in_other_files(
-    place, monkeypatch, unit, factor, with_pandas
+    place, monkeypatch, unit, factor, at_once
 ):
-    if not with_pandas:
-        monkeypatch.setattr(delimited, "find_spec", lambda _: None)
+    if not at_once:
+        one_by_one(monkeypatch)
     (place / "1.csv").write_text("user,item,time\n1,3,2019-10-01\n")
     both = [place / "1.csv", place / "2.csv"]
     both[1].write_text(f"user,item,time\n1,2,{factor * SECOND}\n")
@@ -697,7 +696,7 @@ def test_the_first_row_that_is_neither_is_named_or_else_the_first_of_another_kin
         ([Decimal("2.5"), np.int64(7)], [2, 7]),
     ],
 )
-def test_numbers_of_several_types_are_read_one_by_one(times, seconds):
+def test_numbers_of_several_types_are_singly(times, seconds):
     found = epoch_seconds(np.array(times, object), "s")
     assert found.dtype == np.int64
     assert found.tolist() == seconds

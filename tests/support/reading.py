@@ -8,18 +8,50 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import mfrank
-from mfrank.data import delimited, ingest
+from mfrank.data import fields, ingest, text_blocks, text_files
 
 Door = Callable[..., mfrank.Interactions]
 
 
-def _without_pandas(read: Door) -> Door:
+def one_by_one(patch: pytest.MonkeyPatch) -> None:
+    """Read each line by the csv module and each field by Python, as both are defined."""
+    lines_of = text_blocks._Lines.of
+
+    def all_odd(raw: bytes, codes: Any) -> Any:
+        lines = lines_of(raw, codes)
+        lines.odd[:] = True
+        return lines
+
+    def whole_numbers(self: fields.Fields) -> Any:
+        found = [fields.whole_number(self.text(row)) for row in range(len(self))]
+        return np.array(found) if all(isinstance(each, int) for each in found) else None
+
+    def none(self: fields.Fields) -> Any:
+        return np.zeros(len(self)), np.zeros(len(self), dtype=bool)
+
+    patch.setattr(text_blocks._Lines, "of", all_odd)
+    patch.setattr(fields.Fields, "whole_numbers", whole_numbers)
+    patch.setattr(fields.Fields, "_decimals", none)
+    patch.setattr(fields.Fields, "texts", lambda self: [self.text(row) for row in range(len(self))])
+
+
+def _one_by_one(read: Door) -> Door:
     def door(path: Path, **how: Any) -> mfrank.Interactions:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(delimited, "find_spec", lambda name: None)
+            one_by_one(patch)
+            return read(path, **how)
+
+    return door
+
+
+def _in_small_blocks(read: Door) -> Door:
+    def door(path: Path, **how: Any) -> mfrank.Interactions:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(text_files, "_BLOCK", 9 + path.stat().st_size // 500)
             return read(path, **how)
 
     return door
@@ -48,9 +80,10 @@ DOORS: dict[str, Door] = {
     "whole": whole,
     "portions": portions,
     "piped": piped,
-    "whole, no pandas": _without_pandas(whole),
-    "portions, no pandas": _without_pandas(portions),
-    "piped, no pandas": _without_pandas(piped),
+    "whole, one by one": _one_by_one(whole),
+    "portions, one by one": _one_by_one(portions),
+    "whole, in small blocks": _in_small_blocks(whole),
+    "portions, in small blocks": _in_small_blocks(portions),
 }
 
 

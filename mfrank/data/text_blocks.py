@@ -1,0 +1,299 @@
+"""Blocks of delimited text as rows: the fields of the columns that have a role, and their lines.
+
+What a line means is defined by the csv module (:mod:`mfrank.data.text_rows`). But the separators
+of a block are found all at once, and so the fields of its ordinary lines, which are nearly all
+lines of nearly all files. Odd lines go through the csv module, and are read or refused: those with
+quotes that do not simply enclose fields, with another number of fields, with a field that is
+missing, and those that may be the header again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.arrays import counted
+from mfrank.data.columns import in_column
+from mfrank.data.fields import AHEAD, Fields
+from mfrank.data.layouts import IF_LISTS, Layout
+from mfrank.data.text_files import LONGEST_LINE, Text
+from mfrank.data.text_rows import Quotes, RowReader, Tell
+from mfrank.errors import InputValueError
+
+Places = NDArray[np.int64]
+Which = NDArray[np.bool_]
+
+_FEED, _RETURN, _BLANK = ord("\n"), ord("\r"), ord(" ")
+_BYTE_ORDER_MARK = "\ufeff".encode()
+
+
+class Rows(NamedTuple):
+    """Some rows: the fields of each column by its role, and the lines on which the rows begin."""
+
+    columns: dict[str, Fields]
+    lines: Places
+
+    def part(self, rows: slice) -> Rows:
+        """Some of the rows."""
+        return Rows({role: each[rows] for role, each in self.columns.items()}, self.lines[rows])
+
+
+def rows_of(text: Text, layout: Layout, tell: Tell) -> Iterator[Rows]:
+    """Yield the rows of each block, and tell what quotes did in all.
+
+    Raises
+    ------
+    ValueError
+        A row has another form than the first, or there is none.
+    """
+    splitter, rest = _Splitter(layout), b""
+    for block in text.blocks():
+        block = rest + block
+        rows, n_read = splitter.rows(block)
+        rest = block[n_read:]
+        if len(rest) > LONGEST_LINE and len(rest.decode()) > LONGEST_LINE:
+            break
+        if len(rows.lines):
+            yield rows
+    if rest:
+        raise splitter.quotes.open_error(splitter.line)
+    if splitter.is_empty:
+        raise InputValueError("the file has a header and no rows")
+    splitter.quotes.told(tell)
+
+
+class _Lines(NamedTuple):
+    """Where the lines of a block begin and end, where the next begins; and which are odd."""
+
+    begins: Places
+    ends: Places
+    nexts: Places
+    odd: Which
+
+    @classmethod
+    def of(cls, raw: bytes, codes: NDArray[np.uint8]) -> _Lines:
+        """The lines of a block, as each of its ends says."""
+        is_end = codes == _FEED
+        returns = np.empty(0, np.int64)
+        if b"\r" in raw:
+            returns = np.flatnonzero(codes == _RETURN)
+            is_end[returns[codes[returns + 1] != _FEED]] = True
+        ends = np.flatnonzero(is_end)
+        nexts = ends + 1
+        if len(returns):
+            ends = ends - ((codes[ends] == _FEED) & (codes[ends - 1] == _RETURN))
+        begins = np.concatenate([[AHEAD], nexts[:-1]])
+        return cls(begins, ends, nexts, np.zeros(len(ends), dtype=bool))
+
+    def at(self, places: Places) -> Places:
+        """The lines of these places."""
+        return np.searchsorted(self.nexts, places, side="right")
+
+
+class _Splitter:
+    """Splits the blocks of one text, one after the other.
+
+    Attributes
+    ----------
+    quotes : Quotes
+    line : int
+        Number of the first line of the next block.
+    is_empty : bool
+        Whether there was no row so far.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self.quotes = Quotes(layout.separator, layout.quote, layout.width)
+        self.line, self.is_empty = 1, True
+        self._layout = layout
+        self._separator = layout.separator.encode()
+        self._mark = (self.quotes.mark or "").encode()
+
+    def rows(self, block: bytes) -> tuple[Rows, int]:
+        """The rows of a block, and the number of bytes before a row that goes on after it."""
+        ending = b"" if block.endswith((b"\n", b"\r")) else b"\n"
+        raw = b"\0" * AHEAD + block + ending + b"\0"
+        codes = np.frombuffer(raw, np.uint8)
+        lines = _Lines.of(raw, codes)
+        lines.odd[: max(self._layout.first_line - self.line, 0)] = True  # those of the header
+        rows = self._ordinary(raw, codes, lines)
+        odd = np.flatnonzero(lines.odd)
+        odd = odd[lines.ends[odd] > lines.begins[odd]]  # not those that are empty
+        n_lines = len(lines.odd)
+        if len(odd):
+            rows, n_lines = self._with_odd(raw, lines, rows, odd.tolist())
+        first = self.line
+        self.line += n_lines
+        self.is_empty &= not len(rows.lines)
+        n_read = len(block)
+        if n_lines < len(lines.odd):
+            n_read = int(lines.begins[n_lines]) - AHEAD
+        return Rows(rows.columns, rows.lines + first), n_read
+
+    def _ordinary(self, raw: bytes, codes: NDArray[np.uint8], lines: _Lines) -> Rows:
+        """The rows of ordinary lines, by the numbers of these; others are then known as odd."""
+        layout, is_stop = self._layout, self._separators(codes, lines)
+        enclosing = doubled = np.empty(0, np.int64)
+        if self._mark and self._mark in raw:
+            enclosing = self._enclosing(raw, codes, lines)
+            closing = enclosing[1::2]
+            doubled = closing[codes[closing + 1] == self._mark[0]]
+            changes = np.zeros(len(codes), np.uint8)
+            changes[enclosing] = 1
+            is_stop &= np.cumsum(changes, dtype=np.uint8) % 2 == 0
+        is_stop[lines.nexts - 1] = True
+        stops = np.flatnonzero(is_stop)
+        codes_there = codes[stops]
+        last = np.flatnonzero((codes_there == _FEED) | (codes_there == _RETURN))
+        counts = np.diff(last, prepend=-1)
+        lines.odd[counts != layout.width] = True
+        own = np.flatnonzero(~lines.odd)
+        first, begins, ends = last[own] - (layout.width - 1), lines.begins[own], lines.ends[own]
+        good = np.ones(len(own), dtype=bool)
+        found = dict[str, tuple[Places, Places]]()
+        for role, field in layout.fields.items():
+            begin = stops[first + (field - 1)] + len(self._separator) if field else begins
+            end = stops[first + field] if field < layout.width - 1 else ends
+            while (blank := (codes[begin] == _BLANK) & (begin < end)).any():
+                begin = begin + blank
+            if len(enclosing):
+                quoted = (codes[begin] == self._mark[0]) & (begin < end)
+                begin, end = begin + quoted, end - quoted
+            if len(doubled):  # two stand for one, which the csv module makes of them
+                good &= np.searchsorted(doubled, begin) == np.searchsorted(doubled, end)
+            good &= begin < end
+            found[role] = begin, end
+        if layout.has_header:
+            good &= ~self._may_be_header(codes, *found["user"])
+        lines.odd[own[~good]] = True
+        columns = {role: Fields(raw, *(each[good] for each in found[role])) for role in found}
+        return Rows(columns, own[good])
+
+    def _separators(self, codes: NDArray[np.uint8], lines: _Lines) -> Which:
+        """Which bytes begin a separator; a line in which separators overlap is odd."""
+        first, *more = self._separator
+        found: Which = codes == first
+        for shift, code in enumerate(more, 1):
+            found[:-shift] &= codes[shift:] == code
+        if self._separator == b" ":  # several are one, and those before a line are none
+            found[1:] &= codes[:-1] != _BLANK
+            found[lines.begins] = False
+        elif more and (overlapping := found[1:] & found[:-1]).any():
+            lines.odd[lines.at(np.flatnonzero(overlapping))] = True
+        return found
+
+    def _enclosing(self, raw: bytes, codes: NDArray[np.uint8], lines: _Lines) -> Places:
+        """The quotes of lines in which these simply enclose fields; other such lines are odd.
+
+        In a simple line quotes come in pairs, each opened where a field begins and closed where it
+        ends. Where no quote is at the begin of a field, quotes are text.
+        """
+        if len(self._mark) > 1 or len(self._separator) > 1:
+            lines.odd[lines.at(_places(raw, self._mark))] = True
+            return np.empty(0, np.int64)
+        mark = self._mark[0]
+        quotes = np.flatnonzero(codes == mark)
+        bounds = np.searchsorted(quotes, lines.nexts)
+        counts = np.diff(bounds, prepend=0)
+        own = np.repeat(np.arange(len(counts)), counts)
+        opens = (np.arange(len(quotes)) - np.repeat(bounds - counts, counts)) % 2 == 0
+        before = quotes
+        if self._separator != b" ":  # blanks before a field are no part of it
+            while (blank := codes[before - 1] == _BLANK).any():
+                before = before - blank
+        enters = (before <= lines.begins[own]) | (codes[before - 1] == self._separator[0])
+        begins = enters | (codes[quotes - 1] == mark)
+        behind = codes[quotes + 1]
+        closes = (behind == mark) | (behind == self._separator[0])
+        closes |= quotes + 1 >= lines.ends[own]
+        wrong = np.where(opens, ~begins, ~closes)
+        wrong |= np.append(own[1:] != own[:-1], True) & opens  # one that is not closed
+        encloses, is_odd = (np.zeros(len(lines.odd), dtype=bool) for _ in range(2))
+        encloses[own[enters]] = True
+        is_odd[own[wrong]] = True
+        lines.odd[encloses & is_odd] = True
+        return quotes[(encloses & ~is_odd)[own]]
+
+    def _may_be_header(self, codes: NDArray[np.uint8], begins: Places, ends: Places) -> Which:
+        """Whether a field of users may be their column's name: alone, or beside what is no text."""
+        name = self._layout.names[self._layout.fields["user"]].encode()
+        found: Which = (codes[begins] <= _BLANK) | (codes[begins] == _BYTE_ORDER_MARK[0])
+        like = np.flatnonzero(ends - begins >= len(name))
+        for at, code in enumerate(name):
+            like = like[codes[begins[like] + at] == code]
+        after = begins[like] + len(name)
+        found[like[(after == ends[like]) | (codes[after] <= _BLANK)]] = True
+        return found
+
+    def _with_odd(self, raw: bytes, lines: _Lines, rows: Rows, odd: list[int]) -> tuple[Rows, int]:
+        """The rows with those of odd lines, and the number of lines that these are."""
+        reader, at, n_lines = RowReader(self._layout.separator, self.quotes), 0, len(lines.odd)
+        texts = {role: list[str]() for role in rows.columns}
+        numbers, is_own = list[int](), np.ones(n_lines, dtype=bool)
+        for number in odd:
+            if number < at:  # in a row that began in an earlier line
+                continue
+            row = reader.row(self.line + number, _texts(raw, lines, number))
+            if row is None or row.is_open:
+                n_lines = number
+                break
+            at = number + row.n_lines
+            is_own[number + 1 : at] = False
+            if row.is_blank or self.line + number < self._layout.first_line:
+                continue
+            is_first = self.is_empty and not numbers and not (rows.lines[:1] < number).any()
+            self._check(self.line + number, row.fields, is_first=is_first)
+            numbers.append(number)
+            for role, field in self._layout.fields.items():
+                texts[role].append(row.fields[field])
+        own = np.flatnonzero(is_own[rows.lines] & (rows.lines < n_lines))
+        every = np.concatenate([rows.lines[own], np.array(numbers, np.int64)])
+        order = np.argsort(every, kind="stable")
+        columns = {
+            role: Fields.joined([each[own], Fields.of(texts[role])])[order]
+            for role, each in rows.columns.items()
+        }
+        return Rows(columns, every[order]), n_lines
+
+    def _check(self, line: int, row: list[str], *, is_first: bool) -> None:
+        """Raise ValueError for a row of another form than the first."""
+        layout = self._layout
+        if len(row) < layout.width or any(row[layout.width :]):
+            lists = "" if layout.names else f"; {IF_LISTS}"
+            if layout.has_header and len(row) == layout.width + 1 and is_first:
+                lists = (
+                    "; if rows begin with their names, as in a table of R, write it with "
+                    "row.names = FALSE"
+                )
+            raise InputValueError(
+                f"{counted(len(row), 'field')}, the first row has {layout.width:,}",
+                f"quote fields that contain {layout.separator!r}, or name another separator with "
+                f"`sep=`{lists}",
+            ).within(f"line {line}")
+        if layout.repeats_header(row):
+            raise InputValueError(
+                "the header again, as where files were put together",
+                "remove this line, or read the files one by one",
+            ).within(f"line {line}")
+        for role, field in layout.fields.items():
+            if not row[field]:
+                what = f"the {role} is missing, its field is empty"
+                raise in_column(what, role, layout.column(role)).within(f"line {line}")
+
+
+def _places(raw: bytes, sought: bytes) -> Places:
+    """Where bytes occur."""
+    found, at = list[int](), raw.find(sought)
+    while at >= 0:
+        found.append(at)
+        at = raw.find(sought, at + 1)
+    return np.array(found, np.int64)
+
+
+def _texts(raw: bytes, lines: _Lines, first: int) -> Iterator[str]:
+    """The lines from a number on, with what ends them."""
+    for number in range(first, len(lines.odd)):
+        yield raw[lines.begins[number] : lines.nexts[number]].decode()
