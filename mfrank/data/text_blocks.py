@@ -28,6 +28,8 @@ Which = NDArray[np.bool_]
 
 _FEED, _RETURN, _BLANK = ord("\n"), ord("\r"), ord(" ")
 _BYTE_ORDER_MARK = "\ufeff".encode()
+_MOST_BLANKS = 32
+"""Blanks before a field of an ordinary line."""
 
 
 class Rows(NamedTuple):
@@ -138,7 +140,7 @@ class _Splitter:
         layout, is_stop = self._layout, self._separators(codes, lines)
         enclosing = doubled = np.empty(0, np.int64)
         if self._mark and self._mark in raw:
-            enclosing = self._enclosing(raw, codes, lines)
+            enclosing = self._enclosing(codes, lines)
             closing = enclosing[1::2]
             doubled = closing[codes[closing + 1] == self._mark[0]]
             changes = np.zeros(len(codes), np.uint8)
@@ -157,8 +159,11 @@ class _Splitter:
         for role, field in layout.fields.items():
             begin = stops[first + (field - 1)] + len(self._separator) if field else begins
             end = stops[first + field] if field < layout.width - 1 else ends
-            while (blank := (codes[begin] == _BLANK) & (begin < end)).any():
+            for _ in range(_MOST_BLANKS):
+                if not (blank := (codes[begin] == _BLANK) & (begin < end)).any():
+                    break
                 begin = begin + blank
+            good &= codes[begin] != _BLANK
             if len(enclosing):
                 quoted = (codes[begin] == self._mark[0]) & (begin < end)
                 begin, end = begin + quoted, end - quoted
@@ -174,25 +179,22 @@ class _Splitter:
 
     def _separators(self, codes: NDArray[np.uint8], lines: _Lines) -> Which:
         """Which bytes begin a separator; a line in which separators overlap is odd."""
-        first, *more = self._separator
-        found: Which = codes == first
-        for shift, code in enumerate(more, 1):
-            found[:-shift] &= codes[shift:] == code
+        found = _starts(codes, self._separator)
         if self._separator == b" ":  # several are one, and those before a line are none
             found[1:] &= codes[:-1] != _BLANK
             found[lines.begins] = False
-        elif more and (overlapping := found[1:] & found[:-1]).any():
+        elif len(self._separator) > 1 and (overlapping := found[1:] & found[:-1]).any():
             lines.odd[lines.at(np.flatnonzero(overlapping))] = True
         return found
 
-    def _enclosing(self, raw: bytes, codes: NDArray[np.uint8], lines: _Lines) -> Places:
+    def _enclosing(self, codes: NDArray[np.uint8], lines: _Lines) -> Places:
         """The quotes of lines in which these simply enclose fields; other such lines are odd.
 
         In a simple line quotes come in pairs, each opened where a field begins and closed where it
         ends. Where no quote is at the begin of a field, quotes are text.
         """
         if len(self._mark) > 1 or len(self._separator) > 1:
-            lines.odd[lines.at(_places(raw, self._mark))] = True
+            lines.odd[lines.at(np.flatnonzero(_starts(codes, self._mark)))] = True
             return np.empty(0, np.int64)
         mark = self._mark[0]
         quotes = np.flatnonzero(codes == mark)
@@ -202,14 +204,18 @@ class _Splitter:
         opens = (np.arange(len(quotes)) - np.repeat(bounds - counts, counts)) % 2 == 0
         before = quotes
         if self._separator != b" ":  # blanks before a field are no part of it
-            while (blank := codes[before - 1] == _BLANK).any():
+            for _ in range(_MOST_BLANKS):
+                if not (blank := codes[before - 1] == _BLANK).any():
+                    break
                 before = before - blank
         enters = (before <= lines.begins[own]) | (codes[before - 1] == self._separator[0])
+        enters |= codes[before - 1] == _BLANK  # after so many blanks, the csv module decides
         begins = enters | (codes[quotes - 1] == mark)
         behind = codes[quotes + 1]
         closes = (behind == mark) | (behind == self._separator[0])
         closes |= quotes + 1 >= lines.ends[own]
         wrong = np.where(opens, ~begins, ~closes)
+        wrong |= (codes[before - 1] == _BLANK) & (before < quotes)
         wrong |= np.append(own[1:] != own[:-1], True) & opens  # one that is not closed
         encloses, is_odd = (np.zeros(len(lines.odd), dtype=bool) for _ in range(2))
         encloses[own[enters]] = True
@@ -284,13 +290,12 @@ class _Splitter:
                 raise in_column(what, role, layout.column(role)).within(f"line {line}")
 
 
-def _places(raw: bytes, sought: bytes) -> Places:
-    """Where bytes occur."""
-    found, at = list[int](), raw.find(sought)
-    while at >= 0:
-        found.append(at)
-        at = raw.find(sought, at + 1)
-    return np.array(found, np.int64)
+def _starts(codes: NDArray[np.uint8], sought: bytes) -> Which:
+    """Which bytes begin the sought ones."""
+    found: Which = codes == sought[0]
+    for shift, code in enumerate(sought[1:], 1):
+        found[:-shift] &= codes[shift:] == code
+    return found
 
 
 def _texts(raw: bytes, lines: _Lines, first: int) -> Iterator[str]:

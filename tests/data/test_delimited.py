@@ -273,3 +273,11 @@ def test_quotes_of_a_header_are_told_too(at_once: bool) -> None:
     ):
         (line,) = [line for _, line in read(f"{header}\n1,2,x\n", at_once)[1] if "quote" in line]
         assert words in line
+
+
+@pytest.mark.parametrize("blanks", [0, 1, 31, 32, 33, 100_000])
+def test_any_number_of_blanks_before_a_field_is_dropped(blanks: int) -> None:
+    text = f'user,item\n1,{" " * blanks}2\n{" " * blanks}"3",{" " * blanks}"4,5"\n'
+    for at_once in (True, False):
+        columns, _ = read(text, at_once)
+        assert [column.tolist() for column in columns.values()] == [[1, 3], ["2", "4,5"]]

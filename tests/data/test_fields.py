@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mfrank.data import BadRow, as_text, fields, objects
-from mfrank.data.fields import Fields
-from mfrank.data.times import joined_moments, moments, text_moments, time_kind
+from mfrank.data import BadRow, as_text, fields, objects, times
 
+Fields = fields.Fields
 MANY = settings(max_examples=400, deadline=None)
 ids = st.integers(-(2**63), 2**63 - 1)
 odd = st.sampled_from(["007", "+7", "-0", "1.0", "1e5", "1_000", "", " 1", "9" * 19, "٣", "a", "-"])
@@ -108,7 +107,7 @@ TIMES = st.one_of(
 def test_times_of_text_are_those_of_its_objects(texts: list[str], wider: int) -> None:
     """By their own kind, or a wider one, which other parts of the column have."""
     kinds = [None, "whole", "number", "date"]
-    own = kinds.index(time_kind([text.strip() for text in texts]))
+    own = kinds.index(times.time_kind([text.strip() for text in texts]))
     kind: Any = kinds[wider] if wider >= own else None
 
     def plain(read: Callable[[], Any]) -> object:
@@ -117,14 +116,16 @@ def test_times_of_text_are_those_of_its_objects(texts: list[str], wider: int) ->
             return found
         return found.numbers.tolist(), found.kind, found.fraction, found.zones  # type: ignore[attr-defined]
 
-    at_once = plain(lambda: text_moments(Fields.of(texts), kind))
-    assert at_once == plain(lambda: moments(objects(text.strip() for text in texts), kind))
+    at_once = plain(lambda: times.text_moments(Fields.of(texts), kind))
+    assert at_once == plain(lambda: times.moments(objects(text.strip() for text in texts), kind))
 
 
 def test_moments_of_parts_are_those_of_the_whole() -> None:
     texts = ["5", "6", "7.5", "8", "9.5"]
-    whole = text_moments(Fields.of(texts), "number")
-    parts = [text_moments(Fields.of(part), "number") for part in (texts[:2], texts[2:4], texts[4:])]
-    joined = joined_moments(parts)
+    whole = times.text_moments(Fields.of(texts), "number")
+    parts = [
+        times.text_moments(Fields.of(part), "number") for part in (texts[:2], texts[2:4], texts[4:])
+    ]
+    joined = times.joined_moments(parts)
     assert joined.numbers.tolist() == whole.numbers.tolist() == [5, 6, 7, 8, 9]
     assert joined[1:] == whole[1:] == ("number", (2, 7.5), frozenset())

@@ -14,8 +14,7 @@ from reading import DOORS, one_by_one, triples
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.data import Quotes, rows, text_blocks, text_files
-from mfrank.data.layouts import Layout
+from mfrank.data import Quotes, layouts, rows, text_blocks, text_files
 from tests.support.errors import refuses
 
 FEW = settings(max_examples=100, deadline=None)
@@ -146,7 +145,9 @@ def test_a_text_in_blocks_has_the_rows_of_the_csv_module(
     names = [*"abcd"[:width]] if has_header else []
     text = separator.join(names) + "\n" * has_header + text
     fields = {"user": 0, "item": width - 1}
-    layout = Layout(separator, quote, width, names, has_header, 1 + has_header, fields, False)
+    layout = layouts.Layout(
+        separator, quote, width, names, has_header, 1 + has_header, fields, False
+    )
 
     def outcome(*, at_once: bool) -> object:
         told, found = list[str](), list[object]()
