@@ -65,7 +65,7 @@ def kind_of(path: str | os.PathLike[str]) -> str:
         as_distributed = "`mfrank.movielens` reads MovieLens as distributed"
         raise InputValueError(
             f"expected a suffix {known} (also with .gz) or .parquet",
-            as_distributed if kind == ".zip" else "name it by its format, such as .csv",
+            as_distributed if kind == ".zip" else "convert it, or name it by its format",
         ).within(path)
     return kind
 
