@@ -1,17 +1,17 @@
 """How well purchases are ranked by a fit to all kinds of events, each with its weight.
 
 Tmall: what was viewed, put into a cart and bought; one purchase of each user is held out, to be
-ranked among all items that the user has not bought. ``alpha``, the ridge and the weights are chosen
-by NDCG@10 on another purchase of each user, held out of the training part. Then the fit is made
-once more to the whole training part, and judged once. implicit fits the same matrices.
+ranked among all items that the user has not bought. ``alpha``, the ridge, the epochs and the
+weights are chosen by NDCG@10 on another purchase of each user, held out of the training part. Then
+the fit is made once more to the whole training part, and judged once. implicit fits the same
+matrices.
 
     python bench/events.py
-    python bench/events.py --factors 16 --epochs 3 --folder /tmp/trial
+    python bench/events.py --factors 16 --folder /tmp/trial
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -30,6 +30,7 @@ METRICS = ("ndcg@10", "recall@10")
 KINDS = ("view", "cart", "purchase")
 ALPHAS = (1, 3, 10, 30)
 RIDGES = (0.3, 3, 30, 100)
+EPOCHS = (1, 2, 4, 8, 16)
 FACTORS_OF_A_WEIGHT = (0.2, 0.5, 2, 5)
 """Steps by which a weight is tried, one kind after the other."""
 
@@ -76,37 +77,34 @@ def held_out(train: Events) -> tuple[Events, Events]:
     return train.take(~chosen), train.take(chosen)
 
 
-Fit = Callable[[Interactions, float, float], Any]
+Watch = Callable[[int, mfrank.FactorStore], None]
+"""Called after each epoch, with its number from 1 and the factors."""
+Fit = Callable[["Chosen", Interactions, Watch], None]
 
 
-def of_mfrank(args: argparse.Namespace) -> Fit:
-    """Factors of WRMF."""
-
-    def fit(data: Interactions, alpha: float, ridge: float) -> Any:
-        objective = mfrank.WRMF(alpha=alpha, regularization=ridge)
-        how = {"random_state": 0, "n_threads": args.threads}
-        return mfrank.ALS(objective, args.factors, args.epochs, **how).fit(data).store
-
-    return fit
+def fit_mfrank(options: Chosen, data: Interactions, watch: Watch) -> None:
+    """WRMF, as many epochs as the options have."""
+    objective = mfrank.WRMF(alpha=options.alpha, regularization=options.ridge)
+    model = mfrank.ALS(objective, options.factors, options.epochs, random_state=0)
+    model.fit(data, callback=lambda epoch, *_: watch(epoch + 1, model.store))
 
 
-def of_implicit(args: argparse.Namespace) -> Fit:
-    """Factors of implicit's ALS."""
+def fit_implicit(options: Chosen, data: Interactions, watch: Watch) -> None:
+    """The ALS of implicit."""
+    model = AlternatingLeastSquares(
+        factors=options.factors,
+        alpha=options.alpha,
+        regularization=options.ridge,
+        iterations=options.epochs,
+        random_state=0,
+    )
 
-    def fit(data: Interactions, alpha: float, ridge: float) -> Any:
-        model = AlternatingLeastSquares(
-            factors=args.factors,
-            alpha=alpha,
-            regularization=ridge,
-            iterations=args.epochs,
-            num_threads=args.threads,
-            random_state=0,
-        )
-        with threadpool_limits(1, "blas"):
-            model.fit(data.to_scipy(), show_progress=False)
-        return mfrank.FactorStore(model.user_factors, model.item_factors)
+    def seen(epoch: int, *_: Any) -> None:
+        factors = model.user_factors.copy(), model.item_factors.copy()
+        watch(epoch + 1, mfrank.FactorStore(*factors))
 
-    return fit
+    with threadpool_limits(1, "blas"):
+        model.fit(data.to_scipy(), show_progress=False, callback=seen)
 
 
 def judged(store: Any, part: Events, bought: Interactions) -> Evaluation:
@@ -116,22 +114,40 @@ def judged(store: Any, part: Events, bought: Interactions) -> Evaluation:
 
 
 class Chosen(NamedTuple):
-    """The best options so far, and what they reached."""
+    """Options of a fit, and what they reached."""
 
     value: float
     weights: dict[str, float | None]
     alpha: float
     ridge: float
+    epochs: int
+    factors: int
 
 
-def searched(fit: Fit, rest: Events, valid: Events, start: dict[str, float | None]) -> Chosen:
-    """The best alpha and ridge for these weights."""
-    data, bought = rest.weighted(start), rest.bought()
-    found = [
-        Chosen(judged(fit(data, *how), valid, bought)["ndcg@10"].value, start, *how)
-        for how in itertools.product(ALPHAS, RIDGES)
+def best_epoch(fit: Fit, options: Chosen, rest: Events, valid: Events, bought: Any) -> Chosen:
+    """The options with the best number of epochs."""
+    found = [options]
+
+    def watch(epoch: int, store: mfrank.FactorStore) -> None:
+        if epoch in EPOCHS:
+            value = judged(store, valid, bought)["ndcg@10"].value
+            found.append(options._replace(value=value, epochs=epoch))
+
+    fit(options, rest.weighted(options.weights), watch)
+    return max(found, key=lambda each: each.value)
+
+
+def searched(
+    fit: Fit, rest: Events, valid: Events, start: dict[str, float | None], factors: int
+) -> Chosen:
+    """The best options for these weights."""
+    bought = rest.bought()
+    grid = [
+        Chosen(-1.0, start, *how, EPOCHS[-1], factors) for how in itertools.product(ALPHAS, RIDGES)
     ]
-    return max(found)
+    return max(
+        (best_epoch(fit, each, rest, valid, bought) for each in grid), key=lambda each: each.value
+    )
 
 
 def with_weights(fit: Fit, rest: Events, valid: Events, best: Chosen) -> Chosen:
@@ -140,27 +156,34 @@ def with_weights(fit: Fit, rest: Events, valid: Events, best: Chosen) -> Chosen:
     for kind in KINDS[:2] * 2:
         for factor in FACTORS_OF_A_WEIGHT:
             weights = {**best.weights, kind: (best.weights[kind] or 0) * factor}
-            store = fit(rest.weighted(weights), best.alpha, best.ridge)
-            value = judged(store, valid, bought)["ndcg@10"].value
-            best = max(best, Chosen(value, weights, best.alpha, best.ridge), key=lambda c: c.value)
+            tried = best._replace(value=-1.0, weights=weights, epochs=EPOCHS[-1])
+            reached = best_epoch(fit, tried, rest, valid, bought)
+            best = max(best, reached, key=lambda each: each.value)
     return best
 
 
-def rows_of(library: str, fit: Fit, train: Events, test: Events) -> list[dict[str, Any]]:
+def last(fit: Fit, options: Chosen, data: Events) -> mfrank.FactorStore:
+    """The factors of the last epoch."""
+    stores = list[mfrank.FactorStore]()
+    fit(options, data.weighted(options.weights), lambda _, store: stores.append(store))
+    return stores[-1]
+
+
+def rows_of(
+    library: str, fit: Fit, train: Events, test: Events, factors: int
+) -> list[dict[str, Any]]:
     """A row for each way to use the events."""
     rest, valid = held_out(train)
-    alone: dict[str, float | None] = {"view": None, "cart": None, "purchase": 1}
-    ways = {
-        "purchases alone": searched(fit, rest, valid, alone),
-        "all alike": searched(fit, rest, valid, dict.fromkeys(KINDS, 1)),
+    some: dict[str, dict[str, float | None]] = {
+        "purchases alone": {"view": None, "cart": None, "purchase": 1},
+        "all alike": dict.fromkeys(KINDS, 1),
+        "view 1, cart 3, purchase 5": {"view": 1, "cart": 3, "purchase": 5},
     }
-    first = searched(fit, rest, valid, {"view": 1, "cart": 3, "purchase": 5})
-    ways |= {"view 1, cart 3, purchase 5": first}
-    ways |= {"searched weights": with_weights(fit, rest, valid, first)}
+    ways = {way: searched(fit, rest, valid, weights, factors) for way, weights in some.items()}
+    ways["searched weights"] = with_weights(fit, rest, valid, ways["view 1, cart 3, purchase 5"])
     rows = []
     for way, chosen in ways.items():
-        store = fit(train.weighted(chosen.weights), chosen.alpha, chosen.ridge)
-        result = judged(store, test, train.bought())
+        result = judged(last(fit, chosen, train), test, train.bought())
         rows.append(
             {
                 "library": library,
@@ -170,6 +193,7 @@ def rows_of(library: str, fit: Fit, train: Events, test: Events) -> list[dict[st
                 "weights": " ".join(f"{k}={w:g}" for k, w in chosen.weights.items() if w),
                 "alpha": chosen.alpha,
                 "regularization": chosen.ridge,
+                "epochs": chosen.epochs,
             }
         )
         print(line(rows[-1]), flush=True)
@@ -180,12 +204,11 @@ def main() -> None:
     """Search, fit, judge, and write the rows."""
     arguments = parser(__doc__)
     arguments.add_argument("--factors", type=int, default=64)
-    arguments.add_argument("--epochs", type=int, default=8)
     args = arguments.parse_args()
     train, test = read()
     rows = [
-        *rows_of("mfrank", of_mfrank(args), train, test),
-        *rows_of("implicit", of_implicit(args), train, test),
+        *rows_of("mfrank", fit_mfrank, train, test, args.factors),
+        *rows_of("implicit", fit_implicit, train, test, args.factors),
     ]
     save(args.folder, "events", rows)
 
