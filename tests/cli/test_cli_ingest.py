@@ -104,3 +104,21 @@ def test_a_dry_run_tells_that_a_folder_is_mapped(
         capsys.readouterr()
         assert main(["fit", what, "--model", str(tmp_path / "m"), "--dry-run"]) == 0
         assert told in capsys.readouterr().out
+
+
+def test_events_count_their_weights(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the column that is named, also where the cost is asked before."""
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").write_text("user,item,deed\n1,1,view\n1,2,buy\n2,1,buy\n2,2,view\n")
+    line = ["ingest", "a.csv", "--folder", "events", "--event", "deed", "--weights", "view=1,buy=3"]
+    assert main([*line, "--dry-run"]) == 0
+    assert "event 'deed', whose weights are the values" in capsys.readouterr().err
+    assert main(line) == 0
+    opened = mfrank.Interactions.open("events")
+    assert sorted(opened.user_items.data.tolist()) == [1, 1, 3, 3]
+    wrong = [word.replace("deed", "nothing") for word in line]
+    for more in ([], ["--dry-run"]):
+        assert main([*wrong, *more]) == 2
+        assert "nothing" in capsys.readouterr().err
