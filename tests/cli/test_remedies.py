@@ -313,7 +313,9 @@ AS_ROWS = "write it as .csv, one interaction a row"
         ("fit", "use `objective=...`", "use --objective NAME"),
         ("recommend", "`N` and `userid`", "--n and --user"),
         ("recommend", "`user_items`", "the file"),
-        ("serve", "`N`, `userid`, `itemid`, `data`", "n, user, item, the file"),
+        ("serve", "`N`, `userid`, `itemid`", "n, user, item"),
+        ("serve", "`user_items`, `data`, `results`", "the file, the file, the file"),
+        ("fit", "`weights={'view': 1, 'buy': None}`", "--weights view=1,buy=none"),
     ],
 )
 def test_a_shell_does_otherwise(command: str, python: str, shell: str) -> None:
