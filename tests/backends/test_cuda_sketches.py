@@ -261,6 +261,10 @@ def test_scores_in_parts(
     monkeypatch.setattr(sketches, "_MOST_BYTES", 11 * 2 * 264)
     assert_same_bits(backend.top_k(queries, items, 9, **options), wanted)
     assert products == [10] * 5
+    products.clear()
+    monkeypatch.setattr(sketches, "_MOST_BYTES", 0)
+    assert_same_bits(backend.top_k(queries, items, 9, **options), wanted)
+    assert products == [1] * 50
 
 
 @pytest.mark.parametrize("free", [1000, 1 << 28])
