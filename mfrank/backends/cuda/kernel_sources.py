@@ -35,8 +35,8 @@ class Module:
 
     name: str
     real: str
-    tile: int = 64
-    half: bool = False
+    tile: int
+    half: bool
 
     @classmethod
     def of(cls, name: str, dtype: DTypeLike, tile: int = 64, half: bool = False) -> Module:
