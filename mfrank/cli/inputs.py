@@ -50,8 +50,8 @@ def add_table_flags(parser: argparse.ArgumentParser, *, at_least: bool = True) -
     """Add the flags for reading a file of interactions."""
     group = parser.add_argument_group(
         "reading interactions",
-        "One interaction per row; .csv, .tsv, .txt, .dat or .data (also with .gz), or .parquet; - "
-        "is text on standard input. A folder of mfrank ingest is read as it is.",
+        "One interaction per row; .csv, .tsv, .txt, .dat or .data (also with .gz, .bz2 or .xz), or "
+        ".parquet; - is text on standard input. A folder of mfrank ingest is read as it is.",
     )
     for role in ROLES:
         group.add_argument(

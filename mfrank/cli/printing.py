@@ -79,7 +79,7 @@ def add_list_flags(parser: argparse.ArgumentParser, of_each: str) -> None:
     where.add_argument(
         "--output",
         metavar="FILE",
-        help=".csv, .tsv or .txt (also with .gz), or .parquet (default: CSV on stdout)",
+        help=".csv, .tsv or .txt (also with .gz, .bz2, .xz), or .parquet (default: CSV on stdout)",
     )
     add_json_flag(where, "the result", "the CSV")
 

@@ -337,9 +337,9 @@ class Interactions(MadeOfFields):
     ) -> Interactions:
         """Build interactions from a text or parquet file, recognized by its suffix.
 
-        Text is .csv, .tsv, .txt, .dat or .data, also with .gz; ``-`` is text on standard input.
-        Columns are as in :meth:`from_frame`, timestamps as in :meth:`from_arrays`. For files
-        without a header, and for errors, see :func:`mfrank.data.tables.read_columns`.
+        Text is .csv, .tsv, .txt, .dat or .data, also with .gz, .bz2 or .xz; ``-`` is text on
+        standard input. Columns are as in :meth:`from_frame`, timestamps as in :meth:`from_arrays`.
+        For files without a header, and for errors, see :func:`mfrank.data.tables.read_columns`.
 
         Parameters
         ----------

@@ -1,10 +1,9 @@
 """Table files, text or parquet: read by the roles of their columns, written atomically.
 
-The suffix determines the format: .csv, .tsv, .txt, .dat and .data, each also with .gz, are text;
-.parquet is parquet. Fields of text are separated by commas, tabs, semicolons, bars, ``::`` or,
-except in .csv and .tsv, spaces; the detected separator is the one that splits the first two rows
-into equally many fields. Text is UTF-8, read with pandas if it is installed, else with the standard
-library. Parquet needs the extra ``parquet``.
+The suffix determines the format: .csv, .tsv, .txt, .dat and .data, also packed (.gz, .bz2, .xz),
+are text in UTF-8; .parquet is parquet, which needs the extra ``parquet``. Fields of text are
+separated by commas, tabs, semicolons, bars, ``::`` or, except in .csv and .tsv, spaces; the
+detected separator is the one that splits the first two rows into equally many fields.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ USUAL: Mapping[str, str | None] = {
 
 
 def kind_of(path: str | os.PathLike[str]) -> str:
-    """The suffix that determines the format, without .gz."""
+    """The suffix that determines the format, without that of a packed file."""
     suffixes = [suffix.lower() for suffix in path_of(path).suffixes]
     if suffixes[-1:] in [[packed] for packed in PACKERS] and suffixes[-2:-1] != [".parquet"]:
         suffixes.pop()
@@ -64,7 +63,7 @@ def kind_of(path: str | os.PathLike[str]) -> str:
         known = ", ".join(USUAL)
         as_distributed = "`mfrank.movielens` reads MovieLens as distributed"
         raise InputValueError(
-            f"expected a suffix {known} (also with .gz) or .parquet",
+            f"expected a suffix {known} (also with {', '.join(PACKERS)}) or .parquet",
             as_distributed if kind == ".zip" else "convert it, or name it by its format",
         ).within(path)
     return kind

@@ -7,9 +7,11 @@ errors of gzip, zlib and codecs, and memory is bounded by a long line.
 
 from __future__ import annotations
 
+import bz2
 import codecs
 import gzip
 import io
+import lzma
 import os
 import re
 import sys
@@ -28,21 +30,28 @@ from mfrank.files import path_of
 LONGEST_LINE = 1 << 22
 """Characters of a line that are read; a file without line breaks would fill the memory."""
 
-PACKERS: Mapping[str, Callable[..., Any]] = {".gz": gzip.open}
+PACKERS: Mapping[str, Callable[..., Any]] = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+}
 """Suffix of a packed file -> what opens it, as ``open`` does."""
+
+_UNPACK: Mapping[str, str] = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz"}
+"""Suffix of a packed file -> the program that packs, and with -dc unpacks."""
 
 _BLOCK = 1 << 20
 """Bytes that are read at a time; arrays of that size stay in the caches."""
 _FEED = ord("\n")
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")  # Path makes one slash of two; C:/ is a drive
-_KNOWN = (".csv", ".tsv", ".txt", ".dat", ".data", ".gz", ".parquet")
+_KNOWN = (".csv", ".tsv", ".txt", ".dat", ".data", ".parquet", *PACKERS)
 _PACKED = {
     b"\x1f\x8b": ("gzip", "name it with .gz, or unpack it"),
     b"PK\x03\x04": ("zip, or an Excel sheet", "unpack it, or save the sheet as .csv"),
     b"PAR1": ("Parquet", "name it .parquet"),
     b"\x28\xb5\x2f\xfd": ("zstandard", "unpack it with zstd -d"),
-    b"\xfd7zXZ": ("xz", "unpack it with xz -d"),
-    b"BZh": ("bzip2", "unpack it with bzip2 -d"),
+    b"\xfd7zXZ": ("xz", "name it with .xz, or unpack it"),
+    b"BZh": ("bzip2", "name it with .bz2, or unpack it"),
 }
 """First bytes of files that are not text -> what they are, and the remedy."""
 
@@ -100,7 +109,7 @@ class Text:
             try:
                 while len(part) < _BLOCK and (more := self._raw.read1(_BLOCK)):
                     part += more
-            except (EOFError, OSError, zlib.error) as caught:
+            except (EOFError, OSError, zlib.error, lzma.LZMAError) as caught:
                 error = caught
             if not part and error is None:
                 return
@@ -142,13 +151,14 @@ class Text:
             raise self._recoded("UTF-16BE" if line[0] == 0 else "UTF-16LE")
 
     def _tell(self, error: Exception) -> NoReturn:
-        if isinstance(error, gzip.BadGzipFile) and self._line <= 1:
-            raise InputValueError(
-                "it is not compressed by gzip, as its name says",
-                "if it is plain text, name it without .gz",
-            ) from error
-        if isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile):
+        if isinstance(error, OSError) and error.errno is not None:
             raise error
+        suffix = Path(self._of).suffix.lower()
+        if self._line <= 1 and suffix in _UNPACK and not isinstance(error, EOFError | zlib.error):
+            raise InputValueError(
+                f"it is not compressed by {_UNPACK[suffix]}, as its name says",
+                f"if it is plain text, name it without {suffix}",
+            ) from error
         how = "ends early" if isinstance(error, EOFError) else "is damaged"
         raise InputValueError(
             f"the compressed file {how} there ({error})", "copy or download it again"
@@ -180,8 +190,9 @@ class Text:
 
     def _converted(self, encoding: str) -> str:
         condition = "if it is Latin-1, " if encoding == "LATIN1" else ""
-        new = "new" + Path(self._of.removesuffix(".gz")).suffix
-        source = f"{self._of} >" if not self._of.endswith(".gz") else f"<(gzip -dc {self._of}) >"
+        suffix = Path(self._of).suffix
+        new = "new" + Path(self._of.removesuffix(suffix) if suffix in _UNPACK else self._of).suffix
+        source = f"<({_UNPACK[suffix]} -dc {self._of}) >" if suffix in _UNPACK else f"{self._of} >"
         return f"{condition}convert it: iconv -f {encoding} -t UTF-8 {source} {new}"
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import itertools
 import logging
+import lzma
 import re
 from pathlib import Path
 from typing import Any
@@ -13,10 +15,16 @@ from typing import Any
 import pytest
 from test_text_faults import FAULTS
 
-from mfrank.data import AS_USUAL, LONGEST_LINE, Quotes, lines_of, rows, text_files
+import mfrank
+from mfrank.data import AS_USUAL, LONGEST_LINE, Quotes, lines_of, rows, text_files, write_table
 from mfrank.errors import plain
 from tests.support.errors import refuses
 
+PROGRAMS = {
+    ".gz": ("gzip", gzip.compress),
+    ".bz2": ("bzip2", bz2.compress),
+    ".xz": ("xz", lzma.compress),
+}
 refuse_elsewhere, local_file = text_files.refuse_elsewhere, text_files.local_file
 
 
@@ -61,8 +69,8 @@ def test_lines_are_read_as_they_are(tmp_path: Path) -> None:
             "a,b\n".encode("utf-16-be"),
             "UTF-16, and not UTF-8; convert it: iconv -f UTF-16BE -t UTF-8",
         ),
-        (b"BZh9\xff", "it is compressed by or written as bzip2: unpack it with bzip2 -d"),
-        (b"\xfd7zXZ\x00\xff", "written as xz: unpack it with xz -d"),
+        (b"BZh9\xff", "it is compressed by or written as bzip2: name it with .bz2, or unpack"),
+        (b"\xfd7zXZ\x00\xff", "written as xz: name it with .xz, or unpack it"),
         (b"\x28\xb5\x2f\xfd\xff", "written as zstandard: unpack it with zstd -d"),
         (b"a\n" * 9 + b"b\xe9c", "line 10: byte 0xe9 is not UTF-8; if it is Latin-1"),
         (b"ok\n\xff\n", "line 2: byte 0xff is not UTF-8"),
@@ -73,15 +81,34 @@ def test_the_remedy_is_a_command(tmp_path: Path, content: bytes, command: str) -
     file.write_bytes(content)
     with pytest.raises(ValueError, match=re.escape(command.format(file))):
         list(lines_of(file))
-    packed = tmp_path / "a.csv.gz"
-    packed.write_bytes(gzip.compress(content))
-    if "iconv" in command:
-        with refuses(
-            ValueError,
-            place="a.csv.gz, line 1",
-            remedy=re.escape(f"<(gzip -dc {packed}) > new.csv"),
-        ):
+    if "iconv" not in command:
+        return
+    for suffix, (program, pack) in PROGRAMS.items():
+        packed = tmp_path / f"a.csv{suffix}"
+        packed.write_bytes(pack(content))
+        remedy = re.escape(f"<({program} -dc {packed}) > new.csv")
+        with refuses(ValueError, place=f"a.csv{suffix}, line 1", remedy=remedy):
             list(lines_of(packed))
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])
+def test_packed_text_is_read_written_and_refused_if_damaged(suffix: str, tmp_path: Path) -> None:
+    users, items = [f"u{n % 97}" for n in range(4_000)], [f"i{n % 89}" for n in range(4_000)]
+    write_table(tmp_path / "plain.csv", {"user": users, "item": items})
+    write_table(tmp_path / f"packed.csv{suffix}", {"user": users, "item": items})
+    content = (tmp_path / f"packed.csv{suffix}").read_bytes()
+    assert content[:3] == PROGRAMS[suffix][1](b"a")[:3]
+    plain = mfrank.Interactions.from_file(tmp_path / "plain.csv")
+    packed = mfrank.Interactions.from_file(tmp_path / f"packed.csv{suffix}")
+    assert (plain.user_items != packed.user_items).nnz == 0
+    disk = mfrank.Interactions.ingest([tmp_path / f"packed.csv{suffix}"], tmp_path / "folder")
+    assert (plain.user_items != disk.user_items).nnz == 0
+    (tmp_path / f"short.csv{suffix}").write_bytes(content[: len(content) // 2])
+    with refuses(ValueError, remedy="copy or download it again"):
+        mfrank.Interactions.from_file(tmp_path / f"short.csv{suffix}")
+    (tmp_path / f"text.csv{suffix}").write_bytes((tmp_path / "plain.csv").read_bytes())
+    with refuses(ValueError, place=f"text.csv{suffix}", remedy=f"name it without {suffix}"):
+        mfrank.Interactions.from_file(tmp_path / f"text.csv{suffix}")
 
 
 def test_a_third_of_zeros_is_another_encoding(tmp_path: Path) -> None:
