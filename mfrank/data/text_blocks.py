@@ -150,15 +150,19 @@ class _Splitter:
         stops = np.flatnonzero(is_stop)
         codes_there = codes[stops]
         last = np.flatnonzero((codes_there == _FEED) | (codes_there == _RETURN))
-        counts = np.diff(last, prepend=-1)
-        lines.odd[counts != layout.width] = True
+        n_more = np.diff(last, prepend=-1) - layout.width
+        # Empty fields at the end are ignored: only separators are there.
+        ends_here = stops[last - np.maximum(n_more, 0)]
+        only_empty = lines.ends - ends_here == n_more * len(self._separator)
+        lines.odd[(n_more != 0) & ((n_more < 0) | ~only_empty)] = True
         own = np.flatnonzero(~lines.odd)
-        first, begins, ends = last[own] - (layout.width - 1), lines.begins[own], lines.ends[own]
+        first, begins, ends = last[own] - n_more[own], lines.begins[own], lines.ends[own]
+        first -= layout.width - 1
         good = np.ones(len(own), dtype=bool)
         found = dict[str, tuple[Places, Places]]()
         for role, field in layout.fields.items():
             begin = stops[first + (field - 1)] + len(self._separator) if field else begins
-            end = stops[first + field] if field < layout.width - 1 else ends
+            end = np.minimum(stops[first + field], ends)  # which may be before a line break of two
             for _ in range(_MOST_BLANKS):
                 if not (blank := (codes[begin] == _BLANK) & (begin < end)).any():
                     break
@@ -238,16 +242,22 @@ class _Splitter:
         """The rows with those of odd lines, and the number of lines that these are."""
         reader, at, n_lines = RowReader(self._layout.separator, self.quotes), 0, len(lines.odd)
         texts = {role: list[str]() for role in rows.columns}
-        numbers, is_own = list[int](), np.ones(n_lines, dtype=bool)
+        numbers, swallowed = list[int](), list[int]()
+        begins, nexts = lines.begins.tolist(), lines.nexts.tolist()
+
+        def lines_from(number: int) -> Iterator[str]:
+            for each in range(number, len(begins)):
+                yield raw[begins[each] : nexts[each]].decode()
+
         for number in odd:
             if number < at:  # in a row that began in an earlier line
                 continue
-            row = reader.row(self.line + number, _texts(raw, lines, number))
+            row = reader.row(self.line + number, lines_from(number))
             if row is None or row.is_open:
                 n_lines = number
                 break
             at = number + row.n_lines
-            is_own[number + 1 : at] = False
+            swallowed += range(number + 1, at)
             if row.is_blank or self.line + number < self._layout.first_line:
                 continue
             is_first = self.is_empty and not numbers and not (rows.lines[:1] < number).any()
@@ -255,7 +265,9 @@ class _Splitter:
             numbers.append(number)
             for role, field in self._layout.fields.items():
                 texts[role].append(row.fields[field])
-        own = np.flatnonzero(is_own[rows.lines] & (rows.lines < n_lines))
+        is_own = np.arange(len(lines.odd)) < n_lines
+        is_own[swallowed] = False
+        own = np.flatnonzero(is_own[rows.lines])
         every = np.concatenate([rows.lines[own], np.array(numbers, np.int64)])
         order = np.argsort(every, kind="stable")
         columns = {
@@ -296,9 +308,3 @@ def _starts(codes: NDArray[np.uint8], sought: bytes) -> Which:
     for shift, code in enumerate(sought[1:], 1):
         found[:-shift] &= codes[shift:] == code
     return found
-
-
-def _texts(raw: bytes, lines: _Lines, first: int) -> Iterator[str]:
-    """The lines from a number on, with what ends them."""
-    for number in range(first, len(lines.odd)):
-        yield raw[lines.begins[number] : lines.nexts[number]].decode()
