@@ -132,7 +132,7 @@ def _row_pattern(separator: str, mark: str) -> re.Pattern[str]:
     return re.compile(rf"{field}(?:{between}{field})*+\r?\n")
 
 
-class Row(NamedTuple):
+class TextRow(NamedTuple):
     """A row, the number of its lines, and whether these end before its last quote is closed."""
 
     fields: list[str]
@@ -178,7 +178,7 @@ class RowReader:
             yield line if self._separator != DOUBLE_COLON else line.replace("::", _ONE_FIELD)
         self._ran_out = True
 
-    def row(self, line: int, lines: Iterator[str]) -> Row | None:
+    def row(self, line: int, lines: Iterator[str]) -> TextRow | None:
         """Read the row that begins in this line; None if there are no more lines.
 
         Raises
@@ -197,10 +197,10 @@ class RowReader:
         if fields is None:
             return None
         if self._ran_out:
-            return Row(fields, len(own), is_open=True)
+            return TextRow(fields, len(own), is_open=True)
         if quotes.mark is not None and (len(own) > 1 or quotes.mark in own[0]) and fields:
             quotes.row(line, own)
-        return Row(fields, len(own))
+        return TextRow(fields, len(own))
 
 
 def rows(
