@@ -28,8 +28,8 @@ from mfrank.evaluation import Evaluation
 
 METRICS = ("ndcg@10", "recall@10")
 KINDS = ("view", "cart", "purchase")
-ALPHAS = (1, 3, 10, 30)
-RIDGES = (0.3, 3, 30, 100)
+ALPHAS = (0.1, 0.3, 1, 3, 10, 30)
+RIDGES = (0.1, 1, 10, 100)
 EPOCHS = (1, 2, 4, 8, 16)
 FACTORS_OF_A_WEIGHT = (0.2, 0.5, 2, 5)
 """Steps by which a weight is tried, one kind after the other."""
