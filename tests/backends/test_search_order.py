@@ -96,9 +96,9 @@ def test_what_is_kept_goes_with_any_of_its_arrays() -> None:
 
 def test_orders_are_not_kept_for_longer_than_their_items() -> None:
     items, bias = falling(3000, 8, biased=True)
-    before = len(search_order._KEPT)
+    before = len(search_order._ORDERS)
     for _ in range(2):
         shelves_for(1, items, bias, None, None, 1)
-    assert len(search_order._KEPT) == before + 1
+    assert len(search_order._ORDERS) == before + 1
     del items
-    assert len(search_order._KEPT) == before
+    assert len(search_order._ORDERS) == before

@@ -63,7 +63,7 @@ def test_other_safetensors_files_are_refused(tmp_path: Path) -> None:
     told = {"__metadata__": header, "a": {"dtype": "BF16", "shape": [1], "data_offsets": [0, 2]}}
     text = json.dumps(told).encode()
     path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(2))
-    with refuses(ValueError, place="x", remedy="restore it"):
+    with refuses(ValueError, None, remedy="restore it"):
         from_safetensors(path)
     numpy_format.save_file({"a": np.ones(2)}, path)
     with refuses(ValueError, place=path):
