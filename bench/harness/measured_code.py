@@ -31,6 +31,8 @@ MEASURED: Mapping[str, tuple[str, ...]] = {
     ),
     **dict.fromkeys(("quality", "past_memory", "spark"), _ROWS),
     **dict.fromkeys(("stream", "recency", "cold"), ("mfrank/als", "mfrank/models")),
+    "events": ("mfrank/als",),
+    "checkouts": ("mfrank",),
     "rerank": ("mfrank/models/reranker",),
     **dict.fromkeys(("topk_cost", "latency"), _LISTS),
     "steering": ("mfrank/steering", "mfrank/retrieval"),
