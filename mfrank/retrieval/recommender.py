@@ -517,9 +517,8 @@ class Recommender:
                 "the model has no interactions, which its lists would leave out:",
                 "load a model saved with `with_seen=True`, or pass `user_items` to each call",
             )
-        store = held.on_host()
-        left_out = None if user_items is None else left_out_of(user_items, store)
-        self._held = ModelState(store, Seen(held.seen.matrix, left_out), held.parts)
+        left_out = None if user_items is None else left_out_of(user_items, held.store)
+        self._held = ModelState(held.store, Seen(held.seen.matrix, left_out), held.parts)
         return self
 
     @in_turn

@@ -201,6 +201,12 @@ def test_a_model_without_interactions_cannot_leave_out_some(tmp_path: Path) -> N
     assert "with_seen=True" in error.value.remedy
 
 
+def test_factors_stay_where_they_are() -> None:
+    model = copy.copy(strangers.model("IALS"))
+    placed = model.placed
+    assert model.leave_out(bought()).placed is placed
+
+
 def test_a_call_may_bring_its_own(tmp_path: Path) -> None:
     model = chosen("IALS")
     own = model.recommend("u01", train(), N_ITEMS)
