@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from mfrank.arrays import counted, is_number, shown
 from mfrank.data.columns import Chosen
 from mfrank.data.feature_columns import is_missing
+from mfrank.data.labels import objects
 from mfrank.data.time_units import Moments
 from mfrank.errors import InputTypeError, InputValueError
 
@@ -81,7 +82,7 @@ class EventWeights:
                 "pass the kind of each event, such as ['view', 'purchase'], and what each kind "
                 "counts, such as {'view': 1, 'purchase': 5}",
             )
-        return None if weights is None else cls.of("events", weights)
+        return None if weights is None else cls.of(None, weights)
 
     def chosen(self, chosen: Chosen) -> Chosen:
         """The chosen columns, with that of the events."""
@@ -151,7 +152,8 @@ def rows_of(column: Any, kept: NDArray[np.bool_]) -> Any:
 
 def _distinct(events: Any, first_row: int) -> tuple[list[str], NDArray[np.int64]]:
     """The kinds as text, and for each row the position of its kind."""
-    events = np.asarray(events)
+    # numpy would make text of all in a list that has some, and so of NaN.
+    events = np.asarray(events) if hasattr(events, "__array__") else objects(events)
     if events.dtype.kind in "iu":
         numbers, codes = np.unique(events, return_inverse=True)
         return [str(number) for number in numbers.tolist()], codes
@@ -173,6 +175,6 @@ def _distinct(events: Any, first_row: int) -> tuple[list[str], NDArray[np.int64]
 
 def _text(kind: object) -> str:
     if isinstance(kind, bytes):
-        return kind.decode(errors="replace")
+        return kind.decode(errors="backslashreplace")  # two kinds are never the same text
     whole = isinstance(kind, float | np.floating) and kind.is_integer()
     return str(int(kind)) if whole else str(kind)  # type: ignore[call-overload]

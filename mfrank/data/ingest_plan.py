@@ -17,7 +17,7 @@ from mfrank.data.ingest import check_files
 from mfrank.data.interaction_folder import ENTRIES_AT_ONCE
 from mfrank.data.layouts import Dialect
 from mfrank.data.tables import parquet_rows, read_portions
-from mfrank.data.text_files import estimated_lines
+from mfrank.data.text_files import errors_of, estimated_lines
 
 _USUAL_DIALECT = Dialect()
 _ROWS = 1000
@@ -73,7 +73,8 @@ class IngestPlan:
         chosen = chosen if events is None else events.chosen(chosen)
         for path in paths:
             portion = next(read_portions(path, chosen, ids, dialect, n_rows=_ROWS, said=said))
-            weighed(portion.columns, events)
+            with errors_of(path):
+                weighed(portion.columns, events)
             timed |= portion.is_timed
             exact = parquet_rows(path)
             rows += max(portion.n_rows, estimated_lines(path)) if exact is None else exact

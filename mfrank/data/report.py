@@ -142,8 +142,8 @@ class TestPart:
             check_numbering(*both, "test", side)
         users = train.user_ids.rows(test.user_ids.labels, missing=-1)
         items = train.item_ids.rows(test.item_ids.labels, missing=-1)
-        known_user = (users >= 0) & (train.counts.users[users] > 0)
-        known_item = (items >= 0) & (train.counts.items[items] > 0)
+        known_user = _have_entries(users, train.counts.users)
+        known_item = _have_entries(items, train.counts.items)
         of_users, of_items = test.entry_users, test.user_items.indices
         known = known_user[of_users] & known_item[of_items]
         pairs = users[of_users[known]], items[of_items[known]]
@@ -160,7 +160,9 @@ class TestPart:
             repeated=int(repeated),
             earlier=earlier,
             other_ids=tuple(
-                side for side, (own, ids) in sides.items() if own.are_numbers != ids.are_numbers
+                side
+                for side, (own, ids) in sides.items()
+                if own.are_numbers != ids.are_numbers and len(own) and len(ids)
             ),
         )
 
@@ -325,6 +327,13 @@ class DataReport:
 def _side(n: int, empty: int, each: Spread) -> str:
     without = f", {empty:,} of them without entries" if empty else ""
     return f"{n:,}{without}; each has {each}" if each.most else f"{n:,}{without}"
+
+
+def _have_entries(rows: NDArray[np.int64], counts: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which rows have entries; -1 has none."""
+    found = rows >= 0
+    found[found] = counts[rows[found]] > 0
+    return found
 
 
 def _long_gap(moments: NDArray[np.int64], n: int) -> tuple[int, int] | None:

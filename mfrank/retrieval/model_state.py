@@ -135,7 +135,7 @@ def without(
     left = None
     if seen is not None:
         own = kept["user"], kept["item"]
-        left_out = None if seen.left_out is None else _part(seen.left_out, *own)
+        left_out = None if seen.left_out is None else _part(seen.filtered.checked, *own)
         left = Seen(_part(seen.checked, *own), left_out)
     arrays: dict[str, Any] = {
         name: array[rows]

@@ -68,11 +68,10 @@ class Seen(MadeOfFields):
         """The entries after an update; lists also leave out those that were not there before."""
         if self.left_out is None:
             return Seen(matrix)
-        before, left_out = (in_shape(rows, matrix.shape) for rows in (self.checked, self.left_out))
+        both = self.checked, self.filtered.checked
+        before, left_out = (in_shape(rows, matrix.shape) for rows in both)
         new = select(matrix, not_in(matrix, before))
-        both = pattern(with_zeros(left_out, new))
-        both.sort_indices()
-        return Seen(matrix, both)
+        return Seen(matrix, pattern(with_zeros(left_out, new)))
 
     def rows_of(self, side: str) -> CSR:
         """Items of each user, or users of each item; errors as in :func:`check_seen`."""
@@ -208,6 +207,8 @@ def pack(store: FactorStore, seen: sp.csr_array | Seen) -> FactorStore:
     seen = seen if isinstance(seen, Seen) else Seen(seen)
     try:
         check_seen(seen.matrix)
+        if seen.left_out is not None:
+            check_seen(seen.left_out)
     except ValueError as error:
         raise InputValueError(
             f"the model's interactions were changed since the fit ({error})",

@@ -118,6 +118,10 @@ def test_events_count_their_weights(
     assert main(line) == 0
     opened = mfrank.Interactions.open("events")
     assert sorted(opened.user_items.data.tolist()) == [1, 1, 3, 3]
+    less = [word.replace(",buy=3", "") for word in line]
+    for more in ([], ["--dry-run"]):
+        assert main([*less, *more]) == 2
+        assert "a.csv: --weights has no weight for 'buy'" in capsys.readouterr().err
     wrong = [word.replace("deed", "nothing") for word in line]
     for more in ([], ["--dry-run"]):
         assert main([*wrong, *more]) == 2

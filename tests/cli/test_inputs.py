@@ -14,11 +14,13 @@ import pytest
 
 import mfrank
 from mfrank.cli.inputs import (
+    add_leave_out_flag,
     add_table_flags,
     check_takes_model,
     check_writable,
     ids_in,
     ids_of,
+    read_left_out,
     read_like,
     read_spelled_like,
     read_table,
@@ -107,6 +109,10 @@ def test_every_flag_is_an_argument(monkeypatch: pytest.MonkeyPatch) -> None:
         "--duplicates most",
         "--at-least much",
         "--no-user",
+        "--weights view",
+        "--weights view=much",
+        "--weights view=1,buy=none,view=2",
+        "--weights view=1,",
     ],
 )
 def test_other_values_are_refused(line: str) -> None:
@@ -207,6 +213,71 @@ def test_a_folder_is_read_as_it_is_and_that_is_told(
     assert not told.out
     read_table(flags("--at-least 3 --no-keep-seen"), folder)
     assert "as it is" not in capsys.readouterr().err
+
+
+EVENTS = "user,item,event\nann,tea,view\nann,pie,buy\nbob,tea,buy\nbob,pie,back\n"
+WEIGHTS = ["--weights", "view=1,buy=5,back=none"]
+
+
+def left_out(path: str, *line: str, ids: tuple[list[str], list[str]] = ([], [])) -> Any:
+    """What the lists of a model of a file leave out, by a line of flags."""
+    parser = argparse.ArgumentParser()
+    add_table_flags(parser)
+    add_leave_out_flag(parser)
+    args = parser.parse_args(line)
+    args.interactions = path
+    return read_left_out(args, fitted(*ids, 3.0))
+
+
+def pairs(data: mfrank.Interactions) -> set[tuple[str, str]]:
+    """Of all that is seen, whatever its value."""
+    rows, columns = data.seen.nonzero() if data.seen_only is None else data.seen.tocoo().coords
+    return set(zip(data.user_ids.raw(rows), data.item_ids.raw(columns), strict=True))
+
+
+@pytest.mark.parametrize("more", ["", "--at-least 3", "--at-least 3 --no-keep-seen"])
+def test_events_of_some_kinds_are_left_out_whatever_they_count(more: str, tmp_path: Path) -> None:
+    file = tmp_path / "events.csv"
+    file.write_text(EVENTS)
+    line = [*WEIGHTS, *more.split()]
+    assert left_out(str(file), *line) is None
+    bought = {("ann", "pie"), ("bob", "tea")}
+    assert pairs(left_out(str(file), *line, "--leave-out-events", "buy")) == bought
+    both = left_out(str(file), *line, "--leave-out-events", "buy, back")
+    assert pairs(both) == {*bought, ("bob", "pie")}
+
+
+@pytest.mark.parametrize("more", ["", "--at-least 3", "--at-least 3 --no-keep-seen"])
+def test_a_file_is_left_out_whatever_its_values(
+    more: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: Any
+) -> None:
+    file = tmp_path / "bought.csv"
+    file.write_text("user,item,rating\n1,tea,5\n1,pie,0.5\n2,pie,0\n")
+    line = [*WEIGHTS, "--event", "event", *more.split(), "--leave-out", str(file)]
+    found = left_out("no such file", *line, ids=(["1", "2"], ["pie", "tea"]))
+    assert pairs(found) == {("1", "tea"), ("1", "pie"), ("2", "pie")}
+    assert "at_least" not in caplog.text  # nothing is told of a threshold
+    assert not capsys.readouterr().err
+
+
+def test_events_to_leave_out_are_those_of_a_file_with_weights(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "events.csv"
+    file.write_text(EVENTS)
+    for flags_ in (WEIGHTS, []):
+        with pytest.raises(ValueError, match="--weights has no kind of event 'sell'"):
+            left_out(str(file), *flags_, "--leave-out-events", "sell,buy")
+    weights = {"view": 1, "buy": 5, "back": None}
+    mfrank.Interactions.ingest([file], tmp_path / "folder", weights=weights)
+    for path, why in (("-", "read only once"), (str(tmp_path / "folder"), "no kinds of events")):
+        with refuses(ValueError, None, place=path, remedy="use --leave-out FILE") as error:
+            left_out(path, *WEIGHTS, "--leave-out-events", "buy")
+        assert f"--leave-out-events: {path}" in str(error.value)
+        assert why in str(error.value)
+    with pytest.raises(SystemExit):
+        left_out(str(file), *WEIGHTS, "--leave-out-events", "buy", "--leave-out", str(file))
+    assert "not allowed with" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

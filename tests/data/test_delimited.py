@@ -116,6 +116,8 @@ def test_both_readers_and_any_portions_give_the_same(text: str, ids: Any) -> Non
             assert [when is not None for _, when in parts] == ["timestamp" in whole] * len(parts)
 
 
+TIMES = "user,item,time\n1,2,5000\n3,4,1.5\n"
+
 FAULTS = [
     ("user,item\n1,2\n3\n", "^line 3: 1 field, the first row has 2; quote fields that contain ','"),
     ("user,item\n1,2\n3,4,5\n", "^line 3: 3 fields, the first row has 2"),
@@ -256,13 +258,41 @@ def test_blocks_of_any_size_have_the_same_rows(text: str, size: int) -> None:
     assert said == whole[1]
 
 
+@pytest.mark.parametrize("size", [9, 16, 40])
+@pytest.mark.parametrize("n_rows", [1, 2, 5, 7])
+def test_portions_have_as_many_rows_as_asked_whatever_the_blocks(n_rows: int, size: int) -> None:
+    text = "user,item\n" + "".join(f"{n},{n % 3}\n" for n in range(20))
+    for at_once in (True, False):
+        parts = [part["user"].tolist() for part, _ in portions(text, at_once, n_rows, size=size)]
+        assert parts == [list(range(20))[at : at + n_rows] for at in range(0, 20, n_rows)]
+
+
+@pytest.mark.parametrize("size", [4, 16, 1 << 20])
+@pytest.mark.parametrize("row", [0, 3, 9])
+def test_a_time_with_a_fraction_is_told_by_its_line(row: int, size: int) -> None:
+    lines = ["user,item,time", *(f"{n},{n},{1.5 if n == row else 5000}" for n in range(10))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_files, "_BLOCK", size)
+        for at_once in (True, False):
+            with refuses(ValueError, "timestamp", place=f"line {row + 2}", remedy="write dates"):
+                read("\n".join(lines), at_once, {"timestamp": "time"})
+
+
+def test_a_time_with_a_fraction_is_told_of_a_file_that_is_changed_meanwhile() -> None:
+    """It is read again for the line, which is then not there."""
+    texts = iter([TIMES, TIMES, TIMES[:20], TIMES[:20]])
+    tell, how = (lambda *_: None), (",", {"timestamp": "time"}, "auto")
+    with pytest.raises(ValueError, match=r"whole numbers or dates, got 1\.5 in row 1"):
+        delimited.read(lambda: opened(next(texts))(), Dialect(), *how, tell)
+
+
 def test_units_and_chosen_columns_are_passed_on() -> None:
     text = "user,item,time\n1,2,5000\n3,4,7000\n"
     for at_once in (True, False):
         assert read(text, at_once, unit="ms")[0]["timestamp"].tolist() == [5, 7]
         assert "timestamp" not in read(text, at_once, {"timestamp": False})[0]
         with refuses(ValueError, "timestamp", place="line 3", remedy="write dates"):
-            read("user,item,time\n1,2,5000\n3,4,1.5\n", at_once, {"timestamp": "time"})
+            read(TIMES, at_once, {"timestamp": "time"})
 
 
 @pytest.mark.parametrize("at_once", [True, False])

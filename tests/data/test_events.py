@@ -176,6 +176,19 @@ def test_a_kind_without_a_weight_is_named(door: str, tmp_path: Path, capsys: Any
         DOORS[door](ROWS, some, tmp_path)
 
 
+@pytest.mark.parametrize(("n_unknown", "more"), [(7, ""), (8, ""), (9, " and 1 more")])
+def test_of_many_kinds_without_a_weight_the_first_are_named(n_unknown: int, more: str) -> None:
+    kinds = ["k0", *(f"k{n}" for n in range(1, n_unknown + 1))]
+    some = {"k0": None}
+    with refuses(ValueError, "weights") as error:
+        Interactions.from_arrays(kinds, kinds, events=kinds, weights=some)
+    named = [f"k{n}" for n in range(1, min(n_unknown, 8) + 1)]
+    text = ", ".join(map(repr, named)) + more
+    assert f"has no weight for {text}, of {len(kinds)} kinds of events;" in str(error.value)
+    suggested = ", ".join(["'k0': None", *(f"{name!r}: 1" for name in named)])
+    assert f"weights={{{suggested}}}" in error.value.remedy
+
+
 @pytest.mark.parametrize("door", [door for door in DOORS if door not in ("command", "arrays")])
 def test_the_column_of_kinds_is_told(door: str, tmp_path: Path, caplog: Any) -> None:
     with caplog.at_level("INFO", "mfrank"):
@@ -202,6 +215,8 @@ def test_values_that_are_named_multiply_the_weights(caplog: Any) -> None:
     [
         ([0, 1, 2], {0: 1, 1: 3, 2: 5}),
         ([0, 1, 2], {"0": 1, "1": 3, "2": 5}),
+        ([0, "1", 2.0], {0: 1, 1: 3, 2: 5}),
+        (np.array([0, 1, 2], np.uint8), {0: 1, 1: 3, 2: 5}),
         (["0", "1", "2"], {0: 1, 1: 3, 2: 5}),
         (np.array([0.0, 1.0, 2.0]), {0.0: 1, 1: 3, "2": 5}),
         ([b"v", b"c", b"p"], {"v": 1, "c": 3, "p": 5}),
@@ -214,6 +229,15 @@ def test_numbers_and_text_are_the_same_kind(kinds: Any, weights: Weights) -> Non
     assert data.user_items.data.tolist() == [1, 3, 5]
 
 
+def test_bytes_that_are_no_text_are_different_kinds() -> None:
+    kinds = [b"\xe9", b"\xe8", "b"]
+    weights = {b"\xe9": 1, b"\xe8": 3, b"b": 5}
+    data = Interactions.from_arrays(["a", "b", "c"], ["x"] * 3, events=kinds, weights=weights)
+    assert data.user_items.data.tolist() == [1, 3, 5]
+    with refuses(ValueError, "weights", remedy="give each a weight"):
+        Interactions.from_arrays(["a", "b"], ["x"] * 2, events=kinds[:2], weights={b"\xe9": 1})
+
+
 def test_truths_are_kinds() -> None:
     clicked = [True, False, True]
     data = Interactions.from_arrays(
@@ -223,10 +247,17 @@ def test_truths_are_kinds() -> None:
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), ""])
-def test_a_missing_kind_is_refused(missing: Any, tmp_path: Path) -> None:
-    kinds = np.array(["view", missing, "view"], dtype=object)
-    with refuses(ValueError, "event", remedy="drop the row"):
-        Interactions.from_arrays(list("abc"), list("xyz"), events=kinds, weights=WEIGHTS)
+@pytest.mark.parametrize("of", [list, tuple, lambda kinds: np.array(kinds, dtype=object)])
+def test_a_missing_kind_is_refused(missing: Any, of: Callable[..., Any], tmp_path: Path) -> None:
+    events = of(["view", missing, "view"])
+    with refuses(ValueError, "event", remedy="drop the row") as error:
+        Interactions.from_arrays(list("abc"), list("xyz"), events=events, weights=WEIGHTS)
+    assert f"{missing!r} in row 1" in str(error.value)
+    pandas = pytest.importorskip("pandas", reason="needs pandas")
+    frame = pandas.DataFrame({"user": list("abc"), "item": list("xyz"), "event": events})
+    with refuses(ValueError, "event", remedy="drop the row") as error:
+        Interactions.from_frame(frame, weights=WEIGHTS)
+    assert "in row 1" in str(error.value)
     (tmp_path / "a.csv").write_text("user,item,event\na,x,view\nb,y,\n")
     with refuses(ValueError, None, place="a.csv, line 3"):
         Interactions.from_file(tmp_path / "a.csv", weights=WEIGHTS)
@@ -244,15 +275,20 @@ def test_a_missing_kind_is_refused(missing: Any, tmp_path: Path) -> None:
     ],
 )
 def test_odd_weights_are_refused(weights: Any, kind: type[Exception]) -> None:
-    with refuses(kind, "weights"):
-        Interactions.from_arrays(["a"], ["x"], events=["view"], weights=weights)
+    for kinds in ([], ["1"], ["view"]):
+        with refuses(kind, "weights"):
+            Interactions.from_arrays(kinds, kinds, events=kinds, weights=weights)
 
 
 def test_events_and_weights_go_together(tmp_path: Path) -> None:
-    with refuses(ValueError, "events", remedy="what each kind counts"):
-        Interactions.from_arrays(["a"], ["x"], events=["view"])
-    with refuses(ValueError, "weights"):
-        Interactions.from_arrays(["a"], ["x"], weights=WEIGHTS)
+    one: dict[str, Any]
+    for one, words in (
+        ({"events": ["view"]}, "events needs weights"),
+        ({"weights": WEIGHTS}, "weights needs events"),
+    ):
+        with refuses(ValueError, next(iter(one)), remedy="what each kind counts") as error:
+            Interactions.from_arrays(["a"], ["x"], **one)
+        assert words in str(error.value)
     path = written(ROWS, tmp_path / "a.csv")
     with refuses(ValueError, "event", remedy="weights"):
         Interactions.from_file(path, event="event_type")

@@ -104,12 +104,14 @@ def test_wherever_it_ended_the_next_has_the_same_result(
     assert ended > 2 or name == "write_arrays"
 
 
-def ended_late(files: list[Path], folder: Path, error: BaseException, n: int = 2) -> None:
+def ended_late(
+    files: list[Path], folder: Path, error: BaseException, n: int = 2, **options: Any
+) -> None:
     """Run until all entries are read, and end where a column grows for the nth time."""
     with pytest.MonkeyPatch.context() as patch:
         ending = Ending(n, error)
         patch.setattr(GrowingArray, "add", ending.wrap(GrowingArray.add, nothing))
-        mfrank.Interactions.ingest(files, folder)
+        mfrank.Interactions.ingest(files, folder, **options)
 
 
 def portions_read(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
@@ -240,6 +242,31 @@ def test_what_is_left_of_other_files_or_options_is_no_use(
         assert sorted(set(read)) == files
         same(got, mfrank.Interactions.ingest(files, tmp_path / "other", **options))
         assert not left_beside(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"event": "kind"},
+        {"weights": {"0": 1, "1": 2}},
+        {"weights": {"0": 1, "1": None}},
+        {"weights": None, "event": None},
+    ],
+)
+def test_what_is_left_of_other_weights_is_no_use(
+    changed: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n = np.arange(60)
+    parts = [{"user": n, "item": n, "event": n % 2, "kind": n // 2 % 2}] * 2
+    files, folder = written(tmp_path, parts), tmp_path / "data"
+    options: dict[str, Any] = {"event": "event", "weights": {"0": 1, "1": 5}}
+    for change, n_read in (({}, 0), (changed, 2)):
+        with pytest.raises(KeyboardInterrupt):
+            ended_late(files, folder, KeyboardInterrupt(), **options)
+        read, how = portions_read(monkeypatch), options | change
+        got = mfrank.Interactions.ingest(files, folder, **how)
+        assert len(set(read)) == n_read
+        same(got, mfrank.Interactions.ingest(files, tmp_path / "other", **how))
 
 
 def test_a_file_that_is_missing_or_short_begins_anew(tmp_path: Path) -> None:

@@ -155,6 +155,19 @@ def test_blocks_are_whole_lines_and_a_fault_comes_after_those_before(
             next(damaged)
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 19, 1 << 20])
+def test_a_line_is_as_long_as_its_characters(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Line breaks are among them; characters of several bytes may be cut by a block's end."""
+    monkeypatch.setattr(text_files, "_BLOCK", size)
+    monkeypatch.setattr(text_files, "LONGEST_LINE", 20)
+    for line in ("x" * 19, "é" * 19, "\U0001f600" * 19):
+        text = "a\rb\r\nc\n" + f"{line}\nabc\r{line}\n{line}\r\n"
+        assert "".join(text_files.Text(io.BytesIO(text[:-2].encode()), "a")) == text[:-2]
+        for long, number in ((f"a\rb\r\nc\n{line}{line}", 4), (f"{text}{line}xy", 8)):
+            with refuses(ValueError, place=f"line {number}", remedy="is it a text file"):
+                list(text_files.Text(io.BytesIO(long.encode()), "a"))
+
+
 def test_rubbish_behind_a_packed_text_is_damage(tmp_path: Path) -> None:
     file = tmp_path / "a.csv.gz"
     file.write_bytes(gzip.compress(b"a\n") + b"rubbish")

@@ -194,6 +194,20 @@ def test_what_the_model_does_not_know_is_told(caplog: Any) -> None:
     assert model.seen is before
 
 
+@pytest.mark.parametrize("side", ["user", "item"])
+def test_numbered_rows_are_not_taken_for_ids(side: str) -> None:
+    rows, others = [[5, 6, 6], [0, 1, 0]], [[0, 1, 1], [0, 1, 0]]
+    turn = 1 if side == "user" else -1
+    data = mfrank.Interactions.from_arrays(*rows[::turn])
+    numbered = mfrank.Interactions.from_sparse(
+        mfrank.Interactions.from_arrays(*others[::turn]).to_scipy()
+    )
+    model = mfrank.ALS(mfrank.IALS(), factors=2, iterations=1).fit(data)
+    with pytest.raises(mfrank.UnknownIdError, match=f"2 {side}s each") as error:
+        model.leave_out(numbered)
+    assert error.value.argument == "user_items"
+
+
 def test_a_model_without_interactions_cannot_leave_out_some(tmp_path: Path) -> None:
     strangers.model("IALS").save(tmp_path / "model", with_seen=False)
     with pytest.raises(mfrank.InputError) as error:
@@ -288,8 +302,14 @@ def test_a_damaged_pattern_is_refused(tmp_path: Path, mmap: bool) -> None:
     columns = np.load(file)
     columns[0] = N_ITEMS + 5
     np.save(file, columns)
-    with pytest.raises(ValueError, match="seen"):
-        mfrank.load(tmp_path / "model", mmap=mmap).recommend("u01")
+    for use in (
+        lambda model: model.recommend("u01"),
+        lambda model: model.partial_fit(mfrank.Interactions.from_arrays(["u01"], ["new"])),
+        lambda model: model.remove(users=["u02"]),
+        lambda model: model.save(tmp_path / "again"),
+    ):
+        with pytest.raises(ValueError, match="seen"):
+            use(mfrank.load(tmp_path / "model", mmap=mmap))
 
 
 def test_a_server_leaves_out_what_the_model_does(tmp_path: Path) -> None:
