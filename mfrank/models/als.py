@@ -69,7 +69,7 @@ from mfrank.models.resume import (
     in_memory,
     saver,
 )
-from mfrank.models.updates import Update, check_update, solved_anew
+from mfrank.models.updates import Update, check_update, chosen_of_update, solved_anew
 from mfrank.retrieval import (
     Answer,
     Fallback,
@@ -88,6 +88,7 @@ from mfrank.retrieval import (
     given_ids,
     given_rows,
     is_single,
+    left_out_of,
     popularity_of,
     sides,
 )
@@ -552,6 +553,7 @@ class ALS(FactorModel):
         alternations: int = 3,
         decay: float = 1.0,
         batch: str | None = None,
+        leave_out: Any = None,
         user_features: Any = None,
         item_features: Any = None,
     ) -> Self:
@@ -596,6 +598,10 @@ class ALS(FactorModel):
             has one of this name, it does not change, and a line is logged. The history, which is
             saved with the model, has the last 1,000 updates since the fit. Without a name,
             interactions of an earlier update are applied again, with a warning.
+        leave_out : Interactions or DataFrame, optional
+            What lists leave out of ``new``, such as the purchases among it, for a model whose lists
+            leave out only some items (:meth:`leave_out`). By default, all that the model did not
+            have.
         user_features, item_features : DataFrame, path, sparse matrix or 2-D array, optional
             Features with the columns of the fit, only if the fit had features, and as a table if
             the fit had a table. A matrix has a row for each id of ``new``, in the same order. Rows
@@ -625,6 +631,7 @@ class ALS(FactorModel):
         check_update(alternations, decay, batch)
         held = self._now()
         store = held.store.on_host()
+        chosen = chosen_of_update(leave_out, held.seen)
         update = Update.of(
             store,
             objective_of(store, self.objective),
@@ -638,7 +645,10 @@ class ALS(FactorModel):
         if update is None:  # the model has it
             return self
         self._tell_set_since(store.fitter)
-        self._hold(*update.applied(held.seen, user_items, choose(self.backend), self.n_threads))
+        after, seen = update.applied(held.seen, user_items, choose(self.backend), self.n_threads)
+        if chosen is not None and held.seen is not None:
+            seen = held.seen.updated(seen.matrix, left_out_of(chosen, after))
+        self._hold(after, seen)
         return self
 
     @in_turn

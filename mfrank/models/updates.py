@@ -341,6 +341,22 @@ def _tell_unread(
         tell_unread_values(type(objective).__name__, new, source_of(given), old)
 
 
+def chosen_of_update(given: Any, seen: Seen | None) -> Interactions | None:
+    """What lists leave out of an update, for a model whose lists leave out only some items."""
+    if given is None:
+        return None
+    if seen is None or seen.left_out is None:
+        raise InputValueError(
+            "`leave_out` is for models whose lists leave out only some items of a user:",
+            "choose these first, with `model.leave_out(user_items)`",
+        )
+    if sp.issparse(sparse_to_host(given)):
+        raise InputTypeError(
+            "`leave_out` is matched by id, and a matrix has none:", "pass Interactions or a table"
+        )
+    return Interactions.of(given)
+
+
 def _new_of(new: Any, store: FactorStore) -> Interactions:
     """New interactions, matched by id; raise if they are a matrix and the model's ids numbers."""
     here = sparse_to_host(_NOTHING if new is None else new)

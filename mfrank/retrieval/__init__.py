@@ -18,7 +18,7 @@ from mfrank.retrieval.queries import Matrix, Queries, given_rows, given_seen
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.row_scorer import ItemBlend, RowScorer, of_one_state
 from mfrank.retrieval.scored_lists import _first, best_lists
-from mfrank.retrieval.seen import Seen, pack, without_relevant
+from mfrank.retrieval.seen import Seen, left_out_of, pack, without_relevant
 from mfrank.retrieval.side import (
     Raw,
     Rows,
@@ -74,6 +74,7 @@ __all__ = [
     "given_seen",
     "is_nested",
     "is_single",
+    "left_out_of",
     "list_table",
     "nearest",
     "of_filter",

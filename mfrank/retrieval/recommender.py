@@ -491,8 +491,8 @@ class Recommender:
 
         Every list of the model follows, also of the saved and loaded one, in :meth:`recommend_all`,
         on a server, and in :func:`mfrank.evaluate` without ``train``. A call with a ``user_items``
-        of its own leaves out those. Updates such as ``partial_fit`` leave out what is new to them,
-        and a new fit leaves out all again: call this method afterwards.
+        of its own leaves out those. ``partial_fit`` leaves out what is new to the model, or what
+        its ``leave_out`` says; a new fit leaves out all again: call this method afterwards.
 
         Parameters
         ----------

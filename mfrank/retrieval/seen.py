@@ -64,13 +64,13 @@ class Seen(MadeOfFields):
         """The entries that lists leave out."""
         return self if self.left_out is None else Seen(self.left_out)
 
-    def updated(self, matrix: sp.csr_array) -> Seen:
-        """The entries after an update; lists also leave out those that were not there before."""
+    def updated(self, matrix: sp.csr_array, more: sp.csr_array | None = None) -> Seen:
+        """The entries after an update; lists also leave out ``more``, or those that are new."""
         if self.left_out is None:
             return Seen(matrix)
         both = self.checked, self.filtered.checked
         before, left_out = (in_shape(rows, matrix.shape) for rows in both)
-        new = select(matrix, not_in(matrix, before))
+        new = select(matrix, not_in(matrix, before)) if more is None else more
         return Seen(matrix, pattern(with_zeros(left_out, new)))
 
     def rows_of(self, side: str) -> CSR:

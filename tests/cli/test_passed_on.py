@@ -289,6 +289,7 @@ def test_update(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
         "alternations": 1,
         "decay": 0.5,
         "batch": "monday",
+        "leave_out": None,
         "user_features": "u.csv",
         "item_features": "i.csv",
     }

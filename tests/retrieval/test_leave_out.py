@@ -253,6 +253,24 @@ def test_an_update_leaves_out_what_is_new(tmp_path: Path) -> None:
     assert "z" not in unpadded(in_one_call(model, tmp_path))["u04"]
 
 
+def test_an_update_may_say_what_is_left_out_of_it(tmp_path: Path) -> None:
+    model = copy.copy(strangers.model("IALS")).leave_out(bought())
+    before = expected(model)
+    known = before["u01"][0]
+    new = mfrank.Interactions.from_arrays(["u01", "u02", "fresh"], [known, "z", "i02"])
+    today = mfrank.Interactions.from_arrays(["u01", "fresh"], [known, "i02"])
+    model.partial_fit(new, leave_out=today)
+    lists = unpadded(in_one_call(model, tmp_path))
+    assert known not in lists["u01"]
+    assert "z" in lists["u02"]
+    assert "i02" not in lists["fresh"]
+    assert not any(item in lists[user] for user, item in pairs(bought()))
+    with refuses(TypeError, "leave_out", remedy="table"):
+        model.partial_fit(new, leave_out=today.to_scipy())
+    with refuses(ValueError, "leave_out", remedy="choose these first"):
+        copy.copy(strangers.model("IALS")).partial_fit(new, leave_out=today)
+
+
 def train_items(user: str) -> set[str]:
     return {item for one, item in pairs(train()) if one == user}
 
@@ -328,6 +346,35 @@ def write(path: Path, data: mfrank.Interactions) -> str:
     text = "\n".join(f"{user},{item},{time}" for time, (user, item) in rows)
     path.write_text(f"user,item,timestamp\n{text}\n")
     return str(path)
+
+
+def test_an_update_by_command_leaves_out_the_purchases_of_the_day(tmp_path: Path) -> None:
+    kinds = ["view", "purchase"]
+    rows = [
+        (user, item, kinds[n % 3 == 0]) for n, (user, item) in enumerate(sorted(pairs(train())))
+    ]
+
+    def file(name: str, some: list[tuple[str, str, str]]) -> str:
+        text = "\n".join(map(",".join, some))
+        (tmp_path / name).write_text(f"user,item,event\n{text}\n")
+        return str(tmp_path / name)
+
+    weights = ["--weights", "view=1,purchase=1", "--leave-out-events", "purchase"]
+    model = ["--model", str(tmp_path / "model")]
+    few = ["--objective", "ials", "--factors", "4", "--iterations", "2"]
+    assert main(["fit", file("a.csv", rows), *model, *weights, *few]) == 0
+    day = [
+        ("u01", "fresh-1", "view"),
+        ("u01", "fresh-2", "purchase"),
+        ("u02", "fresh-1", "purchase"),
+    ]
+    assert main(["update", file("b.csv", day), *model, *weights]) == 0
+    lists = unpadded(in_one_call(mfrank.load(tmp_path / "model"), tmp_path))
+    assert "fresh-1" in lists["u01"]
+    assert "fresh-2" not in lists["u01"]
+    assert "fresh-1" not in lists["u02"]
+    out = {(user, item) for user, item, kind in rows if kind == "purchase"}
+    assert not any(item in lists[user] for user, item in out)
 
 
 COMMANDS = {

@@ -11,7 +11,13 @@ from __future__ import annotations
 import argparse
 
 from mfrank.arrays import counted
-from mfrank.cli.inputs import add_table_flags, model_to_change, read_spelled_like
+from mfrank.cli.inputs import (
+    add_leave_out_flag,
+    add_table_flags,
+    model_to_change,
+    read_left_out,
+    read_spelled_like,
+)
 from mfrank.errors import InputValueError
 from mfrank.models import ALS
 
@@ -65,6 +71,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             metavar="FILE",
             help=f"table of features of new {side}s, with the columns of the fit",
         )
+    add_leave_out_flag(parser)
     add_table_flags(parser)
 
 
@@ -94,6 +101,7 @@ def _update(model: ALS, args: argparse.Namespace) -> str:
         alternations=args.alternations,
         decay=args.decay,
         batch=args.batch,
+        leave_out=read_left_out(args, data),
         user_features=args.user_features,
         item_features=args.item_features,
     )
