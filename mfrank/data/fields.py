@@ -72,17 +72,12 @@ class Fields:
     @classmethod
     def joined(cls, parts: Sequence[Fields]) -> Fields:
         """The fields of several parts, in their order."""
-        if len(parts) == 1:
-            return parts[0]
         shifts = np.cumsum([0, *(len(part.raw) for part in parts)])
         begins, ends = (
             np.concatenate([getattr(p, name) + s for p, s in zip(parts, shifts, strict=False)])
             for name in ("begins", "ends")
         )
         return cls(b"".join(part.raw for part in parts), begins, ends)
-
-    def __len__(self) -> int:
-        return len(self.begins)
 
     def __getitem__(self, rows: slice | NDArray[Any]) -> Fields:
         return Fields(self.raw, self.begins[rows], self.ends[rows])
@@ -96,7 +91,7 @@ class Fields:
         """Each field as text."""
         sizes = self.ends - self.begins + 1
         ends = np.cumsum(sizes)
-        places = np.arange(ends[-1] if len(ends) else 0)
+        places = np.arange(sizes.sum())
         codes = self.codes[places + np.repeat(self.begins - (ends - sizes), sizes)]
         codes[ends - 1] = _FEED  # the byte after each
         texts: list[str] = codes.tobytes().decode().split("\n")[:-1]

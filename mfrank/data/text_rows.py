@@ -198,7 +198,7 @@ class RowReader:
             return None
         if self._ran_out:
             return TextRow(fields, len(own), is_open=True)
-        if quotes.mark is not None and (len(own) > 1 or quotes.mark in own[0]) and fields:
+        if quotes.mark is not None and quotes.mark in own[0] and fields:
             quotes.row(line, own)
         return TextRow(fields, len(own))
 

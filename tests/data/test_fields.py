@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mfrank.data import BadRow, as_text, fields, objects, times
+from mfrank.data import BadRow, Ids, as_text, fields, objects, times
 
 Fields = fields.Fields
 MANY = settings(max_examples=400, deadline=None)
@@ -21,6 +21,9 @@ decimals = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False).map(repr),
     st.from_regex(r"[+-]?[0-9]{0,12}\.?[0-9]{0,12}", fullmatch=True),
     st.integers(-(10**20), 10**20).map(str),
+    st.tuples(st.integers(2**53 - 9, 2**54 + 9), st.integers(1, 15)).map(
+        lambda each: f"{str(each[0])[: each[1]]}.{str(each[0])[each[1] :]}"
+    ),
 )
 
 
@@ -44,6 +47,69 @@ def test_ids_are_numbers_only_if_each_is_spelled_as_python_prints_it(texts: list
     for text in texts:
         one = fields.whole_number(text)
         assert (type(one), str(one)) == (int if is_number(text) else str, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *[str(n) for n in (0, 9, 10, -1, 2**63 - 1, 2**63, -(2**63), -(2**63) - 1)],
+        *[str(2**64 + 1), str(-(2**64) - 1), "9" * 20, "00", "07", "-00", "-07", "-", "--1"],
+    ],
+)
+def test_one_field_is_a_number_only_if_python_prints_an_int64_so(text: str) -> None:
+    expected = int(text) if is_number(text) else text
+    assert Fields.of([text]).ids().tolist() == [expected]
+    assert fields.whole_number(text) == expected
+
+
+def test_a_sign_without_digits_is_no_number_before_a_separator_that_is_a_digit() -> None:
+    raw = b"\0" * fields.AHEAD + b"-1+1"
+    places = np.array([fields.AHEAD])
+    for begin in (0, 2):
+        found = Fields(raw, places + begin, places + begin + 1)
+        assert found.whole_numbers() is None
+        with pytest.raises(BadRow):
+            found.values()
+
+
+def test_of_no_fields_there_are_no_numbers() -> None:
+    none = Fields.of([])
+    assert (none.texts(), none.values().tolist(), none.ids().tolist()) == ([], [], [])
+
+
+def test_ids_of_parts_are_text_if_those_of_one_are() -> None:
+    whole, text = Fields.of(["1", "-2"]).ids(), Fields.of(["3", "x"]).ids()
+    assert fields.joined_ids([whole, whole]).dtype == np.int64
+    assert fields.joined_ids([whole, text]).tolist() == ["1", "-2", "3", "x"]
+
+
+@pytest.mark.parametrize(
+    ("known", "given", "expected"),
+    [
+        (None, ["1", "x"], ["1", "x"]),
+        ([1, 2], ["1", "-5"], [1, -5]),
+        ([1, 2], ["1", "07", "x"], [1, "07", "x"]),
+        ([1, 2], [1, 3], [1, 3]),
+        (["1", "x"], [1, 3], ["1", "3"]),
+        (["1", "x"], ["1", "y"], ["1", "y"]),
+        (["x", 1, "2"], ["1", "2", "x", "4", "07"], [1, "2", "x", "4", "07"]),
+        (["x", 1, "2"], [1, 2, 4], [1, "2", 4]),
+        (["1", 1, "x"], ["1", "x"], ["1", "x"]),
+        ([1, "x"], ["1", "x"], [1, "x"]),
+        ([1, 2], [], []),
+    ],
+)
+def test_ids_of_a_file_are_spelled_as_known_ones(
+    known: list[Any] | None, given: list[Any], expected: list[Any]
+) -> None:
+    """``1`` and ``"1"`` are two ids; of both kinds the known one is meant."""
+    labels = np.array(given) if {*map(type, given)} == {int} else objects(given)
+    ids = None if known is None else Ids.of(objects(known))
+    found = fields.spelled_like(labels, ids)
+    assert found.tolist() == expected
+    if known == [1, 2]:
+        whole = all(isinstance(each, int) for each in expected)
+        assert found.dtype == (np.int64 if whole else object)
 
 
 @MANY

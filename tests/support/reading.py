@@ -27,16 +27,18 @@ def one_by_one(patch: pytest.MonkeyPatch) -> None:
         return lines
 
     def whole_numbers(self: fields.Fields) -> Any:
-        found = [fields.whole_number(self.text(row)) for row in range(len(self))]
+        found = [fields.whole_number(self.text(row)) for row in range(len(self.begins))]
         return np.array(found) if all(isinstance(each, int) for each in found) else None
 
     def none(self: fields.Fields) -> Any:
-        return np.zeros(len(self)), np.zeros(len(self), dtype=bool)
+        return np.zeros(len(self.begins)), np.zeros(len(self.begins), dtype=bool)
 
     patch.setattr(text_blocks._Lines, "of", all_odd)
     patch.setattr(fields.Fields, "whole_numbers", whole_numbers)
     patch.setattr(fields.Fields, "_decimals", none)
-    patch.setattr(fields.Fields, "texts", lambda self: [self.text(row) for row in range(len(self))])
+    patch.setattr(
+        fields.Fields, "texts", lambda self: [self.text(row) for row in range(len(self.begins))]
+    )
 
 
 def _one_by_one(read: Door) -> Door:
