@@ -133,9 +133,7 @@ class Text:
             yield block[:good]
         if good < len(block):
             raise self._not_utf8()
-        self._line += int(np.count_nonzero(np.frombuffer(block, np.uint8) == _FEED))
-        if b"\r" in block:
-            self._line += block.count(b"\r") - block.count(b"\r\n")
+        self._line += _n_ends(block)
 
     def _refuse_long(self, line: bytes) -> None:
         if len(line) > LONGEST_LINE and len(line.decode(errors="ignore")) > LONGEST_LINE:
@@ -202,6 +200,12 @@ def _first_end(block: bytes) -> int:
     return min(ends, default=len(block))
 
 
+def _n_ends(block: bytes) -> int:
+    """How many lines end in the block."""
+    feeds = int(np.count_nonzero(np.frombuffer(block, np.uint8) == _FEED))
+    return feeds + (block.count(b"\r") - block.count(b"\r\n") if b"\r" in block else 0)
+
+
 def is_stream(path: str | os.PathLike[str]) -> bool:
     """Whether the path is standard input or a pipe, which can be read only once.
 
@@ -234,7 +238,7 @@ def estimated_lines(path: str | os.PathLike[str]) -> int:
         n_bytes = n_lines = 0
         with errors_of(file):
             for block in text.blocks():
-                n_bytes, n_lines = n_bytes + len(block), n_lines + block.count(b"\n")
+                n_bytes, n_lines = n_bytes + len(block), n_lines + _n_ends(block)
                 if n_bytes >= _BLOCK:
                     break
         consumed = raw.tell()

@@ -160,6 +160,7 @@ def test_urls_are_refused_with_what_to_do(tmp_path: Path, url: str) -> None:
         ("out", "part-00000-4f-c000.csv.gz", "out/part-*.csv.gz"),
         ("out.parquet", "part-00000-4f-c000.snappy.parquet", "out.parquet/part-*.parquet"),
         ("out.txt", "part-00000", "out.txt/part-*"),
+        ("out", "part-00000.csv.snappy.parquet", "out/part-*.parquet"),
     ],
 )
 def test_folders_of_spark_are_refused_with_the_pattern_of_their_files(

@@ -162,10 +162,42 @@ def test_a_line_is_as_long_as_its_characters(size: int, monkeypatch: pytest.Monk
     monkeypatch.setattr(text_files, "LONGEST_LINE", 20)
     for line in ("x" * 19, "é" * 19, "\U0001f600" * 19):
         text = "a\rb\r\nc\n" + f"{line}\nabc\r{line}\n{line}\r\n"
-        assert "".join(text_files.Text(io.BytesIO(text[:-2].encode()), "a")) == text[:-2]
+        for good in (text[:-2], f"\n{line}\n"):
+            assert "".join(text_files.Text(io.BytesIO(good.encode()), "a")) == good
         for long, number in ((f"a\rb\r\nc\n{line}{line}", 4), (f"{text}{line}xy", 8)):
             with refuses(ValueError, place=f"line {number}", remedy="is it a text file"):
                 list(text_files.Text(io.BytesIO(long.encode()), "a"))
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+def test_lines_are_estimated_by_the_first_ones(
+    end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def estimated(suffix: str, lines: str) -> int:
+        file = tmp_path / f"a.csv{suffix}"
+        file.write_bytes((PROGRAMS[suffix][1] if suffix else bytes)(lines.encode()))
+        return text_files.estimated_lines(file)
+
+    for suffix in ("", *PROGRAMS):
+        assert estimated(suffix, f"a{end}b{end}") == 2
+    many = "".join(f"{n * 7919 % 1_000_003:07}{end}" for n in range(60_000))
+    monkeypatch.setattr(text_files, "_BLOCK", 100_000)
+    assert estimated("", many) == pytest.approx(60_000, rel=1e-3)
+    assert estimated(".gz", many) == pytest.approx(60_000, rel=0.1)
+    assert estimated(".gz", many) != 60_000  # not all is read
+    assert estimated("", "") == 0
+
+
+def test_a_text_that_is_changed_meanwhile_is_still_no_text() -> None:
+    """It is read again for the line, which is then not there."""
+
+    class Changed(io.BytesIO):
+        def seek(self, *to: int) -> int:
+            self.truncate(0)
+            return super().seek(*to)
+
+    with refuses(ValueError, remedy="iconv -f LATIN1"):
+        list(text_files.Text(Changed(b"a\xff\n"), "a"))
 
 
 def test_rubbish_behind_a_packed_text_is_damage(tmp_path: Path) -> None:

@@ -206,6 +206,7 @@ def test_numbered_rows_are_not_taken_for_ids(side: str) -> None:
     with pytest.raises(mfrank.UnknownIdError, match=f"2 {side}s each") as error:
         model.leave_out(numbered)
     assert error.value.argument == "user_items"
+    assert tuple(error.value.ids) == (0, 1)
 
 
 def test_a_model_without_interactions_cannot_leave_out_some(tmp_path: Path) -> None:
