@@ -32,8 +32,16 @@ FAULTS: dict[str, tuple[str, bytes, str]] = {
     "wrong checksum": ("a.csv.gz", PACKED[:-8] + b"12345678", r"line \d+: .*is damaged.*again"),
     "no gzip": ("a.csv.gz", BODY.encode(), r"not compressed by gzip.*without \.gz"),
     "gzip under another name": ("a.csv", PACKED, r"gzip: name it with \.gz"),
-    "zip under another name": ("a.csv", b"PK\x03\x04" + b"\xff" * 99, "zip, or an Excel sheet"),
-    "parquet under another name": ("a.txt", b"PAR1" + b"\xff" * 99, r"name it \.parquet"),
+    "zip under another name": (
+        "a.csv",
+        b"PK\x03\x04" + b"\xff" * 99,
+        r"zip, or an Excel sheet.*save .* as \.csv",
+    ),
+    "parquet under another name": (
+        "a.txt",
+        b"PAR1" + b"\xff" * 99,
+        r"as Parquet: name it \.parquet",
+    ),
     "UTF-16": ("a.csv", BODY.encode("utf-16"), "line 1: it is UTF-16.*iconv -f UTF-16 "),
     "UTF-16LE": ("a.csv", BODY.encode("utf-16-le"), "line 1: it is UTF-16.*iconv -f UTF-16LE "),
     "UTF-16BE": ("a.csv", BODY.encode("utf-16-be"), "line 1: it is UTF-16.*iconv -f UTF-16BE "),
@@ -161,6 +169,10 @@ def test_urls_are_refused_with_what_to_do(tmp_path: Path, url: str) -> None:
         ("out.parquet", "part-00000-4f-c000.snappy.parquet", "out.parquet/part-*.parquet"),
         ("out.txt", "part-00000", "out.txt/part-*"),
         ("out", "part-00000.csv.snappy.parquet", "out/part-*.parquet"),
+        *(
+            ("out", f"part-0.{kind}", f"out/part-*.{kind}")
+            for kind in ("tsv", "txt", "dat", "data")
+        ),
     ],
 )
 def test_folders_of_spark_are_refused_with_the_pattern_of_their_files(

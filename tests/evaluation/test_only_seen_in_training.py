@@ -9,12 +9,33 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import mfrank
 from mfrank import NDCG, HitRate, Recall
+from mfrank.retrieval import without_relevant
 from mfrank.tuning import Shortlists, TrialJudge
 
 N_USERS, N_ITEMS = 40, 25
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_only_zeros_that_are_relevant_are_ranked(seed: int) -> None:
+    """Cells with a relevance of 0 are not relevant; of seed 5, there are no zeros."""
+    rng = np.random.default_rng(seed)
+    (had, values), (held, relevances) = (
+        (rng.random((5, 6)) < share, rng.integers(least, 3, (5, 6)))
+        for share, least in ((0.6, seed == 5), (seed / 5, 0))
+    )
+    seen, relevance = (
+        sp.csr_array((values[cells], np.nonzero(cells)), cells.shape)
+        for cells, values in ((had, values), (held, relevances))
+    )
+    left = without_relevant(seen, relevance)
+    out = had & (values == 0) & held & (relevances > 0)
+    marks = sp.csr_array((np.ones(left.nnz), left.indices, left.indptr), left.shape)
+    np.testing.assert_array_equal(marks.toarray() > 0, had & ~out)
+    np.testing.assert_array_equal(left.toarray(), np.where(had, values, 0))
 
 
 def ratings() -> mfrank.Interactions:

@@ -342,6 +342,23 @@ def test_rows_that_are_solved_anew_keep_what_was_only_seen(tmp_path: Path, loade
     )
 
 
+@pytest.mark.parametrize("loaded", [False, True])
+def test_an_update_beside_given_likes_keeps_what_was_only_seen(
+    tmp_path: Path, loaded: bool
+) -> None:
+    data = ratings().at_least(4)
+    model = MODELS["ials biases"]().fit(data)
+    if loaded:
+        model = mfrank.load(model.save(tmp_path / "m"))
+    new = mfrank.Interactions.from_arrays(["newcomer"], ["i05"])
+    model.partial_fit(new, user_items=data.user_items)
+    listed = recommend(model, model, tmp_path)
+    only, liked = rated(data.seen_only), rated(data)
+    assert all(
+        not items & (only[user] | liked[user]) for user, items in listed.items() if user in only
+    )
+
+
 def test_a_fit_to_what_is_seen_explains_by_what_is_liked() -> None:
     raw = ratings()
     data = raw.at_least(4)

@@ -6,6 +6,7 @@ import copy
 import csv
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -329,6 +330,17 @@ def test_a_damaged_pattern_is_refused(tmp_path: Path, mmap: bool) -> None:
     ):
         with pytest.raises(ValueError, match="seen"):
             use(mfrank.load(tmp_path / "model", mmap=mmap))
+
+
+@pytest.mark.parametrize("of", [lambda marks: marks.astype(np.int8), lambda marks: marks[:-1]])
+def test_damaged_marks_of_what_is_only_seen_are_refused(tmp_path: Path, of: Any) -> None:
+    data = mfrank.Interactions.from_arrays(["a", "a", "b"], ["x", "y", "x"], [1, 0, 1])
+    mfrank.ALS(mfrank.IALS(), factors=2, iterations=1).fit(data).save(tmp_path / "model")
+    store = mfrank.FactorStore.load(tmp_path / "model")
+    marks = of(store.extras["seen_positive"])
+    replace(store, extras={**store.extras, "seen_positive": marks}).save(tmp_path / "model")
+    with pytest.raises(ValueError, match=r"seen items .* damaged: .*seen_positive"):
+        mfrank.load(tmp_path / "model")
 
 
 def test_a_server_leaves_out_what_the_model_does(tmp_path: Path) -> None:

@@ -93,6 +93,16 @@ def test_what_is_left_are_the_lists_of_all_items(name: str) -> None:
             np.testing.assert_array_equal(scores[: kept.sum()], all_scores[kept])
 
 
+def test_popular_is_what_many_users_like_however_much() -> None:
+    """The last item is only seen."""
+    rows = [("a", "x", 0.5), ("a", "y", 2), ("b", "x", 0.5), ("b", "z", 0), ("c", "x", 3)]
+    users, items, values = zip(*rows, ("d", "z", 0), strict=True)
+    data = mfrank.Interactions.from_arrays(users, items, values)
+    of = mfrank.ALS(mfrank.IALS(), factors=2, iterations=1).fit(data)
+    ids, scores = of.recommend("d", N=3, fallback="popularity")
+    assert (ids.tolist(), scores[:2].tolist()) == (["x", "y", None], [3, 1])
+
+
 @pytest.mark.parametrize("name", WITHOUT)
 def test_popular_items_on_request(name: str) -> None:
     of, counts = model(name), np.diff(train().item_users.indptr)
