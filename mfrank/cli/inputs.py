@@ -364,7 +364,7 @@ def _weights(text: str) -> dict[str, float | None]:
     """The weight of each kind of event; None for rows to leave out."""
     weights = dict[str, float | None]()
     for each in text.split(","):
-        kind, given, number = each.rpartition("=")
+        kind, given, number = (part.strip() for part in each.rpartition("="))
         try:
             weight = None if number == "none" else float(number)
         except ValueError:

@@ -363,7 +363,7 @@ def test_lists_of_a_shop_leave_out_what_was_bought(
     viewed = {(user, item) for user, item, _ in rows} - bought
     few = {"tune": ["--trials", "1"]}.get(command, ["--iterations", "2"])
     line = [command, str(path), "--model", str(folder), "--factors", "4", *few]
-    line += ["--weights", "view=1,cart=3,purchase=5"]
+    line += ["--weights", "view=1, cart=3,purchase = 5"]
 
     def shown() -> set[tuple[str, str]]:
         model = mfrank.load(folder)
