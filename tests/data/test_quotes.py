@@ -268,17 +268,19 @@ BLANKS = " " * 40
 @pytest.mark.parametrize(
     ("separator", "width", "lines"),
     [
-        ("::", 3, "a:::b\n"),  # two colons, and one that is text
-        ("::", 3, "a::::b\n"),
-        (",", 2, 'a "b,c",d\n'),  # no quote at the begin of a field
-        (",", 2, f'a{BLANKS}"b,c",d\n'),
-        (",", 2, f'a,{BLANKS}"b,c"\n'),
-        (",", 2, 'a,"b"c\n'),
-        (",", 2, '"b"c,a\n'),
-        (",", 2, 'a,"bcd\n'),
-        (",", 3, '"a"b",c,d\n"x,p","y,q"\n'),
-        (",", 2, '"a\na,b\nb",c\n'),  # lines within a field that look like rows
-        (",", 2, '"a\na,b\na,b\nb",c\nx,y\n'),
+        ("::", 3, "u:::v\n"),  # two colons, and one that is text
+        ("::", 3, "u::::v\n"),
+        ("::", 2, '"u::v\nx"::y\n'),
+        (",", 2, 'u "v,x",y\n'),  # no quote at the begin of a field
+        (",", 2, f'u{BLANKS}"v,x",y\n'),
+        (",", 2, f'u{BLANKS[:33]}"v,x",y\n'),
+        (",", 2, f'u,{BLANKS}"v,x"\n'),
+        (",", 2, 'u,"v"x\n'),
+        (",", 2, '"v"x,u\n'),
+        (",", 2, 'u,"vxy\n'),
+        (",", 3, '"u"v",x,y\n"x,p","y,q"\n'),
+        (",", 2, '"u\nv,x\ny",z\n'),  # lines within a field that look like rows
+        (",", 2, '"u\nv,x\nv,x\ny",z\nx,y\n'),
         (",", 2, "\ufeffa,b\n"),  # the header again
         (",", 2, "\ta,b\n"),
         (",", 2, "a\t,b\n"),
@@ -359,7 +361,7 @@ def test_lines_that_quotes_join_are_rows_if_each_has_all_fields(
 ORDINARY = [
     "1,x y,p\n",
     '"2","p,q","r"\n',
-    '  3,"q", "z"\n',
+    '  3,"q",  "z"\n',
     '4,5" disk,x\n',
     "5,é,y\r\n",
     "aa,b,c\n",
