@@ -600,8 +600,8 @@ class ALS(FactorModel):
             interactions of an earlier update are applied again, with a warning.
         leave_out : Interactions or DataFrame, optional
             What lists leave out of ``new``, such as the purchases among it, for a model whose lists
-            leave out only some items (:meth:`mfrank.Recommender.leave_out`). By default, all that the
-            model did not have.
+            leave out only some items (:meth:`mfrank.Recommender.leave_out`). By default, all that
+            the model did not have.
         user_features, item_features : DataFrame, path, sparse matrix or 2-D array, optional
             Features with the columns of the fit, only if the fit had features, and as a table if
             the fit had a table. A matrix has a row for each id of ``new``, in the same order. Rows
