@@ -145,10 +145,7 @@ def from_frame(
     """Build the parts of interactions from a table, whose columns are chosen by role."""
     check_unit(unit)
     columns = frame_columns(frame, chosen if events is None else events.chosen(chosen), unit)
-    found = weighed(columns, events)
-    if len(columns["user"]) > len(found["user"]) == 0:
-        raise none_left()
-    return _from_columns(found, duplicates, known_ids)
+    return _from_columns(columns, events, duplicates, known_ids)
 
 
 def from_file(
@@ -170,10 +167,7 @@ def from_file(
         columns["user"] = spelled_like(columns["user"], user_ids)
         columns["item"] = spelled_like(columns["item"], item_ids)
     try:
-        found = weighed(columns, events)
-        if not len(found["user"]):
-            raise none_left()
-        return _from_columns(found, duplicates, (user_ids, item_ids))
+        return _from_columns(columns, events, duplicates, (user_ids, item_ids))
     except UnknownIdError as error:
         raise error.within(path) from error
     except ValueError as error:
@@ -181,10 +175,16 @@ def from_file(
 
 
 def _from_columns(
-    columns: Mapping[str, NDArray[Any]], duplicates: Duplicates, known_ids: KnownIds
+    columns: dict[str, NDArray[Any]],
+    events: EventWeights | None,
+    duplicates: Duplicates,
+    known_ids: KnownIds,
 ) -> Parts:
-    users, items = columns["user"], columns["item"]
-    values, times = columns.get("value"), columns.get("timestamp")
+    found = weighed(columns, events)
+    users, items = found["user"], found["item"]
+    if len(columns["user"]) > len(users) == 0:
+        raise none_left()
+    values, times = found.get("value"), found.get("timestamp")
     # Their times have one unit by now, and "s" leaves numbers as they are.
     return from_arrays(users, items, values, times, "s", duplicates, known_ids)
 

@@ -344,6 +344,10 @@ def _tell_unread(
 def chosen_of_update(given: Any, seen: Seen | None) -> Interactions | None:
     """What lists leave out of an update, for a model whose lists leave out only some items."""
     if given is None:
+        if seen is not None and seen.left_out is not None:
+            _log.info(
+                Notice("lists leave out all that is new in this update; `leave_out` names a part")
+            )
         return None
     if seen is None or seen.left_out is None:
         raise InputValueError(

@@ -239,12 +239,14 @@ def test_users_of_an_item_leave_out_those_who_bought_it(item: str) -> None:
     assert [user for user in users if user is not None] == listed
 
 
-def test_an_update_leaves_out_what_is_new(tmp_path: Path) -> None:
+def test_an_update_leaves_out_what_is_new(tmp_path: Path, caplog: Any) -> None:
     model = copy.copy(strangers.model("IALS")).leave_out(bought())
     before = expected(model)
     new = mfrank.Interactions.from_arrays(["u01", "u02", "fresh"], [*before["u01"][:1], "z", "i02"])
     had = before["u01"][0] in train_items("u01")
-    model.partial_fit(new)
+    with caplog.at_level("INFO", "mfrank"):
+        model.partial_fit(new)
+    assert "lists leave out all that is new in this update" in caplog.text
     lists = unpadded(in_one_call(model, tmp_path))
     assert "z" not in lists["u02"]
     assert "z" in lists["u03"]
