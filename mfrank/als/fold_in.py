@@ -64,14 +64,14 @@ class Explanation:
     baseline : float
         Contribution of the objective's background (0 for WRMF, IALS and EALS) and of the user's
         features.
-    user_weights : UserWeights
-        Pass it to explain other items to the same user without solving the row again.
+    user_weights : UserWeights or None
+        Of an ALS: pass it to explain other items to the same user without solving the row again.
     """
 
     score: float
     contributions: list[tuple[Any, float]]
     baseline: float
-    user_weights: UserWeights = field(repr=False, compare=False)
+    user_weights: UserWeights | None = field(repr=False, compare=False)
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.score, self.contributions, self.user_weights))

@@ -1,6 +1,5 @@
 from mfrank.models.als import ALS as ALS
 from mfrank.models.baselines import Popularity as Popularity
-from mfrank.models.closed_form import LikedItems as LikedItems
 from mfrank.models.cost import check_batch_memory as check_batch_memory
 from mfrank.models.descent import Descent as Descent
 from mfrank.models.ease import EASE as EASE

@@ -22,6 +22,7 @@ from mfrank.als import (
     als_with_biases,
     first_biases,
     first_factors,
+    refuse_dislikes,
 )
 from mfrank.arrays import (
     CSR,
@@ -29,7 +30,6 @@ from mfrank.arrays import (
     check_above_zero,
     check_choice,
     check_count,
-    check_same_rows,
     check_threads,
     copied,
     generator,
@@ -40,7 +40,7 @@ from mfrank.arrays import (
 from mfrank.backends import Factors, Solver, choose
 from mfrank.backends.sharded import solving
 from mfrank.cluster import Cluster
-from mfrank.data import Interactions, OnUnknown
+from mfrank.data import Interactions
 from mfrank.errors import InputTypeError, InputValueError, unreadable
 from mfrank.models.als_setup import check_cost, saved_state, set_up
 from mfrank.models.closed_form import (
@@ -50,7 +50,6 @@ from mfrank.models.closed_form import (
     explained,
     feature_means,
     had_biases,
-    liked_items,
     objective_of,
     weigh_items,
 )
@@ -60,6 +59,7 @@ from mfrank.models.options import (
     check_biases,
     check_dtype,
     gather_dtype,
+    tell_of_liked,
 )
 from mfrank.models.parameters import describe
 from mfrank.models.resume import (
@@ -71,15 +71,11 @@ from mfrank.models.resume import (
 )
 from mfrank.models.updates import Update, check_update, chosen_of_update, solved_anew
 from mfrank.retrieval import (
-    Answer,
-    Fallback,
     KnownQueries,
-    ListCall,
-    ListOptions,
+    LikedItems,
     Matrix,
     ModelState,
     OwnRows,
-    Queries,
     QueryFactors,
     Raw,
     Recommender,
@@ -89,10 +85,8 @@ from mfrank.retrieval import (
     given_rows,
     is_single,
     left_out_of,
-    popularity_of,
     sides,
 )
-from mfrank.steering import Steering
 from mfrank.store import FactorStore, Record, check_features
 
 _DEFAULT_OBJECTIVE = RG2()
@@ -185,6 +179,7 @@ class ALS(FactorModel):
     track_objective: bool = False
     feature_regularization: float = 1.0
     biases: bool = False
+    folds_in = True
     _last_folding = cast("FoldIn | None", None)  # without an annotation, which would be an option
 
     def __post_init__(self) -> None:
@@ -436,62 +431,6 @@ class ALS(FactorModel):
         solved = self._folding_of(store).items(own, means)
         return solved[0] if is_single(itemid) else solved
 
-    def recommend_from_items(
-        self,
-        itemids: Any,
-        N: int = 10,
-        *,
-        values: Any = None,
-        filter_items: Any = None,
-        items: Any = None,
-        by_row: bool = False,
-        on_unknown: OnUnknown = "error",
-        fallback: Fallback = "none",
-        n_threads: int = 0,
-        steer: Steering | None = None,
-    ) -> Answer:
-        """Recommend items to an unknown user, from a list of liked items.
-
-        Parameters
-        ----------
-        itemids : 1-D array-like of ids
-            The user's items, which are left out of the list.
-        N, filter_items, items, by_row, fallback, n_threads, steer
-            As in :meth:`mfrank.Recommender.recommend`; a user without a known item has no usable
-            data.
-        on_unknown : {"error", "skip"}, default "error"
-            With "skip", unknown items are left out of all arguments, with their ``values``.
-        values : shape (len(itemids),), optional
-            Value of each interaction, as in the training data; default 1. Read only by objectives
-            that use values.
-
-        Returns
-        -------
-        ids, scores : arrays of shape (N,)
-
-        Raises
-        ------
-        UnknownIdError
-            An item is unknown, and ``on_unknown`` is "error".
-        ValueError, TypeError
-            There is not one number in ``values`` per item.
-        """
-        check_same_rows(itemids=itemids, values=values)
-        options = ListOptions(
-            N, filter_items, items, n_threads, choose(self.backend), on_unknown, fallback
-        )
-        held = self._now()
-        store = held.store.on_host()
-        (users, side), folding = sides(store, by_row=by_row), self._folding_of(store)
-        levers = self._levers(steer, store, side, on_unknown)
-        own = liked_items(itemids, values, side, on_unknown, folding)
-        queries = QueryFactors(*folding.users_and_biases(own.likes))
-        somebody = OwnRows(KnownQueries(users, [0], Queries.new(1)), None, side, None)
-        popularity = popularity_of(held, None, side) if fallback == "popularity" else None
-        state = ModelState(store, held.seen)
-        call = ListCall(state, somebody, options, levers, popularity, history=own.items)
-        return self._answered(queries, call, own.items, 0)
-
     def explain(
         self,
         userid: Raw,
@@ -695,6 +634,12 @@ class ALS(FactorModel):
         rows = clean_rows(own.rows, "user_items", objective_of(store, self.objective))
         solvable, means = CSR.from_scipy(rows, store.dtype), feature_means(store, side, ids)
         return QueryFactors(*self._folding_of(store).users_and_biases(solvable, means))
+
+    def _somebody(self, held: ModelState, own: LikedItems, *, has_values: bool) -> QueryFactors:
+        folding = self._folding_of(held.store)
+        refuse_dislikes(folding.objective, own.values, "values")
+        tell_of_liked(folding.objective, own.values, held.store.threshold, given=has_values)
+        return QueryFactors(*folding.users_and_biases(own.likes))
 
     def _folding_of(self, store: FactorStore) -> FoldIn:
         """Fold-in against these factors; cached, because its Gram matrix is expensive."""

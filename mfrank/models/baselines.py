@@ -20,6 +20,7 @@ from mfrank.models.parameters import describe
 from mfrank.retrieval import (
     Answer,
     Matrix,
+    QueryFactors,
     Raw,
     Recommender,
     given_ids,
@@ -85,6 +86,7 @@ class Popularity(FactorModel):
 
     backend: str = "auto"
     window: float | None = None
+    folds_in = True
 
     def __post_init__(self) -> None:
         check_backend(self.backend)
@@ -125,6 +127,9 @@ class Popularity(FactorModel):
         rows = given_rows(user_items, userid, *sides(self.store, by_row=by_row), "user_items")
         same = np.ones((rows.shape[0], 1))
         return same[0] if is_single(userid) else same
+
+    def _somebody(self, *_: Any, **options: Any) -> QueryFactors:
+        return QueryFactors(np.ones((1, 1)), None)
 
     def similar_items(self, *args: Any, **options: Any) -> Answer:
         """Each item alone: popularity does not define similar items."""

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import DTypeLike, NDArray
 
 from mfrank.als import Explanation, FoldIn, QuadraticObjective, UserWeights, refuse_dislikes
-from mfrank.arrays import CSR, shown, to_host
+from mfrank.arrays import CSR, shown
 from mfrank.backends import Factors
-from mfrank.data import Interactions, OnUnknown
+from mfrank.data import Interactions
 from mfrank.errors import InputTypeError, InputValueError, within
-from mfrank.models.options import OPTION_KINDS, option_classes, tell_below, tell_unread_values
+from mfrank.models.options import OPTION_KINDS, option_classes
 from mfrank.models.parameters import is_of, restore
-from mfrank.retrieval import Matrix, ModelState, Raw, Seen, Side, given_ids, given_rows
+from mfrank.retrieval import Matrix, ModelState, Raw, Seen, Side, given_rows
 from mfrank.store import FactorStore, means_of
 
 # What solves the rows of a fit, whatever was set since.
@@ -89,115 +86,6 @@ def training_rows(seen: Seen | None, objective: QuadraticObjective) -> Seen:
             "interactions, which are not saved with it"
         )
     return seen
-
-
-# The row of somebody new, made from the items that they like.
-#
-# It is not made from a scipy matrix: building one takes longer than solving the row and finding its
-# list.
-
-
-class LikedItems(NamedTuple):
-    """A single row of a users x items matrix.
-
-    Attributes
-    ----------
-    items : CSR, without values
-        Every item of the row, to be filtered.
-    likes : CSR
-        The items with a value other than 0, from which the user's factors are solved.
-    values : shape (entries of likes,)
-        The values in ``likes``.
-    """
-
-    items: CSR
-    likes: CSR
-    values: NDArray[Any]
-
-    @classmethod
-    def of(
-        cls, columns: NDArray[np.int64], values: Any, n_items: int, dtype: DTypeLike
-    ) -> LikedItems:
-        """Build the row; values of a repeated item are summed.
-
-        Parameters
-        ----------
-        columns : int64, shape (n,)
-            Rows of the items, in any order; -1 is left out.
-        values : shape (n,), or None
-            None is 1 for each.
-        n_items : int
-        dtype : dtype
-            Dtype of the values in ``likes``.
-
-        Raises
-        ------
-        TypeError, ValueError
-            ``values`` are not one finite real number for each of ``columns``.
-        """
-        numbers = None if values is None else _numbers(values, len(columns))
-        order = columns.argsort(kind="stable")
-        order = order[columns.searchsorted(0, sorter=order) :]
-        ascending = columns[order]
-        begins = np.empty(len(order), dtype=bool)
-        begins[:1] = True
-        np.not_equal(ascending[1:], ascending[:-1], out=begins[1:])
-        items = ascending[begins].astype(np.int32)
-        place = begins.cumsum() - 1
-        if numbers is None:
-            likes, kept = items, np.bincount(place).astype(dtype)
-        else:
-            sums = _fitting(np.bincount(place, numbers[order]), dtype)
-            likes, kept = items[sums != 0], sums[sums != 0]
-        return cls(_row(items, None, n_items), _row(likes, kept, n_items), kept)
-
-
-def _fitting(sums: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
-    """The sums in this dtype; ValueError if one is not finite there."""
-    with np.errstate(over="ignore"):
-        merged = sums.astype(dtype)
-    finite = np.isfinite(merged)
-    if not finite.all():
-        raise InputValueError(
-            f"`values` must be finite and fit {np.dtype(dtype)}, got {sums[~finite][0]} for an "
-            "item",
-            "drop or replace it",
-        )
-    return merged
-
-
-def _numbers(values: Any, size: int) -> NDArray[np.float64]:
-    given = np.asarray(to_host(values, "values"))
-    if given.shape != (size,):
-        raise InputValueError(
-            f"`values` must have one number for each of the {size} itemids, got shape {given.shape}"
-        )
-    if given.dtype.kind == "c":
-        raise InputTypeError("`values` must be real numbers, got complex ones")
-    try:
-        return given.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputValueError(f"`values` must be numbers: {error}") from error
-
-
-def _row(items: NDArray[np.int32], values: NDArray[Any] | None, n_items: int) -> CSR:
-    return CSR(np.array([0, len(items)]), items, values, n_items)
-
-
-def liked_items(
-    itemids: Any, values: Any, items: Side, on_unknown: OnUnknown, folding: FoldIn
-) -> LikedItems:
-    """The row of somebody new, from arguments of :meth:`mfrank.ALS.recommend_from_items`."""
-    missing = None if on_unknown == "error" else -1
-    liked = given_ids(itemids, "itemids", ordered=values is not None)
-    columns = items.rows(liked, "itemids", missing=missing)
-    store, objective = folding.store, folding.objective
-    own = LikedItems.of(columns, values, len(items.ids), store.dtype)
-    refuse_dislikes(objective, own.values, "values")
-    if values is not None and not objective.uses_values:
-        tell_unread_values(type(objective).__name__, own.values)
-    tell_below("values", own.values, store.threshold, "count as likes")
-    return own
 
 
 # Explanations: a user's factors, and so all their scores, are linear in their items.

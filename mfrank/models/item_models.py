@@ -11,13 +11,27 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from mfrank.als import Explanation
 from mfrank.arrays import Work, check_count, check_powers, in_turn
 from mfrank.data import Interactions, cells, rank_in_rows
 from mfrank.errors import unreadable, within
 from mfrank.models.baselines import Popularity, fit_at_once, popularity_store
 from mfrank.models.factor_model import Callback, restored
+from mfrank.models.options import tell_of_liked
 from mfrank.models.parameters import FitFacts, Parameters, describe, fit_of
-from mfrank.retrieval import OwnRows, Rows, RowScorer
+from mfrank.retrieval import (
+    KnownQueries,
+    LikedItems,
+    Matrix,
+    ModelState,
+    OwnRows,
+    Raw,
+    Rows,
+    RowScorer,
+    given_id,
+    of_one_state,
+    sides,
+)
 from mfrank.store import IMPORTED, FactorStore, OwnClasses, pack_neighbors
 from mfrank.store import contents as extra_rows
 
@@ -85,6 +99,54 @@ class NeighborRecommender(Parameters, RowScorer):
         They are from the values of the users, or from a matrix of ones, shape (n_users, n_items).
         """
 
+    @of_one_state
+    def explain(
+        self,
+        userid: Raw,
+        user_items: Matrix | None,
+        itemid: Raw,
+        N: int = 10,
+        *,
+        by_row: bool = False,
+    ) -> Explanation:
+        """Decompose a user's score of an item: each of the user's items adds its weight to it.
+
+        Parameters
+        ----------
+        userid, itemid : id
+        user_items : Interactions, scipy sparse, or None
+            The user's row, as with ``recalculate_user`` in :meth:`recommend`; None uses the row of
+            the fit.
+        N : int, default 10
+            Number of contributions to return, the largest first.
+        by_row : bool, default False
+            Ids are row numbers.
+
+        Returns
+        -------
+        Explanation
+            Its baseline is 0. Items without a weight to the item are not listed.
+
+        Raises
+        ------
+        ValueError, TypeError
+            ``userid`` or ``itemid`` is not one id, or is unknown; or as in :meth:`recommend`.
+        """
+        check_count("N", N, 1)
+        userid, itemid = given_id(userid, "userid"), given_id(itemid, "itemid")
+        users, items = sides(self.store, by_row=by_row)
+        item = int(items.rows(itemid, "itemid")[0])
+        if user_items is None:
+            row = self._rows_of(users.rows(userid, "userid"))
+        else:
+            known = KnownQueries.to_solve(users, userid)
+            row = self._rows_given(OwnRows(known, user_items, items, None))
+        parts = row.data * self.similarity[row.indices][:, [item]].toarray().ravel()
+        largest = np.argsort(-parts, kind="stable")[: min(N, np.count_nonzero(parts))]
+        labels = items.answer(row.indices[largest].astype(np.int32)).tolist()
+        listed = list(zip(labels, parts[largest].tolist(), strict=True))
+        return Explanation(float(parts.sum()), listed, 0.0, None)
+
     def _store_of(self, data: Interactions) -> FactorStore:
         rows = self._read(data.user_items)
         return popularity_store(data, describe(self), **pack_neighbors(self._weights(rows), rows))
@@ -125,6 +187,11 @@ class NeighborRecommender(Parameters, RowScorer):
             return self._read(Interactions.from_sparse(given).user_items)
         except (TypeError, ValueError) as error:
             raise within("`user_items`", error) from None
+
+    def _somebody(self, held: ModelState, own: LikedItems, *, has_values: bool) -> sp.csr_array:
+        tell_of_liked(self, own.values, held.store.threshold, given=has_values)
+        rows: sp.csr_array = super()._somebody(held, own, has_values=has_values)
+        return rows
 
     def _scores_of(self, rows: sp.csr_array, n_threads: int) -> NDArray[Any]:
         return np.asarray((rows @ self.similarity).toarray())

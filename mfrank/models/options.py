@@ -336,6 +336,15 @@ def n_below(given: Any, threshold: float | None) -> int:
     return sum(int(np.count_nonzero((part > 0) & (part < threshold))) for part in parts)
 
 
+def tell_of_liked(
+    reader: Any, values: NDArray[Any], threshold: float | None, *, given: bool
+) -> None:
+    """Tell of values of somebody's items that a model or objective does not read, or are low."""
+    if given and not reader.uses_values:
+        tell_unread_values(type(reader).__name__, values)
+    tell_below("values", values, threshold, "count as likes")
+
+
 def tell_below(name: str, given: Any, threshold: float | None, effect: str) -> None:
     """Warn of values below the threshold of a model's fit, with their effect.
 

@@ -314,8 +314,8 @@ class SupervisedPageRank(Parameters, RowScorer):
     def explain(
         self,
         userid: Raw,
+        user_items: Matrix | None,
         itemid: Raw,
-        user_items: Matrix | None = None,
         N: int = 10,
         *,
         by_row: bool = False,
@@ -328,8 +328,9 @@ class SupervisedPageRank(Parameters, RowScorer):
         Parameters
         ----------
         userid, itemid : id
-        user_items : Interactions or scipy sparse, optional
-            Restart items of the user, as with ``recalculate_user`` in :meth:`recommend`.
+        user_items : Interactions, scipy sparse, or None
+            Restart items of the user, as with ``recalculate_user`` in :meth:`recommend`; None uses
+            those of the fit.
         N : int, default 10
             Maximum number of paths to return.
 

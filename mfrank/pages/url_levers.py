@@ -199,7 +199,7 @@ def reasons_for(
     if isinstance(model, ALS) and not is_new and (row is not None or explains_alone(model)):
         return _contributions(model, user, items, row, most)
     if isinstance(model, SupervisedPageRank) and not is_new:
-        paths = (model.explain(user, item, None, most).paths for item in items)
+        paths = (model.explain(user, None, item, most).paths for item in items)
         return [list(dict.fromkeys(path.items[0] for path in each)) for each in paths]
     if isinstance(model, RowScorer) and not isinstance(model, NeighborRecommender):
         return [[] for _ in items]

@@ -14,7 +14,7 @@ from mfrank.retrieval.lists_by_id import (
     QueryFactors,
 )
 from mfrank.retrieval.model_state import DeferredState, ModelState, NotFittedError
-from mfrank.retrieval.queries import Matrix, Queries, given_rows, given_seen
+from mfrank.retrieval.queries import LikedItems, Matrix, Queries, given_rows, given_seen
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.row_scorer import ItemBlend, RowScorer, of_one_state
 from mfrank.retrieval.scored_lists import _first, best_lists
@@ -47,6 +47,7 @@ __all__ = [
     "Fallback",
     "ItemBlend",
     "KnownQueries",
+    "LikedItems",
     "ListCall",
     "ListFormat",
     "ListOptions",

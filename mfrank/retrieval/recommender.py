@@ -8,7 +8,7 @@ from copy import copy
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, Any, Self, overload
+from typing import IO, Any, ClassVar, Self, overload
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,6 +19,7 @@ from mfrank.arrays import (
     beside,
     check_instance,
     check_same_ids,
+    check_same_rows,
     in_turn,
     paragraphs,
     turn_of,
@@ -52,7 +53,7 @@ from mfrank.retrieval.lists_by_id import (
     pair_scores,
 )
 from mfrank.retrieval.model_state import ModelState, NotFittedError, removed
-from mfrank.retrieval.queries import Matrix
+from mfrank.retrieval.queries import LikedItems, Matrix, Queries
 from mfrank.retrieval.seen import Seen, left_out_of, pack, unpack
 from mfrank.retrieval.side import Raw, Rows, Side, given_ids, sides
 from mfrank.retrieval.steered import best_steered, calibrates, set_levers
@@ -96,6 +97,8 @@ class Recommender:
     """
 
     backend: str = "auto"
+    folds_in: ClassVar[bool] = False
+    """Whether users who are not in the fit get lists, from their own items."""
     # The store and the seen items of each user, in one attribute, which an update replaces: a call
     # that reads it once has both of one state, even if other threads update the model. Calls that
     # change the model take turns (:mod:`mfrank.arrays.objects`).
@@ -271,6 +274,64 @@ class Recommender:
         if levers is not None and calibrates(levers, user_items, held.seen):
             call = call._replace(history=own.liked())
         return self._answered(queries, call, seen, userid)
+
+    def recommend_from_items(
+        self,
+        itemids: Any,
+        N: int = 10,
+        *,
+        values: Any = None,
+        filter_items: Any = None,
+        items: Any = None,
+        by_row: bool = False,
+        on_unknown: OnUnknown = "error",
+        fallback: Fallback = "none",
+        n_threads: int = 0,
+        steer: Steering | None = None,
+    ) -> Answer:
+        """Recommend items to an unknown user, from a list of liked items.
+
+        Parameters
+        ----------
+        itemids : 1-D array-like of ids
+            The user's items, which are left out of the list.
+        N, filter_items, items, by_row, fallback, n_threads, steer
+            As in :meth:`recommend`; a user without a known item has no usable data.
+        on_unknown : {"error", "skip"}, default "error"
+            With "skip", unknown items are left out of all arguments, with their ``values``.
+        values : shape (len(itemids),), optional
+            Value of each interaction, as in the training data; default 1. Only some models read
+            values.
+
+        Returns
+        -------
+        ids, scores : arrays of shape (N,)
+
+        Raises
+        ------
+        UnknownIdError
+            An item is unknown, and ``on_unknown`` is "error".
+        ValueError
+            There is not one number in ``values`` per item.
+        TypeError
+            The model cannot fold users in, such as a :class:`mfrank.Descent`.
+        """
+        check_same_rows(itemids=itemids, values=values)
+        options = ListOptions(
+            N, filter_items, items, n_threads, choose(self.backend), on_unknown, fallback
+        )
+        held = self._now()
+        users, side = sides(held.on_host(), by_row=by_row)
+        levers = self._levers(steer, held.store, side, on_unknown)
+        missing = None if on_unknown == "error" else -1
+        liked = given_ids(itemids, "itemids", ordered=values is not None)
+        columns = side.rows(liked, "itemids", missing=missing)
+        own = LikedItems.of(columns, values, len(side.ids), held.store.dtype)
+        queries = self._somebody(held, own, has_values=values is not None)
+        popularity = popularity_of(held, None, side) if fallback == "popularity" else None
+        rows = OwnRows(KnownQueries(users, [0], Queries.new(1)), None, side, None)
+        call = ListCall(held, rows, options, levers, popularity, history=own.items)
+        return self._answered(queries, call, own.items, 0)
 
     def recommend_all(
         self,
@@ -465,9 +526,28 @@ class Recommender:
         )
         return self._scored(users, items, user_rows, item_rows)
 
+    def explain(
+        self,
+        userid: Raw,
+        user_items: Matrix | None,
+        itemid: Raw,
+        N: int = 10,
+        *,
+        by_row: bool = False,
+    ) -> Any:
+        """Raise TypeError: the scores of this model are no sums over the user's items."""
+        raise InputTypeError(
+            f"{type(self).__name__} cannot explain a score by the user's items:",
+            "use `similar_items` of the recommended item to find those of the user's that are like "
+            "it",
+        )
+
     def recalculate_user(self, userid: Raw, user_items: Matrix, *, by_row: bool = False) -> Factors:
         """Raise TypeError: only models with a quadratic objective can fold users in."""
-        raise InputTypeError(
+        raise self._folds_nobody_in()
+
+    def _folds_nobody_in(self) -> InputTypeError:
+        return InputTypeError(
             f"{type(self).__name__} cannot fold users in: it has no objective with a closed-form "
             "solution",
             "Use `recalculate_user=False`; evaluate it by a split such as by_time or by_ratio, "
@@ -706,6 +786,10 @@ class Recommender:
         if call.recalculate:
             return self._folded_users(call.held, call.own)
         return QueryFactors.known(call.own.known, call.options.backend)
+
+    def _somebody(self, held: ModelState, own: LikedItems, *, has_values: bool) -> Any:
+        """Queries as of :meth:`_queries_of`, for a new user with these items."""
+        raise self._folds_nobody_in()
 
     def _answered(self, queries: Any, call: ListCall, seen: Listed | None, raw: Raw) -> Answer:
         """The answer of a call for the ids ``raw``, with the lists of these queries."""

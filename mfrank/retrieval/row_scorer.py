@@ -23,10 +23,11 @@ from mfrank.retrieval.lists_by_id import (
     OwnRows,
     answer,
 )
-from mfrank.retrieval.queries import Matrix
+from mfrank.retrieval.model_state import ModelState
+from mfrank.retrieval.queries import LikedItems, Matrix, Queries
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.scored_lists import best_lists, blocks
-from mfrank.retrieval.side import Raw, Rows, Side
+from mfrank.retrieval.side import Raw, Rows, Side, sides
 from mfrank.retrieval.steered import scored_steered
 from mfrank.retrieval.top_k import Lists
 from mfrank.steering import Levers, Steering
@@ -66,8 +67,10 @@ class RowScorer(Recommender):
     """
 
     n_threads: int = 0
+    folds_in = True
 
     recommend = of_one_state(Recommender.recommend)
+    recommend_from_items = of_one_state(Recommender.recommend_from_items)
     similar_items = of_one_state(Recommender.similar_items)
     score = of_one_state(Recommender.score)
 
@@ -101,6 +104,13 @@ class RowScorer(Recommender):
     def _rows_given(self, own: OwnRows) -> Any:
         """Rows of users from what they have now, in the same form."""
         raise NotImplementedError
+
+    def _somebody(self, held: ModelState, own: LikedItems, *, has_values: bool) -> Any:
+        users, items = sides(held.store)
+        somebody = KnownQueries(users, [0], Queries.new(1))
+        likes = own.likes
+        row = sp.csr_array((own.values, likes.indices, likes.indptr), (1, len(items.ids)))
+        return self._rows_given(OwnRows(somebody, row, items, None))
 
     def _scores_of(self, rows: Any, n_threads: int) -> NDArray[Any]:
         """Scores of all items, a new float64 array of shape (len(rows), n_items)."""
@@ -248,6 +258,7 @@ class ItemBlend(RowScorer):
         model._adopt(store)
         return model
 
+    folds_in = False
     _similar = Recommender._similar
 
     def _adopt(self, store: FactorStore) -> None:

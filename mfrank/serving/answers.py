@@ -16,13 +16,11 @@ from numpy.typing import NDArray
 from mfrank.arrays import check_time, on_host
 from mfrank.data import Ids, objects, spelled_like
 from mfrank.errors import InputValueError
-from mfrank.models import ALS, Popularity, SupervisedPageRank, values_told
+from mfrank.models import ALS, SupervisedPageRank, values_told
 from mfrank.retrieval import (
     Answer,
     Fallback,
-    ItemBlend,
     Recommender,
-    RowScorer,
     is_nested,
     unannounced,
 )
@@ -171,8 +169,10 @@ def from_items(
     """
     _check_fallback(model, fallback)
     n = min(n, len(model.item_ids) or 1)
+    if weights is not None and len(weights) != len(liked):
+        raise InputValueError("`weights` must have one number for each liked item")
     are_low = _below(weights or (), model.threshold)
-    if weights is not None and len(weights) == len(liked) and any(are_low):
+    if weights is not None and any(are_low):
         if on_unknown == "error":
             model.item_ids.rows(liked)  # raises
         low = list(compress(liked, are_low))
@@ -188,26 +188,13 @@ def from_items(
         "n_threads": 1,
         **options,
     }
-    if isinstance(model, ALS):
-        # By the description of ``weights``, not by a line for each request.
-        with values_told(), unannounced():
-            found = model.recommend_from_items(liked, n, values=weights, **more)
-        return found.to_dicts()
-    if isinstance(model, ItemBlend) or not isinstance(model, RowScorer | Popularity):
+    if not model.folds_in:
         raise CannotAnswer(
             f"{type(model).__name__} cannot rank for somebody new; a model of mfrank fit can"
         )
-    if weights is not None and len(weights) != len(liked):
-        raise InputValueError("`weights` must have one number for each liked item")
-    columns = model.item_ids.rows(liked, missing=None if on_unknown == "error" else -1)
-    values = np.ones(len(columns)) if weights is None else np.asarray(weights, dtype=np.float64)
-    known = columns >= 0
-    entries = values[known], (np.zeros(known.sum(), dtype=np.int64), columns[known])
-    row = sp.csr_array(sp.coo_array(entries, (1, len(model.item_ids))))
-    anybody = model.user_ids.labels[:1]
-    with unannounced():
-        lists = model.recommend(anybody, row, n, recalculate_user=True, **more).to_dicts()
-    return lists[0]  # type: ignore[no-any-return]
+    # By the description of ``weights``, not by a line for each request.
+    with values_told(), unannounced():
+        return model.recommend_from_items(liked, n, values=weights, **more).to_dicts()
 
 
 def _below(weights: Sequence[float], threshold: float | None) -> list[bool]:
@@ -258,22 +245,26 @@ def explanation(
     CannotAnswer
         The model is of another kind, or needs ``row``.
     """
-    if isinstance(model, SupervisedPageRank):
-        score, paths = model.explain(user, item, None, n)
-        told = [{"items": list(path.items), "mass": path.mass} for path in paths]
-        rest = score - math.fsum(path.mass for path in paths)
-        return {"score": score, "paths": told, "others": rest}
-    if not isinstance(model, ALS):
+    if type(model).explain is Recommender.explain:
         raise CannotAnswer(
             f"{type(model).__name__} does not explain its scores; models of mfrank fit and mfrank "
             "pagerank do"
         )
-    if row is None and model.objective.uses_values and not explains_alone(model):
+    if (
+        row is None
+        and isinstance(model, ALS)
+        and model.objective.uses_values
+        and not explains_alone(model)
+    ):
         raise CannotAnswer(
             f"an explanation of {type(model.objective).__name__} needs the values of the user's "
             "items, which are not saved with a model"
         )
     why = model.explain(user, row, item, n)
+    if isinstance(model, SupervisedPageRank):
+        told = [{"items": list(path.items), "mass": path.mass} for path in why.paths]
+        rest = why.score - math.fsum(path.mass for path in why.paths)
+        return {"score": why.score, "paths": told, "others": rest}
     told = [{"id": each, "contribution": part} for each, part in why.contributions]
     rest = why.score - why.baseline - math.fsum(part for _, part in why.contributions)
     return {

@@ -186,3 +186,43 @@ def test_weights_explain_to_one_user_only(by_row: bool, row: int) -> None:
     assert model.explain("new", None, items[2], user_weights=new).user_weights is new
     with refuses(ValueError, "user_weights"):
         model.explain("newer", rows, items[2], user_weights=new)
+
+
+@pytest.mark.parametrize("kind", [mfrank.ItemKNN, mfrank.ItemFilter, lambda: mfrank.EASE(3.0)])
+@pytest.mark.parametrize("is_given", [False, True])
+def test_links_from_a_users_items_sum_to_the_score(kind: Any, is_given: bool) -> None:
+    data = labeled()
+    model = kind().fit(data)
+    for user in data.user_ids.labels[:4].tolist():
+        row = data if is_given else None
+        for item in data.item_ids.labels[:5].tolist():
+            why = model.explain(user, row, item, N=99)
+            assert why.baseline == 0
+            assert why.score == pytest.approx(sum(part for _, part in why.contributions))
+            assert why.score == pytest.approx(model.score([user], [item])[0])
+            assert model.explain(user, row, item, N=1).contributions == why.contributions[:1]
+            without = {i for i, _ in why.contributions}
+            others = data.take(
+                (data.entry_users != data.user_ids.rows([user])[0])
+                | ~np.isin(data.item_ids.raw(data.user_items.indices), list(without))
+            )
+            assert model.explain(user, others, item).score == pytest.approx(0)
+
+
+@pytest.mark.parametrize("kind", [mfrank.ItemKNN, mfrank.SupervisedPageRank, mfrank.Popularity])
+def test_somebody_new_gets_the_list_of_a_user_with_these_items(kind: Any) -> None:
+    times = np.arange(labeled().nnz)
+    data = mfrank.Interactions.from_arrays(
+        labeled().user_ids.raw(labeled().entry_users),
+        labeled().item_ids.raw(labeled().user_items.indices),
+        timestamps=times,
+    )
+    model = kind().fit(data)
+    user = data.user_ids.labels[2]
+    own = data.item_ids.raw(data.user_items[[2]].indices)
+    ids, scores = model.recommend_from_items(own, N=5)
+    row = data.user_items[[2]].astype(bool).astype(float)
+    expected = model.recommend([user], row, 5, recalculate_user=True)
+    assert ids.tolist() == expected.ids[0].tolist()
+    np.testing.assert_allclose(scores, expected.scores[0])
+    assert not set(ids.tolist()) & set(own.tolist())

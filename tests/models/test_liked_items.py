@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mfrank
-from mfrank.models import LikedItems
+from mfrank.retrieval import LikedItems
 from tests.support.errors import refuses
 
 N_ITEMS = 6

@@ -176,18 +176,21 @@ def test_explanations_are_asked_by_id_or_by_row_and_name_what_is_wrong() -> None
     )
     model = walk().fit(named)
     user, item = model.user_ids.rows(["u3"])[0], model.item_ids.rows(["i7"])[0]
-    by_id, by_row = model.explain("u3", "i7"), model.explain(int(user), int(item), by_row=True)
+    by_id, by_row = (
+        model.explain("u3", None, "i7"),
+        model.explain(int(user), None, int(item), by_row=True),
+    )
     assert by_id.score == by_row.score
     assert [path.mass for path in by_id.paths] == [path.mass for path in by_row.paths]
     for asked, argument in (
-        (("u3", "i7", None, 0), "N"),
-        ((["u3"], "i7"), "userid"),
-        (("u3", ["i7"]), "itemid"),
-        (("u3", "x"), "itemid"),
+        (("u3", None, "i7", 0), "N"),
+        ((["u3"], None, "i7"), "userid"),
+        (("u3", None, ["i7"]), "itemid"),
+        (("u3", None, "x"), "itemid"),
     ):
         with refuses((TypeError, ValueError), argument):
             model.explain(*asked)
-    assert len(model.explain("u3", "i7", None, 1).paths) == 1
+    assert len(model.explain("u3", None, "i7", 1).paths) == 1
 
 
 def test_masses_of_the_prior_are_those_of_all_items() -> None:
@@ -195,7 +198,7 @@ def test_masses_of_the_prior_are_those_of_all_items() -> None:
     data = log()
     model = SupervisedPageRank(None).fit(data.take(data.entry_users != 4))
     for item in range(3):
-        score, paths = model.explain(4, item, N=10**6)
+        score, paths = model.explain(4, None, item, N=10**6)
         assert score == pytest.approx(model.item_prior[item])
         assert 0.7 * score < sum(path.mass for path in paths) <= score + 1e-9
 

@@ -151,7 +151,7 @@ def test_someone_without_items_gets_the_prior() -> None:
     model = fitted(data.take(mask))
     ids, scores = model.recommend(4, N=N_ITEMS - 1)
     np.testing.assert_allclose(scores, model.item_prior[ids], atol=1e-12)
-    assert len(model.explain(4, int(ids[0])).paths) == 10
+    assert len(model.explain(4, None, int(ids[0])).paths) == 10
 
 
 def test_similar_items_walk_from_the_item() -> None:
@@ -181,7 +181,7 @@ def test_explanations_are_all_paths(user: int, item: int) -> None:
                 chances = [(1 - ALPHA) * steps[a, b] for a, b in pairwise(path)]
                 if mass := rate * start[first] * np.prod(chances):
                     expected[path] = mass
-    score, paths = model.explain(user, item, N=10**6)
+    score, paths = model.explain(user, None, item, N=10**6)
     assert score == pytest.approx(pi[item], abs=1e-11)
     assert {path.items for path in paths} == set(expected)
     for path in paths:
@@ -189,7 +189,7 @@ def test_explanations_are_all_paths(user: int, item: int) -> None:
     masses = [path.mass for path in paths]
     assert masses == sorted(masses, reverse=True)
     assert sum(masses) <= score + 1e-12
-    assert model.explain(user, item, N=2).paths == paths[:2]
+    assert model.explain(user, None, item, N=2).paths == paths[:2]
 
 
 def test_masses_of_all_paths_sum_to_the_probability() -> None:
@@ -197,10 +197,10 @@ def test_masses_of_all_paths_sum_to_the_probability() -> None:
     graphs = Graphs.from_edges([0, 0, 1, 1, 2], [1, 2, 2, 3, 3], seeds="all", n_nodes=4)
     model = fitted(graphs)
     for item in range(4):
-        score, paths = model.explain(0, item)
+        score, paths = model.explain(0, None, item)
         assert sum(path.mass for path in paths) == pytest.approx(score, abs=1e-11)
     given = Interactions.from_arrays(["new"], [1], item_ids=np.arange(4))
-    paths = model.explain("new", 3, given).paths
+    paths = model.explain("new", given, 3).paths
     assert [path.items for path in paths] == [(1, 3), (1, 2, 3)]
 
 
@@ -224,7 +224,7 @@ def test_saved_is_loaded(tmp_path: Path) -> None:
             lambda m: m.score([0, 5], [2, 3]),
         ):
             np.testing.assert_array_equal(ask(again), ask(model))
-        assert again.explain(0, 3) == model.explain(0, 3)
+        assert again.explain(0, None, 3) == model.explain(0, None, 3)
     with refuses(ValueError, place="model", remedy=r"mfrank\.load loads any model"):
         ALS.load(tmp_path / "model")
     ALS(factors=2, iterations=1, random_state=0).fit(random_log()).save(tmp_path / "als")
@@ -324,8 +324,8 @@ def test_the_smallest_there_is() -> None:
     assert ids.tolist() == [[None, None], [None, None]]
     np.testing.assert_array_equal(scores, np.full((2, 2), np.nan))
     assert model.score([0, 1], ["b", "a"]).tolist() == [0.0, 0.0]
-    assert model.explain(0, "a").score == pytest.approx(1)
-    assert model.explain(0, "b").paths == []
+    assert model.explain(0, None, "a").score == pytest.approx(1)
+    assert model.explain(0, None, "b").paths == []
     assert model.recommend([], N=3)[0].shape == (0, 3)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.recommend(0, N=1)[1], model.recommend(0, N=1)[1])

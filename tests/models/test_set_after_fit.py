@@ -131,7 +131,7 @@ def test_a_walk_goes_on_with_the_options_of_its_fit(tmp_path: Any) -> None:
         loaded = mfrank.load(tmp_path / "walk")
         assert equal(tuple(loaded.recommend([0, 1, 2], **options)), tuple(expected))
     first = model.item_ids.raw([0])[0]
-    assert model.explain(0, first).score == walk().explain(0, first).score
+    assert model.explain(0, None, first).score == walk().explain(0, None, first).score
 
 
 def test_a_reranker_goes_on_with_the_candidates_of_its_fit(

@@ -244,16 +244,27 @@ def test_an_item_to_which_nothing_adds_has_no_bars(tmp_path: Path) -> None:
     assert {each["width"] for each in page["contributions"]} == {0.0}
 
 
-def test_a_score_that_is_no_sum_is_told_beside_the_nearest_items(site: Any, train: Any) -> None:
-    page = shown(site, f"/user/{USER}/why/{ITEM}", model=1, n=4)
-    knn = models()["knn"]
-    assert page["score"] == pytest.approx(float(knn.score([USER], [ITEM])[0]))
-    assert "ItemKNN does not explain its scores" in page["note"]
-    column = data().item_ids.rows([ITEM])[0]
+def test_a_score_that_is_no_sum_is_told_beside_the_nearest_items(
+    tmp_path: Path, train: Any
+) -> None:
+    models()["als"].save(tmp_path / "als")
+    bare = mfrank.Recommender.of(mfrank.FactorStore.load(tmp_path / "als"))
+    page = shown(client(tmp_path, models={"m": bare}), f"/user/{USER}/why/{ITEM}", n=4)
+    assert page["score"] == pytest.approx(float(bare.score([USER], [ITEM])[0]))
+    assert "Recommender does not explain its scores" in page["note"]
     own = row_of(train, USER)
-    near = {item: float(knn.similarity[data().item_ids.rows([item])[0], column]) for item in own}
-    nearest = [item for item in sorted(near, key=lambda item: -near[item]) if near[item] > 0]
+    cosines = dict(zip(*bare.similar_items(ITEM, N=60, items=own), strict=True))
+    nearest = sorted((item for item in own if cosines[item] > 0), key=lambda i: -cosines[i])
     assert ids(page["nearest"]) == nearest[:4]
+
+
+def test_a_sum_over_links_is_shown_by_the_items_of_the_user(site: Any) -> None:
+    page, knn = shown(site, f"/user/{USER}/why/{ITEM}", model=1, n=5), models()["knn"]
+    why = knn.explain(USER, None, ITEM, 5)
+    assert page["score"] == pytest.approx(float(knn.score([USER], [ITEM])[0]))
+    parts = {each["id"]: each["contribution"] for each in page["contributions"]}
+    assert len(parts) == 5
+    assert parts == dict(why.contributions)
 
 
 def test_the_paths_of_a_walk_are_those_of_explain(tmp_path: Path) -> None:
@@ -266,14 +277,14 @@ def test_the_paths_of_a_walk_are_those_of_explain(tmp_path: Path) -> None:
     walk = mfrank.SupervisedPageRank(random_state=0).fit(timed)
     site = client(tmp_path, models={"walk": walk}, data=None)
     page = shown(site, f"/user/{USER}/why/{ITEM}", n=5)
-    expected = walk.explain(USER, ITEM, None, 5)
+    expected = walk.explain(USER, None, ITEM, 5)
     assert page["score"] == pytest.approx(expected.score)
     assert [(ids(each["items"]), each["mass"]) for each in page["paths"]] == [
         (list(path.items), pytest.approx(path.mass)) for path in expected.paths
     ]
     assert page["paths"][0]["items"][-1]["name"] == "Number 5 (1955)"
     for each in shown(site, f"/user/{USER}", n=3)["items"]:
-        paths = walk.explain(USER, each["id"], None, 2).paths
+        paths = walk.explain(USER, None, each["id"], 2).paths
         assert ids(each["because"]) == list(dict.fromkeys(path.items[0] for path in paths))
     new = shown(site, "/sandbox", like=[ITEM])
     assert all(each["because"] == [] for each in new["items"])

@@ -274,8 +274,8 @@ def test_every_call_takes_one_of_the_threads_that_share_the_cores(
     user = str(USERS[1])
     with client(served) as asked:
         assert [each[:2] for each in calls] == [("recommend", 1), ("similar_items", 1)] * 2
-        new = "recommend_from_items" if kind == "ALS" else "recommend"
-        for body, name in (({"users": [user]}, "recommend"), ({"from_items": ITEMS[:2]}, new)):
+        of_items = {"from_items": ITEMS[:2]}, "recommend_from_items"
+        for body, name in (({"users": [user]}, "recommend"), of_items):
             calls.clear()
             assert asked.post("/recommend", json=body).status_code == 200
             assert calls[0] == (name, 1, "mfrank-long-answer")

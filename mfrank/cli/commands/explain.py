@@ -1,8 +1,7 @@
 """Explain a user's score of an item as a table: user, item, rank, because, contribution.
 
-For a model of mfrank fit, rows are the user's own items and their contributions to the score. For a
-random walk (mfrank pagerank), rows are paths from the user's items to the item, and their
-probabilities.
+Rows are the user's own items and their contributions to the score. For a random walk (mfrank
+pagerank), rows are paths from the user's items to the item, and their probabilities.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mfrank.als import Explanation
 from mfrank.cli.inputs import add_table_flags, as_ids, check_table_flags, read_like, read_model
 from mfrank.cli.printing import add_list_flags, check_output, write, write_json
 from mfrank.data import objects
 from mfrank.errors import InputValueError
-from mfrank.models import ALS, SupervisedPageRank
 from mfrank.retrieval import Recommender, Table
 
 EXAMPLES = """\
@@ -53,28 +52,21 @@ def run(args: argparse.Namespace) -> None:
     user = as_ids([args.userid], model.user_ids).tolist()[0]
     item = as_ids([args.itemid], model.item_ids).tolist()[0]
     content: dict[str, Any] = {"user": user, "item": item}
-    if isinstance(model, ALS):
-        given = _items_of(user, args, model) if args.train else None
-        explained = model.explain(user, given, item, args.n)
+    given = _items_of(user, args, model) if args.train else None
+    explained = model.explain(user, given, item, args.n)
+    if isinstance(explained, Explanation):
         score, reasons, baseline = explained.score, explained.contributions, explained.baseline
         others = score - baseline - _sum(reasons)
         rest = f"{others:.6g} of the user's other items + {baseline:.6g} of the baseline"
         told = [{"id": each, "contribution": part} for each, part in reasons]
         content |= {"score": score, "baseline": baseline, "contributions": told, "others": others}
-    elif isinstance(model, SupervisedPageRank) and not args.train:
-        score, paths = model.explain(user, item, None, args.n)
+    else:
+        score, paths = explained
         reasons = [(" > ".join(map(str, path.items)), path.mass) for path in paths]
         others = score - _sum(reasons)
         rest = f"{others:.6g} of other paths"
         told = [{"items": list(path.items), "mass": path.mass} for path in paths]
         content |= {"score": score, "paths": told, "others": others}
-    else:
-        raise InputValueError(
-            f"{args.model} is of {model.store.fitter['name']}",
-            "explain needs a model of mfrank fit, whose scores are sums over a user's items, or of "
-            "mfrank pagerank (without --train)",
-            place=args.model,
-        )
     if args.json is not None:
         write_json(content, args.json)
         return
