@@ -155,7 +155,8 @@ def refuse_dislikes(
         raise InputValueError(
             f"`{argument}` has {counted(int((values < 0).sum()), 'negative value')} (dislikes); "
             f"{type(objective).__name__} does not support dislikes",
-            "Drop them with `Interactions.at_least(0)`, or use WRMF, which supports them",
+            "Drop them with `Interactions.at_least(0)`, or use `mfrank.WRMF()` or "
+            "`mfrank.IALS(weighted=True)`, which support them",
         )
 
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,13 +48,20 @@ class QuadraticObjective(ABC):
     ridge, nu = 1 the frequency-scaled ridge of Rendle et al. (2022).
     """
 
-    accepts_dislikes: ClassVar[bool] = False
-    """Whether the objective supports r < 0; if not, fits raise on such data."""
-    uses_values: ClassVar[bool] = False
-    """Whether the size of r matters; if not, kernels read the pattern only."""
-
     regularization: float
     nu: float
+    weighted: bool = False
+    """Whether |r| is the weight of its cell; an option of some objectives."""
+
+    @property
+    def accepts_dislikes(self) -> bool:
+        """Whether the objective supports r < 0; if not, fits raise on such data."""
+        return self.weighted
+
+    @property
+    def uses_values(self) -> bool:
+        """Whether the size of r matters; if not, kernels read the pattern only."""
+        return self.weighted
 
     @abstractmethod
     def user_weights(self, n: NDArray[Any], n_items: int) -> Vector:
@@ -148,9 +155,6 @@ class WRMF(QuadraticObjective):
         Confidence C of an observed r > 0: as in the implicit library, or as in the paper.
     """
 
-    accepts_dislikes: ClassVar[bool] = True
-    uses_values: ClassVar[bool] = True
-
     alpha: float = 1.0
     regularization: float = 0.01
     nu: float = 0.0
@@ -160,6 +164,14 @@ class WRMF(QuadraticObjective):
         check_at_least_zero(alpha=self.alpha, regularization=self.regularization)
         check_powers(_MOST_POWER, nu=self.nu)
         check_choice("confidence", self.confidence, ("alpha*r", "1+alpha*r"))
+
+    @property
+    def accepts_dislikes(self) -> bool:
+        return True
+
+    @property
+    def uses_values(self) -> bool:
+        return True
 
     def user_weights(self, n: NDArray[Any], n_items: int) -> Vector:
         return np.ones(len(n))
@@ -177,7 +189,9 @@ class IALS(QuadraticObjective):
     L = sum_{(x,y) in D} (1 - s_xy)^2 + alpha0 sum_{x,y} s_xy^2
       + lambda sum_x (n_x + alpha0 N)^nu |p_x|^2 + lambda sum_y (m_y + alpha0 M)^nu |q_y|^2
 
-    D contains every stored interaction; its value is ignored.
+    D contains every stored interaction; its value is ignored, unless the fit is ``weighted``: then
+    the first sum is sum |r_xy| (t - s_xy)^2, with t = 1 for r > 0 and t = 0, as in unobserved
+    cells, for r < 0, a dislike; n_x and m_y are sums of |r|.
 
     Parameters
     ----------
@@ -189,6 +203,8 @@ class IALS(QuadraticObjective):
     nu : float, default 0.5
         Exponent of the ridge's frequency scaling. The paper has 1, with which the same
         ``regularization`` is a far stronger ridge; the paper searches 0.0003 to 0.03.
+    weighted : bool, default False
+        Whether values are the weights of their cells. Values of 1 give the same loss as False.
 
     Notes
     -----
@@ -199,17 +215,18 @@ class IALS(QuadraticObjective):
     alpha0: float = 0.08
     regularization: float = 0.2
     nu: float = 0.5
+    weighted: bool = False
 
     def __post_init__(self) -> None:
         check_at_least_zero(alpha0=self.alpha0, regularization=self.regularization)
         check_powers(_MOST_POWER, nu=self.nu)
+        check_choice("weighted", self.weighted, (False, True))
 
     def user_weights(self, n: NDArray[Any], n_items: int) -> Vector:
         return np.full(len(n), float(self.alpha0))
 
     def observed(self, n: NDArray[Any], n_items: int) -> ObservedLoss:
-        one = _same(n, 1.0)
-        return ObservedLoss(one, one, one)
+        return _squared(n, weighted=self.weighted)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,7 +237,8 @@ class EALS(QuadraticObjective):
     w_y = m_y^exponent / sum_y m_y^exponent
 
     As in :class:`IALS`, the background includes the observed cells, whose weight becomes
-    1 + c0 w_y; the paper excludes them. All users then share one background matrix.
+    1 + c0 w_y; the paper excludes them. All users then share one background matrix. With
+    ``weighted``, values weigh the first sum as in :class:`IALS`; m_y counts entries all the same.
 
     Parameters
     ----------
@@ -232,6 +250,8 @@ class EALS(QuadraticObjective):
         Ridge, >= 0; the paper has a constant one of 0.01.
     nu : float, default 0.5
         Exponent of the ridge's frequency scaling; 0 is the paper's constant ridge.
+    weighted : bool, default False
+        As in :class:`IALS`.
 
     Notes
     -----
@@ -242,10 +262,12 @@ class EALS(QuadraticObjective):
     exponent: float = 0.25
     regularization: float = 0.2
     nu: float = 0.5
+    weighted: bool = False
 
     def __post_init__(self) -> None:
         check_at_least_zero(c0=self.c0, regularization=self.regularization)
         check_powers(_MOST_POWER, exponent=self.exponent, nu=self.nu)
+        check_choice("weighted", self.weighted, (False, True))
 
     def user_weights(self, n: NDArray[Any], n_items: int) -> Vector:
         return np.full(len(n), float(self.c0))
@@ -255,8 +277,7 @@ class EALS(QuadraticObjective):
         return np.asarray(m.astype(np.float64) ** self.exponent / max(powers.sum(), 1.0))
 
     def observed(self, n: NDArray[Any], n_items: int) -> ObservedLoss:
-        one = _same(n, 1.0)
-        return ObservedLoss(one, one, one)
+        return _squared(n, weighted=self.weighted)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -423,6 +444,12 @@ class RG2Sampled(QuadraticObjective):
                 f"{self.negatives}"
             )
         return (self.negatives + 1) / n_items
+
+
+def _squared(n: NDArray[Any], *, weighted: bool) -> ObservedLoss:
+    """(1 - s)^2 of each cell or, weighted, |r| (t - s)^2 with t = 0 for dislikes."""
+    one = _same(n, 0.0, 1.0) if weighted else _same(n, 1.0)
+    return ObservedLoss(one, one, one)
 
 
 def _same(n: NDArray[Any], value: float, slope: float = 0.0) -> CellTerm:

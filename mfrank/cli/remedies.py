@@ -47,6 +47,8 @@ _PHRASES = {
 _EXPRESSIONS = {
     "dataclasses.replace(data, seen_only=None)": "--no-keep-seen",
     "mfrank.ALS(mfrank.WRMF(alpha=...))": "mfrank fit --objective wrmf --alpha FLOAT",
+    "mfrank.WRMF()": "--objective wrmf",
+    "mfrank.IALS(weighted=True)": "--objective ials --weighted",
     "filter_already_liked_items=False": "--include-seen",
     "by_time": "--split time",
     "by_ratio": "--split ratio",

@@ -210,7 +210,7 @@ class ALS(FactorModel):
 
     @property
     def uses_values(self) -> bool:
-        """Whether the objective reads the values of interactions; of mfrank's, only WRMF does."""
+        """Whether the objective reads the values of interactions: WRMF, or ``weighted``."""
         return self.objective.uses_values
 
     @in_turn

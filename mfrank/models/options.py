@@ -213,10 +213,11 @@ def warn_if_unscaled(objective: QuadraticObjective, data: Interactions) -> None:
     if slope * largest * np.sqrt(density) <= _HEAVY:
         return
     logarithms = "fit to `mfrank.log_weight(data)`, or " if values.min() > 0 else ""
+    remedy = "lower `alpha`" if hasattr(objective, "alpha") else "lower the values"
     warn_caller(
         f"{type(objective).__name__} takes values as confidences, and they go up to "
         f"{largest:,.6g} (the median is {median:,.6g}): a few cells outweigh all "
-        f"others; {logarithms}lower `alpha`"
+        f"others; {logarithms}{remedy}"
     )
 
 

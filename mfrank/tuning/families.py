@@ -197,7 +197,7 @@ class Closed(Family):
     @property
     def uses_values(self) -> bool:
         """See :attr:`Family.uses_values`."""
-        return bool(self.objective.uses_values)
+        return bool(self.objective().uses_values)
 
     def scaled(self, values: Mapping[str, float], facts: Facts) -> QuadraticObjective:
         """The objective at values on the axes, scaled by the facts of the data."""

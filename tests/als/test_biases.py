@@ -29,7 +29,8 @@ def fitted(objective: QuadraticObjective, data: Any, **options: Any) -> mfrank.A
 
 
 def data_of(name: str) -> mfrank.Interactions:
-    return mfrank.Interactions.from_sparse(toy(values="dislikes" if "wrmf" in name else "counts"))
+    values = "dislikes" if OBJECTIVES[name].accepts_dislikes else "counts"
+    return mfrank.Interactions.from_sparse(toy(values=values))
 
 
 def steps_of(objective: QuadraticObjective, data: mfrank.Interactions, backend: str) -> BiasedSteps:
@@ -72,8 +73,9 @@ def rows_alone(
         confidence, target = np.where(r != 0, base + objective.alpha * abs(r), 1.0), 1.0 * (r > 0)
     else:
         assert isinstance(objective, mfrank.IALS)
-        confidence = objective.alpha0 + (r != 0)
-        target = (r != 0) / confidence
+        weight = abs(r) if objective.weighted else 1.0 * (r != 0)
+        confidence = objective.alpha0 + weight
+        target = weight * (r > 0) / confidence
     design = np.column_stack([items.factors, np.ones(len(items.factors))])
     solved = np.array(
         [

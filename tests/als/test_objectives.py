@@ -48,11 +48,13 @@ class Fit:
 
 
 def cases() -> list[pytest.param]:
-    dislikes = pytest.param(OBJECTIVES["wrmf"], "dislikes", id="wrmf dislikes")
-    weak = pytest.param(OBJECTIVES["wrmf below one"], "dislikes", id="wrmf weak dislikes")
-    hu = pytest.param(OBJECTIVES["wrmf hu"], "dislikes", id="wrmf hu dislikes")
     likes = [pytest.param(o, "counts", id=name) for name, o in OBJECTIVES.items()]
-    return [*likes, dislikes, weak, hu]
+    dislikes = [
+        pytest.param(o, "dislikes", id=f"{name} dislikes")
+        for name, o in OBJECTIVES.items()
+        if o.accepts_dislikes
+    ]
+    return [*likes, *dislikes]
 
 
 @pytest.mark.parametrize(("objective", "values"), cases())

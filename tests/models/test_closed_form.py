@@ -205,7 +205,7 @@ def test_fold_in_follows_the_factors_and_options_of_the_last_fit() -> None:
 # --- recommend from items
 
 
-@pytest.mark.parametrize("name", ["wrmf", "rgx", "eals"])
+@pytest.mark.parametrize("name", ["wrmf", "rgx", "eals", "ials weighted"])
 def test_items_liked_stand_for_a_user(name: str) -> None:
     model = als(OBJECTIVES[name]).fit(labeled())
     row = sp.csr_array([[0, 3.0, 0, 0, 1, 0, 0]])

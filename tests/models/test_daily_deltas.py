@@ -85,7 +85,7 @@ def test_ten_days_end_near_a_fit_to_all(objective: Any, by_time: bool) -> None:
     assert rows <= of_refits / (10 if by_time else 5)
 
 
-@pytest.mark.parametrize("name", [name for name in OBJECTIVES if "wrmf" not in name])
+@pytest.mark.parametrize("name", [n for n, each in OBJECTIVES.items() if not each.uses_values])
 def test_days_with_everybody_are_epochs(name: str) -> None:
     """Where every row is touched and nothing is new, the objective falls to that of a long fit."""
     everybody = toy() + sp.csr_array(np.arange(9)[:, None] % 7 == np.arange(7))

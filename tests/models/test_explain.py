@@ -32,7 +32,9 @@ def test_contributions_and_baseline_sum_to_the_score(name: str) -> None:
         assert values == sorted(values, reverse=True)
 
 
-@pytest.mark.parametrize("name", ["wrmf", "wrmf hu", "ials", "eals", "rg2", "rgx", "rg2 sampled"])
+@pytest.mark.parametrize(
+    "name", ["wrmf", "wrmf hu", "ials", "ials weighted", "eals", "rg2", "rgx", "rg2 sampled"]
+)
 def test_a_contribution_is_what_the_pull_of_that_item_alone_would_score(name: str) -> None:
     """With the row's matrix A held: q_i' A^-1 (d_y q_y), by a solve of the system written out."""
     objective, matrix = OBJECTIVES[name], toy(20, 15)

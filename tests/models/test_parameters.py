@@ -238,7 +238,8 @@ def test_numbers_of_numpy_become_plain() -> None:
     options = json.loads(json.dumps(describe(model)))["options"]
     assert options["factors"] == 3
     assert options["dtype"] == "float32"
-    assert options["objective"]["options"] == {"alpha0": 0.5, "regularization": 0.003, "nu": 1.0}
+    written = {"alpha0": 0.5, "regularization": 0.003, "nu": 1.0, "weighted": False}
+    assert options["objective"]["options"] == written
 
 
 def test_a_generator_is_not_written_down() -> None:

@@ -32,7 +32,7 @@ def test_partial_fit_stores_what_recalculation_gives(name: str) -> None:
     assert matrix.shape == (9, 7)
 
 
-@pytest.mark.parametrize("name", ["wrmf", "ials", "rg2", "rgx"])
+@pytest.mark.parametrize("name", ["wrmf", "ials", "ials weighted", "rg2", "rgx"])
 def test_new_items_join_and_can_be_recommended(name: str) -> None:
     model = als(OBJECTIVES[name]).fit(labeled())
     rows = sp.csr_array(np.eye(9)[[0, 4]] + np.eye(9)[[1, 5]])

@@ -109,7 +109,12 @@ IGNORING = {
     "Popularity": mfrank.Popularity(),
     "SupervisedPageRank": mfrank.SupervisedPageRank(method=None),
 }
-READING = {"WRMF": mfrank.ALS(mfrank.WRMF(), factors=4, iterations=1), "ItemKNN": mfrank.ItemKNN()}
+READING = {
+    "WRMF": mfrank.ALS(mfrank.WRMF(), factors=4, iterations=1),
+    "weighted IALS": mfrank.ALS(mfrank.IALS(weighted=True), factors=4, iterations=1),
+    "weighted EALS": mfrank.ALS(mfrank.EALS(weighted=True), factors=4, iterations=1),
+    "ItemKNN": mfrank.ItemKNN(),
+}
 
 
 def said(caplog, act) -> list[tuple[str, str]]:

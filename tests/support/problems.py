@@ -50,6 +50,8 @@ OBJECTIVES: dict[str, QuadraticObjective] = {
     "ials": mfrank.IALS(alpha0=0.3, regularization=0.02, nu=1.0),
     "ials nu": mfrank.IALS(alpha0=0.1, regularization=0.05, nu=0.5),
     "eals": mfrank.EALS(c0=3.0, exponent=0.5, regularization=0.1),
+    "ials weighted": mfrank.IALS(alpha0=0.2, regularization=0.05, nu=0.6, weighted=True),
+    "eals weighted": mfrank.EALS(c0=3.0, exponent=0.5, regularization=0.1, weighted=True),
     "rg2 pure": mfrank.RG2(alpha=0.0, regularization=0.1),
     "rg2": mfrank.RG2(alpha=0.2, regularization=0.1),
     "rg2 nu": mfrank.RG2(alpha=0.2, regularization=0.1, nu=0.6),
@@ -67,6 +69,8 @@ def stated_loss(objective: QuadraticObjective, r: Dense) -> Callable[[Dense, Den
     users, items = r.shape
     d, n, m = r != 0, (r != 0).sum(1), (r != 0).sum(0)
     lam = objective.regularization
+    w = abs(r) if objective.weighted else 1.0 * d  # the weights of cells, and their sums
+    n_w, m_w = w.sum(1), w.sum(0)
 
     def ridge(rho: Dense, sigma: Dense, p: Dense, q: Dense) -> float:
         return float(lam * (rho @ (p**2).sum(1) + sigma @ (q**2).sum(1)))
@@ -84,16 +88,16 @@ def stated_loss(objective: QuadraticObjective, r: Dense) -> Callable[[Dense, Den
         o = objective
         assert isinstance(o, mfrank.IALS)
         s = p @ q.T
-        rho, sigma = (n + o.alpha0 * items) ** o.nu, (m + o.alpha0 * users) ** o.nu
-        fit = (d * (1 - s) ** 2).sum() + o.alpha0 * (s**2).sum()
+        rho, sigma = (n_w + o.alpha0 * items) ** o.nu, (m_w + o.alpha0 * users) ** o.nu
+        fit = (w * ((r > 0) - s) ** 2).sum() + o.alpha0 * (s**2).sum()
         return float(fit) + ridge(rho, sigma, p, q)
 
     def eals(p: Dense, q: Dense) -> float:
         o = objective
         assert isinstance(o, mfrank.EALS)
-        s, w = p @ q.T, m**o.exponent / (m**o.exponent).sum()
-        fit = (d * (1 - s) ** 2).sum() + o.c0 * (w * s**2).sum()
-        rho, sigma = (n + o.c0) ** o.nu, (m + o.c0 * users * w) ** o.nu
+        s, popular = p @ q.T, m**o.exponent / (m**o.exponent).sum()
+        fit = (w * ((r > 0) - s) ** 2).sum() + o.c0 * (popular * s**2).sum()
+        rho, sigma = (n_w + o.c0) ** o.nu, (m_w + o.c0 * users * popular) ** o.nu
         return float(fit) + ridge(rho, sigma, p, q)
 
     def rg(p: Dense, q: Dense) -> float:

@@ -239,7 +239,7 @@ def test_als_has_an_eighth_a_third_and_all_of_the_factors(family: Closed) -> Non
     assert [model.factors for model in models] == [64, 170, 512]
     assert {(m.iterations, m.random_state, m.n_threads) for m in models} == {(EPOCHS, 7, 2)}
     assert all(isinstance(model.objective, family.objective) for model in models)
-    assert family.uses_values == family.objective.uses_values
+    assert family.uses_values == family.objective().uses_values
     (nu,) = {
         family.model(at(family, 1.0, 0.1, 0.25), rung, LARGE).objective.nu for rung in range(3)
     }
