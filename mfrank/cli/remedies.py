@@ -21,7 +21,6 @@ from mfrank.errors import InputError, Notice, replaced
 _AS_ROWS = "write it as .csv, one interaction a row"
 _PHRASES = {
     "pass `Interactions.from_sparse` what `scipy.io.mmread` reads": _AS_ROWS,
-    "pass `Interactions.from_frame` what `pandas.read_json(FILE, lines=True)` reads": _AS_ROWS,
     "pass `Interactions.from_sparse` what `sklearn.datasets.load_svmlight_file` reads": _AS_ROWS,
     "pass the files in it to `Interactions.ingest`; `Interactions.open` opens one that ingest "
     "wrote, and `mfrank.movielens` reads MovieLens as distributed": "pass the file of interactions "

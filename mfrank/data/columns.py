@@ -31,6 +31,8 @@ _NAMES: Mapping[str, str] = {
 }
 
 _RARER_NAMES: Mapping[str, str] = {
+    "user": "reviewer username",
+    "item": "parentasin",
     "value": "overall starrating bookrating userrating reviewrating",
     "timestamp": "eventtime when",
 }

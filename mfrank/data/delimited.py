@@ -1,9 +1,9 @@
-"""Reader of delimited text: the columns that have a role, with line numbers in errors."""
+"""Reader of text in any format: the columns that have a role, with line numbers in errors."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from mfrank.data.columns import BadRow, Chosen, in_column
 from mfrank.data.fields import IdsAs, joined_ids
-from mfrank.data.layouts import IF_LISTS, Dialect, Layout, layout_of
-from mfrank.data.text_blocks import Rows, rows_of
-from mfrank.data.text_files import Text
+from mfrank.data.layouts import IF_LISTS, Dialect
+from mfrank.data.records import Format, Rows, TypedIds
+from mfrank.data.text_formats import Opened, format_of
 from mfrank.data.text_rows import Tell
 from mfrank.data.time_units import Moments, TimeKind, TimestampUnit
 from mfrank.data.times import is_time, joined_moments, part_moments, settle
@@ -21,9 +21,6 @@ from mfrank.data.values import Extent
 from mfrank.errors import InputValueError
 
 _NONE: NDArray[np.float64] = np.empty(0)
-
-Opened = Callable[[], Text]
-"""Opens the text anew: it is read more than once."""
 
 Columns = dict[str, Any]
 """Role -> values; timestamps are :class:`Moments`, whose unit is not yet determined."""
@@ -39,21 +36,20 @@ def read(
     unit: TimestampUnit | None = None,
 ) -> dict[str, NDArray[Any]]:
     """Role -> values of the text that ``opened`` opens; see :mod:`mfrank.data.tables`."""
-    with opened() as text:
-        layout = layout_of(text, dialect, usual, chosen, tell)
-    parts = list(_parts(opened, layout, ids, tell))
-    if "timestamp" in layout.fields:
+    form = format_of(opened, dialect, usual, chosen, ids, tell)
+    parts = list(_parts(opened, form, ids, tell))
+    if "timestamp" in form.columns:
         kind = joined_moments([part["timestamp"] for part in parts]).kind
         if any(_is_of_another(part, kind) for part in parts):
-            parts = list(_parts(opened, layout, ids, _not_told, kind))
+            parts = list(_parts(opened, form, ids, _not_told, kind))
     columns = _joined(parts)
     del parts
     try:
         settled = settle(columns, unit, is_chosen=chosen.get("timestamp") is not None)
     except BadRow as error:
-        raise _in_text(error, opened, layout) from error
-    _tell_if_lists(layout, settled, tell)
-    _check_thousands(layout, Extent.of(settled.get("value", _NONE)), tell)
+        raise _in_text(error, opened, form) from error
+    _tell_if_lists(form, settled, tell)
+    _check_thousands(form, Extent.of(settled.get("value", _NONE)), tell)
     return settled
 
 
@@ -73,24 +69,23 @@ def portions(
     ``times`` is the kind of all timestamps in the file; with None, each portion uses its own kind,
     and dates may be left out.
     """
-    with opened() as text:
-        layout = layout_of(text, dialect, usual, chosen, tell)
+    form = format_of(opened, dialect, usual, chosen, ids, tell)
     extent = Extent()
-    parts = _parts(opened, layout, ids, tell, times, n_rows)
+    parts = _parts(opened, form, ids, tell, times, n_rows)
     for number, portion in enumerate(_grouped(parts, n_rows)):
         if not number:
-            _tell_if_lists(layout, portion, tell)
+            _tell_if_lists(form, portion, tell)
         extent.add(portion.get("value", _NONE))
         yield portion
-    _check_thousands(layout, extent, tell)
+    _check_thousands(form, extent, tell)
 
 
-def _check_thousands(layout: Layout, values: Extent, tell: Tell) -> None:
+def _check_thousands(form: Format, values: Extent, tell: Tell) -> None:
     """Raise ValueError, or tell, if semicolons suggest that 1.234 is written for 1234.
 
     Who separates fields by semicolons often needs the comma for decimals.
     """
-    if layout.separator != ";" or not values.may_have_thousands:
+    if form.separator != ";" or not values.may_have_thousands:
         return
     what = f"values like {values.example:g} have three decimals, or a point between thousands"
     if not values.has_thousands:
@@ -102,10 +97,10 @@ def _check_thousands(layout: Layout, values: Extent, tell: Tell) -> None:
     )
 
 
-def _tell_if_lists(layout: Layout, columns: dict[str, NDArray[Any]], tell: Tell) -> None:
+def _tell_if_lists(form: Format, columns: dict[str, NDArray[Any]], tell: Tell) -> None:
     """Warn of rows that may be lists of items of equal length, each of the next user."""
     users, items, values = (columns.get(role) for role in ("user", "item", "value"))
-    if not layout.is_guess or users is None or items is None or values is None:
+    if not form.is_guess or users is None or items is None or values is None:
         return
     if len(users) < 2 or users.dtype != np.int64 or items.dtype != np.int64:
         return
@@ -118,7 +113,7 @@ def _tell_if_lists(layout: Layout, columns: dict[str, NDArray[Any]], tell: Tell)
 
 def _parts(
     opened: Opened,
-    layout: Layout,
+    form: Format,
     ids: IdsAs,
     tell: Tell,
     times: TimeKind | None = None,
@@ -131,11 +126,13 @@ def _parts(
     """
     bad: dict[str, tuple[bool, InputValueError]] = {}
     with opened() as text:
-        for rows in _cut(rows_of(text, layout, tell), n_rows):
+        for rows in _cut(form.rows(text, tell), n_rows):
             found: Columns = {}
             for role, fields in rows.columns.items():
                 try:
-                    if role == "timestamp":
+                    if isinstance(fields, TypedIds):
+                        found[role] = fields.ids(ids)
+                    elif role == "timestamp":
                         found[role] = part_moments(fields, times)
                     else:
                         found[role] = fields.values() if role == "value" else fields.ids(ids)
@@ -144,10 +141,10 @@ def _parts(
                     # A field that is no time at all is reported rather than a number among dates.
                     odd = role != "timestamp" or not is_time(field.strip())
                     if role not in bad or (odd and not bad[role][0]):
-                        bad[role] = odd, _told(error, rows, role, layout)
+                        bad[role] = odd, _told(error, rows, role, form)
             if not bad:
                 yield found
-    for role in layout.fields:
+    for role in form.columns:
         if role in bad:
             raise bad[role][1]
 
@@ -196,22 +193,22 @@ def _is_of_another(part: Columns, kind: TimeKind) -> bool:
     return when.kind != kind or len(when.numbers) < len(part["user"])
 
 
-def _in_text(error: BadRow, opened: Opened, layout: Layout) -> InputValueError:
+def _in_text(error: BadRow, opened: Opened, form: Format) -> InputValueError:
     """The error of a timestamp, with its line, for which the text is read again."""
     before = 0
     with opened() as text:
-        for rows in rows_of(text, layout, _not_told):
+        for rows in form.rows(text, _not_told):
             if error.row < before + len(rows.lines):
                 here = BadRow(error.what, error.row - before)
-                return _told(here, rows, "timestamp", layout)
+                return _told(here, rows, "timestamp", form)
             before += len(rows.lines)
     return error  # the file was changed meanwhile
 
 
-def _told(error: BadRow, rows: Rows, role: str, layout: Layout) -> InputValueError:
+def _told(error: BadRow, rows: Rows, role: str, form: Format) -> InputValueError:
     """The error of a field, with its line, its column and its remedy."""
     field = rows.columns[role].text(error.row)
-    told = in_column(error.what, role, layout.column(role), field)
+    told = in_column(error.what, role, form.columns[role], field)
     return told.within(f"line {rows.lines[error.row]}")
 
 

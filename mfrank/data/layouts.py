@@ -38,10 +38,6 @@ _FOREIGN: Mapping[str, tuple[str, str]] = {
         "a matrix of MatrixMarket",
         "pass `Interactions.from_sparse` what `scipy.io.mmread` reads",
     ),
-    r'\s*[\[{]\s*["{]': (
-        "JSON",
-        "pass `Interactions.from_frame` what `pandas.read_json(FILE, lines=True)` reads",
-    ),
     r"\d+:\s*$": (
         "a block of ratings for each item, as those of Netflix",
         """write one rating a line, such as by awk -F, '/:/ {sub(":.*", ""); item = $0; next} """

@@ -52,15 +52,18 @@ USUAL: Mapping[str, str | None] = {
 }
 """Suffix of a text file -> what usually separates its fields."""
 
+_READ = (".json", ".jsonl", ".ndjson")
+"""Suffixes of text that is read, and not written."""
 
-def kind_of(path: str | os.PathLike[str]) -> str:
+
+def kind_of(path: str | os.PathLike[str], *, writing: bool = False) -> str:
     """The suffix that determines the format, without that of a packed file."""
     suffixes = [suffix.lower() for suffix in path_of(path).suffixes]
     if suffixes[-1:] in [[packed] for packed in PACKERS] and suffixes[-2:-1] != [".parquet"]:
         suffixes.pop()
     kind = suffixes[-1] if suffixes else ""
-    if kind not in (*USUAL, ".parquet"):
-        known = ", ".join(USUAL)
+    if kind not in (*USUAL, *_READ * (not writing), ".parquet"):
+        known = ", ".join([*USUAL, *_READ * (not writing)])
         as_distributed = "`mfrank.movielens` reads MovieLens as distributed"
         raise InputValueError(
             f"expected a suffix {known} (also with {', '.join(PACKERS)}) or .parquet",
@@ -71,7 +74,7 @@ def kind_of(path: str | os.PathLike[str]) -> str:
 
 def is_text(path: str | os.PathLike[str]) -> bool:
     """Whether a file with this name is text, which does not store the type of ids."""
-    return is_stream(path) or kind_of(path) in USUAL
+    return is_stream(path) or kind_of(path) != ".parquet"
 
 
 _log = logging.getLogger("mfrank")
@@ -212,7 +215,7 @@ def read_portions(
         _refuse_names(file, dialect)
         found, errors = batches_of(file, chosen, ids, n_rows, tell), faults_named(file)
     else:
-        how = opener_of(file), dialect, USUAL[kind], chosen, ids, tell
+        how = opener_of(file), dialect, USUAL.get(kind), chosen, ids, tell
         found, errors = delimited.portions(*how, n_rows=n_rows, times=times), errors_of(file)
     with errors:
         for columns in found:
@@ -409,7 +412,7 @@ def check_table_file(path: str | os.PathLike[str]) -> None:
     ModuleNotFoundError
         If the file is parquet and pandas or pyarrow is not installed.
     """
-    if kind_of(path) == ".parquet":
+    if kind_of(path, writing=True) == ".parquet":
         modules()
 
 
@@ -428,7 +431,7 @@ def write_table(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) 
     OSError
         If writing fails; an existing file of that name is then unchanged.
     """
-    file, kind = path_of(path), kind_of(path)
+    file, kind = path_of(path), kind_of(path, writing=True)
     arrays = {name: np.asarray(column) for name, column in columns.items()}
     if len({array.shape for array in arrays.values()}) > 1:
         lengths = {name: array.shape for name, array in arrays.items()}

@@ -19,6 +19,7 @@ from mfrank.arrays import counted
 from mfrank.data.columns import in_column
 from mfrank.data.fields import AHEAD, Fields
 from mfrank.data.layouts import IF_LISTS, Layout
+from mfrank.data.records import Format, Rows
 from mfrank.data.text_files import LONGEST_LINE, Text
 from mfrank.data.text_rows import Quotes, RowReader, Tell
 from mfrank.errors import InputValueError
@@ -32,15 +33,14 @@ _MOST_BLANKS = 32
 """Blanks before a field of an ordinary line."""
 
 
-class Rows(NamedTuple):
-    """Some rows: the fields of each column by its role, and the lines on which the rows begin."""
+def table_of(layout: Layout) -> Format:
+    """The format of a table."""
+    columns = {role: layout.column(role) for role in layout.fields}
 
-    columns: dict[str, Fields]
-    lines: Places
+    def rows(text: Text, tell: Tell) -> Iterator[Rows]:
+        return rows_of(text, layout, tell)
 
-    def part(self, rows: slice) -> Rows:
-        """Some of the rows."""
-        return Rows({role: each[rows] for role, each in self.columns.items()}, self.lines[rows])
+    return Format(columns, rows, layout.separator, layout.is_guess)
 
 
 def rows_of(text: Text, layout: Layout, tell: Tell) -> Iterator[Rows]:
@@ -273,6 +273,7 @@ class _Splitter:
         columns = {
             role: Fields.joined([each[own], Fields.of(texts[role])])[order]
             for role, each in rows.columns.items()
+            if isinstance(each, Fields)
         }
         return Rows(columns, every[order]), n_lines
 

@@ -17,7 +17,7 @@ import re
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, Self, cast
@@ -42,6 +42,8 @@ _UNPACK: Mapping[str, str] = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz"}
 
 _BLOCK = 1 << 20
 """Bytes that are read at a time; arrays of that size stay in the caches."""
+_HEAD = 1 << 20
+"""Bytes of the first lines, which show the format."""
 _FEED = ord("\n")
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")  # Path makes one slash of two; C:/ is a drive
 _KNOWN = (".csv", ".tsv", ".txt", ".dat", ".data", ".parquet", *PACKERS)
@@ -100,6 +102,37 @@ class Text:
             yield from self._checked(block[:end])
             self._refuse_long(rest)
         yield from self._checked(rest)
+
+    def head(self) -> str:
+        """The first lines, whole unless the first is long; what is wrong is no error here."""
+        start = b""
+        with suppress(ValueError, OSError):
+            for part in self._parts():
+                start += part
+                if len(start) >= _HEAD:
+                    break
+        whole = start[: 1 + max(start.rfind(b"\n", 0, _HEAD), start.rfind(b"\r", 0, _HEAD))]
+        is_all = len(start) < _HEAD
+        return (start if is_all else whole or start[:_HEAD]).decode("utf-8-sig", "replace")
+
+    def pieces(self) -> Iterator[str]:
+        """Yield the text in pieces that end anywhere, where lines do not matter.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`blocks`, but lines may have any length.
+        """
+        decoder = codecs.getincrementaldecoder("utf-8-sig")()
+        for part in self._parts():
+            try:
+                piece = decoder.decode(part)
+            except UnicodeDecodeError:
+                raise self._not_utf8() from None
+            yield piece
+            self._line += _n_ends(part)
+        if decoder.getstate()[0]:
+            raise self._not_utf8()
 
     def _parts(self) -> Iterator[bytes]:
         """Yield the bytes as they are, many at a time, before any error."""

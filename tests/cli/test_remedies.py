@@ -93,7 +93,7 @@ STRANGE = {
     "days.csv": ["user,item,time", "1,2,19000", "2,3,19001"],
     "mind.tsv": ["user\titem", "u\tN1 N2 N3", "v\tN2 N4", "w\tN1 N5 N6 N2"],
     "features.csv": ["item,size", "x,1", "q,2", "r,3"],
-    "json.txt": 2 * ['{"user": 1, "item": 2}'],
+    "json.txt": 2 * ['{"user": 1, "item": null}'],
     "matrix.txt": ["%%MatrixMarket matrix", "1 1 1"],
     "libsvm.txt": ["1 3:1 5:2", "1 3:1 5:2"],
     "comment.txt": ["# of us", "1,2", "3,4"],
@@ -228,7 +228,6 @@ AS_ROWS = "write it as .csv, one interaction a row"
             for reader in (
                 "from_sparse` what `scipy.io.mmread",
                 "from_sparse` what `sklearn.datasets.load_svmlight_file",
-                "from_frame` what `pandas.read_json(FILE, lines=True)",
             )
         ),
         (

@@ -250,7 +250,6 @@ def test_roles_by_the_order_of_columns_are_told(
     ("first", "remedy"),
     [
         ("%%MatrixMarket matrix", r"scipy\.io\.mmread"),
-        ('[{"user": 1}]', r"pandas\.read_json"),
         ("7:", "one rating a line"),
         ("1 2:0.5 3:1", "load_svmlight_file"),
         ("(1, 2)", "remove their brackets"),

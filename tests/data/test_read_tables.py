@@ -33,7 +33,7 @@ NEEDED = ("user", "item")
         ("a.dat", ".dat"), ("u.data", ".data"), ("a.parquet", ".parquet"),
         ("a.snappy.parquet", ".parquet"),
         ("a.parquet.csv.gz", ".csv"), ("a.csv.parquet.gz", None),
-        ("a", None), ("a.gz", None), ("a.parquet.gz", None), ("a.csv.zip", None), ("a.json", None),
+        ("a", None), ("a.gz", None), ("a.parquet.gz", None), ("a.csv.zip", None), ("a.xlsx", None),
     ],
 )  # fmt: skip
 def test_the_suffix_tells_the_kind(name: str, kind: str | None) -> None:
@@ -51,8 +51,8 @@ def test_the_suffix_tells_the_kind(name: str, kind: str | None) -> None:
 def test_zips_may_be_of_movielens() -> None:
     with refuses(ValueError, remedy=r"mfrank\.movielens reads MovieLens"):
         tables.kind_of("ml-1m.zip")
-    with refuses(ValueError, place="a.json", remedy="name it by its format"):
-        tables.kind_of("a.json")
+    with refuses(ValueError, place="a.xlsx", remedy="name it by its format"):
+        tables.kind_of("a.xlsx")
     assert tables.is_text("-")
     assert text_files.is_stream(Path("-"))
     assert not text_files.is_stream(Path("a.csv"))
@@ -118,8 +118,8 @@ def test_options_are_checked_before_a_file_is_looked_for(tmp_path: Path, read: A
         read(missing, {})
     with refuses(ValueError, remedy="pass the files"):
         read(tmp_path, {})
-    with refuses(ValueError, place="none.json", remedy="name it by its format"):
-        read(tmp_path / "none.json", {})
+    with refuses(ValueError, place="none.xlsx", remedy="name it by its format"):
+        read(tmp_path / "none.xlsx", {})
 
 
 def test_parquet_is_read_whole_and_in_portions(tmp_path: Path) -> None:

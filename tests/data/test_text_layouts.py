@@ -173,8 +173,6 @@ def test_a_file_of_another_format_is_refused_with_a_command_that_mends_it(
     ("text", "remedy"),
     [
         ("%%MatrixMarket matrix coordinate real general\n%\n2 2 1\n1 1 5\n", "scipy.io.mmread"),
-        ('{"user": "a", "item": "x"}\n{"user": "b", "item": "x"}\n', "pandas.read_json"),
-        ('[{"user": "a", "item": "x"},\n{"user": "b", "item": "x"}]\n', "pandas.read_json"),
         ("1 1:0.5 3:1\n0 2:1 5:0.25\n", "load_svmlight_file"),
         ("1 1:0.5\n0 2:1\n", "load_svmlight_file"),
     ],

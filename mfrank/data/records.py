@@ -1,0 +1,177 @@
+"""The format of a text: what makes rows of its blocks, recognized by its first lines.
+
+A table (:mod:`mfrank.data.text_blocks`) is one of them. Each format gives :class:`Rows`: the fields
+of each role, and the lines on which the rows begin. The rest is common to all: types of ids, times,
+portions, errors (:mod:`mfrank.data.delimited`).
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.arrays import lazy
+from mfrank.data.columns import Chosen, ignored_roles
+from mfrank.data.fields import AHEAD, Fields, IdsAs, as_text
+from mfrank.data.layouts import Dialect
+from mfrank.data.text_files import Text
+from mfrank.data.text_rows import AS_USUAL, Tell
+from mfrank.errors import InputValueError
+
+_MOST_LINES = 2000  # that show the format
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TypedIds:
+    """Ids of a column whose type the file tells: int64, or text."""
+
+    labels: NDArray[Any]
+
+    def __getitem__(self, rows: slice | NDArray[Any]) -> TypedIds:
+        return TypedIds(self.labels[rows])
+
+    def ids(self, ids: IdsAs = "auto") -> NDArray[Any]:
+        """The ids, or all as text by wish."""
+        return as_text(self.labels) if ids == "text" else self.labels
+
+    def text(self, row: int) -> str:
+        """One id as text."""
+        return str(self.labels[row])
+
+
+class Rows(NamedTuple):
+    """Some rows: the fields of each column by its role, and the lines on which the rows begin."""
+
+    columns: Mapping[str, Fields | TypedIds]
+    lines: NDArray[np.int64]
+
+    def part(self, rows: slice | NDArray[Any]) -> Rows:
+        """Some of the rows."""
+        return Rows({role: each[rows] for role, each in self.columns.items()}, self.lines[rows])
+
+
+@dataclass(frozen=True)
+class Format:
+    """How the rows of a text are read.
+
+    Attributes
+    ----------
+    columns : mapping of role -> what errors call its column
+    rows : callable
+        Yields the rows of the text, block by block, and tells what is odd about all of them.
+    separator : str
+        Of the fields of a table.
+    is_guess : bool
+        Whether roles come only from the order of a table's columns.
+    counts_users : bool
+        Whether users are the numbers of rows in this file, so that those of two files are others.
+    """
+
+    columns: Mapping[str, Hashable]
+    rows: Callable[[Text, Tell], Iterator[Rows]]
+    separator: str = ""
+    is_guess: bool = False
+    counts_users: bool = False
+
+
+@dataclass(frozen=True)
+class Start:
+    """The first lines of a text, and what the caller says of it.
+
+    Attributes
+    ----------
+    head : str
+        Whole lines, unless the first is very long.
+    dialect, chosen, ids, tell
+        As :func:`mfrank.data.delimited.read` takes them.
+    """
+
+    head: str
+    dialect: Dialect
+    chosen: Chosen
+    ids: IdsAs
+    tell: Tell
+
+    @lazy
+    def lines(self) -> Sequence[str]:
+        """The lines that are not blank, without blanks at their ends."""
+        lines = (line for each in io.StringIO(self.head, newline=None) if (line := each.strip()))
+        return list(itertools.islice(lines, _MOST_LINES))
+
+    @property
+    def has_events(self) -> bool:
+        """Whether the kinds of events are wanted."""
+        return "event" in self.chosen
+
+    def refuse_table(self, what: str) -> None:
+        """Raise ValueError if the caller says how a table is divided, and this is none."""
+        dialect = self.dialect
+        given = {
+            "sep": dialect.sep is not None,
+            "header": dialect.header is not None,
+            "columns": dialect.columns is not None,
+            "quote": dialect.quote not in (AS_USUAL, None),
+        }
+        for name in (name for name, is_given in given.items() if is_given):
+            raise InputValueError(f"`{name}` is for tables, and this is {what}:", "leave it out")
+
+    def roles(self, what: str, columns: Mapping[str, Hashable]) -> dict[str, Hashable]:
+        """The columns of a format whose roles are fixed, without those that are ignored.
+
+        Raises
+        ------
+        ValueError
+            The caller chooses columns, or describes a table.
+        """
+        self.refuse_table(what)
+        ignored = ignored_roles(self.chosen)
+        for role, column in self.chosen.items():
+            if column is not None and column is not False:
+                raise InputValueError(
+                    f"`{role}={column!r}`: {what} has no columns to choose from", "leave it out"
+                )
+        if self.has_events and "event" not in columns:
+            raise InputValueError(f"`weights`: {what} has no kinds of events", "leave them out")
+        return {role: column for role, column in columns.items() if role not in ignored}
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """The words of a block, divided by blanks and other marks.
+
+    Attributes
+    ----------
+    fields : Fields
+    lines : int64, shape (n_tokens,)
+        The line of each word, from 0.
+    n_lines : int
+    """
+
+    fields: Fields
+    lines: NDArray[np.int64]
+    n_lines: int
+
+    @classmethod
+    def of(cls, block: bytes, marks: bytes = b"") -> Tokens:
+        """The words between blanks, tabs, ends of lines and these marks."""
+        raw = b"\0" * AHEAD + block.replace(b"\r\n", b"\n").replace(b"\r", b"\n") + b"\n\0"
+        codes = np.frombuffer(raw, np.uint8)[AHEAD:-1]
+        is_mark = (codes == 32) | (codes == 9) | (codes == 10)
+        for mark in marks:
+            is_mark |= codes == mark
+        changes = np.flatnonzero(np.diff(is_mark, prepend=True))
+        begins, ends = changes[::2] + AHEAD, changes[1::2] + AHEAD
+        feeds = np.flatnonzero(codes == 10) + AHEAD
+        n_lines = len(feeds) - block.endswith((b"\n", b"\r"))
+        return cls(Fields(raw, begins, ends), np.searchsorted(feeds, begins), n_lines)
+
+    @property
+    def firsts(self) -> NDArray[np.bool_]:
+        """Which words are the first of their lines."""
+        return np.diff(self.lines, prepend=-1) > 0

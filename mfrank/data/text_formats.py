@@ -1,0 +1,40 @@
+"""Which format a text has, by its first lines; what is none of the others is a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mfrank.data.columns import Chosen
+from mfrank.data.fields import IdsAs
+from mfrank.data.json_rows import json_format
+from mfrank.data.layouts import Dialect, layout_of
+from mfrank.data.records import Format, Start
+from mfrank.data.text_blocks import table_of
+from mfrank.data.text_files import Text
+from mfrank.data.text_rows import Tell
+
+Opened = Callable[[], Text]
+"""Opens the text anew: it is read more than once."""
+
+_RECORDS: tuple[Callable[[Start], Format | None], ...] = (json_format,)
+
+
+def format_of(
+    opened: Opened, dialect: Dialect, usual: str | None, chosen: Chosen, ids: IdsAs, tell: Tell
+) -> Format:
+    """Recognize the format of a text, and log what its columns are.
+
+    Parameters
+    ----------
+    opened, dialect, chosen, ids, tell
+        As :func:`mfrank.data.delimited.read` takes them.
+    usual : str or None
+        The usual separator in files of this suffix, or None.
+    """
+    with opened() as text:
+        start = Start(text.head(), dialect, chosen, ids, tell)
+    for recognize in _RECORDS:
+        if (found := recognize(start)) is not None:
+            return found
+    with opened() as text:
+        return table_of(layout_of(text, dialect, usual, chosen, tell))
