@@ -50,8 +50,9 @@ def add_table_flags(parser: argparse.ArgumentParser, *, at_least: bool = True) -
     """Add the flags for reading a file of interactions."""
     group = parser.add_argument_group(
         "reading interactions",
-        "One interaction per row; .csv, .tsv, .txt, .dat or .data (also with .gz, .bz2 or .xz), or "
-        ".parquet; - is text on standard input. A folder of mfrank ingest is read as it is.",
+        "One interaction per row; .csv, .tsv, .txt, .dat or .data (also packed: .gz, .bz2, .xz, "
+        ".zst, .zip), or .parquet; - is text on standard input. A folder of mfrank ingest is read "
+        "as it is.",
     )
     for role in ROLES:
         group.add_argument(
@@ -105,6 +106,11 @@ def add_table_flags(parser: argparse.ArgumentParser, *, at_least: bool = True) -
         metavar="NAMES",
         help="names of all columns in order, for a file without a header, such as "
         "item,user,value,timestamp,-; - ignores a column",
+    )
+    group.add_argument(
+        "--encoding",
+        metavar="NAME",
+        help="encoding of text, such as cp1252 (default: UTF-8, or UTF-16 if its begin shows that)",
     )
     group.add_argument(
         "--ids",
@@ -212,7 +218,7 @@ def columns_of(args: argparse.Namespace) -> dict[str, Any]:
 
 def dialect_of(args: argparse.Namespace) -> Dialect:
     """The format of text, by the flags."""
-    return Dialect(args.sep, args.quote, args.header, args.columns)
+    return Dialect(args.sep, args.quote, args.header, args.columns, args.encoding)
 
 
 def read_like(

@@ -68,7 +68,14 @@ from mfrank.data.splits import (
     timestamps_of,
 )
 from mfrank.data.synthesis import synthetic
-from mfrank.data.tables import check_table_file, read_columns, read_portions, text_rows, write_table
+from mfrank.data.tables import (
+    check_table_file,
+    known_kind,
+    read_columns,
+    read_portions,
+    text_rows,
+    write_table,
+)
 from mfrank.data.text_files import LONGEST_LINE, is_stream, lines_of
 from mfrank.data.text_rows import AS_USUAL, Quotes, rows
 from mfrank.data.time_units import (
@@ -162,6 +169,7 @@ __all__ = [
     "is_unnamed",
     "joined_ids",
     "known",
+    "known_kind",
     "kth_largest",
     "layout_of",
     "leave_k_out",

@@ -21,7 +21,7 @@ from mfrank.data.fields import Fields, spelled_like
 from mfrank.data.frames import columns_reader, is_frame
 from mfrank.data.ids import Ids
 from mfrank.data.labels import canonical, objects
-from mfrank.data.tables import faults_named, text_rows
+from mfrank.data.tables import faults_named, known_kind, text_rows
 from mfrank.data.text_files import local_file, refuse_elsewhere
 from mfrank.errors import InputTypeError, InputValueError, Notice, within
 from mfrank.files import path_of
@@ -317,16 +317,16 @@ def _of_file(
         refuse_elsewhere(given)
     except ValueError as error:
         raise within(f"`{argument}`", error) from None
-    if path.suffix.lower() == ".parquet":
+    if (kind := known_kind(path)) == ".parquet":
         with needs("parquet", "parquet files need pyarrow"):
             import pyarrow.parquet
         with faults_named(local_file(path)):
             table = pyarrow.parquet.read_table(path)
         return *_of_frame(argument, table, side), {}
-    if path.suffix.lower() not in _SEPARATORS:
+    if kind not in _SEPARATORS:
         raise InputValueError(f"`{argument}` must be a .csv, .tsv or .parquet file, got {path}")
     try:
-        rows = [row for _, row in text_rows(path, _SEPARATORS[path.suffix.lower()])]
+        rows = [row for _, row in text_rows(path, _SEPARATORS[kind])]
     except ValueError as error:
         raise within(f"`{argument}`", error) from None
     if not rows:

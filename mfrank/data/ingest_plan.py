@@ -77,7 +77,11 @@ class IngestPlan:
                 weighed(portion.columns, events)
             timed |= portion.is_timed
             exact = parquet_rows(path)
-            rows += max(portion.n_rows, estimated_lines(path)) if exact is None else exact
+            rows += (
+                max(portion.n_rows, estimated_lines(path, dialect.encoding))
+                if exact is None
+                else exact
+            )
         where = Path(os.path.abspath(folder))
         while not where.exists():
             where = where.parent

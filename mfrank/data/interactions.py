@@ -330,6 +330,7 @@ class Interactions(MadeOfFields):
         quote: str | None = AS_USUAL,
         header: bool | None = None,
         columns: Sequence[str] | None = None,
+        encoding: str | None = None,
         ids: IdsAs = "auto",
         duplicates: Duplicates = "sum",
         user_ids: IdsLike | None = None,
@@ -337,8 +338,10 @@ class Interactions(MadeOfFields):
     ) -> Interactions:
         """Build interactions from a text or parquet file, recognized by its suffix.
 
-        Text is .csv, .tsv, .txt, .dat or .data, also with .gz, .bz2 or .xz; ``-`` is text on
-        standard input. Columns are as in :meth:`from_frame`, timestamps as in :meth:`from_arrays`.
+        Text is .csv, .tsv, .txt, .dat or .data, also packed with .gz, .bz2, .xz, .zst or .zip,
+        which is recognized by content; ``-`` is text on standard input, and ``"a.zip/b.csv"`` one
+        file of several in a zip file. Columns are as in :meth:`from_frame`, timestamps as in
+        :meth:`from_arrays`.
         For files without a header, and for errors, see :func:`mfrank.data.tables.read_columns`.
 
         Parameters
@@ -363,13 +366,16 @@ class Interactions(MadeOfFields):
         columns : sequence of str, optional
             Names of all columns of text, in order; ``"-"`` ignores a column. For files without a
             header, or to replace its names (``header=True``).
+        encoding : str, optional
+            Encoding of text, such as ``"cp1252"``, by any name that Python knows. By default text
+            is UTF-8, or UTF-16 or UTF-32 if its begin shows that, which is logged.
         ids : {"auto", "text"}, default "auto"
             Type of ids in a text file: ``"auto"`` reads a column as integers if every field is
             spelled as one, and otherwise as text (``007``, ``1.0``); ``"text"`` always reads text.
             Ids are then converted to the type of ``user_ids`` or ``item_ids``, if there are any.
         """
         chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
-        how = Dialect(sep, quote, header, columns), ids, timestamp_unit, duplicates
+        how = Dialect(sep, quote, header, columns, encoding), ids, timestamp_unit, duplicates
         events = EventWeights.of(event, weights)
         return cls._of_cells(*sources.from_file(path, chosen, *how, (user_ids, item_ids), events))
 
@@ -691,6 +697,7 @@ class Interactions(MadeOfFields):
         quote: str | None = AS_USUAL,
         header: bool | None = None,
         columns: Sequence[str] | None = None,
+        encoding: str | None = None,
         ids: IdsAs = "auto",
         duplicates: Duplicates = "sum",
         show_progress: bool = False,
@@ -716,7 +723,7 @@ class Interactions(MadeOfFields):
         folder : path
             Its contents are replaced when everything has been read.
         user, item, value, timestamp, event, weights, timestamp_unit
-        sep, quote, header, columns, ids, duplicates
+        sep, quote, header, columns, encoding, ids, duplicates
             As in :meth:`from_file`. If one file has integer ids and another text, all ids become
             text.
         show_progress : bool, default False
@@ -736,7 +743,7 @@ class Interactions(MadeOfFields):
             {"user": user, "item": item, "value": value, "timestamp": timestamp},
             unit=timestamp_unit,
             ids=ids,
-            dialect=Dialect(sep, quote, header, columns),
+            dialect=Dialect(sep, quote, header, columns, encoding),
             duplicates=duplicates,
             show_progress=show_progress,
             events=EventWeights.of(event, weights),

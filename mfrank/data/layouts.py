@@ -21,6 +21,7 @@ from mfrank.data.columns import (
     tell_columns,
 )
 from mfrank.data.fields import NUMBER, Fields
+from mfrank.data.text_bytes import check_encoding
 from mfrank.data.text_rows import AS_USUAL, DOUBLE_COLON, Quotes, Tell, check_quote, rows
 from mfrank.data.time_units import unit_of
 from mfrank.data.times import is_date
@@ -76,12 +77,15 @@ class Dialect:
         Whether the first row names the columns. None detects it.
     columns : sequence of str or None, default None
         Names of all columns in order, instead of a header's; ``-`` ignores a column.
+    encoding : str or None, default None
+        None recognizes UTF-16 and UTF-32, and takes all else as UTF-8.
     """
 
     sep: str | None = None
     quote: str | None = AS_USUAL
     header: bool | None = None
     columns: Sequence[str] | None = None
+    encoding: str | None = None
 
     def check(self) -> None:
         """Raise ValueError or TypeError for invalid fields."""
@@ -92,6 +96,7 @@ class Dialect:
                 f"`sep` must be one character, such as ';' or '\\t', or '::', got {shown(sep)}"
             )
         check_quote(self.quote, sep)
+        check_encoding(self.encoding)
         if not (self.header is None or isinstance(self.header, bool)):
             raise InputTypeError(f"`header` must be True, False or None, got {shown(self.header)}")
         if columns is None:

@@ -27,6 +27,7 @@ from mfrank.data.labels import canonical, objects
 from mfrank.data.layouts import Dialect
 from mfrank.data.odd_ids import check_ids, tell_converted
 from mfrank.data.tables import Portion, read_portions
+from mfrank.data.text_bytes import stored_in
 from mfrank.data.time_units import (
     FractionsError,
     Magnitudes,
@@ -77,7 +78,7 @@ class Source:
 
     def told(self) -> dict[str, Any]:
         """All that the result depends on, as JSON: a file by its name, size and time."""
-        stats = [(os.path.abspath(path), path.stat()) for path in self.paths]
+        stats = [(os.path.abspath(path), stored_in(path).stat()) for path in self.paths]
         files = [[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats]
         chosen = [[role, name] for role, name in sorted(self.chosen.items())]
         how = {"ids": self.ids, "unit": self.unit, **asdict(self.dialect)}

@@ -1,7 +1,7 @@
 """Table files, text or parquet: read by the roles of their columns, written atomically.
 
-The suffix determines the format: .csv, .tsv, .txt, .dat and .data, also packed (.gz, .bz2, .xz),
-are text in UTF-8; .parquet is parquet, which needs the extra ``parquet``. Fields of text are
+The suffix determines the format: .csv, .tsv, .txt, .dat and .data, also packed (.gz, .bz2, .xz,
+.zst, .zip), are text; .parquet is parquet, which needs the extra ``parquet``. Fields of text are
 separated by commas, tabs, semicolons, bars, ``::`` or, except in .csv and .tsv, spaces; the
 detected separator is the one that splits the first two rows into equally many fields.
 """
@@ -26,13 +26,13 @@ from mfrank.data.fields import IdsAs, as_text
 from mfrank.data.frames import columns_reader, settled_columns, unsettled_columns
 from mfrank.data.labels import canonical
 from mfrank.data.layouts import Dialect
+from mfrank.data.text_bytes import PACKERS, ZIP, only_member
 from mfrank.data.text_files import (
-    PACKERS,
+    Opener,
     errors_of,
     is_stream,
     local_file,
     open_text,
-    opener_of,
     refuse_elsewhere,
 )
 from mfrank.data.text_rows import AS_USUAL, Quotes, Tell, rows
@@ -58,18 +58,27 @@ _READ = (".json", ".jsonl", ".ndjson")
 
 def kind_of(path: str | os.PathLike[str], *, writing: bool = False) -> str:
     """The suffix that determines the format, without that of a packed file."""
+    if writing and path_of(path).suffix.lower() == ZIP:
+        raise InputValueError("zip files are only read:", "name it with .gz").within(path)
+    if (kind := known_kind(path)) and not (writing and kind in _READ):
+        return kind
+    known, packed = [*USUAL, *_READ * (not writing)], [*PACKERS, *[ZIP] * (not writing)]
+    raise InputValueError(
+        f"expected a suffix {', '.join(known)} (also with {', '.join(packed)}) or .parquet",
+        "convert it, or name it by its format",
+    ).within(path)
+
+
+def known_kind(path: str | os.PathLike[str]) -> str:
+    """The same, or nothing if the suffix is unknown."""
     suffixes = [suffix.lower() for suffix in path_of(path).suffixes]
-    if suffixes[-1:] in [[packed] for packed in PACKERS] and suffixes[-2:-1] != [".parquet"]:
-        suffixes.pop()
-    kind = suffixes[-1] if suffixes else ""
-    if kind not in (*USUAL, *_READ * (not writing), ".parquet"):
-        known = ", ".join([*USUAL, *_READ * (not writing)])
-        as_distributed = "`mfrank.movielens` reads MovieLens as distributed"
-        raise InputValueError(
-            f"expected a suffix {known} (also with {', '.join(PACKERS)}) or .parquet",
-            as_distributed if kind == ".zip" else "convert it, or name it by its format",
-        ).within(path)
-    return kind
+    packed = suffixes.pop() if suffixes[-1:] in [[each] for each in (*PACKERS, ZIP)] else ""
+    kind, texts = suffixes[-1] if suffixes else "", (*USUAL, *_READ)
+    if packed == ZIP and kind not in texts:
+        file = local_file(path)
+        with errors_of(file):
+            return known_kind(f"{file}/{only_member(file, str(file))}")
+    return kind if kind in texts or (kind == ".parquet" and not packed) else ""
 
 
 def is_text(path: str | os.PathLike[str]) -> bool:
@@ -146,7 +155,8 @@ def read_columns(
         _refuse_names(file, dialect)
         return read(file, chosen, ids, tell, unit)
     with errors_of(file):
-        return delimited.read(opener_of(file), dialect, USUAL.get(kind), chosen, ids, tell, unit)
+        opened = Opener(file, dialect.encoding, tell)
+        return delimited.read(opened, dialect, USUAL.get(kind), chosen, ids, tell, unit)
 
 
 class Portion(NamedTuple):
@@ -215,7 +225,8 @@ def read_portions(
         _refuse_names(file, dialect)
         found, errors = batches_of(file, chosen, ids, n_rows, tell), faults_named(file)
     else:
-        how = opener_of(file), dialect, USUAL.get(kind), chosen, ids, tell
+        opened = Opener(file, dialect.encoding, tell)
+        how = opened, dialect, USUAL.get(kind), chosen, ids, tell
         found, errors = delimited.portions(*how, n_rows=n_rows, times=times), errors_of(file)
     with errors:
         for columns in found:
@@ -233,12 +244,12 @@ def text_rows(path: str | os.PathLike[str], separator: str) -> Iterator[tuple[in
     FileNotFoundError
         There is no such file.
     """
-    file = local_file(path)
+    file, tell = local_file(path), _teller(path, set())
     remedy = "write a quote that is part of a field twice, in quotes"
     quotes = Quotes(separator, AS_USUAL, remedy=remedy)
-    with errors_of(file), open_text(file) as lines:
+    with errors_of(file), open_text(file, tell) as lines:
         yield from rows(lines, separator, quotes, keep_blanks=True)
-    quotes.told(_teller(path, set()))
+    quotes.told(tell)
 
 
 def parquet_rows(path: str | os.PathLike[str]) -> int | None:

@@ -1,44 +1,43 @@
 """Text files: read as UTF-8, with errors by file and line.
 
-A file may be damaged (a truncated download), in another encoding, compressed with a suffix of text,
-or one line of gigabytes. Each is a ValueError as soon as it is read, so readers need not handle
-errors of gzip, zlib and codecs, and memory is bounded by a long line.
+A file may be damaged (a truncated download), in another encoding than it says, or one line of
+gigabytes. Each is a ValueError as soon as it is read, so readers need not handle errors of gzip,
+zlib and codecs, and memory is bounded by a long line.
 """
 
 from __future__ import annotations
 
-import bz2
 import codecs
-import gzip
 import io
-import lzma
+import itertools
 import os
 import re
 import sys
-import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn, Self, cast
+from typing import IO, NoReturn, Self
 
 import numpy as np
 
+from mfrank.data.text_bytes import (
+    DAMAGE,
+    HEAD,
+    PACKERS,
+    UNPACK,
+    ZIP,
+    archive_of,
+    first_end,
+    opened_bytes,
+    settled_encoding,
+    unpacked,
+)
+from mfrank.data.text_rows import Tell
 from mfrank.errors import InputValueError, within
 from mfrank.files import path_of
 
 LONGEST_LINE = 1 << 22
 """Characters of a line that are read; a file without line breaks would fill the memory."""
-
-PACKERS: Mapping[str, Callable[..., Any]] = {
-    ".gz": gzip.open,
-    ".bz2": bz2.open,
-    ".xz": lzma.open,
-}
-"""Suffix of a packed file -> what opens it, as ``open`` does."""
-
-_UNPACK: Mapping[str, str] = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz"}
-"""Suffix of a packed file -> the program that packs, and with -dc unpacks."""
 
 _BLOCK = 1 << 20
 """Bytes that are read at a time; arrays of that size stay in the caches."""
@@ -46,20 +45,11 @@ _HEAD = 1 << 20
 """Bytes of the first lines, which show the format."""
 _FEED = ord("\n")
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")  # Path makes one slash of two; C:/ is a drive
-_KNOWN = (".csv", ".tsv", ".txt", ".dat", ".data", ".parquet", *PACKERS)
-_PACKED = {
-    b"\x1f\x8b": ("gzip", "name it with .gz, or unpack it"),
-    b"PK\x03\x04": ("zip, or an Excel sheet", "unpack it, or save the sheet as .csv"),
-    b"PAR1": ("Parquet", "name it .parquet"),
-    b"\x28\xb5\x2f\xfd": ("zstandard", "unpack it with zstd -d"),
-    b"\xfd7zXZ": ("xz", "name it with .xz, or unpack it"),
-    b"BZh": ("bzip2", "name it with .bz2, or unpack it"),
-}
-"""First bytes of files that are not text -> what they are, and the remedy."""
+_KNOWN = (".csv", ".tsv", ".txt", ".dat", ".data", ".parquet", *PACKERS, ZIP)
 
 
 class Text:
-    """A text file in UTF-8, with or without a byte order mark, as blocks of whole lines.
+    """A text file as UTF-8, without its byte order mark, as blocks of whole lines.
 
     Lines end with a line feed, a carriage return, or both. Whatever is wrong in a line is raised
     after the blocks before it, so that the first error of a file is the one that is told.
@@ -67,18 +57,57 @@ class Text:
     Parameters
     ----------
     raw : binary file
+        Unpacked.
     name : str
         Name of the file, for remedies.
+    encoding : str, optional
+        None recognizes UTF-16 and UTF-32, and takes all else as UTF-8.
+    tell : callable, optional
+        Called of an encoding that was recognized.
+    has_encoding : bool
+        Whether the caller can name an encoding, for remedies.
     """
 
-    def __init__(self, raw: io.BufferedIOBase, name: str) -> None:
-        self._raw, self._of, self._line = raw, name, 1
+    def __init__(
+        self,
+        raw: io.BufferedIOBase,
+        name: str,
+        encoding: str | None = None,
+        tell: Tell | None = None,
+        *,
+        has_encoding: bool = False,
+    ) -> None:
+        self._raw, self._of, self._line, self._head = raw, name, 1, b""
+        self._encoding, self._say, self._has_encoding = encoding, tell, has_encoding
+        self._stored_in: IO[bytes] | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._raw.close()
+        if self._stored_in is not None:  # what unpacks a file leaves it open
+            self._stored_in.close()
+
+    @classmethod
+    def of(
+        cls,
+        stored: IO[bytes],
+        name: str,
+        encoding: str | None = None,
+        tell: Tell | None = None,
+        *,
+        has_encoding: bool = False,
+    ) -> Self:
+        """The text of a file that may be packed, which is closed with it."""
+        try:
+            raw = unpacked(stored, name, tell)
+        except BaseException:
+            stored.close()
+            raise
+        made = cls(raw, name, encoding, tell, has_encoding=has_encoding)
+        made._stored_in = stored
+        return made
 
     def __iter__(self) -> Iterator[str]:
         """Yield the lines, as :meth:`blocks` does, with what ends them."""
@@ -127,45 +156,75 @@ class Text:
         for part in self._parts():
             try:
                 piece = decoder.decode(part)
-            except UnicodeDecodeError:
-                raise self._not_utf8() from None
+            except UnicodeDecodeError as error:
+                raise self._not_utf8(error.object, error.start) from None
             yield piece
             self._line += _n_ends(part)
-        if decoder.getstate()[0]:
-            raise self._not_utf8()
+        if rest := decoder.getstate()[0]:
+            raise self._not_utf8(rest, 0)
 
     def _parts(self) -> Iterator[bytes]:
-        """Yield the bytes as they are, many at a time, before any error."""
+        """Yield the bytes in UTF-8, many at a time, before any error."""
+        parts = self._stored()
+        encoding = settled_encoding(self._encoding, self._head, self._say)
+        if encoding is None:
+            yield from parts
+            return
+        decoder = codecs.getincrementaldecoder(encoding)()
+        for part in itertools.chain(parts, [b""]):
+            try:
+                yield decoder.decode(part, final=not part).encode()
+            except UnicodeDecodeError as error:
+                before = error.object[: error.start]
+                with suppress(UnicodeDecodeError):
+                    yield before.decode(encoding).encode()
+                raise InputValueError(
+                    f"byte 0x{error.object[error.start]:02x} is not {self._encoding or encoding}",
+                    "pass another `encoding`, such as 'latin-1'" if self._encoding else "",
+                ).within(f"line {self._line}") from error
+
+    def _stored(self) -> Iterator[bytes]:
+        """Read the head, and return an iterator of the bytes as they are, before any error."""
         error: Exception | None = None
+        try:
+            while len(self._head) < HEAD and (more := self._raw.read1(HEAD)):
+                self._head += more
+        except DAMAGE as caught:
+            error = caught
+        return self._rest(error)
+
+    def _rest(self, error: Exception | None) -> Iterator[bytes]:
+        part = self._head
+        while len(part) > _BLOCK:
+            yield part[:_BLOCK]
+            part = part[_BLOCK:]
         while error is None:
-            part = b""
             try:
                 while len(part) < _BLOCK and (more := self._raw.read1(_BLOCK)):
                     part += more
-            except (EOFError, OSError, zlib.error, lzma.LZMAError) as caught:
+            except DAMAGE as caught:
                 error = caught
             if not part and error is None:
                 return
             yield part
+            part = b""
+        yield part
         self._tell(error)
 
     def _checked(self, block: bytes) -> Iterator[bytes]:
         """Yield a block, up to the first line that is not UTF-8; raise for that."""
         if self._line == 1:
             block = block.removeprefix(codecs.BOM_UTF8)
-            self._refuse_utf16(block)
         # The line that was begun in earlier parts; others are no longer than a part.
-        self._refuse_long(block[: 1 + _first_end(block)] if len(block) > LONGEST_LINE else b"")
-        good = len(block)
+        self._refuse_long(block[: 1 + first_end(block)] if len(block) > LONGEST_LINE else b"")
         try:
             block.decode()
         except UnicodeDecodeError as error:
-            before = error.start
-            good = max(block.rfind(b"\n", 0, before), block.rfind(b"\r", 0, before)) + 1
-        if good:
-            yield block[:good]
-        if good < len(block):
-            raise self._not_utf8()
+            if good := _begin_of_line(block, error.start):
+                yield block[:good]
+            raise self._not_utf8(block, error.start) from None
+        if block:
+            yield block
         self._line += _n_ends(block)
 
     def _refuse_long(self, line: bytes) -> None:
@@ -174,63 +233,45 @@ class Text:
                 f"longer than {LONGEST_LINE:,} characters", "is it a text file with line breaks?"
             ).within(f"line {self._line}")
 
-    def _refuse_utf16(self, block: bytes) -> None:
-        """Raise if the first line is of every other character a NUL."""
-        line = block[: 1 + _first_end(block)]
-        marked = line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # and not UTF-8
-        if line and not marked and line.count(b"\0") * 3 > len(line.decode(errors="ignore")):
-            raise self._recoded("UTF-16BE" if line[0] == 0 else "UTF-16LE")
-
     def _tell(self, error: Exception) -> NoReturn:
         if isinstance(error, OSError) and error.errno is not None:
             raise error
-        suffix = Path(self._of).suffix.lower()
-        if self._line <= 1 and suffix in _UNPACK and not isinstance(error, EOFError | zlib.error):
-            raise InputValueError(
-                f"it is not compressed by {_UNPACK[suffix]}, as its name says",
-                f"if it is plain text, name it without {suffix}",
-            ) from error
         how = "ends early" if isinstance(error, EOFError) else "is damaged"
         raise InputValueError(
             f"the compressed file {how} there ({error})", "copy or download it again"
         ).within(f"line {self._line}") from error
 
-    def _not_utf8(self) -> InputValueError:
-        """What is wrong, by a second look at the bytes."""
-        self._raw.seek(0)
-        head = self._raw.read(8)
-        for first, (what, remedy) in _PACKED.items():
-            if head.startswith(first):
-                return InputValueError(f"it is compressed by or written as {what}:", remedy)
-        if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            return self._recoded("UTF-16")
-        self._raw.seek(0)
-        lines = iter(partial(self._raw.readline, LONGEST_LINE), b"")
-        for number, line in enumerate(lines, 1):
-            try:
-                line.decode()
-            except UnicodeDecodeError as error:
-                byte = line[error.start]
-                problem = f"byte 0x{byte:02x} is not UTF-8"
-                return InputValueError(problem, self._converted("LATIN1")).within(f"line {number}")
-        return InputValueError("it is not UTF-8", self._converted("LATIN1"))
+    def _not_utf8(self, block: bytes, at: int) -> InputValueError:
+        """The error of a byte, with how its line would read in the encoding that is most likely."""
+        begin = _begin_of_line(block, at)
+        number = self._line + _n_ends(block[:begin])
+        line = block[begin : begin + first_end(block[begin:])]
+        return self._of_line(line, at - begin).within(f"line {number}")
 
-    def _recoded(self, encoding: str) -> InputValueError:
-        problem = f"it is {encoding[:6]}, and not UTF-8"
-        return InputValueError(problem, self._converted(encoding)).within("line 1")
+    def _of_line(self, line: bytes, at: int) -> InputValueError:
+        problem, likely = f"byte 0x{line[at]:02x} is not UTF-8", "cp1252"
+        try:
+            text = line.decode(likely).strip()
+        except UnicodeDecodeError:
+            return InputValueError(problem, self._converted("latin-1", "name its encoding, or, "))
+        begin = max(0, min(at - 30, len(text) - 60))  # a byte is a character
+        said = repr("..." * (begin > 0) + text[begin : begin + 60])
+        return InputValueError(
+            f"{problem}; in {likely} the line reads {said}",
+            self._converted(likely, "if that is right, "),
+        )
 
-    def _converted(self, encoding: str) -> str:
-        condition = "if it is Latin-1, " if encoding == "LATIN1" else ""
+    def _converted(self, encoding: str, condition: str) -> str:
+        if self._has_encoding:
+            return f"{condition}pass `encoding={encoding!r}`"
         suffix = Path(self._of).suffix
-        new = "new" + Path(self._of.removesuffix(suffix) if suffix in _UNPACK else self._of).suffix
-        source = f"<({_UNPACK[suffix]} -dc {self._of}) >" if suffix in _UNPACK else f"{self._of} >"
-        return f"{condition}convert it: iconv -f {encoding} -t UTF-8 {source} {new}"
+        new = "new" + Path(self._of.removesuffix(suffix) if suffix in UNPACK else self._of).suffix
+        source = f"<({UNPACK[suffix]} -dc {self._of}) >" if suffix in UNPACK else f"{self._of} >"
+        return f"{condition}convert it: iconv -f {encoding.upper()} -t UTF-8 {source} {new}"
 
 
-def _first_end(block: bytes) -> int:
-    """Where the first line ends, at the end of the block if nowhere."""
-    ends = [at for at in (block.find(b"\n"), block.find(b"\r")) if at >= 0]
-    return min(ends, default=len(block))
+def _begin_of_line(block: bytes, at: int) -> int:
+    return max(block.rfind(b"\n", 0, at), block.rfind(b"\r", 0, at)) + 1
 
 
 def _n_ends(block: bytes) -> int:
@@ -247,35 +288,56 @@ def is_stream(path: str | os.PathLike[str]) -> bool:
     return str(path) == "-" or path_of(path).is_fifo()
 
 
-def opener_of(path: str | os.PathLike[str]) -> Callable[[], Text]:
-    """The function that opens a text from its begin, each time; a stream is read at once."""
-    if not is_stream(path):
-        return partial(open_text, path)
-    content = sys.stdin.buffer.read() if str(path) == "-" else path_of(path).read_bytes()
-    return lambda: Text(io.BytesIO(content), str(path))
+class Opener:
+    """Opens a text from its begin, each time; a stream is read at once.
+
+    Parameters
+    ----------
+    path : path
+        ``-`` is standard input.
+    encoding : str, optional
+        None recognizes it.
+    tell : callable, optional
+        Called of what was recognized.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        encoding: str | None = None,
+        tell: Tell | None = None,
+    ) -> None:
+        self.path, self.encoding, self.tell = path, encoding, tell
+        self._content: bytes | None = None
+        if is_stream(path):
+            is_input = str(path) == "-"
+            self._content = sys.stdin.buffer.read() if is_input else path_of(path).read_bytes()
+
+    def __call__(self, encoding: str | None = None) -> Text:
+        """Open the text, in another encoding than that which is recognized, if it is given."""
+        stored = io.BytesIO(self._content or b"")
+        own = opened_bytes(path_of(self.path)) if self._content is None else stored
+        return Text.of(own, str(self.path), self.encoding or encoding, self.tell, has_encoding=True)
 
 
-def open_text(path: str | os.PathLike[str]) -> Text:
-    """Open a file of text for reading; unpack it if its suffix says that it is packed."""
+def open_text(path: str | os.PathLike[str], tell: Tell | None = None) -> Text:
+    """Open a file of text for reading; unpack it if it is packed."""
     file = path_of(path)
-    opener = PACKERS.get(file.suffix.lower(), open)
-    return Text(cast(Callable[..., io.BufferedIOBase], opener)(file, "rb"), str(file))
+    return Text.of(opened_bytes(file), str(file), tell=tell)
 
 
-def estimated_lines(path: str | os.PathLike[str]) -> int:
+def estimated_lines(path: str | os.PathLike[str], encoding: str | None = None) -> int:
     """About how many lines a file of text has, from the bytes of its first lines."""
     file = path_of(path)
-    opener = PACKERS.get(file.suffix.lower())
-    with file.open("rb") as raw:
-        text = Text(raw if opener is None else opener(raw, "rb"), str(file))
+    with errors_of(file), opened_bytes(file) as raw:
+        text = Text.of(raw, str(file), encoding, has_encoding=True)
         n_bytes = n_lines = 0
-        with errors_of(file):
-            for block in text.blocks():
-                n_bytes, n_lines = n_bytes + len(block), n_lines + _n_ends(block)
-                if n_bytes >= _BLOCK:
-                    break
-        consumed = raw.tell()
-    return round(n_lines * file.stat().st_size / max(1, consumed))
+        for block in text.blocks():
+            n_bytes, n_lines = n_bytes + len(block), n_lines + _n_ends(block)
+            if n_bytes >= _BLOCK:
+                break
+        consumed, size = raw.tell(), raw.seek(0, io.SEEK_END)
+    return round(n_lines * size / max(1, consumed))
 
 
 def lines_of(path: str | os.PathLike[str]) -> Iterator[str]:
@@ -314,7 +376,7 @@ def local_file(path: str | os.PathLike[str]) -> Path:
     """
     refuse_elsewhere(path)
     file = path_of(path)
-    if not file.exists():
+    if not (file.exists() or archive_of(file)):
         raise FileNotFoundError(f"there is no file {file}")
     return file
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import counted
-from mfrank.data import Ids, is_unnamed, objects, place_of_ids, spelled_like, text_rows
+from mfrank.data import Ids, is_unnamed, known_kind, objects, place_of_ids, spelled_like, text_rows
 from mfrank.errors import InputValueError
 from mfrank.files import path_of
 
@@ -194,9 +194,9 @@ def _match(sought: str, name: str, label: str) -> int | None:
 
 
 def _read(path: Path, known: Ids) -> tuple[dict[Any, Entry], dict[str, SortingColumn]]:
-    if path.suffix not in (".csv", ".tsv"):
+    if (kind := known_kind(path)) not in (".csv", ".tsv"):
         raise InputValueError(f"`items` must be a .csv or .tsv file, got {path}")
-    table = list(text_rows(path, "\t" if path.suffix == ".tsv" else ","))
+    table = list(text_rows(path, "\t" if kind == ".tsv" else ","))
     if not table:
         raise InputValueError(f"{path} is empty: it has no header and no rows", place=path)
     (_, header), *lines = table

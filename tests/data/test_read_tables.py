@@ -33,7 +33,7 @@ NEEDED = ("user", "item")
         ("a.dat", ".dat"), ("u.data", ".data"), ("a.parquet", ".parquet"),
         ("a.snappy.parquet", ".parquet"),
         ("a.parquet.csv.gz", ".csv"), ("a.csv.parquet.gz", None),
-        ("a", None), ("a.gz", None), ("a.parquet.gz", None), ("a.csv.zip", None), ("a.xlsx", None),
+        ("a", None), ("a.gz", None), ("a.parquet.gz", None), ("a.xlsx", None),
     ],
 )  # fmt: skip
 def test_the_suffix_tells_the_kind(name: str, kind: str | None) -> None:
@@ -48,11 +48,7 @@ def test_the_suffix_tells_the_kind(name: str, kind: str | None) -> None:
     check_table_file(name)
 
 
-def test_zips_may_be_of_movielens() -> None:
-    with refuses(ValueError, remedy=r"mfrank\.movielens reads MovieLens"):
-        tables.kind_of("ml-1m.zip")
-    with refuses(ValueError, place="a.xlsx", remedy="name it by its format"):
-        tables.kind_of("a.xlsx")
+def test_streams_are_text_by_their_names() -> None:
     assert tables.is_text("-")
     assert text_files.is_stream(Path("-"))
     assert not text_files.is_stream(Path("a.csv"))
