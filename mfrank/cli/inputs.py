@@ -77,6 +77,14 @@ def add_table_flags(parser: argparse.ArgumentParser, *, at_least: bool = True) -
         "value; 0: only seen; none: left out",
     )
     group.add_argument(
+        "--where",
+        action="append",
+        type=_equality,
+        metavar="COLUMN=VALUE",
+        help="read only the rows with this value, such as event=purchase; repeat it for another "
+        "value of the column, or for a further condition",
+    )
+    group.add_argument(
         "--timestamp-unit",
         choices=get_args(TimestampUnit),
         help="unit of numeric timestamps, which become seconds; s leaves them unchanged (default: "
@@ -166,6 +174,7 @@ def read_table(args: argparse.Namespace, path: str, threshold: float | None = No
             **columns_of(args),
             event=args.event,
             weights=args.weights,
+            where=where_of(args),
             timestamp_unit=args.timestamp_unit,
             **asdict(dialect_of(args)),
             ids=args.ids,
@@ -214,6 +223,14 @@ def columns_of(args: argparse.Namespace) -> dict[str, Any]:
     return {
         role: False if getattr(args, f"no_{role}", False) else getattr(args, role) for role in ROLES
     }
+
+
+def where_of(args: argparse.Namespace) -> dict[str, list[str]] | None:
+    """The values of columns that rows must have to be read; a number is that of a column."""
+    found = dict[str, list[str]]()
+    for column, value in args.where or ():
+        found.setdefault(column, []).append(value)
+    return found or None
 
 
 def dialect_of(args: argparse.Namespace) -> Dialect:
@@ -285,7 +302,7 @@ def read_left_out(args: argparse.Namespace, data: Interactions) -> Interactions 
     # Whatever the value: a threshold keeps what is below it as seen, which is left out as well.
     change: dict[str, Any] = {"at_least": 0.0, "keep_seen": True}
     if args.leave_out is not None:
-        change |= {"event": None, "weights": None}
+        change |= {"event": None, "weights": None, "where": None}
         return read_spelled_like(_changed(args, change), args.leave_out, data)
     if args.leave_out_events is None:
         return None
@@ -381,6 +398,13 @@ def _weights(text: str) -> dict[str, float | None]:
             )
         weights[kind] = weight
     return weights
+
+
+def _equality(text: str) -> tuple[str, str]:
+    column, given, value = text.partition("=")
+    if not (column and given and value):
+        raise argparse.ArgumentTypeError(f"expected COLUMN=VALUE, as in event=purchase; got {text}")
+    return column.strip(), value.strip()
 
 
 def _names(text: str) -> list[str]:

@@ -16,6 +16,9 @@ NOT_READ = "-"
 ROLES = ("user", "item", "value", "timestamp")
 """The roles of columns, in their order in a file without a header."""
 
+WHERE = "where"
+"""The beginning of the roles of columns by which rows are chosen; any column may have them, too."""
+
 Chosen = Mapping[str, Hashable | Literal[False] | None]
 """Role -> name of its column, None to recognize it by name, or False to ignore it."""
 
@@ -71,6 +74,7 @@ _REMEDIES: Mapping[str, str] = {
     "with `value=False`",
     "timestamp": "write dates as 2024-12-31, or ignore the column with `timestamp=False`",
     "event": "give it a kind, or drop the row",
+    WHERE: "write text or a number",
 }
 
 
@@ -86,7 +90,7 @@ def in_column(
     what: str, role: str, column: Hashable, field: object = "", place: str = ""
 ) -> InputValueError:
     """An error with the column and the remedy for its role, or for the field itself."""
-    remedy = _without_marks(str(field)) or _REMEDIES[role]
+    remedy = _without_marks(str(field)) or _REMEDIES[role.split()[0]]
     return InputValueError(f"{what} in column {column!r}", remedy, place=place)
 
 
@@ -151,11 +155,14 @@ def assign(columns: Sequence[Hashable], chosen: Chosen) -> dict[str, Hashable]:
         - several columns are recognized for one role.
     """
     ignored = ignored_roles(chosen)
+    chooses = {role: column for role, column in chosen.items() if role.startswith(WHERE)}
     taken = [
-        column for role, column in chosen.items() if column is not None and role not in ignored
+        column
+        for role, column in chosen.items()
+        if column is not None and role not in ignored and role not in chooses
     ]
-    for column in taken:
-        if columns.count(column) != 1 or taken.count(column) != 1:
+    for column in (*taken, *chooses.values()):
+        if columns.count(column) != 1 or taken.count(column) > 1:
             raise InputValueError(
                 f"column {shown(column)} must exist once, and have one role",
                 _listing(columns),
@@ -184,7 +191,7 @@ def assign(columns: Sequence[Hashable], chosen: Chosen) -> dict[str, Hashable]:
             )
         if candidates:
             roles[role] = candidates[0]
-    return roles
+    return roles | chooses
 
 
 def tell_columns(
@@ -256,8 +263,8 @@ def _doubt(name: Hashable, roles: Mapping[str, Hashable], chosen: Chosen) -> str
     if event and not time and may_be_value:
         return (
             f"{name!r} looks like kinds of events, which all count alike: keep the rows you mean, "
-            "say what each counts, as in `weights={'view': 1, 'purchase': 5}`, or name a column of "
-            "weights with `value=`"
+            f"as in `where={{{name!r}: 'purchase'}}`, say what each counts, as in "
+            "`weights={'view': 1, 'purchase': 5}`, or name a column of weights with `value=`"
         )
     return ""
 

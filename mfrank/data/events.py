@@ -1,17 +1,18 @@
-"""Kinds of events, such as views and purchases, as values: each kind has a weight."""
+"""Kinds of events, such as views and purchases, as values; and the choice of rows to read."""
 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import counted, is_number, shown
-from mfrank.data.columns import Chosen
+from mfrank.data.columns import WHERE, Chosen
 from mfrank.data.feature_columns import is_missing
 from mfrank.data.labels import objects
 from mfrank.data.time_units import Moments
@@ -20,36 +21,48 @@ from mfrank.errors import InputTypeError, InputValueError
 KindWeights = Mapping[Any, float | None]
 """A weight for each kind of event; rows of None are left out."""
 
+Where = Mapping[Any, Any]
+"""Values of columns, each one value or several; other rows are not read."""
+
 _SHOWN = 8
+_DECIMAL = re.compile(r"[+-]?(?:0|[1-9][0-9]*)\.[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
 class EventWeights:
-    """What an event of each kind counts.
+    """What an event of each kind counts, and which rows are read.
 
     Attributes
     ----------
     column : column name, or None
         Of the kinds; None recognizes it by its name.
     weights : mapping of str to float or None
-        By the kinds as text, so that 1 and "1" are the same kind. Rows of None are left out.
+        By the kinds as text, so that 1 and "1" are the same kind. Rows of None are left out. Empty
+        for values as they are.
+    where : mapping of column name to set of str
+        Rows are read only if each of these columns has one of its values, as text.
     """
 
     column: Hashable | None
     weights: Mapping[str, float | None]
+    where: Mapping[Hashable, frozenset[str]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, column: Hashable | None, weights: KindWeights | None) -> Self | None:
-        """Check the arguments ``event`` and ``weights``; None if there are neither.
+    def of(
+        cls, column: Hashable | None, weights: KindWeights | None, where: Where | None = None
+    ) -> Self | None:
+        """Check the arguments ``event``, ``weights`` and ``where``; None if there are none.
 
         Raises
         ------
         ValueError, TypeError
-            Only the event is given, or the weights are not finite numbers.
+            Only the event is given, the weights are not finite numbers, or ``where`` is no mapping
+            of columns to values.
         """
+        rows = {} if where is None else _rows_wanted(where)
         if weights is None:
             if column is None:
-                return None
+                return cls(None, {}, rows) if rows else None
             raise InputValueError(
                 "`event` names the kinds of events, and nothing says what each kind counts:",
                 "pass `weights={'view': 1, 'purchase': 5}`",
@@ -70,7 +83,7 @@ class EventWeights:
                     f"`weights` must be finite numbers, or None for rows to leave out, got "
                     f"{shown(weight)} for {kind!r}"
                 )
-        return cls(column, {k: None if w is None else float(w) for k, w in known.items()})
+        return cls(column, {k: None if w is None else float(w) for k, w in known.items()}, rows)
 
     @classmethod
     def of_arrays(cls, events: Any, weights: KindWeights | None) -> Self | None:
@@ -85,8 +98,24 @@ class EventWeights:
         return None if weights is None else cls.of(None, weights)
 
     def chosen(self, chosen: Chosen) -> Chosen:
-        """The chosen columns, with that of the events."""
-        return {**chosen, "event": self.column}
+        """The chosen columns, with that of the events and those of ``where``."""
+        events = {"event": self.column} if self.weights else {}
+        return {**chosen, **events, **dict(zip(self._roles(), self.where, strict=True))}
+
+    def weighed(self, columns: dict[str, Any], first_row: int = 0) -> dict[str, Any]:
+        """Columns of the rows that are read, with values in place of events."""
+        found = dict(columns)
+        for role, wanted in zip(self._roles(), self.where.values(), strict=True):
+            kept = _is_among(found.pop(role), wanted)
+            found = {role: rows_of(each, kept) for role, each in found.items()}
+        if self.weights:
+            found["value"], left = self.values(found.pop("event"), found.get("value"), first_row)
+            if left is not None:
+                found = {role: rows_of(each, left) for role, each in found.items()}
+        return found
+
+    def _roles(self) -> list[str]:
+        return [f"{WHERE} {number}" if number else WHERE for number in range(len(self.where))]
 
     def values(
         self, events: Any, values: Any = None, first_row: int = 0
@@ -98,7 +127,7 @@ class EventWeights:
         ValueError
             A kind has no weight, or a row has no kind; rows count from ``first_row``.
         """
-        kinds, codes = _distinct(events, first_row)
+        kinds, codes = kinds_of(events, first_row)
         unknown = [kind for kind in kinds if kind not in self.weights]
         if unknown:
             more = f" and {len(unknown) - _SHOWN:,} more" * (len(unknown) > _SHOWN)
@@ -120,7 +149,20 @@ class EventWeights:
 
     def told(self) -> dict[str, Any]:
         """All that the result depends on, as JSON."""
-        return {"column": self.column, "weights": dict(self.weights)}
+        told: dict[str, Any] = {"column": self.column, "weights": dict(self.weights)}
+        if self.where:
+            told["where"] = [[column, sorted(of)] for column, of in self.where.items()]
+        return told
+
+    def none_left(self) -> InputValueError:
+        """The error of weights, or of values of columns, that leave out every row."""
+        if not self.where:
+            return none_left()
+        wanted = {column: sorted(values) for column, values in self.where.items()}
+        return InputValueError(
+            f"`where` leaves out all rows: none has {shown(wanted)}",
+            "values are compared as text, also in capitals",
+        )
 
 
 def none_left() -> InputValueError:
@@ -131,12 +173,8 @@ def none_left() -> InputValueError:
 def weighed(
     columns: dict[str, Any], events: EventWeights | None, first_row: int = 0
 ) -> dict[str, Any]:
-    """Columns of a table with values in place of events, if it has some."""
-    if events is None:
-        return columns
-    rest = dict(columns)
-    rest["value"], kept = events.values(rest.pop("event"), rest.get("value"), first_row)
-    return rest if kept is None else {role: rows_of(each, kept) for role, each in rest.items()}
+    """Columns of the rows that are read, with values in place of events, if there are some."""
+    return columns if events is None else events.weighed(columns, first_row)
 
 
 def rows_of(column: Any, kept: NDArray[np.bool_]) -> Any:
@@ -150,27 +188,69 @@ def rows_of(column: Any, kept: NDArray[np.bool_]) -> Any:
     return list(itertools.compress(column, kept))
 
 
-def _distinct(events: Any, first_row: int) -> tuple[list[str], NDArray[np.int64]]:
-    """The kinds as text, and for each row the position of its kind."""
+def _rows_wanted(where: Where) -> dict[Hashable, frozenset[str]]:
+    if not isinstance(where, Mapping) or not where:
+        raise InputTypeError(
+            f"`where` must be a mapping such as {{'event': 'purchase'}}, got {shown(where)}"
+        )
+    found = dict[Hashable, frozenset[str]]()
+    for column, given in where.items():
+        several = isinstance(given, list | tuple | set | frozenset | np.ndarray)
+        values = list(given) if several else [given]
+        if not values or any(is_missing(value) or isinstance(value, Mapping) for value in values):
+            raise InputValueError(
+                f"`where` must have one value or several of {column!r}, got {shown(given)}"
+            )
+        found[column] = frozenset(map(_plain, values))
+    return found
+
+
+def _is_among(column: Any, wanted: frozenset[str]) -> NDArray[np.bool_]:
+    """Whether each value of a column is one of these, as text; a missing one is not."""
+    distinct, codes = _distinct(column)
+    among = [not is_missing(one) and _plain(one) in wanted for one in distinct]
+    return np.array(among, bool)[codes]
+
+
+def _distinct(column: Any) -> tuple[list[Any], NDArray[np.int64]]:
+    """The distinct values, and for each row the position of its value."""
     # numpy would make text of all in a list that has some, and so of NaN.
-    events = np.asarray(events) if hasattr(events, "__array__") else objects(events)
-    if events.dtype.kind in "iu":
-        numbers, codes = np.unique(events, return_inverse=True)
-        return [str(number) for number in numbers.tolist()], codes
+    column = np.asarray(column) if hasattr(column, "__array__") else objects(column)
+    if column.dtype.kind in "iu":
+        numbers, codes = np.unique(column, return_inverse=True)
+        return numbers.tolist(), codes
     places = dict[Any, int]()
     codes = np.fromiter(
-        (places.setdefault(kind, len(places)) for kind in events.tolist()), np.int64, len(events)
+        (places.setdefault(value, len(places)) for value in column.tolist()), np.int64, len(column)
     )
-    for kind, place in places.items():
+    return list(places), codes
+
+
+def kinds_of(events: Any, first_row: int = 0) -> tuple[list[str], NDArray[np.int64]]:
+    """The kinds as text, in order, and for each row the position of its kind.
+
+    Raises
+    ------
+    ValueError
+        A kind is missing; rows count from ``first_row``.
+    """
+    distinct, codes = _distinct(events)
+    for place, kind in enumerate(distinct):
         if is_missing(kind):
             row = first_row + int(np.argmax(codes == place))
             raise InputValueError(
                 f"`event`: the kind of event is missing, {kind!r} in row {row}",
                 "drop the row, or give it a kind",
             )
-    kinds = list(map(_text, places))
-    distinct = sorted(set(kinds))
-    return distinct, np.array([distinct.index(kind) for kind in kinds], np.int64)[codes]
+    texts = list(map(_text, distinct))
+    kinds = sorted(set(texts))
+    return kinds, np.array([kinds.index(text) for text in texts], np.int64)[codes]
+
+
+def _plain(value: object) -> str:
+    """As text; 5.0 of one format is 5 of another."""
+    text = _text(value)
+    return text.rstrip("0").rstrip(".") if _DECIMAL.fullmatch(text) else text
 
 
 def _text(kind: object) -> str:

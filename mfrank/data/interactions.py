@@ -31,7 +31,7 @@ from mfrank.arrays import (
 from mfrank.data import cells, interaction_folder, selection, sources
 from mfrank.data.cells import Cells, Counts, Duplicates, SummedCells, ValuesFrom
 from mfrank.data.concatenation import joined
-from mfrank.data.events import EventWeights, KindWeights
+from mfrank.data.events import EventWeights, KindWeights, Where
 from mfrank.data.fields import IdsAs
 from mfrank.data.frames import is_frame
 from mfrank.data.ids import Ids
@@ -282,6 +282,7 @@ class Interactions(MadeOfFields):
         timestamp: Hashable | Literal[False] | None = None,
         event: Hashable | None = None,
         weights: KindWeights | None = None,
+        where: Where | None = None,
         timestamp_unit: TimestampUnit | None = None,
         duplicates: Duplicates = "sum",
         user_ids: IdsLike | None = None,
@@ -299,6 +300,9 @@ class Interactions(MadeOfFields):
         event : column name, optional
             The kind of each event; needs ``weights``, with which it is recognized by name. A column
             of values is then read only if ``value`` names it.
+        where : mapping of column name to a value or a list of values, optional
+            Read only rows with these values, such as ``{"event": "purchase"}``, in all of these
+            columns. Values are compared as text.
         weights, timestamp_unit, duplicates, user_ids, item_ids
             As in :meth:`from_arrays`.
 
@@ -308,7 +312,7 @@ class Interactions(MadeOfFields):
             As in :meth:`from_arrays`, or a column is not recognized.
         """
         chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
-        ids, events = (user_ids, item_ids), EventWeights.of(event, weights)
+        ids, events = (user_ids, item_ids), EventWeights.of(event, weights, where)
         how = chosen, timestamp_unit, duplicates, ids, events
         return cls._of_cells(*sources.from_frame(frame, *how))
 
@@ -325,6 +329,7 @@ class Interactions(MadeOfFields):
         timestamp: str | int | Literal[False] | None = None,
         event: str | int | None = None,
         weights: KindWeights | None = None,
+        where: Where | None = None,
         timestamp_unit: TimestampUnit | None = None,
         sep: str | None = None,
         quote: str | None = AS_USUAL,
@@ -350,6 +355,8 @@ class Interactions(MadeOfFields):
             Name of the column or, in text, its number from 1.
         weights : mapping of kind to number, optional
             What an event of each kind counts, as in :meth:`from_arrays`.
+        where : mapping of column to a value or a list of values, optional
+            Rows to read, as in :meth:`from_frame`; columns by name or number.
         sep : str or None, default None
             Separator of the fields of text: one character, or ``::``. None detects commas, tabs,
             semicolons, bars and ``::``, and spaces unless the file is .csv or .tsv.
@@ -376,7 +383,7 @@ class Interactions(MadeOfFields):
         """
         chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
         how = Dialect(sep, quote, header, columns, encoding), ids, timestamp_unit, duplicates
-        events = EventWeights.of(event, weights)
+        events = EventWeights.of(event, weights, where)
         return cls._of_cells(*sources.from_file(path, chosen, *how, (user_ids, item_ids), events))
 
     @classmethod
@@ -692,6 +699,7 @@ class Interactions(MadeOfFields):
         timestamp: str | int | Literal[False] | None = None,
         event: str | int | None = None,
         weights: KindWeights | None = None,
+        where: Where | None = None,
         timestamp_unit: TimestampUnit | None = None,
         sep: str | None = None,
         quote: str | None = AS_USUAL,
@@ -722,7 +730,7 @@ class Interactions(MadeOfFields):
             twice. Either all have timestamps or none.
         folder : path
             Its contents are replaced when everything has been read.
-        user, item, value, timestamp, event, weights, timestamp_unit
+        user, item, value, timestamp, event, weights, where, timestamp_unit
         sep, quote, header, columns, encoding, ids, duplicates
             As in :meth:`from_file`. If one file has integer ids and another text, all ids become
             text.
@@ -746,7 +754,7 @@ class Interactions(MadeOfFields):
             dialect=Dialect(sep, quote, header, columns, encoding),
             duplicates=duplicates,
             show_progress=show_progress,
-            events=EventWeights.of(event, weights),
+            events=EventWeights.of(event, weights, where),
         )
         return cls.open(folder)
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import shown
-from mfrank.data.columns import ROLES, assign, guess, in_column, tell_columns
+from mfrank.data.columns import ROLES, WHERE, assign, guess, in_column, tell_columns
 from mfrank.data.fields import Fields, IdsAs
 from mfrank.data.labels import objects
 from mfrank.data.records import Format, Rows, Start, TypedIds
@@ -235,8 +235,12 @@ class _Columns:
         columns = dict[str, Fields | TypedIds]()
         for role, key in self.keys.items():
             each = [one.get(key) for one in found]
+            chooses = role.startswith(WHERE)
+            if chooses:  # a row without a value is not chosen
+                each = ["" if value is None else value for value in each]
             kinds = {*map(type, each)}
-            if not kinds <= _TYPES or (str in kinds and "" in each) or not _is_unicode(each, kinds):
+            is_empty = str in kinds and "" in each and not chooses
+            if not kinds <= _TYPES or is_empty or not _is_unicode(each, kinds):
                 raise self._wrong(role, found, lines)
             if role in ("user", "item"):
                 columns[role] = TypedIds(self._labels(role, each, kinds, lines))

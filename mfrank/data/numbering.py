@@ -141,7 +141,7 @@ def numbered(source: Source, journal: Journal, place: Path, show_progress: bool)
                 last=number == len(source.paths),
             )
     if seen.users.is_empty:
-        raise none_left()
+        raise none_left() if source.events is None else source.events.none_left()
     (user_ids, of_users), (item_ids, of_items) = seen.users.numbered(), seen.items.numbered()
     check_ids("user", user_ids, lambda row: int(of_users[row]))
     check_ids("item", item_ids, lambda row: int(of_items[row]))

@@ -5,6 +5,7 @@ The constructors of :class:`mfrank.Interactions` have the documentation.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Hashable, Mapping
 from functools import partial
@@ -14,7 +15,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import check_choice, check_same_rows, refuse_labels, sparse_to_host, to_host
+from mfrank.arrays import (
+    check_choice,
+    check_same_rows,
+    counted,
+    refuse_labels,
+    sparse_to_host,
+    to_host,
+)
 from mfrank.data import cells, tables
 from mfrank.data.cells import Cells, Duplicates
 from mfrank.data.columns import Chosen
@@ -28,7 +36,9 @@ from mfrank.data.odd_ids import check_ids, tell_converted, tell_empty_rows
 from mfrank.data.time_units import TimestampUnit, check_unit, tell_of_odd_times
 from mfrank.data.times import epoch_seconds
 from mfrank.data.values import Extent, as_numbers
-from mfrank.errors import InputTypeError, InputValueError, within
+from mfrank.errors import InputTypeError, InputValueError, Notice, within
+
+_log = logging.getLogger("mfrank")
 
 IdsLike = Ids | RawIds
 """An :class:`Ids`, or raw ids in row order."""
@@ -182,8 +192,12 @@ def _from_columns(
 ) -> Parts:
     found = weighed(columns, events)
     users, items = found["user"], found["item"]
-    if len(columns["user"]) > len(users) == 0:
-        raise none_left()
+    if events is not None and len(columns["user"]) > len(users):
+        if not len(users):
+            raise events.none_left()
+        by = " and ".join(["`where`"] * bool(events.where) + ["`weights`"] * bool(events.weights))
+        rows = counted(len(columns["user"]), "row")
+        _log.info(Notice(f"{len(users):,} of {rows} are read, by {by}"))
     values, times = found.get("value"), found.get("timestamp")
     # Their times have one unit by now, and "s" leaves numbers as they are.
     return from_arrays(users, items, values, times, "s", duplicates, known_ids)

@@ -345,7 +345,7 @@ def read(
     parquet = modules().parquet
     with faults_named(file):
         roles = _roles(parquet.read_schema(file).names, chosen, tell)
-        frame = _frame(parquet.read_table(file, columns=list(roles.values())))
+        frame = _frame(parquet.read_table(file, columns=list(dict.fromkeys(roles.values()))))
         if not len(frame):
             raise InputValueError("the file has columns and no rows")
         return settled_columns(_columns_of(frame, roles, ids, 0), roles, chosen, unit)
@@ -364,7 +364,9 @@ def batches_of(
         roles = _roles(opened.schema_arrow.names, chosen, tell)
         if not opened.metadata.num_rows:
             raise InputValueError("the file has columns and no rows")
-        for batch in opened.iter_batches(n_rows, columns=list(roles.values()), use_threads=False):
+        for batch in opened.iter_batches(
+            n_rows, columns=list(dict.fromkeys(roles.values())), use_threads=False
+        ):
             frame = _frame(pyarrow.Table.from_batches([batch]))
             yield _columns_of(frame, roles, ids, first_row)
             first_row += len(frame)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import counted
-from mfrank.data.columns import in_column
+from mfrank.data.columns import WHERE, in_column
 from mfrank.data.fields import AHEAD, Fields
 from mfrank.data.layouts import IF_LISTS, Layout
 from mfrank.data.records import Format, Rows
@@ -173,7 +173,8 @@ class _Splitter:
                 begin, end = begin + quoted, end - quoted
             if len(doubled):  # two stand for one, which the csv module makes of them
                 good &= np.searchsorted(doubled, begin) == np.searchsorted(doubled, end)
-            good &= begin < end
+            if not role.startswith(WHERE):
+                good &= begin < end
             found[role] = begin, end
         if layout.has_header:
             good &= ~self._may_be_header(codes, *found["user"])
@@ -298,7 +299,7 @@ class _Splitter:
                 "remove this line, or read the files one by one",
             ).within(f"line {line}")
         for role, field in layout.fields.items():
-            if not row[field]:
+            if not (row[field] or role.startswith(WHERE)):
                 what = f"the {role} is missing, its field is empty"
                 raise in_column(what, role, layout.column(role)).within(f"line {line}")
 

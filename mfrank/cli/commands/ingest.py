@@ -10,7 +10,7 @@ import argparse
 from dataclasses import asdict
 
 from mfrank.arrays import counted
-from mfrank.cli.inputs import add_table_flags, columns_of, dialect_of
+from mfrank.cli.inputs import add_table_flags, columns_of, dialect_of, where_of
 from mfrank.cli.printing import somebody_watches
 from mfrank.data import EventWeights, IngestPlan, Interactions
 from mfrank.files import path_of
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> None:
     """Read, merge and write, or print the cost."""
     if args.dry_run:
         reading = {"ids": args.ids, "dialect": dialect_of(args)}
-        reading |= {"events": EventWeights.of(args.event, args.weights)}
+        reading |= {"events": EventWeights.of(args.event, args.weights, where_of(args))}
         print(IngestPlan.of(args.files, path_of(args.folder), columns_of(args), **reading).told())
         return
     data = Interactions.ingest(
@@ -49,6 +49,7 @@ def run(args: argparse.Namespace) -> None:
         **columns_of(args),
         event=args.event,
         weights=args.weights,
+        where=where_of(args),
         timestamp_unit=args.timestamp_unit,
         **asdict(dialect_of(args)),
         ids=args.ids,
