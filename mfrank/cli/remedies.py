@@ -22,9 +22,8 @@ _AS_ROWS = "write it as .csv, one interaction a row"
 _PHRASES = {
     "pass `Interactions.from_sparse` what `scipy.io.mmread` reads": _AS_ROWS,
     "pass `Interactions.from_sparse` what `sklearn.datasets.load_svmlight_file` reads": _AS_ROWS,
-    "pass the files in it to `Interactions.ingest`; `Interactions.open` opens one that ingest "
-    "wrote, and `mfrank.movielens` reads MovieLens as distributed": "pass the file of interactions "
-    "in it, or several to mfrank ingest",
+    "read it with `Interactions.open`": "pass it by itself to the command that reads it",
+    "; `mfrank.movielens` reads MovieLens as distributed": "",
     "`mfrank.movielens` reads MovieLens as distributed": "unpack it and pass its ratings",
     ", or read it with pandas or pyarrow and pass the table to `Interactions.from_frame`": "",
     "pass them to `Interactions.from_arrays`": "name their column with --timestamp",

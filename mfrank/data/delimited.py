@@ -13,6 +13,7 @@ from mfrank.data.columns import BadRow, Chosen, in_column
 from mfrank.data.fields import IdsAs, joined_ids
 from mfrank.data.layouts import IF_LISTS, Dialect
 from mfrank.data.records import Format, Rows, TypedIds
+from mfrank.data.table_parts import TablePart
 from mfrank.data.text_formats import Opened, format_of
 from mfrank.data.text_rows import Tell
 from mfrank.data.time_units import Moments, TimeKind, TimestampUnit
@@ -34,23 +35,40 @@ def read(
     ids: IdsAs,
     tell: Tell,
     unit: TimestampUnit | None = None,
+    part: TablePart | None = None,
 ) -> dict[str, NDArray[Any]]:
     """Role -> values of the text that ``opened`` opens; see :mod:`mfrank.data.tables`."""
-    form = format_of(opened, dialect, usual, chosen, ids, tell)
-    parts = list(_parts(opened, form, ids, tell))
+    columns, form = unsettled(opened, dialect, usual, chosen, ids, tell, part)
+    try:
+        return settle(columns, unit, is_chosen=chosen.get("timestamp") is not None)
+    except BadRow as error:
+        if "timestamp" in form.keyed:
+            raise
+        raise _in_text(error, opened, form) from error
+
+
+def unsettled(
+    opened: Opened,
+    dialect: Dialect,
+    usual: str | None,
+    chosen: Chosen,
+    ids: IdsAs,
+    tell: Tell,
+    part: TablePart | None = None,
+) -> tuple[Columns, Format]:
+    """The result of :func:`read` with timestamps of no unit yet, and how the text was read."""
+    part = part or TablePart()
+    form = format_of(opened, dialect, usual, chosen, ids, tell, part)
+    parts = list(_parts(opened, form, ids, tell, part))
     if "timestamp" in form.columns:
-        kind = joined_moments([part["timestamp"] for part in parts]).kind
-        if any(_is_of_another(part, kind) for part in parts):
-            parts = list(_parts(opened, form, ids, _not_told, kind))
+        kind = joined_moments([each["timestamp"] for each in parts]).kind
+        if any(_is_of_another(each, kind) for each in parts):
+            parts = list(_parts(opened, form, ids, _not_told, part, kind))
     columns = _joined(parts)
     del parts
-    try:
-        settled = settle(columns, unit, is_chosen=chosen.get("timestamp") is not None)
-    except BadRow as error:
-        raise _in_text(error, opened, form) from error
-    _tell_if_lists(form, settled, tell)
-    _check_thousands(form, Extent.of(settled.get("value", _NONE)), tell)
-    return settled
+    _tell_if_lists(form, columns, tell)
+    _check_thousands(form, Extent.of(columns.get("value", _NONE)), tell)
+    return columns, form
 
 
 def portions(
@@ -60,6 +78,7 @@ def portions(
     chosen: Chosen,
     ids: IdsAs,
     tell: Tell,
+    part: TablePart | None = None,
     *,
     n_rows: int,
     times: TimeKind | None,
@@ -69,9 +88,10 @@ def portions(
     ``times`` is the kind of all timestamps in the file; with None, each portion uses its own kind,
     and dates may be left out.
     """
-    form = format_of(opened, dialect, usual, chosen, ids, tell)
+    part = part or TablePart()
+    form = format_of(opened, dialect, usual, chosen, ids, tell, part)
     extent = Extent()
-    parts = _parts(opened, form, ids, tell, times, n_rows)
+    parts = _parts(opened, form, ids, tell, part, times, n_rows)
     for number, portion in enumerate(_grouped(parts, n_rows)):
         if not number:
             _tell_if_lists(form, portion, tell)
@@ -116,6 +136,7 @@ def _parts(
     form: Format,
     ids: IdsAs,
     tell: Tell,
+    part: TablePart,
     times: TimeKind | None = None,
     n_rows: int | None = None,
 ) -> Iterator[Columns]:
@@ -143,7 +164,7 @@ def _parts(
                     if role not in bad or (odd and not bad[role][0]):
                         bad[role] = odd, _told(error, rows, role, form)
             if not bad:
-                yield found
+                yield found | part.constants(form.keyed, ids, len(rows.lines))
     for role in form.columns:
         if role in bad:
             raise bad[role][1]

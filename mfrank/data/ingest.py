@@ -11,7 +11,6 @@ damaged files starts over.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,57 +21,44 @@ from numpy.typing import NDArray
 from mfrank.arrays import Advance, progress_bar, sized
 from mfrank.data import cells, interaction_folder
 from mfrank.data.cells import Duplicates
-from mfrank.data.columns import BadRow, Chosen
+from mfrank.data.columns import Chosen
 from mfrank.data.events import EventWeights
 from mfrank.data.fields import IdsAs, as_text
+from mfrank.data.file_times import seconds_in
 from mfrank.data.ids import UnknownIdError
 from mfrank.data.interaction_folder import ENTRIES_AT_ONCE, FolderWriter, even_bounds
 from mfrank.data.labels import canonical
 from mfrank.data.layouts import Dialect
+from mfrank.data.locations import Location, files_at
 from mfrank.data.numbering import Numbered, Source, numbered
 from mfrank.data.on_disk import Spill
 from mfrank.data.sources import check_duplicates
 from mfrank.data.tables import Portion, check_options
-from mfrank.data.text_files import is_stream, local_file
-from mfrank.data.time_units import (
-    TimestampUnit,
-    check_unit,
-    in_seconds,
-    tell_of_odd_times,
-)
-from mfrank.errors import InputTypeError, InputValueError, unreadable
+from mfrank.data.text_files import is_stream
+from mfrank.data.time_units import TimestampUnit, check_unit, tell_of_odd_times
+from mfrank.errors import InputValueError, unreadable
 from mfrank.files import Journal, path_of, resuming_beside, wanting_room
 
 _ENTRIES_AT_ONCE = ENTRIES_AT_ONCE
 _ROWS_AT_ONCE = 1 << 18
 """Rows of a portion of a file."""
-_LAYOUT = 7
+_LAYOUT = 8
 """Version of the files of a run that can be resumed."""
 
 
-def check_files(files: Sequence[str | os.PathLike[str]]) -> list[Path]:
-    """The files in reading order.
-
-    Raises
-    ------
-    ValueError
-        There are none, or one is a stream, a folder or a URL.
-    FileNotFoundError
-        One is missing.
-    """
-    if not files:
-        raise InputValueError("`files` must have at least one file")
-    for file in files:
+def files_to_ingest(files: Location) -> list[Path]:
+    """The files in reading order; raises as :func:`files_at`, also for a stream."""
+    found = files_at(files, "files")
+    for file in found:
         if is_stream(file):
             raise InputValueError(
                 f"`files` are read twice, and {file} can be only once:", "save it as a file"
             )
-        local_file(file)
-    return sorted({path_of(file) for file in files})
+    return found
 
 
 def ingest(
-    files: Sequence[str | os.PathLike[str]],
+    files: Location,
     folder: str | os.PathLike[str],
     chosen: Chosen,
     *,
@@ -87,8 +73,8 @@ def ingest(
 
     Parameters
     ----------
-    files : sequence of path
-        At least one file, and no streams. Either all have timestamps or none.
+    files : path or sequence of path
+        As in :func:`mfrank.data.locations.files_at`, and no streams.
     folder : path
     chosen, ids, dialect, unit, events
         As in :func:`mfrank.data.tables.read_columns`. If one file has integer ids and another text,
@@ -105,13 +91,11 @@ def ingest(
         If a file cannot be read or the disk is full; the folder is unchanged, too. If the same call
         can resume, the message names the temporary folder.
     """
-    if isinstance(files, str | os.PathLike):
-        raise InputTypeError(f"`files` must be a list of files, got one: [{str(files)!r}]")
     check_duplicates(duplicates)
     check_unit(unit)
     folder = path_of(folder)
     check_options(ids, dialect)
-    source = Source(check_files(files), chosen, ids, dialect, unit, _ROWS_AT_ONCE, events)
+    source = Source(files_to_ingest(files), chosen, ids, dialect, unit, _ROWS_AT_ONCE, events)
     interaction_folder.check_takes(folder)
     origin = {"layout": _LAYOUT, "at_once": _ENTRIES_AT_ONCE, "duplicates": duplicates}
     origin |= source.told()
@@ -234,17 +218,6 @@ def _entries(path: Path, portion: Portion, known: Numbered) -> NDArray[Any]:
                 path, "was changed while it was read", str(error), "make the same call again"
             ) from None
     entries["value"] = columns.get("value", np.float64(1))
-    if known.timestamps:
-        entries["time"] = _times(path, portion, known)
+    if known.unit is not None:
+        entries["time"] = seconds_in(path, portion, known.unit)
     return entries
-
-
-def _times(path: Path, portion: Portion, known: Numbered) -> NDArray[np.int64]:
-    when = portion.moments
-    assert when is not None  # all files have timestamps
-    if when.kind == "date":
-        return when.numbers
-    try:
-        return in_seconds(when.numbers, known.unit)
-    except BadRow as error:
-        raise BadRow(error.what, portion.first_row + error.row).within(path) from None

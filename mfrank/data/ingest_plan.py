@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from mfrank.arrays import counted, sized
 from mfrank.data.columns import Chosen
-from mfrank.data.events import EventWeights, weighed
+from mfrank.data.events import EventWeights
 from mfrank.data.fields import IdsAs
-from mfrank.data.ingest import check_files
+from mfrank.data.ingest import files_to_ingest
 from mfrank.data.interaction_folder import ENTRIES_AT_ONCE
 from mfrank.data.layouts import Dialect
-from mfrank.data.tables import parquet_rows, read_portions
-from mfrank.data.text_files import errors_of, estimated_lines
+from mfrank.data.locations import Location
+from mfrank.data.numbering import Source
+from mfrank.data.tables import parquet_rows
+from mfrank.data.text_files import estimated_lines
 
 _USUAL_DIALECT = Dialect()
 _ROWS = 1000
@@ -54,7 +55,7 @@ class IngestPlan:
     @classmethod
     def of(
         cls,
-        files: Sequence[str | os.PathLike[str]],
+        files: Location,
         folder: Path,
         chosen: Chosen,
         *,
@@ -69,19 +70,18 @@ class IngestPlan:
         ValueError, TypeError, FileNotFoundError
             As :func:`mfrank.data.ingest.ingest`, as far as the first rows show.
         """
-        paths, rows, timed, said = check_files(files), 0, False, set[str]()
-        chosen = chosen if events is None else events.chosen(chosen)
+        paths, rows, timed = files_to_ingest(files), 0, False
+        source = Source(paths, chosen, ids, dialect, None, _ROWS, events)
         for path in paths:
-            portion = next(read_portions(path, chosen, ids, dialect, n_rows=_ROWS, said=said))
-            with errors_of(path):
-                weighed(portion.columns, events)
-            timed |= portion.is_timed
-            exact = parquet_rows(path)
-            rows += (
-                max(portion.n_rows, estimated_lines(path, dialect.encoding))
-                if exact is None
-                else exact
-            )
+            portion = next(source.portions(path, None), None)
+            if portion is not None:
+                timed |= portion.is_timed
+                exact = parquet_rows(path)
+                if exact is None:
+                    exact = max(portion.n_rows, estimated_lines(path, dialect.encoding))
+                rows += exact
+        if not rows:
+            raise source.none_left()
         where = Path(os.path.abspath(folder))
         while not where.exists():
             where = where.parent

@@ -38,6 +38,7 @@ from mfrank.data.ids import Ids
 from mfrank.data.ingest import ingest
 from mfrank.data.labels import RawIds
 from mfrank.data.layouts import Dialect
+from mfrank.data.locations import Location
 from mfrank.data.sources import IdsLike
 from mfrank.data.text_rows import AS_USUAL
 from mfrank.data.time_units import TimestampUnit
@@ -321,7 +322,7 @@ class Interactions(MadeOfFields):
     @classmethod
     def from_file(
         cls,
-        path: str | os.PathLike[str],
+        path: Location,
         *,
         user: str | int | None = None,
         item: str | int | None = None,
@@ -341,16 +342,22 @@ class Interactions(MadeOfFields):
         user_ids: IdsLike | None = None,
         item_ids: IdsLike | None = None,
     ) -> Interactions:
-        """Build interactions from a text or parquet file, recognized by its suffix.
+        """Build interactions from text or parquet files, recognized by their suffix.
 
         Text is .csv, .tsv, .txt, .dat or .data, also packed with .gz, .bz2, .xz, .zst or .zip,
         which is recognized by content; ``-`` is text on standard input, and ``"a.zip/b.csv"`` one
-        file of several in a zip file. Columns are as in :meth:`from_frame`, timestamps as in
-        :meth:`from_arrays`.
+        file of several in a zip file. Several files are read as one, in the order of their names.
+        Columns are as in :meth:`from_frame`, timestamps as in :meth:`from_arrays`.
         For files without a header, and for errors, see :func:`mfrank.data.tables.read_columns`.
 
         Parameters
         ----------
+        path : path, or list of paths
+            A file, a folder of files such as Spark writes, or a pattern such as ``"plays-*.csv"``.
+            In folders and patterns, names that begin with ``_`` or ``.`` are skipped. A folder
+            ``date=2024-01-31`` gives its files a column ``date``. Files without rows are skipped;
+            all others must have the same columns, or, in text, no header after a first file with
+            one.
         user, item, value, timestamp, event : str or int, optional
             Name of the column or, in text, its number from 1.
         weights : mapping of kind to number, optional
@@ -690,7 +697,7 @@ class Interactions(MadeOfFields):
     @classmethod
     def ingest(
         cls,
-        files: Sequence[str | os.PathLike[str]],
+        files: Location,
         folder: str | os.PathLike[str],
         *,
         user: str | int | None = None,
@@ -725,7 +732,7 @@ class Interactions(MadeOfFields):
 
         Parameters
         ----------
-        files : sequence of path
+        files : path, or list of paths
             Text or parquet, as in :meth:`from_file`, but no streams, because each file is read
             twice. Either all have timestamps or none.
         folder : path

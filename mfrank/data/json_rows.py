@@ -23,6 +23,7 @@ from mfrank.data.columns import ROLES, WHERE, assign, guess, in_column, tell_col
 from mfrank.data.fields import Fields, IdsAs
 from mfrank.data.labels import objects
 from mfrank.data.records import Format, Rows, Start, TypedIds
+from mfrank.data.table_parts import NoRowsError
 from mfrank.data.text_files import LONGEST_LINE, Text
 from mfrank.data.text_rows import Tell
 from mfrank.errors import InputValueError
@@ -57,11 +58,13 @@ def json_format(start: Start) -> Format | None:
         raise InputValueError(
             "no object of JSON with keys is found there", "write one object a line"
         ).within("line 1")
-    keys = assign(known, start.chosen)
-    tell_columns(known, keys, start.chosen, start.tell)
+    roles = assign(start.part.names(known, start.chosen), start.chosen)
+    tell_columns(start.part.all_names(known), roles, start.chosen, start.tell)
+    keyed = start.part.keyed(known, roles)
+    keys = {role: key for role, key in roles.items() if role not in keyed}
     if literal:
         start.tell(logging.INFO, "lines are dicts of Python, read slowly: JSON would be faster")
-    wanted = [role for role in ROLES if role not in keys and start.chosen.get(role) is None]
+    wanted = [role for role in ROLES if role not in roles and start.chosen.get(role) is None]
 
     def rows(text: Text, tell: Tell) -> Iterator[Rows]:
         columns = _Columns(keys, start.ids)
@@ -75,10 +78,10 @@ def json_format(start: Start) -> Format | None:
                 for one, line in zip(each, lines, strict=True):
                     fresh |= {key: line for key in one if key not in known and key not in fresh}
         if is_empty:
-            raise InputValueError("the file has no objects")
+            raise NoRowsError("the file has no objects")
         _tell_fresh(fresh, wanted, tell)
 
-    return Format(keys, rows)
+    return Format(keys, rows, keyed)
 
 
 def _tell_fresh(fresh: Mapping[Any, int], wanted: Iterable[str], tell: Tell) -> None:

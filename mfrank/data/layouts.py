@@ -6,7 +6,7 @@ import itertools
 import logging
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mfrank.arrays import counted, shown
 from mfrank.data.columns import (
@@ -21,6 +21,7 @@ from mfrank.data.columns import (
     tell_columns,
 )
 from mfrank.data.fields import NUMBER, Fields
+from mfrank.data.table_parts import NoRowsError, TablePart
 from mfrank.data.text_bytes import check_encoding
 from mfrank.data.text_rows import AS_USUAL, DOUBLE_COLON, Quotes, Tell, check_quote, rows
 from mfrank.data.time_units import unit_of
@@ -131,6 +132,8 @@ class Layout:
         Fields are counted from 0.
     is_guess : bool
         Whether roles come only from the order of the columns.
+    keyed : mapping of role -> key
+        Roles whose column is a key of the file's folders.
     """
 
     separator: str
@@ -141,6 +144,7 @@ class Layout:
     first_line: int
     fields: Mapping[str, int]
     is_guess: bool
+    keyed: Mapping[str, str] = field(default_factory=dict)
 
     def repeats_header(self, row: Sequence[str]) -> bool:
         """Whether a row repeats the header, possibly after a byte order mark."""
@@ -156,7 +160,12 @@ class Layout:
 
 
 def layout_of(
-    text: Iterable[str], dialect: Dialect, usual: str | None, chosen: Chosen, tell: Tell
+    text: Iterable[str],
+    dialect: Dialect,
+    usual: str | None,
+    chosen: Chosen,
+    tell: Tell,
+    part: TablePart | None = None,
 ) -> Layout:
     """Detect the layout of a file from its first two rows, and log the roles of its columns.
 
@@ -169,14 +178,17 @@ def layout_of(
     chosen : mapping of role -> column, None or False
         Name of the column, or its number from 1.
     tell : callable
+    part : TablePart, optional
+        The file as a part of a table, whose first file also tells separator and header.
     """
+    part = part or TablePart()
     start, filled, lines = list[str](), 0, iter(text)
     for line in lines:
         start.append(line)
         filled += bool(line.strip())
         if filled == 2:
             break
-    separator = dialect.sep or _separator_of(start, usual, dialect.quote)
+    separator = dialect.sep or part.table.separator or _separator_of(start, usual, dialect.quote)
     n_read, found, first_line = 0, list[list[str]](), 1
 
     def counted_lines() -> Iterator[str]:
@@ -190,10 +202,15 @@ def layout_of(
             break
         first_line = n_read + 1
     if not found:
-        raise InputValueError("the file is empty")
+        raise NoRowsError("the file is empty")
     _refuse_foreign(next(filter(str.strip, start)), found, dialect)
-    has_header = _has_header(found, dialect, chosen)
-    names: Sequence[str] = found[0] if has_header else ()
+    own = {role: column for role, column in chosen.items() if column not in part.keys}
+    names: Sequence[str] = ()
+    if dialect.columns is None and not dialect.header and part.table.has_none_of(found[0]):
+        has_header, names = _looks_headed(found), part.table.names
+    else:
+        has_header = _has_header(found, dialect, own)
+    names = found[0] if has_header else names
     if dialect.columns is not None:
         names = dialect.columns
         if len(names) != len(found[0]):
@@ -203,14 +220,21 @@ def layout_of(
                 "write - for each that is ignored",
             )
     width = len(found[0])
-    is_named = bool(names) or _are_named(chosen)
+    is_named = bool(names) or _are_named(own)
+    labels: list[Hashable] = [*names] if names else [*range(1, width + 1)]
     if is_named:
-        fields = _named(names, width, chosen, dialect, tell)
+        roles = _named(labels, bool(names), part, chosen, dialect, tell)
     else:
-        fields = _in_order(found, separator, dialect, chosen, tell)
+        roles = _in_order(found, separator, part, dialect, chosen, tell)
+    if not part.table.separator:
+        part.table.names = [*names] if dialect.columns is None else ()
+        part.table.separator = separator
+    keyed = part.keyed(labels, roles)
+    fields = {role: labels.index(name) for role, name in roles.items() if role not in keyed}
     is_guess = not is_named and dialect.header is None
     first_line = first_line if has_header else 1
-    return Layout(separator, dialect.quote, width, names, has_header, first_line, fields, is_guess)
+    how = separator, dialect.quote, width, names, has_header, first_line
+    return Layout(*how, fields, is_guess, keyed)
 
 
 def _refuse_foreign(first: str, found: Sequence[Sequence[str]], dialect: Dialect) -> None:
@@ -232,11 +256,19 @@ def _refuse_foreign(first: str, found: Sequence[Sequence[str]], dialect: Dialect
 
 
 def _named(
-    names: Sequence[str], width: int, chosen: Chosen, dialect: Dialect, tell: Tell
-) -> dict[str, int]:
-    """Role -> field of columns that have names, or are chosen by their numbers."""
-    labels: list[Hashable] = [*names] if names else [*range(1, width + 1)]
-    by_name = {role: _label(role, column, labels, bool(names)) for role, column in chosen.items()}
+    names: list[Hashable],
+    are_names: bool,
+    part: TablePart,
+    chosen: Chosen,
+    dialect: Dialect,
+    tell: Tell,
+) -> dict[str, Hashable]:
+    """Role -> label of columns that have names, or are chosen by their numbers."""
+    labels = part.names(names, chosen)
+    by_name = {
+        role: column if column in part.keys else _label(role, column, names, are_names)
+        for role, column in chosen.items()
+    }
     try:
         roles = assign(labels, by_name)
     except InputValueError as error:
@@ -246,8 +278,8 @@ def _named(
             remedies = f"{remedy}; {unnamed}" if remedy else unnamed
             raise InputValueError(problem, remedies) from None
         raise
-    tell_columns(labels, roles, by_name, tell)
-    return {role: labels.index(name) for role, name in roles.items()}
+    tell_columns(part.all_names(names), roles, by_name, tell)
+    return roles
 
 
 def _label(role: str, column: Hashable, labels: Sequence[Hashable], have_names: bool) -> Hashable:
@@ -273,20 +305,26 @@ def _label(role: str, column: Hashable, labels: Sequence[Hashable], have_names: 
 def _in_order(
     found: Sequence[Sequence[str]],
     separator: str,
+    part: TablePart,
     dialect: Dialect,
     chosen: Chosen,
     tell: Tell,
-) -> dict[str, int]:
-    """Role -> field of columns without names: user, item, value, timestamp."""
+) -> dict[str, Hashable]:
+    """Role -> number of columns without names: user, item, value, timestamp; or key."""
     width = len(found[0])
-    if not 2 <= width <= len(ROLES):
+    keys = part.names((), chosen)
+    wanted = {role: [chosen[role]] if chosen[role] else guess(keys, role) for role in chosen}
+    keyed = {role: columns[0] for role, columns in wanted.items() if columns and columns[0] in keys}
+    in_order = [role for role in ROLES if role not in keyed]
+    least = len({"user", "item"}.difference(keyed))
+    if not least <= width <= len(in_order):
         unequal = f"; {IF_LISTS}" if len({len(row) for row in found}) > 1 and width > 1 else ""
         raise InputValueError(
             f"no header, and {counted(width, 'column')} separated by {separator!r}, whose roles "
             "are unknown",
             f"{_AS_COLUMNS}; or name the separator with `sep=`, or add a header{unequal}",
         )
-    ignored, roles = ignored_roles(chosen), ROLES[:width]
+    ignored, roles = ignored_roles(chosen), in_order[:width]
     fields = {role: field for field, role in enumerate(roles) if role not in ignored}
     doubt = _of_another_order(found, fields)
     level = logging.WARNING if doubt else logging.INFO
@@ -296,9 +334,9 @@ def _in_order(
     elif dialect.header is None and found[0] == [*map(str, range(width))]:
         level = logging.WARNING
         doubt = f"; the first row is {list(found[0])}: if these are names, pass `header=True`"
-    taken = ", ".join(roles)
+    taken = ", ".join(roles) + "".join(f", {role} of {key}=" for role, key in keyed.items())
     tell(level, f"no header found; columns taken as {taken} (`columns=` names others){doubt}")
-    return fields
+    return {**{role: field + 1 for role, field in fields.items()}, **keyed}
 
 
 def _of_another_order(found: Sequence[Sequence[str]], fields: Mapping[str, int]) -> str:
@@ -426,6 +464,12 @@ def _has_header(found: Sequence[Sequence[str]], dialect: Dialect, chosen: Chosen
             "pass `header=True` or `header=False`",
         )
     return known or of_words
+
+
+def _looks_headed(found: Sequence[Sequence[str]]) -> bool:
+    """Whether the first row looks like names, of which none is known."""
+    numbers = [any(map(NUMBER.fullmatch, row)) for row in found]
+    return not numbers[0] and (any(numbers[1:]) or any(guess(found[0], role) for role in ROLES))
 
 
 def _are_named(chosen: Chosen) -> bool:

@@ -12,42 +12,31 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import progress_bar
 from mfrank.data.cells import Duplicates, ValuesFrom
-from mfrank.data.columns import BadRow, Chosen, in_column
+from mfrank.data.columns import Chosen
 from mfrank.data.events import EventWeights, none_left, weighed
 from mfrank.data.fields import IdsAs, as_text
+from mfrank.data.file_times import TimesOfFiles
 from mfrank.data.ids import Ids
 from mfrank.data.labels import canonical, objects
 from mfrank.data.layouts import Dialect
 from mfrank.data.odd_ids import check_ids, tell_converted
+from mfrank.data.table_parts import TableParts, none_in
 from mfrank.data.tables import Portion, read_portions
 from mfrank.data.text_bytes import stored_in
-from mfrank.data.time_units import (
-    FractionsError,
-    Magnitudes,
-    Moments,
-    TimeKind,
-    TimestampUnit,
-    Unit,
-    check_parts,
-    in_seconds,
-    tell_of_fractions,
-)
+from mfrank.data.time_units import TimeKind, TimestampUnit, Unit
 from mfrank.data.values import Extent
 from mfrank.errors import InputValueError, within
 from mfrank.files import Journal
 
 _LABELS_AT_ONCE = 1 << 20
 """Minimum number of whole numbers that are collected before the new ones among them are found."""
-_WIDER = get_args(TimeKind).index
-"""A file with numbers and dates has dates, one with fractions has numbers."""
-_TO_ONE_UNIT = "convert the times of all files to one unit, such as dates like 2024-01-31"
 
 
 @dataclass(frozen=True)
@@ -61,13 +50,15 @@ class Source:
     unit: TimestampUnit | None
     n_rows: int
     events: EventWeights | None = None
-    said: set[str] = field(default_factory=set)
+    table: TableParts = field(default_factory=TableParts)
 
     def portions(self, path: Path, times: TimeKind | None) -> Iterator[Portion]:
         """The rows of a file, whose timestamps are of this kind; None recognizes it."""
         chosen = self.chosen if self.events is None else self.events.chosen(self.chosen)
         how = chosen, self.ids, self.dialect
-        for part in read_portions(path, *how, n_rows=self.n_rows, times=times, said=self.said):
+        every = read_portions(path, *how, n_rows=self.n_rows, times=times, table=self.table)
+        alone = len(self.paths) == 1
+        for part in self.table.with_rows(every, str(path), alone=alone):
             try:
                 columns = {**part.columns, "timestamp": part.moments}
                 found = weighed(columns, self.events, part.first_row)
@@ -75,6 +66,12 @@ class Source:
                 raise within(str(path), error) from error
             if len(found["user"]):
                 yield part._replace(moments=found.pop("timestamp"), columns=found)
+
+    def none_left(self) -> InputValueError:
+        """The error of files of which no row is left."""
+        if not self.table.has_rows:
+            return none_in(self.paths)
+        return none_left() if self.events is None else self.events.none_left()
 
     def told(self) -> dict[str, Any]:
         """All that the result depends on, as JSON: a file by its name, size and time."""
@@ -91,18 +88,22 @@ class Source:
 class Numbered:
     """Results of the first pass: the ids, how often each occurs, and the kind of the timestamps.
 
-    ``times`` has the kind of each file; ``timestamps`` is whether there are any that are kept, and
-    ``unit`` the unit of those that are numbers; ``values`` has the extent of the values.
+    ``times`` has the kind of each file; ``unit`` is that of timestamps that are numbers, None if
+    none are kept; ``values`` has the extent of the values.
     """
 
     user_ids: Ids
     item_ids: Ids
     of_users: NDArray[np.int64]
     of_items: NDArray[np.int64]
-    timestamps: bool
     times: Mapping[str, TimeKind]
-    unit: Unit
+    unit: Unit | None
     values: Extent
+
+    @property
+    def timestamps(self) -> bool:
+        """Whether there are timestamps that are kept."""
+        return self.unit is not None
 
     @property
     def n_rows(self) -> int:
@@ -141,55 +142,14 @@ def numbered(source: Source, journal: Journal, place: Path, show_progress: bool)
                 last=number == len(source.paths),
             )
     if seen.users.is_empty:
-        raise none_left() if source.events is None else source.events.none_left()
+        raise source.none_left()
     (user_ids, of_users), (item_ids, of_items) = seen.users.numbered(), seen.items.numbered()
     check_ids("user", user_ids, lambda row: int(of_users[row]))
     check_ids("item", item_ids, lambda row: int(of_items[row]))
-    timestamps, unit = _unit_of(source, seen)
+    unit = seen.times.unit(source.unit, source.chosen)
     seen.values.tell()
-    times, values = seen.times, seen.values
-    return Numbered(user_ids, item_ids, of_users, of_items, timestamps, times, unit, values)
-
-
-def _unit_of(source: Source, seen: Numbering) -> tuple[bool, Unit]:
-    """Whether timestamps are kept, and the unit of those that are numbers."""
-    if not seen.timed[True]:
-        return False, "as is"
-    if source.unit is not None:
-        if source.unit != "s":  # that leaves numbers as they are
-            _check_files_times(seen, source.unit)
-        seen.magnitudes.check(source.unit)
-        return True, source.unit
-    try:
-        unit = seen.magnitudes.unit()
-    except FractionsError as error:
-        if source.chosen.get("timestamp") is None:
-            tell_of_fractions(error)
-            return False, "as is"
-        raise in_column(error.what, "timestamp", source.chosen["timestamp"]) from error
-    except BadRow as error:
-        remedy = f"or {_TO_ONE_UNIT}" if len(seen.latest) > 1 else ""
-        raise InputValueError(error.what, remedy) from error
-    if unit == "as is" and seen.magnitudes.counts and "date" in seen.times.values():
-        raise InputValueError(
-            f"`timestamps` are dates in some files and numbers such as {seen.magnitudes.lowest} "
-            "in others",
-            "name the unit of numbers with `timestamp_unit=`",
-        )
-    _check_files_times(seen, unit)
-    seen.magnitudes.tell()
-    return True, unit
-
-
-def _check_files_times(seen: Numbering, unit: Unit) -> None:
-    """Raise ValueError if the timestamps of a file are of another unit than those of others."""
-    if unit == "digits":  # a number that is no such date is refused where it is read
-        return
-    latest = {
-        name: last if seen.times[name] == "date" else int(in_seconds(np.array([last]), unit)[0])
-        for name, last in seen.latest.items()
-    }
-    check_parts(latest, _TO_ONE_UNIT)
+    ids, counts = (user_ids, item_ids), (of_users, of_items)
+    return Numbered(*ids, *counts, seen.times.kinds, unit, seen.values)
 
 
 class Numbering:
@@ -198,31 +158,18 @@ class Numbering:
     Attributes
     ----------
     users, items : Labels
-    times : dict of str to TimeKind
-        Kind of timestamps of each text file, by name.
-    magnitudes : Magnitudes
-        Magnitudes of all numeric timestamps.
-    latest : dict of str to int
-        Highest timestamp of each file, by name.
+    times : TimesOfFiles
     values : Extent
-    timed : list of str
-        The first file without timestamps, and the first with timestamps; empty if none so far.
     """
 
     def __init__(self) -> None:
         self.users, self.items = Labels(), Labels()
-        self.times: dict[str, TimeKind] = {}
-        self.magnitudes = Magnitudes()
-        self.latest: dict[str, int] = {}
-        self.values = Extent()
-        self.timed = ["", ""]
+        self.times, self.values = TimesOfFiles(), Extent()
 
     @property
     def facts(self) -> dict[str, Any]:
         """Everything outside the arrays, as JSON."""
-        magnitudes, values = self.magnitudes.to_dict(), self.values.to_dict()
-        files = {"times": self.times, "timed": self.timed, "latest": self.latest}
-        return {**files, "magnitudes": magnitudes, "values": values}
+        return {"times": self.times.to_dict(), "values": self.values.to_dict()}
 
     @classmethod
     def load(cls, file: Path, facts: Mapping[str, Any]) -> Self:
@@ -233,9 +180,7 @@ class Numbering:
                 own = {name.partition(".")[2]: name for name in arrays if name.startswith(side)}
                 labels = Labels.of({part: arrays[name] for part, name in own.items()})
                 setattr(made, side, labels)
-        made.times, made.timed = dict(facts["times"]), list(facts["timed"])
-        made.magnitudes = Magnitudes(**facts["magnitudes"])
-        made.latest = dict(facts["latest"])
+        made.times = TimesOfFiles.from_dict(facts["times"])
         made.values = Extent(**facts["values"])
         return made
 
@@ -253,18 +198,9 @@ class Numbering:
         Raises
         ------
         ValueError, TypeError
-            A value or an id is invalid, or only some files have timestamps; the message names the
-            file.
+            A value or an id is invalid; the message names the file.
         """
-        self.timed[portion.is_timed] = self.timed[portion.is_timed] or str(path)
-        without, with_times = self.timed
-        if without and with_times:
-            raise InputValueError(
-                f"{with_times} has timestamps and {without} has none",
-                "read all without them: `timestamp=False`",
-            )
-        if (when := portion.moments) is not None:
-            self._add_times(str(path), when, portion.first_row)
+        self.times.add(str(path), portion)
         for labels, role in ((self.users, "user"), (self.items, "item")):
             if labels.is_empty:  # once for all files
                 tell_converted(role, portion.columns[role])
@@ -275,13 +211,6 @@ class Numbering:
         if (values := portion.columns.get("value")) is not None:
             _check_values(path, portion.first_row, values)
             self.values.add(values)
-
-    def _add_times(self, path: str, when: Moments, first_row: int) -> None:
-        self.times[path] = max(self.times.get(path, when.kind), when.kind, key=_WIDER)
-        self.magnitudes.add(when, first_row)
-        if len(when.numbers):
-            last = int(when.numbers.max())
-            self.latest[path] = max(self.latest.get(path, last), last)
 
 
 class Labels:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import itertools
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from mfrank.arrays import lazy
 from mfrank.data.columns import Chosen, ignored_roles
 from mfrank.data.fields import AHEAD, Fields, IdsAs, as_text
 from mfrank.data.layouts import Dialect
+from mfrank.data.table_parts import TablePart
 from mfrank.data.text_files import Text
 from mfrank.data.text_rows import AS_USUAL, Tell
 from mfrank.errors import InputValueError
@@ -65,6 +66,8 @@ class Format:
     columns : mapping of role -> what errors call its column
     rows : callable
         Yields the rows of the text, block by block, and tells what is odd about all of them.
+    keyed : mapping of role -> key
+        Roles whose column is a key of the file's folders.
     separator : str
         Of the fields of a table.
     is_guess : bool
@@ -75,6 +78,7 @@ class Format:
 
     columns: Mapping[str, Hashable]
     rows: Callable[[Text, Tell], Iterator[Rows]]
+    keyed: Mapping[str, str] = field(default_factory=dict)
     separator: str = ""
     is_guess: bool = False
     counts_users: bool = False
@@ -88,7 +92,7 @@ class Start:
     ----------
     head : str
         Whole lines, unless the first is very long.
-    dialect, chosen, ids, tell
+    dialect, chosen, ids, tell, part
         As :func:`mfrank.data.delimited.read` takes them.
     """
 
@@ -97,6 +101,7 @@ class Start:
     chosen: Chosen
     ids: IdsAs
     tell: Tell
+    part: TablePart = field(default_factory=TablePart)
 
     @lazy
     def lines(self) -> Sequence[str]:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -27,12 +28,17 @@ from mfrank.data import cells, tables
 from mfrank.data.cells import Cells, Duplicates
 from mfrank.data.columns import Chosen
 from mfrank.data.events import EventWeights, none_left, rows_of, weighed
-from mfrank.data.fields import IdsAs, spelled_like
+from mfrank.data.fields import IdsAs, joined_ids, spelled_like
+from mfrank.data.file_times import TimesOfFiles, seconds_in
 from mfrank.data.frames import frame_columns
 from mfrank.data.ids import Ids, UnknownIdError
-from mfrank.data.labels import RawIds
+from mfrank.data.labels import RawIds, canonical
 from mfrank.data.layouts import Dialect
+from mfrank.data.locations import Location, files_at
 from mfrank.data.odd_ids import check_ids, tell_converted, tell_empty_rows
+from mfrank.data.table_parts import TableParts, none_in
+from mfrank.data.tables import Portion
+from mfrank.data.text_files import errors_of
 from mfrank.data.time_units import TimestampUnit, check_unit, tell_of_odd_times
 from mfrank.data.times import epoch_seconds
 from mfrank.data.values import Extent, as_numbers
@@ -159,7 +165,7 @@ def from_frame(
 
 
 def from_file(
-    path: str | os.PathLike[str],
+    given: Location,
     chosen: Chosen,
     dialect: Dialect,
     ids: IdsAs,
@@ -168,20 +174,52 @@ def from_file(
     known_ids: KnownIds,
     events: EventWeights | None = None,
 ) -> Parts:
-    """Build the parts of interactions from a text or parquet file; errors name it."""
+    """Build the parts of interactions from text or parquet files; errors name the file."""
     check_unit(unit)
+    tables.check_options(ids, dialect)
     chosen = chosen if events is None else events.chosen(chosen)
-    columns = tables.read_columns(path, chosen, ids, dialect, unit)
+    files = files_at(given, "path")
+    if len(files) == 1:
+        columns = tables.read_columns(files[0], chosen, ids, dialect, unit)
+    else:
+        columns = _of_files(files, chosen, dialect, ids, unit)
     user_ids, item_ids = known("users", known_ids[0]), known("items", known_ids[1])
-    if tables.is_text(path):
+    if any(map(tables.is_text, files)):
         columns["user"] = spelled_like(columns["user"], user_ids)
         columns["item"] = spelled_like(columns["item"], item_ids)
+    place = files[0] if len(files) == 1 else given if isinstance(given, str | os.PathLike) else ""
     try:
         return _from_columns(columns, events, duplicates, (user_ids, item_ids))
     except UnknownIdError as error:
-        raise error.within(path) from error
+        raise (error.within(place) if place else error) from error
     except ValueError as error:
-        raise within(path, error) from error
+        raise (within(place, error) if place else error) from error
+
+
+def _of_files(
+    files: Sequence[Path], chosen: Chosen, dialect: Dialect, ids: IdsAs, unit: TimestampUnit | None
+) -> dict[str, NDArray[Any]]:
+    """The columns of several files as those of one, with timestamps in seconds."""
+    table, times, parts = TableParts(), TimesOfFiles(), list[tuple[Path, Portion]]()
+    for file in files:
+        whole = tables.read_part(file, chosen, ids, dialect, table)
+        for part in table.with_rows(whole, str(file), alone=False):
+            times.add(str(file), part)
+            for role in ("user", "item"):
+                with errors_of(file):
+                    part.columns[role] = canonical(part.columns[role])
+            parts.append((file, part))
+    if not parts:
+        raise none_in(files)
+    found = times.unit(unit, chosen)
+    columns = dict[str, NDArray[Any]]()
+    for role in [*parts[0][1].columns]:
+        each = [part.columns.pop(role) for _, part in parts]
+        columns[role] = joined_ids(each) if role != "value" else np.concatenate(each)
+    if found is not None:
+        seconds = [seconds_in(file, part, found) for file, part in parts]
+        columns["timestamp"] = np.concatenate(seconds)
+    return columns
 
 
 def _from_columns(

@@ -26,6 +26,7 @@ from mfrank.data.fields import IdsAs, as_text
 from mfrank.data.frames import columns_reader, settled_columns, unsettled_columns
 from mfrank.data.labels import canonical
 from mfrank.data.layouts import Dialect
+from mfrank.data.table_parts import NoRowsError, TablePart, TableParts
 from mfrank.data.text_bytes import PACKERS, ZIP, only_member
 from mfrank.data.text_files import (
     Opener,
@@ -151,12 +152,24 @@ def read_columns(
     file, tell = path_of(path), _teller(path, set())
     check_options(ids, dialect)
     kind = _kind_of_file(path)
+    part = TablePart.of(path, TableParts())
     if kind == ".parquet":
         _refuse_names(file, dialect)
-        return read(file, chosen, ids, tell, unit)
+        modules()
+        with faults_named(file):
+            return settled_columns(*whole(file, chosen, ids, tell, part), chosen, unit)
     with errors_of(file):
-        opened = Opener(file, dialect.encoding, tell)
-        return delimited.read(opened, dialect, USUAL.get(kind), chosen, ids, tell, unit)
+        how = (
+            Opener(file, dialect.encoding, tell),
+            dialect,
+            USUAL.get(kind),
+            chosen,
+            ids,
+            tell,
+            unit,
+            part,
+        )
+        return delimited.read(*how)
 
 
 class Portion(NamedTuple):
@@ -195,7 +208,7 @@ def read_portions(
     *,
     n_rows: int,
     times: TimeKind | None = None,
-    said: set[str] | None = None,
+    table: TableParts | None = None,
 ) -> Iterator[Portion]:
     """Yield the result of :func:`read_columns` in portions of up to ``n_rows`` rows.
 
@@ -210,28 +223,63 @@ def read_portions(
         As in :func:`read_columns`; the file is read more than once, so it must not be a stream.
     n_rows : int
     times : {"whole", "number", "date"}, optional
-    said : set of str, optional
-        Lines logged so far, for this or other files, which are not logged again.
+    table : TableParts, optional
+        What this file must share with the files read so far.
 
     Raises
     ------
     FileNotFoundError, ValueError, ModuleNotFoundError
         As in :func:`read_columns`; if a file has several errors, the same one is raised.
     """
-    file, tell = path_of(path), _teller(path, set() if said is None else said)
+    part = TablePart.of(path, table or TableParts())
+    file, tell = path_of(path), _teller(path, part.table.said)
     check_options(ids, dialect)
     kind, first_row = _kind_of_file(path), 0
     if kind == ".parquet":
         _refuse_names(file, dialect)
-        found, errors = batches_of(file, chosen, ids, n_rows, tell), faults_named(file)
+        modules()
+        found, errors = batches_of(file, chosen, ids, n_rows, tell, part), faults_named(file)
     else:
-        opened = Opener(file, dialect.encoding, tell)
-        how = opened, dialect, USUAL.get(kind), chosen, ids, tell
+        how = (
+            Opener(file, dialect.encoding, tell),
+            dialect,
+            USUAL.get(kind),
+            chosen,
+            ids,
+            tell,
+            part,
+        )
         found, errors = delimited.portions(*how, n_rows=n_rows, times=times), errors_of(file)
     with errors:
         for columns in found:
             yield Portion(columns, first_row, columns.pop("timestamp", None))
             first_row += len(columns["user"])
+
+
+def read_part(
+    path: str | os.PathLike[str], chosen: Chosen, ids: IdsAs, dialect: Dialect, table: TableParts
+) -> Iterator[Portion]:
+    """Yield all rows of a file as one portion; see :func:`read_portions`."""
+    part = TablePart.of(path, table)
+    file, tell = path_of(path), _teller(path, table.said)
+    if (kind := _kind_of_file(path)) == ".parquet":
+        _refuse_names(file, dialect)
+        modules()
+        with faults_named(file):
+            columns = whole(file, chosen, ids, tell, part)[0]
+    else:
+        with errors_of(file):
+            how = (
+                Opener(file, dialect.encoding, tell),
+                dialect,
+                USUAL.get(kind),
+                chosen,
+                ids,
+                tell,
+                part,
+            )
+            columns = delimited.unsettled(*how)[0]
+    yield Portion(columns, 0, columns.pop("timestamp", None))
 
 
 def text_rows(path: str | os.PathLike[str], separator: str) -> Iterator[tuple[int, list[str]]]:
@@ -338,21 +386,20 @@ def number_of_rows(path: str | os.PathLike[str]) -> int:
         return int(parquet.read_metadata(path).num_rows)
 
 
-def read(
-    file: Path, chosen: Chosen, ids: IdsAs, tell: Tell, unit: TimestampUnit | None = None
-) -> dict[str, NDArray[Any]]:
-    """Read the columns of a file; see :func:`mfrank.data.tables.read_columns`."""
+def whole(
+    file: Path, chosen: Chosen, ids: IdsAs, tell: Tell, part: TablePart
+) -> tuple[dict[str, Any], dict[str, Hashable]]:
+    """The columns of a file, with timestamps of no unit yet, and the roles of its columns."""
     parquet = modules().parquet
-    with faults_named(file):
-        roles = _roles(parquet.read_schema(file).names, chosen, tell)
-        frame = _frame(parquet.read_table(file, columns=list(dict.fromkeys(roles.values()))))
-        if not len(frame):
-            raise InputValueError("the file has columns and no rows")
-        return settled_columns(_columns_of(frame, roles, ids, 0), roles, chosen, unit)
+    roles, own = _roles(parquet.read_schema(file).names, chosen, tell, part)
+    table = parquet.read_table(file, columns=list(dict.fromkeys(own.values())), partitioning=None)
+    if not table.num_rows:
+        raise NoRowsError("the file has columns and no rows")
+    return _columns_of(table, roles, own, ids, 0, part), roles
 
 
 def batches_of(
-    file: Path, chosen: Chosen, ids: IdsAs, n_rows: int, tell: Tell
+    file: Path, chosen: Chosen, ids: IdsAs, n_rows: int, tell: Tell, part: TablePart
 ) -> Iterator[dict[str, Any]]:
     """Yield the columns of up to ``n_rows`` rows at a time.
 
@@ -361,15 +408,14 @@ def batches_of(
     pyarrow, first_row = modules(), 0
     # A row group is not read as a whole: each column has a buffer.
     with pyarrow.parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False) as opened:
-        roles = _roles(opened.schema_arrow.names, chosen, tell)
+        roles, own = _roles(opened.schema_arrow.names, chosen, tell, part)
         if not opened.metadata.num_rows:
-            raise InputValueError("the file has columns and no rows")
-        for batch in opened.iter_batches(
-            n_rows, columns=list(dict.fromkeys(roles.values())), use_threads=False
-        ):
-            frame = _frame(pyarrow.Table.from_batches([batch]))
-            yield _columns_of(frame, roles, ids, first_row)
-            first_row += len(frame)
+            raise NoRowsError("the file has columns and no rows")
+        names = list(dict.fromkeys(own.values()))
+        for batch in opened.iter_batches(n_rows, columns=names, use_threads=False):
+            rows = pyarrow.Table.from_batches([batch])
+            yield _columns_of(rows, roles, own, ids, first_row, part)
+            first_row += rows.num_rows
 
 
 def write(file: Path, columns: Mapping[str, NDArray[Any]]) -> None:
@@ -379,28 +425,33 @@ def write(file: Path, columns: Mapping[str, NDArray[Any]]) -> None:
     pyarrow.parquet.write_table(pyarrow.table(arrays), file)
 
 
-def _roles(names: list[str], chosen: Chosen, tell: Tell) -> dict[str, Hashable]:
-    roles = assign(names, chosen)
-    tell_columns(names, roles, chosen, tell)
-    return roles
-
-
-def _frame(table: Any) -> Any:
-    """A table as a DataFrame with all of its columns.
-
-    What pandas wrote down of the table is ignored: it would make an index of some columns, and
-    numbers of names.
-    """
-    return table.to_pandas(ignore_metadata=True)
+def _roles(
+    names: list[str], chosen: Chosen, tell: Tell, part: TablePart
+) -> tuple[dict[str, Hashable], dict[str, Hashable]]:
+    """The roles of all columns, and of those that are the file's own."""
+    roles = assign(part.names(names, chosen), chosen)
+    tell_columns(part.all_names(names), roles, chosen, tell)
+    part.table.check(part.file, roles)
+    keyed = part.keyed(names, roles)
+    return roles, {role: name for role, name in roles.items() if role not in keyed}
 
 
 def _columns_of(
-    frame: Any, roles: Mapping[str, Hashable], ids: IdsAs, first_row: int
+    table: Any,
+    roles: Mapping[str, Hashable],
+    own: Mapping[str, Hashable],
+    ids: IdsAs,
+    first_row: int,
+    part: TablePart,
 ) -> dict[str, Any]:
-    columns = unsettled_columns(columns_reader(frame)[1], roles, first_row)
+    # What pandas wrote down would make an index of some columns, and numbers of names.
+    frame = table.to_pandas(ignore_metadata=True)
+    columns = unsettled_columns(columns_reader(frame)[1], own, first_row)
     if ids == "text":
-        columns |= {role: as_text(canonical(columns[role], first_row)) for role in ("user", "item")}
-    return columns
+        texts = [role for role in ("user", "item") if role in columns]
+        columns |= {role: as_text(canonical(columns[role], first_row)) for role in texts}
+    keyed = {role: str(key) for role, key in roles.items() if role not in own}
+    return columns | part.constants(keyed, ids, table.num_rows)
 
 
 def _arrow(array: NDArray[Any]) -> Any:

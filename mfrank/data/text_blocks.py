@@ -20,6 +20,7 @@ from mfrank.data.columns import WHERE, in_column
 from mfrank.data.fields import AHEAD, Fields
 from mfrank.data.layouts import IF_LISTS, Layout
 from mfrank.data.records import Format, Rows
+from mfrank.data.table_parts import NoRowsError
 from mfrank.data.text_files import LONGEST_LINE, Text
 from mfrank.data.text_rows import Quotes, RowReader, Tell
 from mfrank.errors import InputValueError
@@ -40,7 +41,7 @@ def table_of(layout: Layout) -> Format:
     def rows(text: Text, tell: Tell) -> Iterator[Rows]:
         return rows_of(text, layout, tell)
 
-    return Format(columns, rows, layout.separator, layout.is_guess)
+    return Format(columns, rows, layout.keyed, layout.separator, layout.is_guess)
 
 
 def rows_of(text: Text, layout: Layout, tell: Tell) -> Iterator[Rows]:
@@ -63,7 +64,7 @@ def rows_of(text: Text, layout: Layout, tell: Tell) -> Iterator[Rows]:
     if rest:
         raise splitter.quotes.open_error(splitter.line)
     if splitter.is_empty:
-        raise InputValueError("the file has a header and no rows")
+        raise NoRowsError("the file has a header and no rows")
     splitter.quotes.told(tell)
 
 
@@ -176,8 +177,9 @@ class _Splitter:
             if not role.startswith(WHERE):
                 good &= begin < end
             found[role] = begin, end
-        if layout.has_header:
-            good &= ~self._may_be_header(codes, *found["user"])
+        if layout.has_header and found:
+            first = next(iter(found))  # the user, unless a folder names it
+            good &= ~self._may_be_header(codes, first, *found[first])
         lines.odd[own[~good]] = True
         columns = {role: Fields(raw, *(each[good] for each in found[role])) for role in found}
         return Rows(columns, own[good])
@@ -228,9 +230,11 @@ class _Splitter:
         lines.odd[encloses & is_odd] = True
         return quotes[(encloses & ~is_odd)[own]]
 
-    def _may_be_header(self, codes: NDArray[np.uint8], begins: Places, ends: Places) -> Which:
-        """Whether a field of users may be their column's name: alone, or beside what is no text."""
-        name = self._layout.names[self._layout.fields["user"]].encode()
+    def _may_be_header(
+        self, codes: NDArray[np.uint8], role: str, begins: Places, ends: Places
+    ) -> Which:
+        """Whether a field may be the name of its column: alone, or beside what is no text."""
+        name = self._layout.names[self._layout.fields[role]].encode()
         found: Which = (codes[begins] <= _BLANK) | (codes[begins] == _BYTE_ORDER_MARK[0])
         like = np.flatnonzero(ends - begins >= len(name))
         for at, code in enumerate(name):

@@ -23,9 +23,7 @@ import numpy as np
 from mfrank.data.text_bytes import (
     DAMAGE,
     HEAD,
-    PACKERS,
     UNPACK,
-    ZIP,
     archive_of,
     first_end,
     opened_bytes,
@@ -45,7 +43,6 @@ _HEAD = 1 << 20
 """Bytes of the first lines, which show the format."""
 _FEED = ord("\n")
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")  # Path makes one slash of two; C:/ is a drive
-_KNOWN = (".csv", ".tsv", ".txt", ".dat", ".data", ".parquet", *PACKERS, ZIP)
 
 
 class Text:
@@ -385,7 +382,7 @@ def refuse_elsewhere(path: str | os.PathLike[str]) -> None:
     """Raise ValueError, with a remedy, for a URL or a folder instead of a file."""
     file = path_of(path)
     if file.is_dir():
-        raise InputValueError(f"{file} is a folder", _in_place_of(file), place=file)
+        raise InputValueError(f"{file} is a folder", "pass a file in it", place=file)
     url = _URL.match(str(path))
     if url and url[1].lower() == "file":
         raise InputValueError(f"{path} is a URL:", "pass the path without file://", place=path)
@@ -396,18 +393,3 @@ def refuse_elsewhere(path: str | os.PathLike[str]) -> None:
             "`Interactions.from_frame`",
             place=path,
         )
-
-
-def _in_place_of(folder: Path) -> str:
-    parts = sorted(each for each in folder.glob("part-*") if each.is_file())
-    if not parts:
-        return (
-            "pass the files in it to `Interactions.ingest`; `Interactions.open` opens one that "
-            "ingest wrote, and `mfrank.movielens` reads MovieLens as distributed"
-        )
-    pattern = f"{folder}/part-*" + "".join(s for s in parts[0].suffixes[-2:] if s in _KNOWN)
-    return (
-        "Spark wrote a table to it in parts; in the shell, read them by mfrank ingest "
-        f"{pattern} --folder new-folder; in Python, by "
-        f"`Interactions.ingest(glob.glob({pattern!r}), 'new-folder')`"
-    )

@@ -9,6 +9,7 @@ from mfrank.data.fields import IdsAs
 from mfrank.data.json_rows import json_format
 from mfrank.data.layouts import Dialect, layout_of
 from mfrank.data.records import Format, Start
+from mfrank.data.table_parts import TablePart
 from mfrank.data.text_blocks import table_of
 from mfrank.data.text_files import Text
 from mfrank.data.text_rows import Tell
@@ -20,7 +21,13 @@ _RECORDS: tuple[Callable[[Start], Format | None], ...] = (json_format,)
 
 
 def format_of(
-    opened: Opened, dialect: Dialect, usual: str | None, chosen: Chosen, ids: IdsAs, tell: Tell
+    opened: Opened,
+    dialect: Dialect,
+    usual: str | None,
+    chosen: Chosen,
+    ids: IdsAs,
+    tell: Tell,
+    part: TablePart | None = None,
 ) -> Format:
     """Recognize the format of a text, and log what its columns are.
 
@@ -30,11 +37,15 @@ def format_of(
         As :func:`mfrank.data.delimited.read` takes them.
     usual : str or None
         The usual separator in files of this suffix, or None.
+    part : TablePart, optional
+        The text as a part of a table, whose files must have the same columns.
     """
+    part = part or TablePart()
     with opened() as text:
-        start = Start(text.head(), dialect, chosen, ids, tell)
-    for recognize in _RECORDS:
-        if (found := recognize(start)) is not None:
-            return found
-    with opened() as text:
-        return table_of(layout_of(text, dialect, usual, chosen, tell))
+        start = Start(text.head(), dialect, chosen, ids, tell, part)
+    found = next(filter(None, (recognize(start) for recognize in _RECORDS)), None)
+    if found is None:
+        with opened() as text:
+            found = table_of(layout_of(text, dialect, usual, chosen, tell, part))
+    part.table.check(part.file, {**found.columns, **found.keyed})
+    return found

@@ -232,9 +232,8 @@ AS_ROWS = "write it as .csv, one interaction a row"
         ),
         (
             "fit",
-            "pass the files in it to `Interactions.ingest`; `Interactions.open` opens one that "
-            "ingest wrote, and `mfrank.movielens` reads MovieLens as distributed",
-            "pass the file of interactions in it, or several to mfrank ingest",
+            "pass a pattern; `mfrank.movielens` reads MovieLens as distributed",
+            "pass a pattern",
         ),
         (
             "fit",

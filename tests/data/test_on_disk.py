@@ -242,10 +242,9 @@ def test_files_are_taken_in_the_order_of_their_names(tmp_path: Path) -> None:
     paths = [tmp_path / name for name in ("b.csv", "a.csv", "c.csv")]
     for path in paths:
         path.touch()
-    assert ingest.check_files([*paths, str(paths[0])]) == sorted(paths)
+    assert ingest.files_to_ingest([*paths, str(paths[0])]) == sorted(paths)
     with refuses(ValueError, "files"):
-        ingest.check_files(["-"])
+        ingest.files_to_ingest(["-"])
     with pytest.raises(FileNotFoundError, match=r"none\.csv"):
-        ingest.check_files([paths[0], tmp_path / "none.csv"])
-    with refuses(ValueError, remedy="pass the files"):
-        ingest.check_files([tmp_path])
+        ingest.files_to_ingest([paths[0], tmp_path / "none.csv"])
+    assert ingest.files_to_ingest(tmp_path) == sorted(paths)

@@ -16,6 +16,7 @@ from mfrank.data import (
     check_table_file,
     read_columns,
     read_portions,
+    table_parts,
     tables,
     text_files,
     text_rows,
@@ -112,7 +113,7 @@ def test_options_are_checked_before_a_file_is_looked_for(tmp_path: Path, read: A
         read(missing, {}, "auto", Dialect(sep="ab"))
     with pytest.raises(FileNotFoundError, match=r"none\.csv"):
         read(missing, {})
-    with refuses(ValueError, remedy="pass the files"):
+    with refuses(ValueError, remedy="pass a file"):
         read(tmp_path, {})
     with refuses(ValueError, place="none.xlsx", remedy="name it by its format"):
         read(tmp_path / "none.xlsx", {})
@@ -133,16 +134,16 @@ def test_parquet_is_read_whole_and_in_portions(tmp_path: Path) -> None:
     assert read_columns(path, {}, "text")["user"].tolist() == list("01234")
     assert read_columns(path, {}, unit="ms")["timestamp"].tolist() == [1_700_000] * 5
     assert "timestamp" not in read_columns(path, {"timestamp": False})
-    said = set[str]()
+    table = table_parts.TableParts()
     for ids, users in (("auto", [0, 1, 2, 3, 4]), ("text", list("01234"))):
-        parts = list(read_portions(path, {}, ids, n_rows=2, said=said))
+        parts = list(read_portions(path, {}, ids, n_rows=2, table=table))
         assert [part.first_row for part in parts] == [0, 2, 4]
         assert [part.n_rows for part in parts] == [2, 2, 1]
         assert all(part.is_timed for part in parts)
         assert [user for part in parts for user in part.columns["user"].tolist()] == users
         times = [time for part in parts for time in part.moments.numbers.tolist()]
         assert times == whole["timestamp"].tolist()
-    assert len(said) == 1  # once for all files
+    assert len(table.said) == 1  # once for all files
     assert not next(read_portions(path, {"timestamp": False}, n_rows=9)).is_timed
 
 

@@ -186,7 +186,7 @@ def test_files_that_are_no_such_tables_are_refused(tmp_path: Path, text: str, me
 def test_files_elsewhere_are_refused_before_their_suffix(tmp_path: Path) -> None:
     with refuses(ValueError, "item_features", remedy="download it first"):
         FeatureTable.of("item_features", "https://a.org/items", IDS)
-    with refuses(ValueError, "item_features", remedy="pass the files"):
+    with refuses(ValueError, "item_features", remedy="pass a file"):
         FeatureTable.of("item_features", tmp_path, IDS)
     with pytest.raises(FileNotFoundError, match=r"there is no file .*none\.csv"):
         FeatureTable.of("item_features", tmp_path / "none.csv", IDS)

@@ -162,37 +162,6 @@ def test_urls_are_refused_with_what_to_do(tmp_path: Path, url: str) -> None:
         mfrank.Interactions.from_file("file:///tmp/a.csv")
 
 
-@pytest.mark.parametrize(
-    ("folder", "part", "pattern"),
-    [
-        ("out.csv", "part-00000-4f-c000.csv", "out.csv/part-*.csv"),
-        ("out", "part-00000-4f-c000.csv.gz", "out/part-*.csv.gz"),
-        ("out.parquet", "part-00000-4f-c000.snappy.parquet", "out.parquet/part-*.parquet"),
-        ("out.txt", "part-00000", "out.txt/part-*"),
-        ("out", "part-00000.csv.snappy.parquet", "out/part-*.parquet"),
-        *(
-            ("out", f"part-0.{kind}", f"out/part-*.{kind}")
-            for kind in ("tsv", "txt", "dat", "data")
-        ),
-    ],
-)
-def test_folders_of_spark_are_refused_with_the_pattern_of_their_files(
-    tmp_path: Path, folder: str, part: str, pattern: str
-) -> None:
-    path = tmp_path / folder
-    path.mkdir()
-    (path / part).write_text("user,item\n1,2\n")
-    (path / "_SUCCESS").touch()
-    for read in (
-        lambda: mfrank.Interactions.from_file(path),
-        lambda: mfrank.Interactions.ingest([path], tmp_path / "x"),
-        *readers(path).values(),
-    ):
-        with refuses(ValueError, None, place=path, remedy="Spark wrote") as refusal:
-            read()
-        assert f"glob.glob('{tmp_path}/{pattern}')" in str(refusal.value)
-
-
 @pytest.mark.parametrize("door", ["whole", "portions"])
 @pytest.mark.parametrize("damage", ["cut", "footer", "pages", "empty", "text"])
 def test_damaged_parquet_is_named(tmp_path: Path, door: str, damage: str) -> None:

@@ -191,7 +191,7 @@ def test_urls_are_no_files(url: str, tmp_path: Path) -> None:
             refuse(url)
     with refuses(ValueError, place="a.csv", remedy="pass the path without file"):
         refuse_elsewhere("FILE:///tmp/a.csv")
-    with refuses(ValueError, remedy="pass the files"):
+    with refuses(ValueError, remedy="pass a file"):
         refuse_elsewhere(tmp_path)
     refuse_elsewhere(tmp_path / "none.csv")
     with pytest.raises(FileNotFoundError, match=r"^there is no file .*none\.csv"):

@@ -1,0 +1,156 @@
+"""The files of a table, by what a caller gives: a file, a folder, a pattern of names, or a list."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from mfrank.data.frames import is_frame
+from mfrank.data.tables import kind_of
+from mfrank.data.text_bytes import PACKERS, ZIP
+from mfrank.data.text_files import is_stream, local_file, refuse_elsewhere
+from mfrank.errors import InputTypeError, InputValueError
+from mfrank.files import MANIFEST, path_of
+
+Given = str | os.PathLike[str]
+Location = Given | Iterable[Given]
+"""A file, a folder of files, a pattern such as ``plays-*.csv``, or a list of these."""
+
+_LAKES = {
+    "_delta_log": "Delta Lake",
+    ".hoodie": "Hudi",
+    "metadata/version-hint.text": "Iceberg",
+}
+"""What is in a folder whose files have rows that were removed from the table -> what wrote it."""
+_SHOWN = 3
+
+
+def files_at(given: Location, argument: str) -> list[Path]:
+    """The files of a table in reading order, which is that of their names.
+
+    In a folder, and among what matches a pattern, files and folders whose names begin with ``_`` or
+    ``.`` are skipped, as Spark does.
+
+    Raises
+    ------
+    ValueError
+        There are none, or a folder has files that are no tables, or of several kinds.
+    FileNotFoundError
+        One is missing, or none matches.
+    TypeError
+        It is something else; the message names the argument.
+    """
+    each = [given] if isinstance(given, str | os.PathLike) else list(_listed(given, argument))
+    if not each:
+        raise InputValueError(f"`{argument}` must have at least one file")
+    found = {file for one in each for file in _files_of(one)}
+    for file in found if len(found) > 1 else ():
+        if is_stream(file):
+            raise InputValueError(f"{file} can be read only once, and by itself:", "save it")
+    return sorted(found)
+
+
+def _listed(given: Any, argument: str) -> Iterator[Given]:
+    if isinstance(given, bytes | Mapping) or not isinstance(given, Iterable) or is_frame(given):
+        raise InputTypeError(
+            f"`{argument}` must be a file or a list of files, got {type(given).__name__}",
+            "a table in memory is read by `Interactions.from_frame`" * is_frame(given),
+        )
+    for one in given:
+        if not isinstance(one, str | os.PathLike):
+            kind = type(one).__name__
+            raise InputTypeError(f"`{argument}` must be paths of files, got one of type {kind}")
+        yield one
+
+
+def _files_of(given: Given) -> list[Path]:
+    path = path_of(given)
+    if path.is_dir():
+        return _all_tables(list(_in_folder(path)), path)
+    if is_stream(given):
+        return [path]
+    if path.exists() or not glob.has_magic(str(path)):
+        refuse_elsewhere(given)
+        kind_of(path)
+        return [local_file(given)]
+    matching = [Path(name) for name in sorted(glob.glob(str(path), recursive=True))]
+    n_given = next(n for n, part in enumerate(path.parts) if glob.has_magic(part))
+    visible = [each for each in matching if all(map(_is_visible, each.parts[n_given:]))]
+    folders = [file for each in visible if each.is_dir() for file in _in_folder(each)]
+    found = {*(each for each in visible if not each.is_dir()), *folders}
+    if not found:
+        raise FileNotFoundError(f"there is no file {path}: nothing matches the pattern")
+    return _all_tables(sorted(found), path)
+
+
+def _in_folder(folder: Path) -> Iterator[Path]:
+    """Yield the files of a folder and of the folders in it, except hidden ones."""
+    if (folder / MANIFEST).is_file():
+        raise InputValueError(
+            f"{folder} was saved by mfrank:", "read it with `Interactions.open`", place=folder
+        )
+    for name, what in _LAKES.items():
+        if (folder / name).exists():
+            raise InputValueError(
+                f"{folder} is a table of {what}, whose files also have rows that were removed:",
+                "write its rows to Parquet by Spark or DuckDB, and pass that",
+                place=folder,
+            )
+    for path in sorted(each for each in folder.iterdir() if _is_visible(each.name)):
+        if not path.is_dir():
+            yield path
+        elif path.is_symlink():
+            raise InputValueError(f"{path} is a link to a folder:", "pass the folder", place=path)
+        else:
+            yield from _in_folder(path)
+
+
+def _is_visible(name: str) -> bool:
+    return not name.startswith(("_", "."))
+
+
+def _all_tables(files: list[Path], place: Path) -> list[Path]:
+    """The files, if all are tables of one kind."""
+    kinds, others = Counter[str](), list[str]()
+    for file in files:
+        try:
+            kinds[kind_of(file)] += 1
+        except InputValueError:
+            others.append(file.name)
+    if others:
+        more = f" and {len(others) - _SHOWN:,} more" * (len(others) > _SHOWN)
+        raise InputValueError(
+            f"{place} has files that are no tables: {', '.join(others[:_SHOWN])}{more}",
+            "pass a pattern of the files of the table, such as `FOLDER/part-*.csv`; "
+            "`mfrank.movielens` reads MovieLens as distributed",
+            place=place,
+        )
+    if not files:
+        raise InputValueError(
+            f"{place} has no files",
+            "pass a folder of files; `mfrank.movielens` reads MovieLens as distributed",
+            place=place,
+        )
+    stems = Counter(_stem(file) for file in files)
+    twice = next((file for file in files if stems[_stem(file)] > 1), None)
+    if len(kinds) > 1 or twice is not None:
+        which = f"{_stem(twice)}.* twice" if twice else " and ".join(sorted(kinds))
+        raise InputValueError(
+            f"{place} has {which}: is it the same table in two formats?",
+            "pass a pattern of the files of one, such as `FOLDER/*.csv`",
+            place=place,
+        )
+    return files
+
+
+def _stem(file: Path) -> Path:
+    """The path without what its name says of the format."""
+    packed = file.suffix.lower() in (*PACKERS, ZIP)
+    name = file.name.removesuffix(file.suffix) if packed else file.name
+    return file.with_name(
+        name[: -len(kind)] if name.lower().endswith(kind := kind_of(file)) else name
+    )

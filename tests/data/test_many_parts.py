@@ -1,0 +1,273 @@
+"""Tables in several files, as Spark, Hive and split write them: read as one file with all rows."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_interaction_folder import same
+
+import mfrank
+from mfrank.cli.main import main
+from mfrank.data import ingest
+from tests.support.errors import refuses
+
+Door = Callable[..., mfrank.Interactions]
+
+
+def _ingested(given: Any, folder: Path, **how: Any) -> mfrank.Interactions:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ingest, "_ROWS_AT_ONCE", 2)
+        return mfrank.Interactions.ingest(given, folder.parent / "ingested", **how)
+
+
+def _files(folder: Path) -> list[Path]:
+    files = [each for each in folder.rglob("*") if each.is_file()]
+    return [each for each in files if not {each.name[0], each.parent.name[0]} & {".", "_"}]
+
+
+DOORS: dict[str, Door] = {
+    "a folder": lambda folder, **how: mfrank.Interactions.from_file(folder, **how),
+    "a pattern": lambda folder, **how: mfrank.Interactions.from_file(f"{folder}/**/*", **how),
+    "a list": lambda folder, **how: mfrank.Interactions.from_file(_files(folder)[::-1], **how),
+    "ingest": lambda folder, **how: _ingested(folder, folder, **how),
+    "ingest of a list": lambda folder, **how: _ingested(_files(folder), folder, **how),
+}
+
+PAIR = "user,item\n"
+CASES: dict[str, tuple[dict[str, str], str, dict[str, Any]]] = {
+    "of Spark": (
+        {
+            "part-00000-1f.csv": "user,item,rating\na,7,1\nb,7,2\n",
+            "part-00001-1f.csv": "user,item,rating\na,7,3\nc,8,2.5\n",
+            "_SUCCESS": "",
+            ".part-00000-1f.csv.crc": "crc",
+            "_temporary/part-0.csv": "user,item\nz,9\n",
+        },
+        "user,item,rating\na,7,1\nb,7,2\na,7,3\nc,8,2.5\n",
+        {},
+    ),
+    "without headers": (
+        {"1.tsv": "1\t5\t2\n2\t5\t3\n", "2.tsv": "3\t5\t2\n"},
+        "1\t5\t2\n2\t5\t3\n3\t5\t2\n",
+        {},
+    ),
+    "a header in the first alone": (
+        {"x.csv": "listener,song\nann,5\n", "y.csv": "ben,6\nann,7\n"},
+        "listener,song\nann,5\nben,6\nann,7\n",
+        {"user": "listener", "item": "song"},
+    ),
+    "one has text ids": (
+        {"1.csv": f"{PAIR}1,5\n2,5\n", "2.csv": f"{PAIR}007,5\n", "3.csv": f"{PAIR}3,6\n"},
+        f"{PAIR}1,5\n2,5\n007,5\n3,6\n",
+        {},
+    ),
+    "empty parts": (
+        {"0.csv": "", "1.csv": f"{PAIR}1,5\n", "2.csv": PAIR, "3.csv": f"{PAIR}2,5\n"},
+        f"{PAIR}1,5\n2,5\n",
+        {},
+    ),
+    "milliseconds in all": (
+        {n: f"user,item,ts\n1,{n[0]},170000000{n[0]}000\n" for n in ("1.csv", "2.csv")},
+        "user,item,ts\n1,1,1700000001000\n1,2,1700000002000\n",
+        {},
+    ),
+    "columns in another order": (
+        {"1.csv": "user,item,rating\n1,5,2\n", "2.csv": "rating,x,item,user\n3,0,5,2\n"},
+        "user,item,rating\n1,5,2\n2,5,3\n",
+        {},
+    ),
+    "days of Hive": (
+        {
+            "date=2024-01-31/p.csv": "user,item\n1,5\n",
+            "date=2024-02-01/p.csv": "user,item\n2,5\n1,5\n",
+        },
+        "user,item,date\n1,5,2024-01-31\n2,5,2024-02-01\n1,5,2024-02-01\n",
+        {},
+    ),
+    "an own time wins over a key": (
+        {"date=2024-01-31/p.csv": "user,item,timestamp\n1,5,99\n"},
+        "user,item,timestamp\n1,5,99\n",
+        {},
+    ),
+    "JSON of Hive": (
+        {
+            "date=2024-01-31/1.json": '{"user": "1", "item": 5}\n',
+            "date=2024-02-01/1.json": '{"user": "2", "item": 5}\n',
+        },
+        '{"user": "1", "item": 5, "date": "2024-01-31"}\n'
+        '{"user": "2", "item": 5, "date": "2024-02-01"}\n',
+        {},
+    ),
+    "users of Hive": (
+        {"user=ann%20b/p.csv": "item,rating\n5,1\n6,2\n", "user=7/p.csv": "item,rating\n5,4\n"},
+        "user,item,rating\nann b,5,1\nann b,6,2\n7,5,4\n",
+        {},
+    ),
+    "a named key without headers": (
+        {"region=a/shop=5/p.csv": "1,5\n2,5\n", "region=a/shop=6/p.csv": "1,5\n"},
+        "5,1,5\n5,2,5\n6,1,5\n",
+        {"user": "shop"},
+    ),
+    "events of Hive": (
+        {"event=view/p.csv": "user,item\n1,5\n2,5\n", "event=buy/p.csv": "user,item\n1,5\n"},
+        "user,item,event\n1,5,view\n2,5,view\n1,5,buy\n",
+        {"weights": {"view": 1, "buy": 5}},
+    ),
+}  # fmt: skip
+
+
+def written(folder: Path, files: Mapping[str, str | bytes]) -> Path:
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    return folder
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("case", CASES)
+def test_parts_are_what_one_file_would_be(tmp_path: Path, case: str, door: str) -> None:
+    files, one, how = CASES[case]
+    folder = written(tmp_path / "plays", files)
+    suffix = Path(next(iter(files))).suffix
+    (tmp_path / f"one{suffix}").write_text(one)
+    alone = {} if case == "a named key without headers" else how
+    same(
+        DOORS[door](folder, **how),
+        mfrank.Interactions.from_file(tmp_path / f"one{suffix}", **alone),
+    )
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_parts_may_be_parquet_in_folders_or_packed(tmp_path: Path, door: str) -> None:
+    frame = pandas.DataFrame({"user": [1, 2, 3, 1], "item": list("abca"), "rating": [1, 2, 3, 4.5]})
+    frame["day"] = [20240131, 20240131, 20240201, 20240201]
+    one = mfrank.Interactions.from_frame(frame, timestamp="day")
+    frame.to_parquet(tmp_path / "lake", partition_cols=["day"])
+    written(tmp_path / "lake", {"_SUCCESS": ""})
+    same(DOORS[door](tmp_path / "lake", timestamp="day"), one)
+    texts = {day: part.drop(columns="day").to_csv() for day, part in frame.groupby("day")}
+    parts = {f"day={day}/part-0.csv.gz": gzip.compress(texts[day].encode()) for day in texts}
+    same(DOORS[door](written(tmp_path / "packed", parts), timestamp="day"), one)
+
+
+NULL = "__HIVE_DEFAULT_PARTITION__"
+PAIRS, RATED = "user,item\n1,2\n", "user,item,rating\n1,2,3\n"
+REFUSED: dict[str, tuple[dict[str, str], str]] = {
+    "other columns": ({"a.csv": RATED, "b.csv": "user,item,plays\n1,2,3\n"}, "files of one"),
+    "values in one alone": ({"a.csv": RATED, "b.csv": PAIRS}, "value=False"),
+    "times in one alone": ({"a.csv": PAIRS, "b.csv": "user,item,ts\n1,2,3\n"}, "timestamp=False"),
+    "another table": ({"a.csv": PAIRS, "b.csv": "film,title\n1,x\n"}, "user="),
+    "names that are unknown": ({"a.csv": PAIRS, "b.csv": "hoerer,lied\n1,2\n"}, "user="),
+    "fewer fields": ({"a.csv": RATED, "b.csv": "1,2\n"}, "files of one"),
+    "unknown files": ({"a.csv": PAIRS, "README": "", "b.xlsx": ""}, "a pattern of the files"),
+    "two kinds": ({"a.csv": PAIRS, "b.tsv": "user\titem\n1\t2\n"}, "files of one"),
+    "one table twice": ({"a.csv": PAIRS, "a.csv.gz": ""}, "files of one"),
+    "nothing": ({"_SUCCESS": ""}, "folder of files"),
+    "removed rows": ({"_delta_log/0.json": "{}", "a.parquet": ""}, "Spark or DuckDB"),
+    "a missing user": ({f"user={NULL}/a.csv": "item\n1\n"}, "leave this folder"),
+}
+
+
+@pytest.mark.parametrize("door", ["a folder", "ingest"])
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_not_one_table_is_refused(tmp_path: Path, case: str, door: str) -> None:
+    files, remedy = REFUSED[case]
+    with refuses(ValueError, None, remedy=remedy) as raised:
+        DOORS[door](written(tmp_path / "plays", files))
+    named = {"a missing user": "user=__HIVE", "unknown files": "README, b.xlsx"}
+    assert named.get(case, "plays") in str(raised.value)
+    assert not (tmp_path / "ingested").exists()
+
+
+@pytest.mark.parametrize("door", ["a folder", "ingest"])
+def test_parts_of_which_none_has_rows_and_none_match(tmp_path: Path, door: str) -> None:
+    folder = written(tmp_path / "plays", {"a.csv": "user,item\n", "b.csv": ""})
+    with pytest.raises(ValueError, match=r"none of 2 files, such as .*a\.csv, has rows"):
+        DOORS[door](folder)
+    with pytest.raises(FileNotFoundError, match="nothing matches"):
+        DOORS[door](folder / "*.parquet")
+
+
+def test_a_folder_of_mfrank_is_opened(tmp_path: Path) -> None:
+    folder = mfrank.Interactions.from_arrays([1], [2]).to_folder(tmp_path / "plays" / "x")
+    for read in (folder, folder.parent, [folder]):
+        with refuses(ValueError, None, place="x", remedy="open"):
+            mfrank.Interactions.from_file(read)
+
+
+def test_a_file_whose_name_is_a_pattern_is_one(tmp_path: Path) -> None:
+    written(tmp_path, {"a[1].csv": "user,item\n1,2\n", "a1.csv": "user,item\n3,4\n"})
+    assert mfrank.Interactions.from_file(tmp_path / "a[1].csv").user_ids.labels.tolist() == [1]
+    with refuses(TypeError, "path", remedy="from_frame"):
+        mfrank.Interactions.from_file(pandas.DataFrame({"user": [1], "item": [2]}))
+
+
+def test_what_is_read_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    files = {f"{n}.csv": "" if n == 2 else f"user,item,title\n{n},2,x\n" for n in range(4)}
+    folder = written(tmp_path / "plays", files)
+    for door in ("a folder", "ingest"):
+        caplog.clear()
+        with caplog.at_level(logging.INFO, "mfrank"):
+            DOORS[door](folder)
+        assert len([line for line in caplog.messages if "'title'" in line]) == 1
+        assert [line for line in caplog.messages if "no rows" in line] == [
+            f"{folder}/2.csv has no rows"
+        ]
+
+
+@pytest.mark.parametrize("given", ["plays", "plays/*.csv"])
+def test_commands_read_folders_and_patterns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], given: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    rows = [f"{u},{i},{t}\n" for t, (u, i) in enumerate(rng.integers(0, 9, (90, 2)).tolist())]
+    written(
+        tmp_path / "plays", {f"{n}.csv": "user,item,time\n" + "".join(rows[n::3]) for n in range(3)}
+    )
+    few = ["--factors", "2", "--iterations", "1"]
+    for line in (
+        ["info", given],
+        ["fit", given, "--model", "m", *few],
+        ["evaluate", "--model", "m", "--test", given, "--include-seen"],
+        ["update", given, "--model", "m"],
+        ["tune", given, "--model", "t", "--trials", "1", "--factors", "2"],
+        ["ingest", given, "--folder", "i", "--dry-run"],
+        ["ingest", given, "--folder", "i"],
+    ):  # fmt: skip
+        assert main(line) == 0, capsys.readouterr().err
+    same(mfrank.Interactions.open("i"), mfrank.Interactions.from_file("plays"))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_any_cut_of_any_table(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("cut")
+    ids = st.sampled_from(["1", "2", "30", "a", "007"])
+    rows = data.draw(st.lists(st.tuples(ids, ids, st.integers(1, 5)), min_size=1, max_size=12))
+    lines = [f"{user},{item},{value}\n" for user, item, value in rows]
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), max_size=3)))
+    headed = data.draw(st.booleans())
+    bounds = [0, *cuts, len(rows)]
+    parts = {
+        f"{n}.csv": "user,item,rating\n" * (headed or not n) + "".join(lines[begin:end])
+        for n, (begin, end) in enumerate(itertools.pairwise(bounds))
+    }
+    (folder / "one.csv").write_text("user,item,rating\n" + "".join(lines))
+    one = mfrank.Interactions.from_file(folder / "one.csv")
+    if bounds[1] == 0 and not headed:  # a header of no rows is not that of others
+        return
+    for door in ("a folder", "ingest"):
+        same(DOORS[door](written(folder / "parts", parts)), one)
