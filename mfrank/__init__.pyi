@@ -7,6 +7,7 @@ from mfrank.als import WRMF as WRMF
 from mfrank.als import RG2Sampled as RG2Sampled
 from mfrank.als import RGXPrinted as RGXPrinted
 from mfrank.comparison import compare as compare
+from mfrank.data import Events as Events
 from mfrank.data import Groups as Groups
 from mfrank.data import Interactions as Interactions
 from mfrank.data import Judged as Judged

@@ -16,7 +16,8 @@ from mfrank.data.cells import (
 from mfrank.data.columns import ROLES, BadRow, assign, tell_columns
 from mfrank.data.concatenation import joined_ids
 from mfrank.data.datasets import from_npz, movielens, published_split
-from mfrank.data.events import EventWeights
+from mfrank.data.event_log import Events, EventSplit
+from mfrank.data.events import EventWeights, KindWeights
 from mfrank.data.feature_columns import FeatureColumns, is_missing
 from mfrank.data.feature_tables import (
     FeatureTable,
@@ -105,7 +106,9 @@ __all__ = [
     "DataReport",
     "Dialect",
     "Duplicates",
+    "EventSplit",
     "EventWeights",
+    "Events",
     "FeatureColumns",
     "FeatureTable",
     "FolderWriter",
@@ -119,6 +122,7 @@ __all__ = [
     "IngestPlan",
     "Interactions",
     "Judged",
+    "KindWeights",
     "Magnitudes",
     "Moments",
     "OnUnknown",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -72,7 +72,7 @@ class EventWeights:
                 "`weights` must be a mapping such as {'view': 1, 'purchase': 5}, got "
                 f"{type(weights).__name__}"
             )
-        known = {_text(kind): weight for kind, weight in weights.items()}
+        known = {as_kind(kind): weight for kind, weight in weights.items()}
         if len(known) < len(weights) or not known:
             raise InputValueError(
                 f"`weights` must have each kind of event once, got {shown(list(weights))}"
@@ -128,6 +128,13 @@ class EventWeights:
             A kind has no weight, or a row has no kind; rows count from ``first_row``.
         """
         kinds, codes = kinds_of(events, first_row)
+        weights = self.of_kinds(kinds)
+        each = np.array(weights, np.float64)[codes]
+        kept = np.array([weight is not None for weight in weights], bool)[codes]
+        return each if values is None else each * values, None if kept.all() else kept
+
+    def of_kinds(self, kinds: Sequence[str]) -> list[float | None]:
+        """The weight of each kind; ValueError if one has none."""
         unknown = [kind for kind in kinds if kind not in self.weights]
         if unknown:
             more = f" and {len(unknown) - _SHOWN:,} more" * (len(unknown) > _SHOWN)
@@ -142,10 +149,7 @@ class EventWeights:
                 f"give each a weight, as in `weights={{{listed}}}`; 0 is only seen, and None "
                 "leaves the rows out",
             )
-        weights = [self.weights[kind] for kind in kinds]
-        each = np.array(weights, np.float64)[codes]
-        kept = np.array([weight is not None for weight in weights], bool)[codes]
-        return each if values is None else each * values, None if kept.all() else kept
+        return [self.weights[kind] for kind in kinds]
 
     def told(self) -> dict[str, Any]:
         """All that the result depends on, as JSON."""
@@ -242,18 +246,19 @@ def kinds_of(events: Any, first_row: int = 0) -> tuple[list[str], NDArray[np.int
                 f"`event`: the kind of event is missing, {kind!r} in row {row}",
                 "drop the row, or give it a kind",
             )
-    texts = list(map(_text, distinct))
+    texts = list(map(as_kind, distinct))
     kinds = sorted(set(texts))
     return kinds, np.array([kinds.index(text) for text in texts], np.int64)[codes]
 
 
 def _plain(value: object) -> str:
     """As text; 5.0 of one format is 5 of another."""
-    text = _text(value)
+    text = as_kind(value)
     return text.rstrip("0").rstrip(".") if _DECIMAL.fullmatch(text) else text
 
 
-def _text(kind: object) -> str:
+def as_kind(kind: object) -> str:
+    """A kind of event as text: 1, 1.0 and "1" are the same."""
     if isinstance(kind, bytes):
         return kind.decode(errors="backslashreplace")  # two kinds are never the same text
     whole = isinstance(kind, float | np.floating) and kind.is_integer()

@@ -154,8 +154,8 @@ def recency_weight(
     different ``alpha`` of ``WRMF``.
 
     Repeated interactions of a user with an item are already one entry with the latest time, so the
-    sum is weighted by that time. To weight each one by its own time, weight the values before they
-    are summed::
+    sum is weighted by that time. ``mfrank.Events.weighted(..., half_life=)`` ages each event by its
+    own time, and so do values that are weighted before they are summed::
 
         values = values * 2.0 ** ((timestamps - timestamps.max()) / half_life)
         data = mfrank.Interactions.from_arrays(users, items, values, timestamps)
