@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import check_above_zero, in_turn
+from mfrank.als import Explanation
+from mfrank.arrays import check_above_zero, check_count, in_turn
 from mfrank.backends import Factors
 from mfrank.data import Interactions, tell_of_duration, timestamps_of
 from mfrank.errors import InputTypeError
@@ -23,9 +24,11 @@ from mfrank.retrieval import (
     QueryFactors,
     Raw,
     Recommender,
+    given_id,
     given_ids,
     given_rows,
     is_single,
+    of_one_state,
     sides,
 )
 from mfrank.store import FactorStore
@@ -130,6 +133,24 @@ class Popularity(FactorModel):
 
     def _somebody(self, *_: Any, **options: Any) -> QueryFactors:
         return QueryFactors(np.ones((1, 1)), None)
+
+    @of_one_state
+    def explain(
+        self,
+        userid: Raw,
+        user_items: Matrix | None,
+        itemid: Raw,
+        N: int = 10,
+        *,
+        by_row: bool = False,
+    ) -> Explanation:
+        """The number of users of an item, as the baseline: the user's own items add nothing."""
+        check_count("N", N, 1)
+        userid, itemid = given_id(userid, "userid"), given_id(itemid, "itemid")
+        users, items = sides(self.store, by_row=by_row)
+        rows = users.rows(userid, "userid"), items.rows(itemid, "itemid")
+        score = float(self._scored(users, items, *rows)[0])
+        return Explanation(score, [], score, None)
 
     def similar_items(self, *args: Any, **options: Any) -> Answer:
         """Each item alone: popularity does not define similar items."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self, cast, get_args
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import DTypeLike
 
-from mfrank.als import as_step, check_start
+from mfrank.als import Explanation, as_step, check_start
 from mfrank.arrays import (
     Seed,
     check_above_zero,
@@ -21,7 +22,7 @@ from mfrank.arrays import (
     generator,
     in_turn,
 )
-from mfrank.backends import choose
+from mfrank.backends import Factors, choose
 from mfrank.backends.sharded import check_one_place
 from mfrank.cluster import Cluster, connected
 from mfrank.data import Interactions
@@ -39,14 +40,15 @@ from mfrank.descent import (
 )
 from mfrank.descent.rotation import count_blocks, rotate
 from mfrank.errors import InputValueError
-from mfrank.losses import Loss, SampledSoftmax, Scores, Sizes
+from mfrank.losses import Loss, SampledSoftmax, Scores
 from mfrank.models.cost import Pace, check_batch_memory, check_width
-from mfrank.models.descent_start import FirstTables, positives_of
+from mfrank.models.descent_start import FirstTables, check_rotates, positives_of
 from mfrank.models.factor_model import Callback, FactorModel, FitWatch, Stopping
 from mfrank.models.options import (
     check_backend,
     check_dtype,
     check_kind,
+    tell_of_liked,
     tell_unread_values,
     warn_if_slow,
 )
@@ -58,41 +60,24 @@ from mfrank.models.resume import (
     blocks_fingerprint,
     positives_fingerprint,
 )
-from mfrank.retrieval import Recommender, fingerprint
+from mfrank.models.row_map import RowMap, explained_by, liked, likes_of
+from mfrank.retrieval import (
+    KnownQueries,
+    LikedItems,
+    Matrix,
+    ModelState,
+    OwnRows,
+    QueryFactors,
+    Raw,
+    Recommender,
+    fingerprint,
+    given_id,
+    given_ids,
+    given_rows,
+    is_single,
+    sides,
+)
 from mfrank.store import FactorStore, Record
-
-# Whether a descent can be divided into tasks.
-
-
-_ROWS = 3
-
-
-def check_rotates(loss: Loss, optimizer: Optimizer) -> None:
-    """Raise ValueError unless users and items can be trained in blocks.
-
-    In blocks, a list has items of only a part of the catalog, and a task has only some table rows.
-    """
-    name = type(loss).__name__
-    if not loss.decomposes:
-        raise InputValueError(
-            f"`cluster` cannot fit {name}, which needs lists of the whole catalog, and workers "
-            "have a part of the items each",
-            "use BPR, BCE or SampledSoftmax, or leave `cluster` out",
-        )
-    if loss.memory(Sizes(1, 1, 1)):
-        raise InputValueError(
-            f"`cluster` cannot fit {name}, which keeps a memory between batches, and workers take "
-            "turns",
-            "leave `cluster` out",
-        )
-    state = optimizer.state(np.zeros((_ROWS, 2)))
-    if optimizer.drifts or any(array.shape[:1] != (_ROWS,) for array in state.values()):
-        raise InputValueError(
-            f"`cluster` cannot use {type(optimizer).__name__}, which keeps more than a state of "
-            "each row, and workers have some rows each",
-            "use Adam, Adagrad or SGD, or leave `cluster` out",
-        )
-
 
 _COSINE_TEMPERATURE = 0.1  # near the best of bench/trainers_quality.py on ml-1m and gowalla
 
@@ -219,6 +204,8 @@ class Descent(FactorModel):
     random_state: Seed = None
     n_threads: int = 0
     backend: str = "auto"
+    folds_in = True
+    _last_map = cast("tuple[ModelState, RowMap] | None", None)  # an annotation would be an option
 
     def __post_init__(self) -> None:
         check_kind("loss", self.loss, Loss, "mfrank.SONG()")
@@ -403,6 +390,106 @@ class Descent(FactorModel):
                 unsettled=self._unsettled,
             )
         return self
+
+    def recalculate_user(self, userid: Raw, user_items: Matrix, *, by_row: bool = False) -> Factors:
+        """Factors of one or many users from their items alone; nothing is stored.
+
+        They are a linear function of the items' factors, which fits the users of the fit best
+        (:class:`mfrank.models.row_map.RowMap`), and so not exactly the factors that the descent
+        found for the same items.
+
+        Parameters
+        ----------
+        userid : id, or 1-D array-like of ids
+            Users may be new to the model.
+        user_items : Interactions or scipy sparse
+            All interactions of the users, one row per user in the same order (see
+            :class:`mfrank.Recommender`). Values above 0 are positives.
+        by_row : bool, default False
+            Ids are row numbers.
+
+        Returns
+        -------
+        array of shape (factors,) for one user, (len(userid), factors) for many
+            0 without positives.
+
+        Raises
+        ------
+        ValueError, TypeError
+            The matrix has the wrong shape or dislikes, the Interactions lack an id, or the model
+            was saved with ``with_seen=False``.
+        """
+        userid, held = given_ids(userid, "userid"), self._now()
+        users, items = sides(held.store, by_row=by_row)
+        own = OwnRows(KnownQueries.to_solve(users, userid), user_items, items, None)
+        solved = self._folded_users(held, own).factors
+        return solved[0] if is_single(userid) else solved
+
+    def explain(
+        self,
+        userid: Raw,
+        user_items: Matrix | None,
+        itemid: Raw,
+        N: int = 10,
+        *,
+        by_row: bool = False,
+    ) -> Explanation:
+        """Decompose a user's score of an item into contributions of the user's own items.
+
+        The contributions are those to the score by :meth:`recalculate_user`, which is linear in the
+        user's items.
+
+        Parameters
+        ----------
+        userid, itemid : id
+        user_items : Interactions, scipy sparse, or None
+            The user's row, as in :meth:`recalculate_user`; None uses the items of the fit.
+        N : int, default 10
+            Number of contributions to return, the largest first.
+        by_row : bool, default False
+            Ids are row numbers.
+
+        Returns
+        -------
+        Explanation
+            With ``user_items=None`` its score is that of :meth:`score`, and the baseline has what
+            the user's items do not explain.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As in :meth:`recalculate_user`.
+        """
+        check_count("N", N, 1)
+        userid, itemid = given_id(userid, "userid"), given_id(itemid, "itemid")
+        held = self._now()
+        users, items = sides(held.on_host(), by_row=by_row)
+        item = int(items.rows(itemid, "itemid")[0])
+        if user_items is not None:
+            given = given_rows(user_items, userid, users, items, "user_items")
+            return explained_by(
+                self._map_of(held), liked(given, "user_items"), held.store, items, item, N
+            )
+        row = users.rows(userid, "userid")
+        score = float(self.score(row, [item], by_row=True)[0])
+        likes = likes_of(held)[row]
+        return explained_by(self._map_of(held), likes, held.store, items, item, N, score)
+
+    def _folded_users(self, held: ModelState, own: OwnRows) -> QueryFactors:
+        return QueryFactors(*self._map_of(held).users(liked(own.rows, "user_items")))
+
+    def _somebody(self, held: ModelState, own: LikedItems, *, has_values: bool) -> QueryFactors:
+        tell_of_liked(self, own.values, held.store.threshold, given=has_values)
+        likes = own.likes
+        row = sp.csr_array((own.values, likes.indices, likes.indptr), (1, likes.n_columns))
+        return QueryFactors(*self._map_of(held).users(liked(row, "values")))
+
+    def _map_of(self, held: ModelState) -> RowMap:
+        """The map of a state of the model; cached, because it reads all interactions."""
+        last = self._last_map
+        if last is None or last[0] is not held:
+            self._last_map = last = held, RowMap.of(held.on_host(), likes_of(held))
+        return last[1]
 
     @property
     def _scores(self) -> Scores:

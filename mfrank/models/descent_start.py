@@ -1,4 +1,4 @@
-"""The start of a descent: positives, initial factors and initial biases."""
+"""The start of a descent: positives, initial factors and biases; whether it can be divided."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from mfrank.als import first_biases, first_factors, random_factors, spectral_fac
 from mfrank.arrays import CSR, counted
 from mfrank.backends import Backend, Factors
 from mfrank.data import Interactions
-from mfrank.descent import SCORINGS, FactorRows, FactorTables
+from mfrank.descent import SCORINGS, FactorRows, FactorTables, Optimizer
 from mfrank.errors import InputValueError
-from mfrank.losses import Scores
+from mfrank.losses import Loss, Scores, Sizes
 from mfrank.models.factor_model import refuse_no_likes
 from mfrank.store import FactorStore
 
@@ -85,3 +85,36 @@ class FirstTables:
         )
         users[data.counts.users == 0] = 0  # nothing is known of them
         return users, items
+
+
+# Whether a descent can be divided into tasks.
+
+
+_ROWS = 3
+
+
+def check_rotates(loss: Loss, optimizer: Optimizer) -> None:
+    """Raise ValueError unless users and items can be trained in blocks.
+
+    In blocks, a list has items of only a part of the catalog, and a task has only some table rows.
+    """
+    name = type(loss).__name__
+    if not loss.decomposes:
+        raise InputValueError(
+            f"`cluster` cannot fit {name}, which needs lists of the whole catalog, and workers "
+            "have a part of the items each",
+            "use BPR, BCE or SampledSoftmax, or leave `cluster` out",
+        )
+    if loss.memory(Sizes(1, 1, 1)):
+        raise InputValueError(
+            f"`cluster` cannot fit {name}, which keeps a memory between batches, and workers take "
+            "turns",
+            "leave `cluster` out",
+        )
+    state = optimizer.state(np.zeros((_ROWS, 2)))
+    if optimizer.drifts or any(array.shape[:1] != (_ROWS,) for array in state.values()):
+        raise InputValueError(
+            f"`cluster` cannot use {type(optimizer).__name__}, which keeps more than a state of "
+            "each row, and workers have some rows each",
+            "use Adam, Adagrad or SGD, or leave `cluster` out",
+        )

@@ -314,7 +314,7 @@ class Recommender:
         ValueError
             There is not one number in ``values`` per item.
         TypeError
-            The model cannot fold users in, such as a :class:`mfrank.Descent`.
+            The model cannot fold users in (``folds_in`` is False).
         """
         check_same_rows(itemids=itemids, values=values)
         options = ListOptions(

@@ -234,10 +234,6 @@ def test_a_walk_is_explained_by_its_paths(folder, run):  # type: ignore[no-untyp
         ("similar-items --model als drama-0001 --n 0", "--n must be at least 1"),
         ("explain --model als nobody drama-0001", "user: unknown ids: 'nobody'"),
         ("explain --model als user-00001 nothing", "item: unknown ids: 'nothing'"),
-        (
-            "explain --model ranked user-00001 drama-0001",
-            "Descent cannot explain a score by the user's items",
-        ),
         ("recommend --model als --user nobody", "leave them out with --skip-unknown"),
     ],
 )

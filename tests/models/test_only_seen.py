@@ -93,8 +93,6 @@ def given_anew(model: Any, data: Any, _: Path) -> Lists:
 
 def folded_in(model: Any, data: Any, _: Path) -> Lists:
     users = data.user_ids.labels.tolist()
-    if isinstance(model, mfrank.Descent):
-        pytest.skip("cannot fold users in")
     return by_user(users, model.recommend(users, data, N_ITEMS, recalculate_user=True).ids)
 
 

@@ -183,11 +183,24 @@ def test_a_walk_explains_itself_by_paths() -> None:
     assert masses + why["others"] == pytest.approx(why["score"])
 
 
-@pytest.mark.parametrize("kind", ["Descent", "ItemKNN", "Popularity"])
-def test_who_cannot_explain_says_so(kind: str) -> None:
-    answer = client(model(kind)).get(f"/explain/{first_user()}/{items()[0]}")
+def bare() -> mfrank.Recommender:
+    """Factors alone, of which nothing says how users follow from their items."""
+    return mfrank.Recommender.of(model("ALS").store)
+
+
+def test_who_cannot_explain_says_so() -> None:
+    answer = client(bare()).get(f"/explain/{first_user()}/{items()[0]}")
     assert answer.status_code == 501
-    assert kind in answer.json()["error"]
+    assert "Recommender does not explain" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("kind", ["Descent", "ItemKNN", "Popularity"])
+def test_the_parts_of_a_sum_add_up_to_the_score(kind: str) -> None:
+    user, item = first_user(), items()[0]
+    why = client(model(kind)).get(f"/explain/{quote(user, safe='')}/{item}?n=3").json()
+    parts = math.fsum(each["contribution"] for each in why["contributions"])
+    assert parts + why["baseline"] + why["others"] == pytest.approx(why["score"])
+    assert why["score"] == pytest.approx(float(model(kind).score([user], [item])[0]))
 
 
 def test_batches_are_the_single_lists(api: Any) -> None:
@@ -290,8 +303,8 @@ def test_weights_of_somebody_new_are_the_values_of_the_fold_in() -> None:
     assert answer.json() == {"lists": [{"user": None, "items": expected}]}
 
 
-def test_descent_cannot_rank_for_somebody_new() -> None:
-    answer = client(model("Descent")).post("/recommend", json={"from_items": items()[:1]})
+def test_factors_alone_cannot_rank_for_somebody_new() -> None:
+    answer = client(bare()).post("/recommend", json={"from_items": items()[:1]})
     assert answer.status_code == 501
 
 

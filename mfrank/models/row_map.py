@@ -1,0 +1,166 @@
+"""New users of a descent: the linear map from items to users that fits the trained users best.
+
+A ranking loss has no closed form for a user. But the users that a descent finds lie close to a
+linear function of their items' factors,
+
+    p_u = M' z_u + c,    z_u = sum_{i in u} q_i / sqrt(n_u),
+
+with M and c from a ridge regression over the users of the fit. It leaves 5 to 13 % of their
+variance, takes no steps, is the same for any order of calls, and says what each item adds to a
+score. It ranks for users that the fit has not met at least as well as the loss's own steps against
+fixed items on dense data, and .94 of them on sparse data (``bench/fold_in.py``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mfrank.als import Explanation, UserWeights
+from mfrank.arrays import counted
+from mfrank.backends import Factors
+from mfrank.data import Interactions, without_zeros
+from mfrank.errors import InputValueError, within
+from mfrank.retrieval import ModelState, Side
+from mfrank.store import FactorStore
+
+Floats = NDArray[np.float64]
+
+_RIDGE = 1e-3
+"""Of the mean square of the coordinates of z."""
+_USERS_AT_ONCE = 1 << 16
+_SAME_LENGTH = 1e-3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowMap:
+    """Maps the items of users to factors.
+
+    Attributes
+    ----------
+    matrix : float64, shape (K, K)
+    offset : float64, shape (K,)
+    length : float or None
+        Length of all users of the fit, as of cosines; None if their lengths differ.
+    items : shape (n_items, K)
+        Item factors of the fit.
+    distances : bool
+        Whether scores are distances, so that users have the bias -|p|^2 / 2 and lie in a ball.
+    """
+
+    matrix: Floats
+    offset: Floats
+    length: float | None
+    items: Factors
+    distances: bool
+
+    @classmethod
+    def of(cls, store: FactorStore, likes: sp.csr_array) -> Self:
+        """Fit the map to the users of a store and their items, shape (n_users, n_items)."""
+        users, items = store.user_factors, store.item_factors
+        width = items.shape[1]
+        gram, products = np.zeros((width + 1, width + 1)), np.zeros((width + 1, width))
+        shortest, longest = np.inf, 0.0
+        for begin in range(0, likes.shape[0], _USERS_AT_ONCE):
+            rows = likes[begin : begin + _USERS_AT_ONCE]
+            some = np.flatnonzero(np.diff(rows.indptr))
+            if not len(some):
+                continue
+            theirs = users[begin + some].astype(np.float64)
+            lengths = np.linalg.norm(theirs, axis=1)
+            shortest, longest = min(shortest, lengths.min()), max(longest, lengths.max())
+            sums = np.hstack([_sums(rows[some], items), np.ones((len(some), 1))])
+            gram += sums.T @ sums
+            products += sums.T @ theirs
+        ridge = np.full(width + 1, _RIDGE * np.trace(gram[:-1, :-1]) / width)
+        ridge[-1] = 0
+        solved = np.linalg.lstsq(gram + np.diag(ridge), products, rcond=None)[0]
+        length = float(longest) if longest - shortest <= _SAME_LENGTH * longest else None
+        return cls(solved[:-1], solved[-1], length, items, store.user_biases is not None)
+
+    def users(self, likes: sp.csr_array) -> tuple[Factors, NDArray[Any] | None]:
+        """Factors (R, K) and biases (R,) or None of users with these items; 0 without items."""
+        solved = _sums(likes, self.items) @ self.matrix + self.offset
+        solved *= self._scales(solved)[:, None]
+        solved[np.diff(likes.indptr) == 0] = 0
+        biases = None
+        if self.distances:
+            biases = (-0.5 * (solved**2).sum(axis=1)).astype(self.items.dtype)
+        return solved.astype(self.items.dtype), biases
+
+    def weigh(self, likes: sp.csr_array) -> UserWeights:
+        """Decompose the factors of one user by the user's items."""
+        own = likes.indices
+        scale = self._scales(_sums(likes, self.items) @ self.matrix + self.offset)[0]
+        parts = self.items[own].astype(np.float64) @ self.matrix
+        parts *= scale / np.sqrt(max(len(own), 1))
+        return UserWeights(own.astype(np.int32), parts, scale * self.offset)
+
+    def _scales(self, solved: Floats) -> Floats:
+        """What makes users as long as those of the fit."""
+        if self.length is None and not self.distances:
+            return np.ones(len(solved))
+        lengths = np.maximum(np.linalg.norm(solved, axis=1), np.finfo(np.float64).tiny)
+        if self.length is None:
+            return np.asarray(np.minimum(1.0, 1 / lengths))  # in the ball
+        return np.asarray(self.length / lengths)
+
+
+def _sums(likes: sp.csr_array, items: Factors) -> Floats:
+    """The sums z of the items' factors."""
+    counts = np.maximum(np.diff(likes.indptr), 1)
+    ones = sp.csr_array((np.ones(likes.nnz), likes.indices, likes.indptr), likes.shape)
+    sums: Floats = ones @ items.astype(np.float64)
+    return sums / np.sqrt(counts)[:, None]
+
+
+def likes_of(held: ModelState) -> sp.csr_array:
+    """The positives of the users of a fit, shape (n_users, n_items)."""
+    if held.seen is None:
+        raise InputValueError(
+            "the model has no interactions, from which users' factors follow:",
+            "load a model saved with `with_seen=True`",
+        )
+    return held.seen.positives
+
+
+def liked(rows: sp.csr_array, argument: str) -> sp.csr_array:
+    """The positives of some rows; ValueError for dislikes and for values that are not finite."""
+    try:
+        found = Interactions.from_sparse(without_zeros(rows)).user_items
+    except (TypeError, ValueError) as error:
+        raise within(f"`{argument}`", error) from None
+    if found.nnz and found.data.min() < 0:
+        raise InputValueError(
+            f"`{argument}` has {counted(int((found.data < 0).sum()), 'negative value')} "
+            "(dislikes); ranking losses accept positives only",
+            "drop them with `Interactions.at_least(0)`",
+        )
+    return found
+
+
+def explained_by(
+    solver: RowMap,
+    likes: sp.csr_array,
+    store: FactorStore,
+    items: Side,
+    item: int,
+    n: int,
+    score: float | None = None,
+) -> Explanation:
+    """Decompose a user's score of an item; ``score`` is the model's, by default that of the map."""
+    weights, factors = solver.weigh(likes), store.item_factors[item].astype(np.float64)
+    parts = weights.parts @ factors
+    if score is None:
+        solved, biases = solver.users(likes)
+        score = float(solved[0].astype(np.float64) @ factors)
+        of_item, of_user = (store.item_biases, item), (biases, 0)
+        score += sum(float(each[at]) for each, at in (of_item, of_user) if each is not None)
+    greatest = np.argsort(-parts, kind="stable")[:n]
+    labels = items.answer(weights.items[greatest])
+    listed = list(zip(labels.tolist(), parts[greatest].tolist(), strict=True))
+    return Explanation(score, listed, score - float(parts.sum()), weights)
