@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import mfrank
 from mfrank.models import row_map
-from mfrank.models.row_map import RowMap
 from tests.support.errors import refuses
 
 LOSSES = [mfrank.SampledSoftmax(), mfrank.BPR(), mfrank.SML()]
@@ -50,7 +49,7 @@ def test_no_other_map_is_nearer_to_the_users(
 ) -> None:
     rng, rows = np.random.default_rng(seed), likes(n_users, n_items, seed)
     store = mfrank.FactorStore(rng.standard_normal((n_users, width)), rng.random((n_items, width)))
-    found = RowMap.of(store, rows)
+    found = row_map.RowMap.of(store, rows)
     some = np.diff(rows.indptr) > 0
     z, users = coordinates(rows, store.item_factors)[some], store.user_factors[some]
     ridge = row_map._RIDGE * (z[:, :-1] ** 2).sum() / width
@@ -69,10 +68,10 @@ def test_users_that_are_linear_in_their_items_are_met(monkeypatch: Any) -> None:
     rng, rows = np.random.default_rng(0), likes(60, 20, 1)
     items = rng.standard_normal((20, 3))
     users = coordinates(rows, items) @ rng.standard_normal((4, 3))
-    solver = RowMap.of(mfrank.FactorStore(users, items), rows)
+    solver = row_map.RowMap.of(mfrank.FactorStore(users, items), rows)
     np.testing.assert_allclose(solver.users(rows)[0], users, rtol=0.02, atol=0.02)
     monkeypatch.setattr(row_map, "_USERS_AT_ONCE", 7)
-    by_blocks = RowMap.of(mfrank.FactorStore(users, items), rows)
+    by_blocks = row_map.RowMap.of(mfrank.FactorStore(users, items), rows)
     np.testing.assert_allclose(by_blocks.matrix, solver.matrix, atol=1e-9)
 
 
