@@ -4,6 +4,7 @@
 #include "bindings/lists.h"
 #include "bindings/losses.h"
 #include "bindings/rows.h"
+#include "bindings/text.h"
 #include "bindings/topk.h"
 #include "bindings/walks.h"
 #include "host/isa.h"
@@ -16,6 +17,7 @@ PYBIND11_MODULE(_ext, m, pybind11::mod_gil_not_used()) {
     bind_rows(m);
     bind_lists(m);
     bind_losses(m);
+    bind_text(m);
     bind_topk(m);
     bind_walk(m);
 }

@@ -433,3 +433,65 @@ def stationary(
     ``shares`` are those of :class:`mfrank.backends.walks.Moves` times ``keep``; with ``rounded``,
     contributions along edges are in float32.
     """
+
+def split_rows(
+    raw: bytes,
+    *,
+    separator: bytes,
+    quote: bytes,
+    columns: NDArray[np.int32],
+    n_needed: int,
+    name: bytes | None,
+    n_first: int,
+    begins: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    lines: NDArray[np.int64],
+    odd: NDArray[np.int64],
+) -> tuple[int, int, int]:
+    """Write the places of fields by column and row, the lines of rows, and the odd lines.
+
+    ``raw`` has 24 bytes, lines, and a byte. ``columns`` has that of each field, or -1. The first
+    ``n_needed`` are not empty; the first of all is that of users, who are not called ``name``. The
+    first ``n_first`` lines are odd. Return how many rows, odd lines and lines there are; -1 rows if
+    there is no room for them.
+    """
+
+def whole_numbers(
+    raw: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64], out: NDArray[np.int64]
+) -> bool:
+    """Write the fields as int64; False if one is not spelled as Python prints an int64."""
+
+def decimals(
+    raw: bytes,
+    begins: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    out: NDArray[np.float64],
+    valid: NDArray[np.bool_],
+) -> None:
+    """Write the numbers of at most 19 digits with a sign and a point, and which fields are such."""
+
+def dates(
+    raw: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64], out: NDArray[np.int64]
+) -> int:
+    """Write dates in seconds since 1970; -1 if one is not of a usual form.
+
+    Else 1 if some have a time of day without its zone, plus 2 if some have one with it.
+    """
+
+def number_fields(
+    raw: bytes,
+    begins: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    *,
+    table: tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64], NDArray[np.uint8]],
+    n: int,
+    out: NDArray[np.int32],
+) -> tuple[int, int]:
+    """Number the distinct fields in ``table``, which has ``n``, in the order of the first of each.
+
+    The table is slots, hashes, where each field ends (after an 8), and their bytes. Return how many
+    fields are numbered, up to the first without room, and how many distinct ones there are.
+    """
+
+def fill_slots(slots: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> None:
+    """Write slots, all 0 before, for fields with these hashes."""

@@ -169,13 +169,11 @@ def from_triples(
     timestamp. If values are themselves sums, ``largest`` has the largest entry of each. The numbers
     of merged entries and zeros are logged, or added to ``tally``.
     """
-    order = _order(items, shape[1])
-    order = order[_order(users[order], shape[0])]
-    users, items, values = users[order], items[order], values[order]
+    order, users, items, first = _by_cell(users, items, shape)
+    values = values[order]
     timestamps = None if timestamps is None else timestamps[order]
     largest = values if largest is None else largest[order]
-    first = np.ones(len(users), dtype=bool)
-    first[1:] = (users[1:] != users[:-1]) | (items[1:] != items[:-1])
+    del order
     starts = np.flatnonzero(first)
     entries, repeats = values, len(starts) < len(users)
     if repeats:
@@ -379,6 +377,37 @@ def _rows(
 def _index_dtype(n_entries: int) -> type[np.int32 | np.int64]:
     """What scipy has for both offsets and columns; the former count the entries."""
     return np.int32 if n_entries < 2**31 else np.int64
+
+
+def _by_cell(
+    users: NDArray[Any], items: NDArray[Any], shape: tuple[int, int]
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
+    """The stable order of entries by their cells, their rows and columns, and which begin a cell.
+
+    Where user, item and position fit one int64, these numbers are sorted as they are.
+    """
+    of_item, of_place = (max(n - 1, 0).bit_length() for n in (shape[1], len(users)))
+    if max(shape[0] - 1, 0).bit_length() + of_item + of_place < 64:
+        keys = users.astype(np.int64)
+        for bits, part in ((of_item, items), (of_place, np.arange(len(users)))):
+            keys <<= bits
+            keys |= part
+        keys.sort()
+        order = keys & ((1 << of_place) - 1)
+        keys >>= of_place
+        first = _begin(keys)
+        return order, keys >> of_item, (keys & ((1 << of_item) - 1)).astype(np.int32), first
+    order = _order(items, shape[1])
+    order = order[_order(users[order], shape[0])]
+    users, items = users[order], items[order]
+    return order, users, items, _begin(users) | _begin(items)
+
+
+def _begin(keys: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which keys differ from the one before; the first does."""
+    first = np.ones(len(keys), dtype=bool)
+    np.not_equal(keys[1:], keys[:-1], out=first[1:])
+    return first
 
 
 def _order(keys: NDArray[Any], n_keys: int) -> NDArray[Any]:

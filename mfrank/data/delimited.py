@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.data.columns import BadRow, Chosen, in_column
-from mfrank.data.fields import IdsAs, joined_ids
+from mfrank.data.distinct import Coded, Distinct
+from mfrank.data.fields import Fields, IdsAs, joined_ids
 from mfrank.data.layouts import IF_LISTS, Dialect
 from mfrank.data.records import Format, Rows, TypedIds
 from mfrank.data.table_parts import TablePart
@@ -146,6 +147,7 @@ def _parts(
     later row has precedence, and so does an error in an earlier column.
     """
     bad: dict[str, tuple[bool, InputValueError]] = {}
+    known, n_read = dict[str, Distinct](), 0
     with opened() as text:
         for rows in _cut(form.rows(text, tell), n_rows):
             found: Columns = {}
@@ -155,8 +157,10 @@ def _parts(
                         found[role] = fields.ids(ids)
                     elif role == "timestamp":
                         found[role] = part_moments(fields, times)
+                    elif role == "value":
+                        found[role] = fields.values()
                     else:
-                        found[role] = fields.values() if role == "value" else fields.ids(ids)
+                        found[role] = _ids(fields, ids, known.setdefault(role, Distinct()))
                 except BadRow as error:
                     field = fields.text(error.row)
                     # A field that is no time at all is reported rather than a number among dates.
@@ -165,9 +169,18 @@ def _parts(
                         bad[role] = odd, _told(error, rows, role, form)
             if not bad:
                 yield found | part.constants(form.keyed, ids, len(rows.lines))
+            n_read += len(rows.lines)
+            if n_rows is not None and n_read % n_rows == 0:  # a portion does not hold all texts
+                known.clear()
     for role in form.columns:
         if role in bad:
             raise bad[role][1]
+
+
+def _ids(fields: Fields, ids: IdsAs, known: Distinct) -> NDArray[np.int64] | Coded:
+    """Int64 or, if a field is not spelled as one or by wish, text."""
+    numbers = fields.whole_numbers() if ids == "auto" else None
+    return known.add(fields) if numbers is None else numbers
 
 
 def _cut(every: Iterator[Rows], n_rows: int | None) -> Iterator[Rows]:
@@ -199,10 +212,12 @@ def _grouped(parts: Iterator[Columns], n_rows: int) -> Iterator[Columns]:
 def _joined(parts: list[Columns]) -> Columns:
     """The columns of parts of a text, one after the other."""
     joined: Columns = {}
-    for role in parts[0]:
-        columns = [part[role] for part in parts]
+    for role in list(parts[0]):
+        columns = [part.pop(role) for part in parts]  # so that each is here once
         if role == "timestamp":
             joined[role] = joined_moments(columns)
+        elif any(isinstance(part, Coded) for part in columns):
+            joined[role] = Coded.joined(columns)
         else:
             joined[role] = np.concatenate(columns) if role == "value" else joined_ids(columns)
     return joined

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import counted, is_number, shown
 from mfrank.data.columns import WHERE, Chosen
+from mfrank.data.distinct import Coded
 from mfrank.data.feature_columns import is_missing
 from mfrank.data.labels import objects
 from mfrank.data.time_units import Moments
@@ -188,7 +189,7 @@ def rows_of(column: Any, kept: NDArray[np.bool_]) -> Any:
     if isinstance(column, Moments):
         return column._replace(numbers=column.numbers[kept])
     if hasattr(column, "dtype"):
-        return np.asarray(column)[kept]
+        return (column if isinstance(column, Coded) else np.asarray(column))[kept]
     return list(itertools.compress(column, kept))
 
 
@@ -219,6 +220,11 @@ def _is_among(column: Any, wanted: frozenset[str]) -> NDArray[np.bool_]:
 def _distinct(column: Any) -> tuple[list[Any], NDArray[np.int64]]:
     """The distinct values, and for each row the position of its value."""
     # numpy would make text of all in a list that has some, and so of NaN.
+    if isinstance(column, Coded):
+        texts, numbers, _ = column.present()
+        places_of = np.empty(len(column.distinct), np.int64)
+        places_of[numbers] = np.arange(len(numbers))
+        return list(texts), column.mapped(places_of)
     column = np.asarray(column) if hasattr(column, "__array__") else objects(column)
     if column.dtype.kind in "iu":
         numbers, codes = np.unique(column, return_inverse=True)

@@ -15,14 +15,19 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays import ext as _ext
 from mfrank.data.columns import BadRow
-from mfrank.data.ids import Ids
 from mfrank.data.labels import objects
+
+if TYPE_CHECKING:
+    from mfrank.data.ids import Ids
+
+_is_native: bool = _ext is not None
 
 IdsAs = Literal["auto", "text"]
 """Type of columns of ids: int64 if every field is spelled as one, or always text."""
@@ -42,6 +47,7 @@ _HALVES = (
     (np.uint64(10_000), np.uint64(32), np.uint64(0x00000000FFFFFFFF)),
 )
 _EXACT = 2**53
+_ZONES = frozenset[bool](), frozenset({False}), frozenset({True}), frozenset({False, True})
 _POWERS = 10.0 ** np.arange(_MOST_DIGITS + 1)
 _FEED, _PLUS, _MINUS, _POINT, _ZERO = (np.uint8(ord(character)) for character in "\n+-.0")
 
@@ -112,6 +118,9 @@ class Fields:
 
     def whole_numbers(self) -> NDArray[np.int64] | None:
         """The fields as int64, or None if one is not spelled as Python prints an int64."""
+        if _is_native:
+            found = np.empty(len(self.begins), np.int64)
+            return found if _ext.whole_numbers(*self._places, found) else None
         codes = self.codes
         first = codes[self.begins]
         minus = first == _MINUS
@@ -145,12 +154,31 @@ class Fields:
         numbers, valid = self._decimals()
         return numbers if valid.all() else None
 
+    def seconds(self) -> tuple[NDArray[np.int64], frozenset[bool]] | None:
+        """The fields as dates of the usual forms, in seconds since 1970; None if one is another.
+
+        Also whether those with a time of day name their time zone.
+        """
+        if not _is_native:
+            return None
+        found = np.empty(len(self.begins), np.int64)
+        clocks = _ext.dates(*self._places, found)
+        return None if clocks < 0 else (found, _ZONES[clocks])
+
+    @property
+    def _places(self) -> tuple[bytes, NDArray[np.int64], NDArray[np.int64]]:
+        return self.raw, self.begins, self.ends
+
     def _decimals(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Numbers of digits with a sign and a point, and which fields are that.
 
         The digits, if fewer than 2^53, and the power of ten are exact, so their quotient is the
-        nearest number, as Python reads it.
+        nearest number, as Python reads it. The extension has the nearest of all.
         """
+        if _is_native:
+            read, valid = np.empty(len(self.begins)), np.empty(len(self.begins), bool)
+            _ext.decimals(*self._places, read, valid)
+            return read, valid
         codes, ends = self.codes, self.ends
         first = codes[self.begins]
         minus = first == _MINUS

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import MadeOfFields, check_choice, distinct, lazy, refuse_labels, shown
+from mfrank.data.distinct import Coded
 from mfrank.data.labels import RawIds, canonical, number, objects
 from mfrank.errors import InputTypeError, InputValueError, unreadable
 
@@ -109,6 +110,12 @@ class Ids(MadeOfFields):
         other hashables are numbered in order of first appearance. Raises the errors of :meth:`of`,
         but ids may repeat.
         """
+        if isinstance(raw, Coded):
+            texts, numbers, _ = raw.present()
+            order = sorted(range(len(texts)), key=texts.__getitem__)
+            row_of = np.empty(len(raw.distinct), np.int64)
+            row_of[numbers[order]] = np.arange(len(order))
+            return cls._trusted(objects(texts[place] for place in order)), raw.mapped(row_of)
         labels = canonical(raw)
         if labels.dtype == np.int64:
             unique, rows = number(labels)
@@ -190,6 +197,11 @@ class Ids(MadeOfFields):
         UnknownIdError
             If an id is unknown and there is no ``missing``.
         """
+        if isinstance(raw, Coded):
+            texts, numbers, _ = raw.present()
+            row_of = np.empty(len(raw.distinct), np.int64)
+            row_of[numbers] = self.rows(objects(texts), missing=missing)
+            return raw.mapped(row_of)
         labels = canonical(raw)
         rows = self._find(labels)
         absent = rows < 0

@@ -125,10 +125,11 @@ def read_columns(
     Returns
     -------
     dict
-        Role -> values, shape (n_rows,), n_rows > 0. From text, ids are int64 or text and values are
-        float64; columns of a parquet file keep their dtypes. Timestamps are int64
-        (:func:`mfrank.data.times.epoch_seconds`). Fields of text may be quoted; spaces after a
-        separator, and extra empty fields at the end of a row, are ignored.
+        Role -> values, shape (n_rows,), n_rows > 0. From text, ids are int64 or
+        :class:`mfrank.data.distinct.Coded`, and values are float64; columns of a parquet file keep
+        their dtypes. Timestamps are int64 (:func:`mfrank.data.times.epoch_seconds`). Fields of text
+        may be quoted; spaces after a separator, and extra empty fields at the end of a row, are
+        ignored.
 
     Raises
     ------

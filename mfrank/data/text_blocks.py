@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import counted
+from mfrank.arrays import ext as _ext
 from mfrank.data.columns import WHERE, in_column
 from mfrank.data.fields import AHEAD, Fields
 from mfrank.data.layouts import IF_LISTS, Layout
@@ -28,6 +29,7 @@ from mfrank.errors import InputValueError
 Places = NDArray[np.int64]
 Which = NDArray[np.bool_]
 
+_is_native: bool = _ext is not None
 _FEED, _RETURN, _BLANK = ord("\n"), ord("\r"), ord(" ")
 _BYTE_ORDER_MARK = "\ufeff".encode()
 _MOST_BLANKS = 32
@@ -45,7 +47,7 @@ def table_of(layout: Layout) -> Format:
 
 
 def rows_of(text: Text, layout: Layout, tell: Tell) -> Iterator[Rows]:
-    """Yield the rows of each block, and tell what quotes did in all.
+    """Yield the rows of each block, valid up to the next, and tell what quotes did in all.
 
     Raises
     ------
@@ -114,27 +116,67 @@ class _Splitter:
         self._layout = layout
         self._separator = layout.separator.encode()
         self._mark = (self.quotes.mark or "").encode()
+        # One character, or the same one twice.
+        self._is_usual = len({*self._separator}) == 1 and len(self._separator) <= 2
+        self._is_usual &= len(self._mark) <= 1 and next(iter(layout.fields)) == "user"
+        self._room = _room(len({*layout.fields.values()}), 0)
 
     def rows(self, block: bytes) -> tuple[Rows, int]:
         """The rows of a block, and the number of bytes before a row that goes on after it."""
         ending = b"" if block.endswith((b"\n", b"\r")) else b"\n"
         raw = b"\0" * AHEAD + block + ending + b"\0"
-        codes = np.frombuffer(raw, np.uint8)
-        lines = _Lines.of(raw, codes)
-        lines.odd[: max(self._layout.first_line - self.line, 0)] = True  # those of the header
-        rows = self._ordinary(raw, codes, lines)
-        odd = np.flatnonzero(lines.odd)
-        odd = odd[lines.ends[odd] > lines.begins[odd]]  # not those that are empty
-        n_lines = len(lines.odd)
+        n_header = max(self._layout.first_line - self.line, 0)
+        rows, odd, n_lines = self._split(raw, n_header)
+        n_read = len(block)
         if len(odd):
+            lines, n_all = _Lines.of(raw, np.frombuffer(raw, np.uint8)), n_lines
             rows, n_lines = self._with_odd(raw, lines, rows, odd.tolist())
+            if n_lines < n_all:
+                n_read = int(lines.begins[n_lines]) - AHEAD
         first = self.line
         self.line += n_lines
         self.is_empty &= not len(rows.lines)
-        n_read = len(block)
-        if n_lines < len(lines.odd):
-            n_read = int(lines.begins[n_lines]) - AHEAD
         return Rows(rows.columns, rows.lines + first), n_read
+
+    def _split(self, raw: bytes, n_header: int) -> tuple[Rows, Places, int]:
+        """The rows of ordinary lines, the numbers of odd ones, and how many lines there are."""
+        if _is_native and self._is_usual:
+            return self._natively(raw, n_header)
+        codes = np.frombuffer(raw, np.uint8)
+        lines = _Lines.of(raw, codes)
+        lines.odd[:n_header] = True
+        rows = self._ordinary(raw, codes, lines)
+        odd = np.flatnonzero(lines.odd)
+        odd = odd[lines.ends[odd] > lines.begins[odd]]  # not those that are empty
+        return rows, odd, len(lines.odd)
+
+    def _natively(self, raw: bytes, n_header: int) -> tuple[Rows, Places, int]:
+        layout, n_rows = self._layout, -1
+        own = {field: column for column, field in enumerate(dict.fromkeys(layout.fields.values()))}
+        columns = np.full(layout.width, -1, np.int32)
+        columns[list(own)] = list(own.values())
+        needed = {own[each] for role, each in layout.fields.items() if not role.startswith(WHERE)}
+        name = layout.names[layout.fields["user"]].encode() if layout.has_header else None
+        while n_rows < 0:
+            begins, ends, (numbers, odd) = self._room
+            n_rows, n_odd, n_lines = _ext.split_rows(
+                raw,
+                separator=self._separator,
+                quote=self._mark,
+                columns=columns,
+                n_needed=len(needed),
+                name=name,
+                n_first=n_header,
+                begins=begins,
+                ends=ends,
+                lines=numbers,
+                odd=odd,
+            )
+            if n_rows < 0:
+                self._room = _room(len(begins), max(2 * len(odd), len(raw) // 16))
+        each = [Fields(raw, begins[at, :n_rows], ends[at, :n_rows]) for at in range(len(own))]
+        fields = {role: each[own[field]] for role, field in layout.fields.items()}
+        return Rows(fields, numbers[:n_rows]), odd[:n_odd], n_lines
 
     def _ordinary(self, raw: bytes, codes: NDArray[np.uint8], lines: _Lines) -> Rows:
         """The rows of ordinary lines, by the numbers of these; others are then known as odd."""
@@ -306,6 +348,12 @@ class _Splitter:
             if not (row[field] or role.startswith(WHERE)):
                 what = f"the {role} is missing, its field is empty"
                 raise in_column(what, role, layout.column(role)).within(f"line {line}")
+
+
+def _room(n_columns: int, n_lines: int) -> tuple[Places, Places, Places]:
+    """Arrays of begins and ends of fields, and of the lines of rows and odd ones."""
+    begins, ends, lines = (np.empty((n, n_lines), np.int64) for n in (n_columns, n_columns, 2))
+    return begins, ends, lines
 
 
 def _starts(codes: NDArray[np.uint8], sought: bytes) -> Which:

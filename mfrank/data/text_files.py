@@ -37,7 +37,7 @@ from mfrank.files import path_of
 LONGEST_LINE = 1 << 22
 """Characters of a line that are read; a file without line breaks would fill the memory."""
 
-_BLOCK = 1 << 20
+_BLOCK = 1 << 18
 """Bytes that are read at a time; arrays of that size stay in the caches."""
 _HEAD = 1 << 20
 """Bytes of the first lines, which show the format."""

@@ -110,6 +110,8 @@ def moments(timestamps: ArrayLike, kind: TimeKind | None = None) -> Moments:
 
 def text_moments(fields: Fields, kind: TimeKind | None = None) -> Moments:
     """Read a column of text as :func:`moments` does, but usual numbers all at once."""
+    if kind in (None, "date") and len(fields.begins) and (dates := fields.seconds()) is not None:
+        return Moments(dates[0], "date", zones=dates[1])
     if kind != "date":
         if (whole := fields.whole_numbers()) is not None:
             if kind == "number":

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mfrank.data import BadRow, Ids, as_text, fields, objects, times
+from mfrank.data import BadRow, Ids, as_text, distinct, fields, objects, times
 
 Fields = fields.Fields
 MANY = settings(max_examples=400, deadline=None)
@@ -81,6 +81,17 @@ def test_ids_of_parts_are_text_if_those_of_one_are() -> None:
     whole, text = Fields.of(["1", "-2"]).ids(), Fields.of(["3", "x"]).ids()
     assert fields.joined_ids([whole, whole]).dtype == np.int64
     assert fields.joined_ids([whole, text]).tolist() == ["1", "-2", "3", "x"]
+    whole, text = Fields.of(["3", "-2", "3"]).ids(), distinct.Distinct().add(Fields.of(["3", "x"]))
+    assert distinct.Coded.joined([whole, text, whole]).tolist() == [
+        "3",
+        "-2",
+        "3",
+        "3",
+        "x",
+        "3",
+        "-2",
+        "3",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,20 @@ import numpy as np
 import pytest
 
 import mfrank
-from mfrank.data import fields, ingest, text_blocks, text_files
+from mfrank.data import distinct, fields, ingest, text_blocks, text_files
 
 Door = Callable[..., mfrank.Interactions]
 
 
+def in_numpy(patch: pytest.MonkeyPatch) -> None:
+    """Read as where the extension is not built."""
+    for module in (distinct, fields, text_blocks):
+        patch.setattr(module, "_is_native", False)
+
+
 def one_by_one(patch: pytest.MonkeyPatch) -> None:
     """Read each line by the csv module and each field by Python, as both are defined."""
+    in_numpy(patch)
     lines_of = text_blocks._Lines.of
 
     def all_odd(raw: bytes, codes: Any) -> Any:
@@ -41,10 +48,10 @@ def one_by_one(patch: pytest.MonkeyPatch) -> None:
     )
 
 
-def _one_by_one(read: Door) -> Door:
+def _by(way: Callable[[pytest.MonkeyPatch], None], read: Door) -> Door:
     def door(path: Path, **how: Any) -> mfrank.Interactions:
         with pytest.MonkeyPatch.context() as patch:
-            one_by_one(patch)
+            way(patch)
             return read(path, **how)
 
     return door
@@ -82,8 +89,9 @@ DOORS: dict[str, Door] = {
     "whole": whole,
     "portions": portions,
     "piped": piped,
-    "whole, one by one": _one_by_one(whole),
-    "portions, one by one": _one_by_one(portions),
+    "whole, in numpy": _by(in_numpy, whole),
+    "whole, one by one": _by(one_by_one, whole),
+    "portions, one by one": _by(one_by_one, portions),
     "whole, in small blocks": _in_small_blocks(whole),
     "portions, in small blocks": _in_small_blocks(portions),
 }
