@@ -121,6 +121,12 @@ def add_table_flags(parser: argparse.ArgumentParser, *, at_least: bool = True) -
         help="encoding of text, such as cp1252 (default: UTF-8, or UTF-16 if its begin shows that)",
     )
     group.add_argument(
+        "--comment",
+        metavar="MARK",
+        help="what lines begin with that are skipped everywhere, such as # (default: only comments "
+        "above all rows are skipped)",
+    )
+    group.add_argument(
         "--ids",
         choices=get_args(IdsAs),
         default="auto",
@@ -235,7 +241,7 @@ def where_of(args: argparse.Namespace) -> dict[str, list[str]] | None:
 
 def dialect_of(args: argparse.Namespace) -> Dialect:
     """The format of text, by the flags."""
-    return Dialect(args.sep, args.quote, args.header, args.columns, args.encoding)
+    return Dialect(args.sep, args.quote, args.header, args.columns, args.encoding, args.comment)
 
 
 def read_like(

@@ -23,9 +23,10 @@ Chosen = Mapping[str, Hashable | Literal[False] | None]
 """Role -> name of its column, None to recognize it by name, or False to ignore it."""
 
 _NAMES: Mapping[str, str] = {
-    "user": "user uid visitor customer client member account person reader viewer listener",
+    "user": "user uid visitor customer client member account person reader viewer listener "
+    "fromnode",
     "item": "item iid product sku asin movie film show video track song artist album book isbn "
-    "article news document doc page content game business venue poi recipe",
+    "article news document doc page content game business venue poi recipe tonode",
     "value": "rating value count plays playcount weight score strength confidence quantity "
     "clicks views listens purchases preference stars",
     "timestamp": "timestamp time date datetime ts unixtime unixtimestamp unixreviewtime createdat",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mfrank.data.columns import BadRow, Chosen, in_column
 from mfrank.data.distinct import Coded, Distinct
-from mfrank.data.fields import Fields, IdsAs, joined_ids
+from mfrank.data.fields import DecimalCommas, Fields, IdsAs, joined_ids
 from mfrank.data.layouts import IF_LISTS, Dialect
 from mfrank.data.records import Format, Rows, TypedIds
 from mfrank.data.table_parts import TablePart
@@ -60,15 +60,17 @@ def unsettled(
     """The result of :func:`read` with timestamps of no unit yet, and how the text was read."""
     part = part or TablePart()
     form = format_of(opened, dialect, usual, chosen, ids, tell, part)
-    parts = list(_parts(opened, form, ids, tell, part))
+    commas = DecimalCommas()
+    parts = list(_parts(opened, form, ids, tell, part, commas))
     if "timestamp" in form.columns:
         kind = joined_moments([each["timestamp"] for each in parts]).kind
         if any(_is_of_another(each, kind) for each in parts):
-            parts = list(_parts(opened, form, ids, _not_told, part, kind))
+            parts = list(_parts(opened, form, ids, _not_told, part, DecimalCommas(), kind))
     columns = _joined(parts)
     del parts
     _tell_if_lists(form, columns, tell)
-    _check_thousands(form, Extent.of(columns.get("value", _NONE)), tell)
+    if not commas.are_sure:
+        _check_thousands(form, Extent.of(columns.get("value", _NONE)), tell)
     return columns, form
 
 
@@ -91,14 +93,15 @@ def portions(
     """
     part = part or TablePart()
     form = format_of(opened, dialect, usual, chosen, ids, tell, part)
-    extent = Extent()
-    parts = _parts(opened, form, ids, tell, part, times, n_rows)
+    extent, commas = Extent(), DecimalCommas()
+    parts = _parts(opened, form, ids, tell, part, commas, times, n_rows)
     for number, portion in enumerate(_grouped(parts, n_rows)):
         if not number:
             _tell_if_lists(form, portion, tell)
         extent.add(portion.get("value", _NONE))
         yield portion
-    _check_thousands(form, extent, tell)
+    if not commas.are_sure:
+        _check_thousands(form, extent, tell)
 
 
 def _check_thousands(form: Format, values: Extent, tell: Tell) -> None:
@@ -138,6 +141,7 @@ def _parts(
     ids: IdsAs,
     tell: Tell,
     part: TablePart,
+    commas: DecimalCommas,
     times: TimeKind | None = None,
     n_rows: int | None = None,
 ) -> Iterator[Columns]:
@@ -148,6 +152,8 @@ def _parts(
     """
     bad: dict[str, tuple[bool, InputValueError]] = {}
     known, n_read = dict[str, Distinct](), 0
+    may_have_commas = form.separator not in ("", ",")
+    with_comma: InputValueError | None = None
     with opened() as text:
         for rows in _cut(form.rows(text, tell), n_rows):
             found: Columns = {}
@@ -158,7 +164,7 @@ def _parts(
                     elif role == "timestamp":
                         found[role] = part_moments(fields, times)
                     elif role == "value":
-                        found[role] = fields.values()
+                        found[role] = fields.values(commas if may_have_commas else None)
                     else:
                         found[role] = _ids(fields, ids, known.setdefault(role, Distinct()))
                 except BadRow as error:
@@ -167,11 +173,18 @@ def _parts(
                     odd = role != "timestamp" or not is_time(field.strip())
                     if role not in bad or (odd and not bad[role][0]):
                         bad[role] = odd, _told(error, rows, role, form)
+            if commas.first is not None and with_comma is None:
+                with_comma = _told(commas.first, rows, "value", form)
             if not bad:
                 yield found | part.constants(form.keyed, ids, len(rows.lines))
             n_read += len(rows.lines)
             if n_rows is not None and n_read % n_rows == 0:  # a portion does not hold all texts
                 known.clear()
+    if with_comma is not None:
+        if commas.has_points or not commas.are_sure:
+            bad.setdefault("value", (True, with_comma))
+        else:
+            tell(logging.INFO, "values such as 3,5 are read as decimals with a comma")
     for role in form.columns:
         if role in bad:
             raise bad[role][1]

@@ -50,6 +50,9 @@ _EXACT = 2**53
 _ZONES = frozenset[bool](), frozenset({False}), frozenset({True}), frozenset({False, True})
 _POWERS = 10.0 ** np.arange(_MOST_DIGITS + 1)
 _FEED, _PLUS, _MINUS, _POINT, _ZERO = (np.uint8(ord(character)) for character in "\n+-.0")
+_SWAPPED = bytes.maketrans(b".,", b",.")
+_DECIMAL = re.compile(r"[+-]?[0-9]+[.][0-9]+")
+_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,17 +140,31 @@ class Fields:
         signed = numbers.view(np.int64)  # 2^63 is already what it becomes
         return np.where(minus, -signed, signed) if minus.any() else signed
 
-    def values(self) -> NDArray[np.float64]:
-        """The fields as finite numbers; raises BadRow otherwise."""
+    def values(self, commas: DecimalCommas | None = None) -> NDArray[np.float64]:
+        """The fields as finite numbers, also with a decimal comma; raises BadRow otherwise."""
         numbers, valid = self._decimals()
         rest, raw = np.flatnonzero(~valid), self.raw
+        if commas is not None:
+            commas.has_points = commas.has_points or self._have_points()
+            if len(rest) and b"," in raw:
+                rest = commas.read(self, numbers, rest)
         places = zip(self.begins[rest].tolist(), self.ends[rest].tolist(), strict=True)
         numbers[rest] = [_number(raw[begin:end]) for begin, end in places]
         finite = np.isfinite(numbers)
         if not finite.all():
             row = int(np.argmin(finite))
-            raise BadRow(f"`values` must be finite numbers, got {self.text(row)!r}", row)
+            raise self._not_finite(row)
         return numbers
+
+    def _have_points(self) -> bool:
+        if b"." not in self.raw:
+            return False
+        codes, most = self.codes, int((self.ends - self.begins).max(initial=0))
+        places = (self.begins + at for at in range(most))
+        return any(((codes.take(p, mode="clip") == _POINT) & (p < self.ends)).any() for p in places)
+
+    def _not_finite(self, row: int) -> BadRow:
+        return BadRow(f"`values` must be finite numbers, got {self.text(row)!r}", row)
 
     def decimals(self) -> NDArray[np.float64] | None:
         """The fields as numbers, or None if one is not digits and perhaps a sign and a point."""
@@ -203,6 +220,43 @@ class Fields:
         valid &= numbers <= np.uint64(_EXACT)
         found = numbers.astype(np.float64) / _POWERS[places]
         return np.where(minus, -found, found), valid
+
+
+@dataclass
+class DecimalCommas:
+    """Values of a file with a decimal comma, which are read if nothing else can be meant.
+
+    Attributes
+    ----------
+    has_points : bool
+        Whether values have points, too.
+    are_sure : bool
+        Whether one has another number of digits after the comma than thousands have.
+    first : BadRow or None
+        The error of the first value with a comma, since the last call of ``read``.
+    """
+
+    has_points: bool = False
+    are_sure: bool = False
+    first: BadRow | None = None
+
+    def read(
+        self, fields: Fields, numbers: NDArray[np.float64], rest: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Write those of the rest that have a comma to the numbers, and return the others."""
+        swapped = Fields(fields.raw.translate(_SWAPPED), fields.begins[rest], fields.ends[rest])
+        found, valid = swapped._decimals()
+        for row in np.flatnonzero(~valid).tolist():
+            if _DECIMAL.fullmatch(swapped.text(row)):  # with many digits
+                found[row], valid[row] = float(swapped.text(row)), True
+        with_comma = rest[valid].tolist()
+        numbers[with_comma] = found[valid]
+        if with_comma:
+            self.first = fields._not_finite(with_comma[0])
+            self.are_sure = self.are_sure or not all(
+                _THOUSANDS.fullmatch(fields.text(row)) for row in with_comma
+            )
+        return rest[~valid]
 
 
 _WHOLE_POWERS = np.array([10**n for n in range(_MOST_DIGITS + 1)], np.uint64)

@@ -337,6 +337,7 @@ class Interactions(MadeOfFields):
         header: bool | None = None,
         columns: Sequence[str] | None = None,
         encoding: str | None = None,
+        comment: str | None = None,
         ids: IdsAs = "auto",
         duplicates: Duplicates = "sum",
         user_ids: IdsLike | None = None,
@@ -383,13 +384,21 @@ class Interactions(MadeOfFields):
         encoding : str, optional
             Encoding of text, such as ``"cp1252"``, by any name that Python knows. By default text
             is UTF-8, or UTF-16 or UTF-32 if its begin shows that, which is logged.
+        comment : str, optional
+            What lines begin with that are skipped wherever they are, such as ``"#"``. By default
+            only comments above all rows are skipped. Both are logged.
         ids : {"auto", "text"}, default "auto"
             Type of ids in a text file: ``"auto"`` reads a column as integers if every field is
             spelled as one, and otherwise as text (``007``, ``1.0``); ``"text"`` always reads text.
             Ids are then converted to the type of ``user_ids`` or ``item_ids``, if there are any.
         """
         chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
-        how = Dialect(sep, quote, header, columns, encoding), ids, timestamp_unit, duplicates
+        how = (
+            Dialect(sep, quote, header, columns, encoding, comment),
+            ids,
+            timestamp_unit,
+            duplicates,
+        )
         events = EventWeights.of(event, weights, where)
         return cls._of_cells(*sources.from_file(path, chosen, *how, (user_ids, item_ids), events))
 
@@ -713,6 +722,7 @@ class Interactions(MadeOfFields):
         header: bool | None = None,
         columns: Sequence[str] | None = None,
         encoding: str | None = None,
+        comment: str | None = None,
         ids: IdsAs = "auto",
         duplicates: Duplicates = "sum",
         show_progress: bool = False,
@@ -738,7 +748,7 @@ class Interactions(MadeOfFields):
         folder : path
             Its contents are replaced when everything has been read.
         user, item, value, timestamp, event, weights, where, timestamp_unit
-        sep, quote, header, columns, encoding, ids, duplicates
+        sep, quote, header, columns, encoding, comment, ids, duplicates
             As in :meth:`from_file`. If one file has integer ids and another text, all ids become
             text.
         show_progress : bool, default False
@@ -758,7 +768,7 @@ class Interactions(MadeOfFields):
             {"user": user, "item": item, "value": value, "timestamp": timestamp},
             unit=timestamp_unit,
             ids=ids,
-            dialect=Dialect(sep, quote, header, columns, encoding),
+            dialect=Dialect(sep, quote, header, columns, encoding, comment),
             duplicates=duplicates,
             show_progress=show_progress,
             events=EventWeights.of(event, weights, where),

@@ -23,6 +23,7 @@ from mfrank.data.columns import (
 from mfrank.data.fields import NUMBER, Fields
 from mfrank.data.table_parts import NoRowsError, TablePart
 from mfrank.data.text_bytes import check_encoding
+from mfrank.data.text_heads import Head
 from mfrank.data.text_rows import AS_USUAL, DOUBLE_COLON, Quotes, Tell, check_quote, rows
 from mfrank.data.time_units import unit_of
 from mfrank.data.times import is_date
@@ -53,13 +54,8 @@ _FOREIGN: Mapping[str, tuple[str, str]] = {
         "tuples or lists of Python",
         "remove their brackets, such as by sed 's/^[[(]//; s/[])]$//' FILE > new.txt",
     ),
-    r'"?sep=."?\s*$': (
-        "a line for Excel",
-        "remove it, such as by tail -n +2 FILE > new.csv",
-    ),
 }
 """First lines of files that are no tables -> what they are, and the remedy."""
-_COMMENT = re.compile(r"[#%](?:[\s#%]|$)")
 
 _MARKS = ("\t", ",", ";", "|", DOUBLE_COLON)
 
@@ -80,6 +76,8 @@ class Dialect:
         Names of all columns in order, instead of a header's; ``-`` ignores a column.
     encoding : str or None, default None
         None recognizes UTF-16 and UTF-32, and takes all else as UTF-8.
+    comment : str or None, default None
+        What lines begin with that are skipped anywhere. None skips comments above all rows.
     """
 
     sep: str | None = None
@@ -87,6 +85,7 @@ class Dialect:
     header: bool | None = None
     columns: Sequence[str] | None = None
     encoding: str | None = None
+    comment: str | None = None
 
     def check(self) -> None:
         """Raise ValueError or TypeError for invalid fields."""
@@ -98,6 +97,11 @@ class Dialect:
             )
         check_quote(self.quote, sep)
         check_encoding(self.encoding)
+        comment = self.comment
+        if not (comment is None or (isinstance(comment, str) and comment.strip() == comment != "")):
+            raise InputValueError(
+                f"`comment` must be what comments begin with, such as '#', got {shown(comment)}"
+            )
         if not (self.header is None or isinstance(self.header, bool)):
             raise InputTypeError(f"`header` must be True, False or None, got {shown(self.header)}")
         if columns is None:
@@ -128,6 +132,10 @@ class Layout:
         Whether the first row is a header.
     first_line : int
         The line after the header, from 1.
+    n_above : int
+        Lines above the header and the rows, such as comments.
+    comment : str or None
+        What comments among the rows begin with.
     fields : mapping of role -> field
         Fields are counted from 0.
     is_guess : bool
@@ -144,6 +152,8 @@ class Layout:
     first_line: int
     fields: Mapping[str, int]
     is_guess: bool
+    n_above: int = 0
+    comment: str | None = None
     keyed: Mapping[str, str] = field(default_factory=dict)
 
     def repeats_header(self, row: Sequence[str]) -> bool:
@@ -181,19 +191,24 @@ def layout_of(
     part : TablePart, optional
         The file as a part of a table, whose first file also tells separator and header.
     """
-    part = part or TablePart()
-    start, filled, lines = list[str](), 0, iter(text)
-    for line in lines:
-        start.append(line)
-        filled += bool(line.strip())
-        if filled == 2:
-            break
-    separator = dialect.sep or part.table.separator or _separator_of(start, usual, dialect.quote)
-    n_read, found, first_line = 0, list[list[str]](), 1
+    part, lines = part or TablePart(), iter(text)
+    head = Head.of(lines, dialect.comment)
+    first = next(filter(str.strip, (*head.above, *head.start)), "")
+    _refuse_foreign(first, dialect)
+    start = head.start or list(head.above)
+    separator = dialect.sep or head.separator or part.table.separator
+    separator = separator or _separator_of(start, usual, dialect.quote)
+
+    def divided(line: str) -> list[str]:
+        return next(iter(_split([line], separator, dialect.quote)), [])
+
+    n_above, above = head.settled(divided, chosen, dialect.header, dialect.comment, tell)
+    start = [*head.above[n_above:], *head.start]
+    n_read, found, first_line = n_above, list[list[str]](), n_above + 1
 
     def counted_lines() -> Iterator[str]:
         nonlocal n_read
-        for n_read, line in enumerate(itertools.chain(start, lines), 1):  # noqa: B007
+        for n_read, line in enumerate(itertools.chain(start, lines), n_above + 1):  # noqa: B007
             yield line
 
     for _, row in rows(counted_lines(), separator, Quotes(separator, dialect.quote)):
@@ -201,12 +216,15 @@ def layout_of(
         if len(found) == 2:
             break
         first_line = n_read + 1
+    if above:
+        found, first_line = [list(above), *found][:2], n_above + 1
     if not found:
         raise NoRowsError("the file is empty")
-    _refuse_foreign(next(filter(str.strip, start)), found, dialect)
     own = {role: column for role, column in chosen.items() if column not in part.keys}
     names: Sequence[str] = ()
-    if dialect.columns is None and not dialect.header and part.table.has_none_of(found[0]):
+    if above:
+        has_header = True
+    elif dialect.columns is None and not dialect.header and part.table.has_none_of(found[0]):
         has_header, names = _looks_headed(found), part.table.names
     else:
         has_header = _has_header(found, dialect, own)
@@ -232,27 +250,16 @@ def layout_of(
     keyed = part.keyed(labels, roles)
     fields = {role: labels.index(name) for role, name in roles.items() if role not in keyed}
     is_guess = not is_named and dialect.header is None
-    first_line = first_line if has_header else 1
+    first_line = first_line if has_header else n_above + 1
     how = separator, dialect.quote, width, names, has_header, first_line
-    return Layout(*how, fields, is_guess, keyed)
+    return Layout(*how, fields, is_guess, n_above, dialect.comment, keyed)
 
 
-def _refuse_foreign(first: str, found: Sequence[Sequence[str]], dialect: Dialect) -> None:
-    """Raise ValueError if the first line shows that the file is no table, or begins with a comment.
-
-    A header may begin with a mark, as numpy writes it: ``# user,item``.
-    """
-    shown_line = repr(first.strip()[:60])
+def _refuse_foreign(first: str, dialect: Dialect) -> None:
+    """Raise ValueError if the first line shows that the file is no table."""
     for start, (what, remedy) in _FOREIGN.items() if dialect.columns is None else ():
         if re.match(start, first):
-            raise InputValueError(f"{shown_line} begins {what}:", remedy).within("line 1")
-    is_header = len({len(row) for row in found}) == 1 and any(guess(found[0], r) for r in ROLES)
-    if _COMMENT.match(first) and not (is_header or dialect.header):
-        raise InputValueError(
-            f"{shown_line} looks like a comment:",
-            "remove such lines, such as by grep -vE '^[#%]([[:space:]#%]|$)' FILE > new.txt; if "
-            "it has the names of the columns, `header=True`",
-        ).within("line 1")
+            raise InputValueError(f"{first.strip()[:60]!r} begins {what}:", remedy).within("line 1")
 
 
 def _named(
@@ -299,7 +306,8 @@ def _label(role: str, column: Hashable, labels: Sequence[Hashable], have_names: 
                 f"`{role}={column}`: there are {counted(len(labels), 'column')}, numbered from 1"
             )
         return labels[column - 1]
-    return column
+    marked = [label for label in labels if str(label).lstrip("#% ") == column]  # as in a comment
+    return marked[0] if marked and column not in labels else column
 
 
 def _in_order(

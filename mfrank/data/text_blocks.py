@@ -9,6 +9,7 @@ missing, and those that may be the header again.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -68,6 +69,9 @@ def rows_of(text: Text, layout: Layout, tell: Tell) -> Iterator[Rows]:
     if splitter.is_empty:
         raise NoRowsError("the file has a header and no rows")
     splitter.quotes.told(tell)
+    if splitter.n_comments:
+        lines = counted(splitter.n_comments, "line")
+        tell(logging.INFO, f"{lines} of comments skipped, which begin with {layout.comment!r}")
 
 
 class _Lines(NamedTuple):
@@ -108,17 +112,20 @@ class _Splitter:
         Number of the first line of the next block.
     is_empty : bool
         Whether there was no row so far.
+    n_comments : int
+        Lines that were skipped because they begin with the mark of comments.
     """
 
     def __init__(self, layout: Layout) -> None:
         self.quotes = Quotes(layout.separator, layout.quote, layout.width)
-        self.line, self.is_empty = 1, True
+        self.line, self.is_empty, self.n_comments = 1, True, 0
         self._layout = layout
         self._separator = layout.separator.encode()
         self._mark = (self.quotes.mark or "").encode()
         # One character, or the same one twice.
         self._is_usual = len({*self._separator}) == 1 and len(self._separator) <= 2
         self._is_usual &= len(self._mark) <= 1 and next(iter(layout.fields)) == "user"
+        self._is_usual &= layout.comment is None
         self._room = _room(len({*layout.fields.values()}), 0)
 
     def rows(self, block: bytes) -> tuple[Rows, int]:
@@ -127,13 +134,20 @@ class _Splitter:
         raw = b"\0" * AHEAD + block + ending + b"\0"
         n_header = max(self._layout.first_line - self.line, 0)
         rows, odd, n_lines = self._split(raw, n_header)
-        n_read = len(block)
+        n_read, marked = len(block), np.empty(0, np.int64)
+        odd = odd[odd + self.line > self._layout.n_above]
+        if self._layout.comment is not None:
+            codes = np.frombuffer(raw, np.uint8)
+            marked = self._marked(codes, _Lines.of(raw, codes))
+            odd = np.setdiff1d(odd, marked)
         if len(odd):
             lines, n_all = _Lines.of(raw, np.frombuffer(raw, np.uint8)), n_lines
             rows, n_lines = self._with_odd(raw, lines, rows, odd.tolist())
             if n_lines < n_all:
                 n_read = int(lines.begins[n_lines]) - AHEAD
         first = self.line
+        among = (marked + first > self._layout.n_above) & (marked < n_lines)
+        self.n_comments += int(np.count_nonzero(among))
         self.line += n_lines
         self.is_empty &= not len(rows.lines)
         return Rows(rows.columns, rows.lines + first), n_read
@@ -145,6 +159,8 @@ class _Splitter:
         codes = np.frombuffer(raw, np.uint8)
         lines = _Lines.of(raw, codes)
         lines.odd[:n_header] = True
+        if self._layout.comment is not None:
+            lines.odd[self._marked(codes, lines)] = True
         rows = self._ordinary(raw, codes, lines)
         odd = np.flatnonzero(lines.odd)
         odd = odd[lines.ends[odd] > lines.begins[odd]]  # not those that are empty
@@ -177,6 +193,11 @@ class _Splitter:
         each = [Fields(raw, begins[at, :n_rows], ends[at, :n_rows]) for at in range(len(own))]
         fields = {role: each[own[field]] for role, field in layout.fields.items()}
         return Rows(fields, numbers[:n_rows]), odd[:n_odd], n_lines
+
+    def _marked(self, codes: NDArray[np.uint8], lines: _Lines) -> Places:
+        """The lines that begin as comments do."""
+        assert self._layout.comment is not None
+        return np.flatnonzero(_starts(codes, self._layout.comment.encode())[lines.begins])
 
     def _ordinary(self, raw: bytes, codes: NDArray[np.uint8], lines: _Lines) -> Rows:
         """The rows of ordinary lines, by the numbers of these; others are then known as odd."""
@@ -312,6 +333,8 @@ class _Splitter:
             numbers.append(number)
             for role, field in self._layout.fields.items():
                 texts[role].append(row.fields[field])
+        if mark := self._layout.comment:
+            self.n_comments -= sum(raw.startswith(mark.encode(), begins[at]) for at in swallowed)
         is_own = np.arange(len(lines.odd)) < n_lines
         is_own[swallowed] = False
         own = np.flatnonzero(is_own[rows.lines])
@@ -334,6 +357,8 @@ class _Splitter:
                     "; if rows begin with their names, as in a table of R, write it with "
                     "row.names = FALSE"
                 )
+            if row[0].startswith(("#", "%")):
+                lists += f"; if it is a comment, `comment={row[0][0]!r}`"
             raise InputValueError(
                 f"{counted(len(row), 'field')}, the first row has {layout.width:,}",
                 f"quote fields that contain {layout.separator!r}, or name another separator with "

@@ -253,7 +253,6 @@ def test_roles_by_the_order_of_columns_are_told(
         ("7:", "one rating a line"),
         ("1 2:0.5 3:1", "load_svmlight_file"),
         ("(1, 2)", "remove their brackets"),
-        ("sep=;", "tail -n"),
     ],
 )
 def test_other_formats_are_named(first: str, remedy: str) -> None:
@@ -266,16 +265,38 @@ def test_a_long_first_line_is_shown_in_part() -> None:
         found("(" + "x" * 70 + ")\n1,2\n", ",")
 
 
-def test_comments_are_no_rows_and_headers_may_begin_as_they_do() -> None:
-    for first in ("# a list of users", "% x", "#"):
-        for how in ({}, {"header": False}):
-            with refuses(ValueError, "header", place="line 1", remedy="remove such lines"):
-                found(f"{first}\n1,2\n", ",", **how)
-    assert found("# user,item\n1,2\n", ",")[0].names == ["# user", "item"]
-    with refuses(ValueError, "header", place="line 1", remedy="remove such lines"):
-        found("# user,item,x\n1,2\n", ",")  # of another width than the rows
-    names = found("# a,b\n1,2\n", ",", {"user": 1, "item": 2}, header=True)[0].names
-    assert names == ["# a", "b"]
+@pytest.mark.parametrize(
+    ("text", "how", "names", "n_above", "level", "words"),
+    [
+        ("# a list of users\n1,2\n", {}, (), 1, INFO, "1 line of comments"),
+        ("% x\n\n#\n1,2\n", {"header": False}, (), 3, INFO, "2 lines of comments.*'#'"),
+        ("# user,item\n1,2\n", {}, ["# user", "item"], 0, INFO, ""),
+        ("#user,item\n1,2\n", {}, ["#user", "item"], 0, INFO, ""),
+        ("# from me, 2024\n# user,item\n1,2\n", {}, ["# user", "item"], 1, WARNING, "Tr"),
+        ("# user,item,x\n1,2\n", {}, (), 1, INFO, "1 line of comments"),  # of another width
+        ("# a,b\n1,2\n", {"chosen": {"user": 1, "item": 2}, "header": True}, ["# a", "b"], 0, 0,
+         ""),
+        ("# a,b\n1,2\n", {}, (), 1, WARNING, "header=True"),
+        ("# a,b\n1,2\n", {"chosen": {"user": "a", "item": "b"}}, ["# a", "b"], 0, INFO, ""),
+        ("# x\nuser,item\n1,2\n", {}, ["user", "item"], 1, INFO, "the last is '# x'"),
+        ("# user item\n1 2\n", {}, ["user", "item"], 0, INFO, ""),
+        ("# Nodes: 9\n# FromNodeId\tToNodeId\n1\t2\n", {}, ["# FromNodeId", "ToNodeId"], 1,
+         INFO, "Nodes"),
+        ("% sym unweighted\n1\t2\n", {}, (), 1, INFO, "sym unweighted"),
+        ("#cats,7\n#dogs,8\n", {}, (), 0, INFO, "columns taken"),  # users are such words
+        ("#cats,7\nx,8\n", {"comment": "#"}, (), 1, WARNING, "comments"),
+        ("sep=;\nuser;item\n1;2,5\n", {}, ["user", "item"], 1, 0, ""),
+        ('\n"sep=|"\r\n1|2\n', {}, (), 2, INFO, ""),
+    ],
+)  # fmt: skip
+def test_lines_above_the_rows_are_no_rows(
+    text: str, how: dict[str, Any], names: Any, n_above: int, level: int, words: str
+) -> None:
+    layout, said = found(text, "," if "," in text else None, **how)
+    assert (layout.names, layout.first_line) == (names, n_above + 1 + bool(names))
+    assert any(own == level and re.search(words, line) for own, line in said) or not words
+    if "comment" not in words:
+        assert not any("comments" in line for _, line in said) or words
 
 
 @pytest.mark.parametrize(
@@ -290,6 +311,8 @@ def test_comments_are_no_rows_and_headers_may_begin_as_they_do() -> None:
         ({"quote": ",", "sep": ","}, ValueError, "quote"),
         ({"quote": " "}, ValueError, "quote"),
         ({"header": 1}, TypeError, "header"),
+        ({"comment": ""}, ValueError, "comment"),
+        ({"comment": 3}, ValueError, "comment"),
         ({"columns": "user,item"}, TypeError, "columns"),
         ({"columns": ["user", 1]}, TypeError, "columns"),
         ({"columns": ["a", "b", "a"]}, ValueError, "columns"),

@@ -137,7 +137,6 @@ def test_values_that_may_be_thousands_are_told(
 
 
 MARKED = {
-    "3,5": "decimal=','",
     "1.234,5": "thousands='.', decimal=','",
     "1,234": "thousands=','",
     "1,234,567": "thousands=','",
@@ -162,6 +161,47 @@ def test_numbers_with_marks_are_refused_with_the_remedy(
         with refuses(ValueError, None, remedy="no mark between thousands") as refused:
             reading.DOORS[door](path)
         assert f"sep=..., {MARKED[field]}" in str(refused.value)
+
+
+@pytest.mark.parametrize("door", reading.DOORS)
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+@pytest.mark.parametrize(
+    ("fields", "wanted"),
+    [
+        (["3,5", "2"], [3.5, 2]),
+        (["2", "4", "-1,25", "1,234"], [2, 4, -1.25, 1.234]),
+        (["0,125", "1234,567"], [0.125, 1234.567]),
+        (["1,234", "2"], None),  # perhaps thousands
+        (["3,5", "1.5"], None),
+        (["1.234", "2", "3,5"], None),
+        (["3,5", "1,234,567"], None),
+        (["3,5", "x"], None),
+    ],
+)
+def test_decimal_commas_are_read_if_nothing_else_can_be_meant(
+    door: str,
+    separator: str,
+    fields: list[str],
+    wanted: list[float] | None,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "mfrank")
+    path = tmp_path / "plays.csv"
+    rows = [["user", "item", "plays"], *(["u", str(n), each] for n, each in enumerate(fields))]
+    path.write_text("".join(f"{separator.join(row)}\n" for row in rows), encoding="utf-8")
+    if wanted is None:
+        line = 2 + next(n for n, each in enumerate(fields) if "," in each or each == "x")
+        line = 3 if "1,234,567" in fields or "x" in fields else line
+        with refuses(ValueError, None, place=f"line {line}", remedy="point|number"):
+            reading.DOORS[door](path)
+        return
+    found = reading.DOORS[door](path)
+    assert found.user_items.data.tolist() == np.float32(wanted).tolist()
+    assert sum("decimals with a comma" in line for line in caplog.messages) == 1
+    path.write_text('user,item,plays\nu,7,"3,5"\n')
+    with refuses(ValueError, None, place="line 2", remedy="decimal=','"):
+        reading.DOORS[door](path)
 
 
 @pytest.mark.parametrize("field", MARKED)

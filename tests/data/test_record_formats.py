@@ -14,7 +14,7 @@ from reading import DOORS, triples
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.data import ingest, text_files
+from mfrank.data import ingest, text_bytes, text_files
 from tests.support.errors import refuses
 
 YELP = """\
@@ -133,7 +133,7 @@ def test_each_format_is_read_by_every_door(
 @pytest.mark.parametrize("suffix", [".json", ".jsonl", ".ndjson.gz", ".JSONL.xz"])
 def test_suffixes_of_json(tmp_path: Path, suffix: str) -> None:
     file = tmp_path / f"a{suffix}"
-    pack = text_files.PACKERS.get(file.suffix, open)
+    pack = text_bytes.PACKERS.get(file.suffix, open)
     with pack(file, "wt", encoding="utf-8") as text:
         text.write(YELP)
     assert triples(mfrank.Interactions.from_file(file)) == FORMATS["Yelp"][2]
@@ -189,7 +189,7 @@ def test_arguments_for_tables_are_refused(tmp_path: Path, argument: str) -> None
         mfrank.Interactions.from_file(file, **{argument: given})
 
 
-NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6)
+NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6).filter(str.strip)
 WHOLE = st.integers(-(2**63), 2**63 - 1)
 VALUES = st.integers(1, 9) | st.floats(0.5, 9, width=32)
 

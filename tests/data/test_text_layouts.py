@@ -136,16 +136,57 @@ def test_the_remedy_for_lists_is_told(tmp_path: Path) -> None:
             mfrank.Interactions.from_file(file)
 
 
-FOREIGN = {
+UNDER_A_HEAD = {
     "% bip unweighted\n% 3 2 2\n1 7\n1 8\n2 7\n": [(1, 7, 1.0), (1, 8, 1.0), (2, 7, 1.0)],
     "% bip weighted posweighted\n1 7 3 9\n1 8 4 8\n": [(1, 7, 3.0, 9), (1, 8, 4.0, 8)],
     "# Wiki vote\n# FromNodeId\tToNodeId\n30\t14\n30\t33\n": [(30, 14, 1.0), (30, 33, 1.0)],
     "# FromNodeId\tToNodeId\n30\t14\n30\t33\n": [(30, 14, 1.0), (30, 33, 1.0)],
     "# users and items, by time\n#\n1 7\n1 8\n": [(1, 7, 1.0), (1, 8, 1.0)],
+    "# item,user\n7,1\n": [(1, 7, 1.0)],
+    '# "quoted, and\n% more\n\n1,7\n2,7\n': [(1, 7, 1.0), (2, 7, 1.0)],
+    "sep=;\nuser;item;rating\n1;7;3\n": [(1, 7, 3.0)],
+    '\n"sep=;"\r\nuser;item;rating\r\n1;7;3,5\r\n2;7;1,25\r\n': [(1, 7, 3.5), (2, 7, 1.25)],
+}
+"""Text with lines above its rows, and what it means."""
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("text", UNDER_A_HEAD)
+def test_lines_above_the_rows_are_skipped_and_told(
+    tmp_path: Path, door: str, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "mfrank")
+    file = tmp_path / "a.txt"
+    file.write_bytes(text.encode())
+    assert triples(DOORS[door](file)) == UNDER_A_HEAD[text]
+    n_told = sum("comments at the head" in line for line in caplog.messages)
+    assert n_told == (text[0] in "#%" and not text.startswith(("# item", "# From")))
+    with file.open("ab") as bad:
+        bad.write(b"x\n")
+    with refuses(ValueError, None, place=f"line {len(text.splitlines()) + 1}"):
+        DOORS[door](file)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_comments_among_rows_are_skipped_by_wish_and_never_in_silence(
+    tmp_path: Path, door: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "mfrank")
+    file = tmp_path / "a.csv"
+    file.write_text('# a\nuser,item,x\n#1,2,3\n1,7,2\n# so, "it is\n2,7,"#\n# b"\n#\n3,7,2\n')
+    with refuses(ValueError, None, place="line 5", remedy=r"quote=None|comment='#'"):
+        DOORS[door](file)
+    assert triples(DOORS[door](file, comment="#")) == [(1, 7, 1.0), (2, 7, 1.0), (3, 7, 1.0)]
+    assert "3 lines of comments skipped, which begin with '#'" in caplog.text
+    file.write_text("user,item\n1,7\n# note\n2,7\n")
+    with refuses(ValueError, None, place="line 3", remedy="comment='#'"):
+        DOORS[door](file)
+
+
+FOREIGN = {
     "7:\n1,3,2005-09-06\n2,5,1970-01-02\n8:\n1,4,1970-01-03\n": [
         *[(1, 7, 3.0, 1125964800), (1, 8, 4.0, 172800), (2, 7, 5.0, 86400)],
     ],
-    "sep=;\nuser;item;rating\n1;7;3\n": [(1, 7, 3.0)],
     "(1, 7, 3.0)\n(2, 8, 4.0)\n": [(1, 7, 3.0), (2, 8, 4.0)],
     "[1,7]\n[2,8]\n": [(1, 7, 1.0), (2, 8, 1.0)],
 }
