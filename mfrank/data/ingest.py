@@ -219,5 +219,5 @@ def _entries(path: Path, portion: Portion, known: Numbered) -> NDArray[Any]:
             ) from None
     entries["value"] = columns.get("value", np.float64(1))
     if known.unit is not None:
-        entries["time"] = seconds_in(path, portion, known.unit)
+        entries["time"] = seconds_in(path, portion, known.unit, known.times.get(str(path)))
     return entries

@@ -217,7 +217,7 @@ def _of_files(
         each = [part.columns.pop(role) for _, part in parts]
         columns[role] = joined_ids(each) if role != "value" else np.concatenate(each)
     if found is not None:
-        seconds = [seconds_in(file, part, found) for file, part in parts]
+        seconds = [seconds_in(file, part, found, times.kinds[str(file)]) for file, part in parts]
         columns["timestamp"] = np.concatenate(seconds)
     return columns
 

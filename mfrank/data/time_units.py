@@ -26,8 +26,11 @@ TimestampUnit = Literal["s", "ms", "us", "ns"]
 Unit = Literal["s", "ms", "us", "ns", "digits", "as is"]
 """What numbers were found to be: "digits" for dates like 20240131, "as is" for all else."""
 
-TimeKind = Literal["whole", "number", "date"]
-"""What a column of timestamps holds: whole numbers, numbers, or dates."""
+TimeKind = Literal["whole", "number", "date", "either order", "month first", "day first"]
+"""What a column of timestamps holds: whole numbers, numbers, or dates.
+
+The last three are of dates like 12/31/2010: of days up to 12 alone, or with one that tells.
+"""
 
 _PER_SECOND: Mapping[TimestampUnit, int] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _UNITS: Mapping[str, str] = {
@@ -73,7 +76,7 @@ class Moments(NamedTuple):
     ----------
     numbers : int64, shape (n,)
         Seconds since 1970, if they were dates. Fractions are rounded down.
-    kind : {"whole", "number", "date"}
+    kind : TimeKind
     fraction : (row, number) or None
         The first number with a fraction.
     zones : set of bool
@@ -84,6 +87,38 @@ class Moments(NamedTuple):
     kind: TimeKind
     fraction: tuple[int, float] | None = None
     zones: frozenset[bool] = frozenset()
+
+
+def are_dates(kind: TimeKind) -> bool:
+    """Whether timestamps of a kind are in seconds."""
+    return kind not in ("whole", "number")
+
+
+def with_day_first(seconds: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The moments of dates whose day was taken for the month; both are up to 12."""
+    at = seconds.astype("datetime64[s]")
+    months, days = at.astype("datetime64[M]"), at.astype("datetime64[D]")
+    years = at.astype("datetime64[Y]")
+    month = (months - years.astype("datetime64[M]")).astype(np.int64)
+    day = (days - months.astype("datetime64[D]")).astype(np.int64)
+    other = (years.astype("datetime64[M]") + day).astype("datetime64[D]") + month
+    moved: NDArray[np.int64] = (other - days).astype(np.int64) * 86_400
+    return seconds + moved
+
+
+def check_order(found: Moments) -> None:
+    """Raise BadRow if dates like 3/4/2021 may have the day or the month first."""
+    if found.kind != "either order":
+        return
+    differ = with_day_first(found.numbers) != found.numbers
+    if differ.any():
+        row = int(np.argmax(differ))
+        raise BadRow(
+            "`timestamps` like 3/4/2021 have the day first or the month, and none is above 12 to "
+            f"tell which, such as that of {_day(int(found.numbers[row]))} or of "
+            f"{_day(int(with_day_first(found.numbers[row : row + 1])[0]))}",
+            row,
+        )
 
 
 class FractionsError(BadRow):
@@ -132,6 +167,8 @@ class Magnitudes:
     lowest, highest : int
     zones : list of bool
         As in :class:`Moments`.
+    orders : list of str
+        Of dates like 12/31/2010: "day first" and "month first".
     """
 
     counts: dict[str, int] = field(default_factory=dict)
@@ -140,6 +177,7 @@ class Magnitudes:
     lowest: int = 2**63 - 1
     highest: int = -(2**63)
     zones: list[bool] = field(default_factory=list)
+    orders: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, found: Moments) -> Self:
@@ -152,7 +190,9 @@ class Magnitudes:
         """Add a column, or a portion of it with the number of its first row."""
         numbers = found.numbers
         self.zones = sorted(found.zones.union(self.zones))
-        if found.kind == "date" or not len(numbers):
+        if found.kind in ("day first", "month first"):
+            self.orders = sorted({*self.orders, found.kind})
+        if are_dates(found.kind) or not len(numbers):
             return
         low, high = int(numbers.min()), int(numbers.max())
         self.lowest, self.highest = min(self.lowest, low), max(self.highest, high)
@@ -253,6 +293,8 @@ class Magnitudes:
                 "timestamps are dates of which some have a time zone and others have none: those "
                 "without are taken as UTC"
             )
+        if self.orders:
+            _log.info("timestamps are dates like 12/31/2010, with the %s", " or ".join(self.orders))
         if not self.counts:
             return
         if (unit := self.unit()) == "as is" and self.lowest < 0:

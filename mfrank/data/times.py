@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any, get_args
 
 import numpy as np
@@ -28,8 +29,11 @@ from mfrank.data.time_units import (
     Moments,
     TimeKind,
     TimestampUnit,
+    are_dates,
+    check_order,
     in_seconds,
     tell_of_fractions,
+    with_day_first,
 )
 from mfrank.errors import InputTypeError, InputValueError
 
@@ -44,14 +48,29 @@ _ISO = re.compile(
     re.ASCII,
 )
 
+_SLASHED = re.compile(
+    r"(\d{1,2})([/.-])(\d{1,2})\2(\d{4})"
+    r"(?:[T ] ?(\d{1,2}):(\d\d)(?::(\d\d)(?:[.,]\d{1,9})?)?(?: ?([AaPp])\.?[Mm]\.?)?)?",
+    re.ASCII,
+)
+"""Dates such as 12/31/2010 or 31.12.2010, and the time of day."""
+_OF_C = re.compile(
+    r"[A-Z][a-z]{2},? ([A-Z][a-z]{2}) {1,2}(\d{1,2}) (\d\d):(\d\d):(\d\d)"
+    r"(?: (?:UTC|GMT|Z|([+-])(\d\d)(\d\d)))? (\d{4})",
+    re.ASCII,
+)
+"""Dates such as Tue Apr 03 18:00:09 +0000 2012."""
+_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+
 
 def epoch_seconds(timestamps: ArrayLike, unit: TimestampUnit | None = None) -> NDArray[np.int64]:
     """Convert timestamps to int64: dates and numbers of a known unit to seconds since 1970 (UTC).
 
     Dates are numpy, Python or pandas dates, datetimes or periods of the years 1 to 9999, or ISO
     8601 text: ``2024-01-31``, ``2024/01/31``, ``2024-01-31T15:59:30.5+02:00``, also with a blank
-    for the T and with UTC or Z for the zone. Dates without a time zone are UTC. Text of digits
-    alone is a number.
+    for the T and with UTC or Z for the zone. ``Tue Apr 03 18:00:09 +0000 2012`` is a date, and so
+    are ``12/31/2010 8:26 PM`` and ``31.12.2010``, if a day above 12 or the points tell which is the
+    day, which is logged. Dates without a time zone are UTC. Text of digits alone is a number.
 
     Numbers are read as milli-, micro- or nanoseconds since 1970 if most of them then fall in the
     years 1990 to 2100, and as dates if most are spelled like 20240131 or 20240131155930; both are
@@ -67,7 +86,8 @@ def epoch_seconds(timestamps: ArrayLike, unit: TimestampUnit | None = None) -> N
     Raises
     ------
     BadRow
-        A timestamp is missing, infinite, beyond int64 or not a date; or numbers have several units
+        A timestamp is missing, infinite, beyond int64 or not a date; dates have the day or the
+        month first, and none tells which; or numbers have several units
         or none, or have fractions and are too small to be points in time.
     TypeError
         Timestamps are neither numbers nor dates, such as booleans.
@@ -105,14 +125,23 @@ def moments(timestamps: ArrayLike, kind: TimeKind | None = None) -> Moments:
         return Moments(_each(each, _whole), "whole")
     if kind == "number":
         return _of_floats(np.array([float(one) for one in each]))
-    return Moments(_each(each, _second), "date", zones=zones_of(each))
+    try:
+        return Moments(_each(each, partial(_second, kind=kind)), kind, zones=zones_of(each))
+    except BadRow as error:
+        if kind == "date" or error.row >= len(each) or not is_date(each[error.row]):
+            raise
+        what = f"like 12/31/2010 with the {kind}" if "first" in kind else "like 12/31/2010"
+        raise BadRow(
+            f"`timestamps` must all be dates {what}, as others are, got {shown(each[error.row])}",
+            error.row,
+        ) from None
 
 
 def text_moments(fields: Fields, kind: TimeKind | None = None) -> Moments:
     """Read a column of text as :func:`moments` does, but usual numbers all at once."""
     if kind in (None, "date") and len(fields.begins) and (dates := fields.seconds()) is not None:
         return Moments(dates[0], "date", zones=dates[1])
-    if kind != "date":
+    if kind is None or not are_dates(kind):
         if (whole := fields.whole_numbers()) is not None:
             if kind == "number":
                 return _of_floats(whole.astype(np.float64))
@@ -145,9 +174,15 @@ def joined_moments(parts: Sequence[Moments]) -> Moments:
             fraction = first_row + part.fraction[0], part.fraction[1]
             break
         first_row += len(part.numbers)
-    numbers = np.concatenate([part.numbers for part in parts])
     kind = max((part.kind for part in parts), key=get_args(TimeKind).index)
+    numbers = np.concatenate([in_order(part, kind) for part in parts])
     return Moments(numbers, kind, fraction, frozenset().union(*(part.zones for part in parts)))
+
+
+def in_order(part: Moments, kind: TimeKind) -> NDArray[np.int64]:
+    """The numbers of a part of a column of this kind, with the day first if that says so."""
+    is_other = part.kind == "either order" and kind == "day first"
+    return with_day_first(part.numbers) if is_other else part.numbers
 
 
 def zones_of(times: Sequence[Any]) -> frozenset[bool]:
@@ -173,7 +208,21 @@ def time_kind(times: Sequence[Any]) -> TimeKind:
     """The common kind of text or objects: dates if they are not numbers."""
     if all(map(_is_whole, times)):
         return "whole"
-    return "number" if all(map(_is_number, times)) else "date"
+    return "number" if all(map(_is_number, times)) else _date_kind(times)
+
+
+def _date_kind(times: Sequence[Any]) -> TimeKind:
+    """By the first of dates like 12/31/2010 that tells; dates by year if the first one is."""
+    if not times or not isinstance(times[0], str) or not _SLASHED.fullmatch(times[0]):
+        return "date"
+    kind: TimeKind = "either order"
+    for time in times:
+        if isinstance(time, str) and (found := _SLASHED.fullmatch(time)):
+            if found[2] == "." or int(found[1]) > 12:
+                return "day first"
+            if int(found[3]) > 12:
+                kind = "month first"
+    return kind
 
 
 def seconds_of(found: Moments, unit: TimestampUnit | None = None) -> NDArray[np.int64]:
@@ -189,7 +238,8 @@ def seconds_of(found: Moments, unit: TimestampUnit | None = None) -> NDArray[np.
         Numbers have several units, or none.
     """
     known = Magnitudes.of(found)
-    if found.kind == "date" or not len(found.numbers):
+    check_order(found)
+    if are_dates(found.kind) or not len(found.numbers):
         known.tell()
         return found.numbers
     if unit is None:
@@ -339,10 +389,13 @@ def _whole(time: Any) -> int:
     return int(time)
 
 
-def _second(time: Any) -> int:
-    """The second of a date of any type; a ValueError or so if it is none."""
+def _second(time: Any, kind: TimeKind | None = None) -> int:
+    """The second of a date of any type, text of a kind; a ValueError or so if it is none."""
     if isinstance(time, str):
-        second = _second_of_text(time)
+        is_slashed = _SLASHED.fullmatch(time) is not None
+        if kind is not None and is_slashed == (kind == "date"):
+            raise ValueError(time)
+        second = _second_of_slashed(time, kind) if is_slashed else _second_of_text(time)
     elif isinstance(time, datetime):
         second = _second_of_datetime(time)
     elif isinstance(time, date):
@@ -360,16 +413,37 @@ def _second_of_text(text: str) -> int:
     # The usual forms, as read by what is fastest; it takes many more, some of them by chance.
     if len(text) in (10, 19) and text[4:5] == text[7:8] == "-" and text[10:11] in ("", "T", " "):
         return _second_of_datetime(datetime.fromisoformat(text))
-    found = _ISO.fullmatch(text)
-    if found is None or text.isdigit():
+    if of_c := _OF_C.fullmatch(text):
+        name, *rest, sign, hours, minutes, year = of_c.groups("0")
+        rest = [str(_MONTHS.index(name) + 1), *rest]
+    elif (found := _ISO.fullmatch(text)) is not None and not text.isdigit():
+        year, _, *rest, sign, hours, minutes = found.groups("0")
+    else:
         raise ValueError(text)
-    year, _, *rest, sign, hours, minutes = found.groups("0")
     month, day, hour, minute, second = map(int, rest)
     moment = datetime(int(year), month, day, hour, minute, second)
     if int(hours) > 23 or int(minutes) > 59:
         raise ValueError(text)
     east = 3600 * int(hours) + 60 * int(minutes)
     return _second_of_datetime(moment) - (-east if sign == "-" else east)
+
+
+def _second_of_slashed(text: str, kind: TimeKind | None) -> int:
+    """Of a date like 12/31/2010; of unknown kind, in whichever order there is one."""
+    found = _SLASHED.fullmatch(text)
+    assert found is not None
+    first, mark, second, year, hour, *rest, half = found.groups("0")
+    day_first = kind == "day first" or (kind is None and (mark == "." or int(first) > 12))
+    if mark == "." and not day_first:
+        raise ValueError(text)
+    if half != "0":
+        if not 1 <= int(hour) <= 12:
+            raise ValueError(text)
+        hour = str(int(hour) % 12 + 12 * (half in "Pp"))
+    month, day = (second, first) if day_first else (first, second)
+    minute, past = map(int, rest)
+    moment = datetime(int(year), int(month), int(day), int(hour), minute, past)
+    return _second_of_datetime(moment)
 
 
 def _second_of_datetime(moment: datetime) -> int:

@@ -134,6 +134,11 @@ FORMS: dict[str, Callable[[dt.datetime], str]] = {
     "nine digits": lambda t: t.isoformat(" ") + ".999999999Z",
     "slashes": lambda t: t.strftime("%Y/%m/%d %H:%M:%S").rjust(19, "0"),
     "basic": lambda t: t.strftime("%Y%m%dT%H%M%S").rjust(15, "0"),
+    "of C": lambda t: f"{t:%a %b %d %H:%M:%S} +0000 {t.year:04}",
+    "of C, zone": lambda t: (
+        f"{(w := t - dt.timedelta(hours=5)):%a %b %e %H:%M:%S} -0500 {w.year:04}"
+    ),
+    "points": lambda t: f"{t.day}.{t.month}.{t.year:04} {t:%H:%M:%S}",
     "basic zone": lambda t: t.strftime("%Y%m%dT%H%M%SZ").rjust(16, "0"),
 }
 SECONDS = st.one_of(
@@ -169,8 +174,21 @@ def test_a_date_as_text_is_one_second_by_every_door(place, door, seconds, form):
         (["5", "6"], [5, 6]),
         (["18170", "18171"], [18_170, 18_171]),
         (["-5", "0"], [-5, 0]),
-        (["31/01/2024"], "refused"),
-        (["01-02-2024"], "refused"),
+        (["31/01/2024"], [1_706_659_200]),
+        (["01-02-2024"], "refused"),  # which of them is the day?
+        (["01-02-2024", "01-13-2024 00:00"], [1_704_153_600, 1_705_104_000]),
+        (["1/2/2024 8:26 PM", "1/13/2024 12:05 a.m."], [1_704_227_160, 1_705_104_300]),
+        (["1/2/2024 8:26", "13/1/2024 8:26:01"], [1_706_775_960, 1_705_134_361]),
+        (["11/11/2019 9:05:58 AM"], [1_573_463_158]),  # in both orders
+        (["1/2/2024", "13/1/2024", "1/13/2024"], "refused"),
+        (["1/2/2024 9:05 AM", "3/4/2024 9:05 PM"], "refused"),
+        (["1/13/2024 13:05 AM"], "refused"),
+        (["1/13/2024", "2024-01-13"], "refused"),
+        (["2024-01-13", "1/13/2024"], "refused"),
+        (["13/13/2024"], "refused"),
+        (["1.2.2024", "3.4.2024 08:26"], [1_706_745_600, 1_712_132_760]),
+        (["Tue Apr 03 18:00:09 +0000 2012"], [1_333_476_009]),
+        (["Tue Xyz 03 18:00:09 +0000 2012"], "refused"),
         (["2024-02-30"], "refused"),
         (["2024-W05-3"], "refused"),
         (["2024-01-31x10:00:00"], "refused"),
@@ -870,3 +888,24 @@ def test_a_part_by_time_that_ties_make_larger_is_told(
     split = mfrank.by_time(data, test=0.2)
     assert split.test.nnz == (4 if n_told else 2)
     assert warned(caplog, "test=0.2 is 2 entries") == n_told
+
+
+@pytest.mark.parametrize("by_ingest", [False, True])
+def test_a_file_that_tells_the_order_of_day_and_month_tells_it_of_all(place, by_ingest):
+    files = [place / "a.csv", place / "b.csv", place / "c.csv"]
+    for file, time in zip(files, ["3/4/2021", "13/4/2021", "4/13/2021"], strict=True):
+        file.write_text(f"user,item,timestamp\n{file.stem},x,{time}\n")
+
+    folder = place / "folder"
+
+    def read(files):
+        if by_ingest:
+            return mfrank.Interactions.ingest(files, folder)
+        return mfrank.Interactions.from_file(files)
+
+    assert read(files[:2]).timestamps.tolist() == [1_617_408_000, 1_618_272_000]  # in April
+    place = "a.csv" if by_ingest else "a.csv, line 2"
+    with refuses(ValueError, None, place=place, remedy="write dates as 2024-12-31"):
+        read(files[:1])
+    with refuses(ValueError, None, place="a.csv", remedy="write dates as 2024-12-31"):
+        read(files)
