@@ -23,6 +23,7 @@ from mfrank.data import (
     Ids,
     IdsAs,
     Interactions,
+    Lines,
     TimestampUnit,
     UnknownIdError,
     holds_interactions,
@@ -125,6 +126,12 @@ def add_table_flags(parser: argparse.ArgumentParser, *, at_least: bool = True) -
         metavar="MARK",
         help="what lines begin with that are skipped everywhere, such as # (default: only comments "
         "above all rows are skipped)",
+    )
+    group.add_argument(
+        "--lines",
+        choices=get_args(Lines),
+        help="what a line is: one interaction, a user and their items, items alone, a value and "
+        "features of 1 (user and item), or a label and items with values (default: recognized)",
     )
     group.add_argument(
         "--ids",
@@ -241,7 +248,9 @@ def where_of(args: argparse.Namespace) -> dict[str, list[str]] | None:
 
 def dialect_of(args: argparse.Namespace) -> Dialect:
     """The format of text, by the flags."""
-    return Dialect(args.sep, args.quote, args.header, args.columns, args.encoding, args.comment)
+    return Dialect(
+        args.sep, args.quote, args.header, args.columns, args.encoding, args.comment, args.lines
+    )
 
 
 def read_like(

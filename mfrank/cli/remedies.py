@@ -21,7 +21,6 @@ from mfrank.errors import InputError, Notice, replaced
 _AS_ROWS = "write it as .csv, one interaction a row"
 _PHRASES = {
     "pass `Interactions.from_sparse` what `scipy.io.mmread` reads": _AS_ROWS,
-    "pass `Interactions.from_sparse` what `sklearn.datasets.load_svmlight_file` reads": _AS_ROWS,
     "read it with `Interactions.open`": "pass it by itself to the command that reads it",
     "; `mfrank.movielens` reads MovieLens as distributed": "",
     "`mfrank.movielens` reads MovieLens as distributed": "unpack it and pass its ratings",

@@ -52,7 +52,7 @@ from mfrank.data.joining import (
 )
 from mfrank.data.judged import Judged, Scaling, feature_matrix, feature_names
 from mfrank.data.labels import RawIds, canonical, objects
-from mfrank.data.layouts import Dialect, layout_of
+from mfrank.data.layouts import Dialect, Lines, layout_of
 from mfrank.data.odd_ids import tell_empty_rows
 from mfrank.data.on_disk import GrowingArray, Spill
 from mfrank.data.report import DataReport
@@ -123,6 +123,7 @@ __all__ = [
     "Interactions",
     "Judged",
     "KindWeights",
+    "Lines",
     "Magnitudes",
     "Moments",
     "OnUnknown",

@@ -37,7 +37,7 @@ from mfrank.data.frames import is_frame
 from mfrank.data.ids import Ids
 from mfrank.data.ingest import ingest
 from mfrank.data.labels import RawIds
-from mfrank.data.layouts import Dialect
+from mfrank.data.layouts import Dialect, Lines
 from mfrank.data.locations import Location
 from mfrank.data.sources import IdsLike
 from mfrank.data.text_rows import AS_USUAL
@@ -338,6 +338,7 @@ class Interactions(MadeOfFields):
         columns: Sequence[str] | None = None,
         encoding: str | None = None,
         comment: str | None = None,
+        lines: Lines | None = None,
         ids: IdsAs = "auto",
         duplicates: Duplicates = "sum",
         user_ids: IdsLike | None = None,
@@ -387,6 +388,11 @@ class Interactions(MadeOfFields):
         comment : str, optional
             What lines begin with that are skipped wherever they are, such as ``"#"``. By default
             only comments above all rows are skipped. Both are logged.
+        lines : {"rows", "lists", "baskets", "libfm", "libsvm"}, optional
+            What a line of text is: one interaction, a user and their items, a basket of items (its
+            number, from 0, is the user), a value and two features of 1 (user and item), or a label
+            and items with values (the row's number, from 0, is the user). Recognized where the
+            first lines show it, which is logged.
         ids : {"auto", "text"}, default "auto"
             Type of ids in a text file: ``"auto"`` reads a column as integers if every field is
             spelled as one, and otherwise as text (``007``, ``1.0``); ``"text"`` always reads text.
@@ -394,7 +400,7 @@ class Interactions(MadeOfFields):
         """
         chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
         how = (
-            Dialect(sep, quote, header, columns, encoding, comment),
+            Dialect(sep, quote, header, columns, encoding, comment, lines),
             ids,
             timestamp_unit,
             duplicates,
@@ -723,6 +729,7 @@ class Interactions(MadeOfFields):
         columns: Sequence[str] | None = None,
         encoding: str | None = None,
         comment: str | None = None,
+        lines: Lines | None = None,
         ids: IdsAs = "auto",
         duplicates: Duplicates = "sum",
         show_progress: bool = False,
@@ -748,7 +755,7 @@ class Interactions(MadeOfFields):
         folder : path
             Its contents are replaced when everything has been read.
         user, item, value, timestamp, event, weights, where, timestamp_unit
-        sep, quote, header, columns, encoding, comment, ids, duplicates
+        sep, quote, header, columns, encoding, comment, lines, ids, duplicates
             As in :meth:`from_file`. If one file has integer ids and another text, all ids become
             text.
         show_progress : bool, default False
@@ -768,7 +775,7 @@ class Interactions(MadeOfFields):
             {"user": user, "item": item, "value": value, "timestamp": timestamp},
             unit=timestamp_unit,
             ids=ids,
-            dialect=Dialect(sep, quote, header, columns, encoding, comment),
+            dialect=Dialect(sep, quote, header, columns, encoding, comment, lines),
             duplicates=duplicates,
             show_progress=show_progress,
             events=EventWeights.of(event, weights, where),

@@ -50,7 +50,7 @@ def json_format(start: Start) -> Format | None:
     is_stream = not (found or literal)
     if is_stream and start.dialect.columns is not None:  # a field may begin as JSON does
         return None
-    start.refuse_table("JSON")
+    start.refuse("JSON", "sep", "header", "columns", "lines")
     if is_stream:
         found = [each for each in next(_streamed([start.head]))[0] if _is_object(each)]
     known = list(dict.fromkeys(key for each in found for key in each))

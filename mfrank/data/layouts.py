@@ -7,8 +7,9 @@ import logging
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
-from mfrank.arrays import counted, shown
+from mfrank.arrays import check_choice, counted, shown
 from mfrank.data.columns import (
     NOT_READ,
     ROLES,
@@ -29,27 +30,18 @@ from mfrank.data.time_units import unit_of
 from mfrank.data.times import is_date
 from mfrank.errors import InputTypeError, InputValueError
 
+Lines = Literal["rows", "lists", "baskets", "libfm", "libsvm"]
+"""What a line is: one interaction, a user and their items, items alone, or numbers by features."""
+
 IF_LISTS = (
-    "if each line is a user and their items, write one pair a line, such as by "
-    "awk '{for (i = 2; i <= NF; i++) print $1, $i}' FILE > pairs.txt"
+    "if each line is a user and their items, `lines='lists'`; if it is items alone, "
+    "`lines='baskets'`"
 )
+NEXT_USERS = "`lines='baskets'` takes it as items alone, and `lines='rows'` as one interaction"
 
 _AS_COLUMNS = "name the columns in order with `columns=`, such as user, item, value, -"
 
 _FOREIGN: Mapping[str, tuple[str, str]] = {
-    r"%%MatrixMarket\b": (
-        "a matrix of MatrixMarket",
-        "pass `Interactions.from_sparse` what `scipy.io.mmread` reads",
-    ),
-    r"\d+:\s*$": (
-        "a block of ratings for each item, as those of Netflix",
-        """write one rating a line, such as by awk -F, '/:/ {sub(":.*", ""); item = $0; next} """
-        """{print $1 "," item "," $2 "," $3}' FILE > ratings.csv""",
-    ),
-    r"\S+(?: +\d+:[-+.\deE]+)+\s*$": (
-        "rows of libsvm",
-        "pass `Interactions.from_sparse` what `sklearn.datasets.load_svmlight_file` reads",
-    ),
     r"\(.*\)\s*$|\[.*\]\s*$": (
         "tuples or lists of Python",
         "remove their brackets, such as by sed 's/^[[(]//; s/[])]$//' FILE > new.txt",
@@ -78,6 +70,8 @@ class Dialect:
         None recognizes UTF-16 and UTF-32, and takes all else as UTF-8.
     comment : str or None, default None
         What lines begin with that are skipped anywhere. None skips comments above all rows.
+    lines : "rows", "lists", "baskets", "libfm", "libsvm" or None, default None
+        What a line is, where the first lines do not show it.
     """
 
     sep: str | None = None
@@ -86,10 +80,13 @@ class Dialect:
     columns: Sequence[str] | None = None
     encoding: str | None = None
     comment: str | None = None
+    lines: Lines | None = None
 
     def check(self) -> None:
         """Raise ValueError or TypeError for invalid fields."""
         sep, columns = self.sep, self.columns
+        if self.lines is not None:
+            check_choice("lines", self.lines, get_args(Lines))
         one = isinstance(sep, str) and len(sep) == 1 and sep not in '"\r\n\0'
         if not (sep is None or one or sep == DOUBLE_COLON):
             raise InputValueError(

@@ -11,18 +11,18 @@ import io
 import itertools
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import lazy
-from mfrank.data.columns import Chosen, ignored_roles
+from mfrank.data.columns import WHERE, Chosen, ignored_roles
 from mfrank.data.fields import AHEAD, Fields, IdsAs, as_text
 from mfrank.data.layouts import Dialect
 from mfrank.data.table_parts import TablePart
 from mfrank.data.text_files import Text
-from mfrank.data.text_rows import AS_USUAL, Tell
+from mfrank.data.text_rows import Tell
 from mfrank.errors import InputValueError
 
 _MOST_LINES = 2000  # that show the format
@@ -44,6 +44,14 @@ class TypedIds:
     def text(self, row: int) -> str:
         """One id as text."""
         return str(self.labels[row])
+
+
+class Blocks(Protocol):
+    """A text, or what is made of one."""
+
+    def blocks(self) -> Iterator[bytes]:
+        """Yield whole lines, of which only the last may lack its end."""
+        ...
 
 
 class Rows(NamedTuple):
@@ -114,17 +122,17 @@ class Start:
         """Whether the kinds of events are wanted."""
         return "event" in self.chosen
 
-    def refuse_table(self, what: str) -> None:
-        """Raise ValueError if the caller says how a table is divided, and this is none."""
-        dialect = self.dialect
-        given = {
-            "sep": dialect.sep is not None,
-            "header": dialect.header is not None,
-            "columns": dialect.columns is not None,
-            "quote": dialect.quote not in (AS_USUAL, None),
-        }
-        for name in (name for name, is_given in given.items() if is_given):
-            raise InputValueError(f"`{name}` is for tables, and this is {what}:", "leave it out")
+    @property
+    def is_described(self) -> bool:
+        """Whether the caller says how a table is divided."""
+        return any(getattr(self.dialect, name) is not None for name in ("sep", "header", "columns"))
+
+    def refuse(self, what: str, *names: str) -> None:
+        """Raise ValueError if the caller describes a text of another format by these arguments."""
+        for name in names:
+            if getattr(self.dialect, name) is not None:
+                problem = f"`{name}` is for other text, and this is {what}:"
+                raise InputValueError(problem, "leave it out")
 
     def roles(self, what: str, columns: Mapping[str, Hashable]) -> dict[str, Hashable]:
         """The columns of a format whose roles are fixed, without those that are ignored.
@@ -132,15 +140,15 @@ class Start:
         Raises
         ------
         ValueError
-            The caller chooses columns, or describes a table.
+            The caller chooses columns.
         """
-        self.refuse_table(what)
+        self.refuse(what, "columns")
         ignored = ignored_roles(self.chosen)
         for role, column in self.chosen.items():
-            if column is not None and column is not False:
-                raise InputValueError(
-                    f"`{role}={column!r}`: {what} has no columns to choose from", "leave it out"
-                )
+            if role.startswith(WHERE) or (column is not None and column is not False):
+                name = WHERE if role.startswith(WHERE) else f"{role}={column!r}"
+                problem = f"`{name}`: {what} has no columns to choose from"
+                raise InputValueError(problem, "leave it out")
         if self.has_events and "event" not in columns:
             raise InputValueError(f"`weights`: {what} has no kinds of events", "leave them out")
         return {role: column for role, column in columns.items() if role not in ignored}

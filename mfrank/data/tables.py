@@ -53,7 +53,7 @@ USUAL: Mapping[str, str | None] = {
 }
 """Suffix of a text file -> what usually separates its fields."""
 
-_READ = (".json", ".jsonl", ".ndjson")
+_READ = (".json", ".jsonl", ".ndjson", ".inter", ".mtx", ".edges")
 """Suffixes of text that is read, and not written."""
 
 

@@ -21,7 +21,7 @@ from mfrank.arrays import ext as _ext
 from mfrank.data.columns import WHERE, in_column
 from mfrank.data.fields import AHEAD, Fields
 from mfrank.data.layouts import IF_LISTS, Layout
-from mfrank.data.records import Format, Rows
+from mfrank.data.records import Blocks, Format, Rows
 from mfrank.data.table_parts import NoRowsError
 from mfrank.data.text_files import LONGEST_LINE, Text
 from mfrank.data.text_rows import Quotes, RowReader, Tell
@@ -47,7 +47,7 @@ def table_of(layout: Layout) -> Format:
     return Format(columns, rows, layout.keyed, layout.separator, layout.is_guess)
 
 
-def rows_of(text: Text, layout: Layout, tell: Tell) -> Iterator[Rows]:
+def rows_of(text: Blocks, layout: Layout, tell: Tell) -> Iterator[Rows]:
     """Yield the rows of each block, valid up to the next, and tell what quotes did in all.
 
     Raises

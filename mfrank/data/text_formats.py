@@ -6,18 +6,30 @@ from collections.abc import Callable
 
 from mfrank.data.columns import Chosen
 from mfrank.data.fields import IdsAs
+from mfrank.data.impressions import mind_format
+from mfrank.data.item_lists import list_format
 from mfrank.data.json_rows import json_format
 from mfrank.data.layouts import Dialect, layout_of
+from mfrank.data.netflix import netflix_format
 from mfrank.data.records import Format, Start
+from mfrank.data.sparse_text import feature_format, matrix_format
 from mfrank.data.table_parts import TablePart
 from mfrank.data.text_blocks import table_of
 from mfrank.data.text_files import Text
 from mfrank.data.text_rows import Tell
+from mfrank.errors import InputValueError
 
 Opened = Callable[[], Text]
 """Opens the text anew: it is read more than once."""
 
-_RECORDS: tuple[Callable[[Start], Format | None], ...] = (json_format,)
+_RECORDS: tuple[Callable[[Start], Format | None], ...] = (
+    json_format,
+    netflix_format,
+    matrix_format,
+    mind_format,
+    feature_format,
+    list_format,
+)
 
 
 def format_of(
@@ -43,9 +55,15 @@ def format_of(
     part = part or TablePart()
     with opened() as text:
         start = Start(text.head(), dialect, chosen, ids, tell, part)
-    found = next(filter(None, (recognize(start) for recognize in _RECORDS)), None)
+    recognized = (recognize(start) for recognize in _RECORDS if dialect.lines != "rows")
+    found = next(filter(None, recognized), None)
     if found is None:
         with opened() as text:
             found = table_of(layout_of(text, dialect, usual, chosen, tell, part))
+    if found.counts_users and part.table.first not in ("", part.file):
+        raise InputValueError(
+            f"users are the numbers of lines, and those of {part.table.first} are others:",
+            "read the files one by one, or write the user on each line",
+        )
     part.table.check(part.file, {**found.columns, **found.keyed})
     return found

@@ -225,10 +225,7 @@ AS_ROWS = "write it as .csv, one interaction a row"
     [
         *(
             ("fit", f"pass `Interactions.{reader}` reads", AS_ROWS)
-            for reader in (
-                "from_sparse` what `scipy.io.mmread",
-                "from_sparse` what `sklearn.datasets.load_svmlight_file",
-            )
+            for reader in ("from_sparse` what `scipy.io.mmread",)
         ),
         (
             "fit",

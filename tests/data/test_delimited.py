@@ -122,7 +122,7 @@ FAULTS = [
     ("user,item\n1,2\n3\n", "^line 3: 1 field, the first row has 2; quote fields that contain ','"),
     ("user,item\n1,2\n3,4,5\n", "^line 3: 3 fields, the first row has 2"),
     ("user,item\n1,2,x\n3,4,5\n", "line 2: 3 fields.*row.names = FALSE"),
-    ("1,2\n3,4\n5,6,7\n", "^line 3: 3 fields.*one pair a line"),
+    ("1,2\n3,4\n5,6,7\n", "^line 3: 3 fields.*lines='lists'"),
     (
         "user,item\n1,\n",
         "^line 2: the item is missing, its field is empty in column 'item'; give it",

@@ -249,9 +249,6 @@ def test_roles_by_the_order_of_columns_are_told(
 @pytest.mark.parametrize(
     ("first", "remedy"),
     [
-        ("%%MatrixMarket matrix", r"scipy\.io\.mmread"),
-        ("7:", "one rating a line"),
-        ("1 2:0.5 3:1", "load_svmlight_file"),
         ("(1, 2)", "remove their brackets"),
     ],
 )

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import logging
+import lzma
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import scipy.io
+import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reading import DOORS, triples
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.data import ingest, text_bytes, text_files
+from mfrank.data import ingest, text_files
 from tests.support.errors import refuses
 
 YELP = """\
@@ -37,6 +43,36 @@ STEAM = """\
 {u'username': u'Zo\\xeb', u'hours': 0.5, u'product_id': u'35140', u'date': u'2017-12-17', u'early_access': False}
 {u'username': u'7', u'hours': 10, u'product_id': u'328100', u'date': u'2018-01-05', u'early_access': True}
 """  # noqa: E501
+MIND = """\
+1\tU13740\t11/11/2019 9:05:58 AM\tN55189 N42782\tN55689-1 N35729-0
+2\tU91836\t11/12/2019 6:11:30 PM\t\tN20678-0 N5-1-1 N39317-1
+"""
+CLICKS = [
+    ("U13740", "N55689", 1.0, 1573463158),
+    *[("U91836", item, 1.0, 1573582290) for item in ("N39317", "N5-1")],
+]
+SHOWN = [
+    ("U13740", "N35729", 0.5, 1573463158),
+    *[("U13740", "N55689", 1.0, 1573463158), ("U91836", "N20678", 0.5, 1573582290)],
+    *[("U91836", item, 1.0, 1573582290) for item in ("N39317", "N5-1")],
+]
+LISTS = "0 7 9 8\n1 7\n2 \n4 9 7\n"
+PAIRS = [(0, 7, 1.0), (0, 8, 1.0), (0, 9, 1.0), (1, 7, 1.0), (4, 7, 1.0), (4, 9, 1.0)]
+RETAIL = "0 1 2 3 4\n30 31 32\n33 34\n1 3\n"
+BASKETS = [
+    *[(0, item, 1.0) for item in range(5)],
+    *[(1, 30, 1.0), (1, 31, 1.0), (1, 32, 1.0), (2, 33, 1.0), (2, 34, 1.0)],
+    *[(3, 1, 1.0), (3, 3, 1.0)],
+]
+BY_COMMAS = {"lines": "lists"}
+NETFLIX = "7:\n1,3,2005-09-06\n2,5,1970-01-02\n18:\n1,4,1970-01-03\n"
+FILMS = [(1, 7, 3.0, 1125964800), (1, 18, 4.0, 172800), (2, 7, 5.0, 86400)]
+LIBFM = "5 12:1 9005:1\n3 13:1 9005:1.0\n1 12:1 9006:1\n"
+ONE_HOT = [(12, 9005, 5.0), (12, 9006, 1.0), (13, 9005, 3.0)]
+LIBSVM = "1 1:0.5 3:1 # a user\n# none\n-1 2:1 5:.25\n1 2:4\n"
+WIDE = [(0, 1, 0.5), (0, 3, 1.0), (1, 2, 1.0), (1, 5, 0.25), (2, 2, 4.0)]
+MATRIX = "%%MatrixMarket matrix coordinate {}\n% by scipy\n\n3 4 3\n1 1{}\n3\t2{}\n2 4{}\n"
+CELLS = [(0, 0, 5.0), (1, 3, 2.0), (2, 1, 1.5)]
 FORMATS: dict[str, tuple[str, dict[str, Any], list[tuple[Any, ...]], str]] = {
     "Yelp": (
         YELP,
@@ -104,6 +140,87 @@ FORMATS: dict[str, tuple[str, dict[str, Any], list[tuple[Any, ...]], str]] = {
         [(1, 2, 4.0)],
         "",
     ),
+    "MIND": (MIND, {}, CLICKS, "only clicks are read"),
+    "MIND, shown": (MIND, {"weights": {"clicked": 1, "shown": 0.5}}, SHOWN, "histories"),
+    "MIND, without times": (MIND, {"timestamp": False}, [row[:3] for row in CLICKS], "MIND"),
+    "LightGCN": (LISTS, {}, PAIRS, "lines='baskets' takes it as items alone"),
+    "LightGCN, users without items": (LISTS, {}, PAIRS, "1 user without items"),
+    "LightGCN by tabs": (LISTS.replace(" ", "\t"), {}, PAIRS, "a user and their items"),
+    "lists of values": (
+        "0 7:2 8:.5\n1 7:1\n2 8:1 9:3 7:1\n",
+        {},
+        [(0, 7, 2.0), (0, 8, 0.5), (1, 7, 1.0), (2, 7, 1.0), (2, 8, 1.0), (2, 9, 3.0)],
+        "items with values",
+    ),
+    "users and colons": (
+        "a: x y\nb:\nc:\tx\n",
+        {},
+        [("a", "x", 1.0), ("a", "y", 1.0), ("c", "x", 1.0)],
+        "1 user without items",
+    ),
+    "a list in quotes": ('user,items\n0,"7 9 8"\n1,7\n4,"9 7"\n', BY_COMMAS, PAIRS, ""),
+    "lists as printed": ("0;[7, 9, 8]\n1;[7]\n4;[9, 7]\n", BY_COMMAS, PAIRS, ""),
+    "lists by commas": ("0,7,9,8\n1,7\n2\n4,9,7\n", BY_COMMAS, PAIRS, "1 user without items"),
+    "FIMI": (RETAIL, {"lines": "baskets"}, BASKETS, "by their numbers from 0"),
+    "names in baskets": (
+        "whole milk,beer\nbeer\n",
+        {"lines": "baskets"},
+        [(0, "beer", 1.0), (0, "whole milk", 1.0), (1, "beer", 1.0)],
+        "",
+    ),
+    "baskets taken as users": (
+        RETAIL,
+        {"lines": "lists"},
+        [
+            (0, 1, 1.0),
+            (0, 2, 1.0),
+            (0, 3, 1.0),
+            (0, 4, 1.0),
+            (1, 3, 1.0),
+            (30, 31, 1.0),
+            (30, 32, 1.0),
+            (33, 34, 1.0),
+        ],
+        "",
+    ),
+    "Netflix": (NETFLIX, {}, FILMS, ""),
+    "Netflix of Windows": (
+        NETFLIX.replace("\n", "\r\n"),
+        {"value": False},
+        [(user, item, 1.0, time) for user, item, _, time in FILMS],
+        "",
+    ),
+    "LibFM": (LIBFM, {}, ONE_HOT, "lines='libsvm'"),
+    "LibFM as rows": (
+        LIBFM,
+        {"lines": "libsvm"},
+        [
+            (row, item, 1.0)
+            for row, of in enumerate([(12, 9005), (13, 9005), (12, 9006)])
+            for item in of
+        ],
+        "",
+    ),
+    "LIBSVM": (LIBSVM, {}, WIDE, "labels are ignored"),
+    "MatrixMarket": (MATRIX.format("real general", " 5", " 1.5", " 2"), {}, CELLS, "1 of 4 items"),
+    "MatrixMarket of whole numbers": (
+        MATRIX.format("integer general", " 5", " 1", " 2"),
+        {"value": False},
+        [(user, item, 1.0) for user, item, _ in CELLS],
+        "",
+    ),
+    "MatrixMarket of ones": (
+        MATRIX.format("pattern general", "", "", ""),
+        {},
+        [(user, item, 1.0) for user, item, _ in CELLS],
+        "",
+    ),
+    "MatrixMarket with symmetry": (
+        "%%MatrixMarket matrix coordinate real symmetric\n3 3 2\n1 1 5\n3 2 1.5\n",
+        {},
+        [(0, 0, 5.0), (1, 2, 1.5), (2, 1, 1.5)],
+        "in both orders",
+    ),
     "keys of later rows": (
         '{"user": 1, "item": 2}\n' * 2100 + '{"user": 1, "item": 3, "rating": 4}\n',
         {"duplicates": "max"},
@@ -126,14 +243,14 @@ def test_each_format_is_read_by_every_door(
     caplog.set_level(logging.INFO)
     read = DOORS[door](file, **how)
     seen = [] if read.seen_only is None else triples(read.seen_only)
-    assert [row for row in triples(read) if row not in seen] == expected
+    assert [row for row in triples(read) if row not in seen] == sorted(expected, key=repr)
     assert told in caplog.text
 
 
 @pytest.mark.parametrize("suffix", [".json", ".jsonl", ".ndjson.gz", ".JSONL.xz"])
 def test_suffixes_of_json(tmp_path: Path, suffix: str) -> None:
     file = tmp_path / f"a{suffix}"
-    pack = text_bytes.PACKERS.get(file.suffix, open)
+    pack: Any = {".gz": gzip.open, ".xz": lzma.open}.get(file.suffix, open)
     with pack(file, "wt", encoding="utf-8") as text:
         text.write(YELP)
     assert triples(mfrank.Interactions.from_file(file)) == FORMATS["Yelp"][2]
@@ -166,6 +283,26 @@ REFUSED: dict[str, tuple[str, str, str]] = {
     "array without end": (f"[{ROW},\n{ROW}", "line 4", "cut off"),
     "text after an array": (f"[{ROW}]\n{ROW}", "line 3", ""),
     "an array of others": (f"[{ROW},\n7]", "line 3", ""),
+    "MIND without clicks": (MIND.replace("-1", "").replace("-0", ""), "line 1", "training"),
+    "a damaged impression": (MIND + "3\tU1\n", "line 3", "again"),
+    "a time of no day": (MIND.replace("11/12", "13/32"), "line 2", ""),
+    "baskets that may be lists": (RETAIL, "", "lines='baskets'"),
+    "a colon is missing": ("a: x y\n" * 2001 + "b x\n", "line 2002", "write one"),
+    "Netflix to predict": ("7:\n1,2005-09-06\n", "line 1", "training set"),
+    "Netflix, probe": ("7:\n1\n2\n8:\n", "line 1", "training set"),
+    "a rating that is none": (NETFLIX + "3,x,1970-01-01\n", "line 6", "write a number"),
+    "a rating cut off": (NETFLIX + "3,4\n", "line 6", ""),
+    "ranking data": ("2 qid:1 1:0.5\n0 qid:1 2:1\n", "line 1", "Judged.from_svmlight"),
+    "LibFM with contexts": ("5 1:1 7:1 9:1\n4 2:1 8:1 9:1\n", "line 1", "libsvm"),
+    "LibFM cut off": (LIBFM + "5 12:1 90", "line 4", "cut off"),
+    "three features": (LIBFM * 700 + "5 12:1 9005:1 9006:1\n", "line 2101", "libsvm"),
+    "a value that is no 1": (LIBFM * 700 + "5 12:1 9005:2\n", "line 2101", "libsvm"),
+    "an item among the users": (LIBFM * 700 + "5 12:1 13:1\n", "line 2101", "libsvm"),
+    "entries are missing": (MATRIX.format("real general", " 5", " 1.5", " 2")[:-6], "", "again"),
+    "beyond the matrix": (MATRIX.format("pattern general", "0", "", ""), "line 5", "again"),
+    "a full matrix": ("%%MatrixMarket matrix array real general\n1 1\n2\n", "line 1", "mmread"),
+    "complex": (MATRIX.format("complex general", " 1 1", " 1 1", " 1 1"), "line 1", "mmread"),
+    "no size": ("%%MatrixMarket matrix coordinate real general\n%\n", "line 1", "again"),
     "by columns": ('{"user": {"0": 1}, "item": {"0": 2}}', "line 1", "row for each"),
 }
 
@@ -174,8 +311,10 @@ REFUSED: dict[str, tuple[str, str, str]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, name: str, door: str) -> None:
     text, place, remedy = REFUSED[name]
-    file = tmp_path / "a.jsonl"
+    file = tmp_path / ("a.jsonl" if text[0] in "[{" else "a.txt")
     file.write_text(text)
+    if len(text) > 9_000 and door == "portions, in small blocks":
+        pytest.skip("so many blocks take seconds")
     with refuses(ValueError, None, place=place, remedy=remedy):
         DOORS[door](file)
 
@@ -231,3 +370,105 @@ def test_random_rows_are_read_back_from_json(
         patch.setattr(ingest, "_ROWS_AT_ONCE", 3)
         assert triples(mfrank.Interactions.from_file(file)) == expected
         assert triples(mfrank.Interactions.ingest([file], folder / "in")) == expected
+
+
+Cells = dict[tuple[int, int], float]
+
+
+def _lists(cells: Cells, item: str, line: str, between: str = " ") -> str:
+    """A line for each user, also of those without items."""
+    users = range(1 + max(user for user, _ in cells))
+    each = [[item.format(i=i, v=v) for (u, i), v in cells.items() if u == user] for user in users]
+    return "".join(line.format(user=u, items=between.join(own)) for u, own in enumerate(each))
+
+
+def _each(cells: Cells, line: str) -> str:
+    return "".join(line.format(u=u, i=i, v=v, u1=u + 1, i1=i + 1) for (u, i), v in cells.items())
+
+
+LISTED, HEAD = {"lines": "lists"}, "%%MatrixMarket matrix coordinate real general\n10 10 "
+WRITERS: dict[str, tuple[Callable[[Cells], str], dict[str, str], bool]] = {
+    "lists": (lambda c: _lists(c, "{i}", "{user} {items}\n"), LISTED, False),
+    "lists of values": (
+        lambda c: _lists(c, "{i}:{v}", "{user}\t{items}\n", "\t"),
+        LISTED,
+        True,
+    ),
+    "colons": (lambda c: _lists(c, "{i}", "{user}: {items}\r\n"), LISTED, False),
+    "quotes": (lambda c: "user,x\n" + _lists(c, "{i}", '{user},"{items}"\n'), LISTED, False),
+    "LIBSVM": (
+        lambda c: _lists(c, "{i}:{v}", "0 {items} # {user}\n"),
+        {"lines": "libsvm"},
+        True,
+    ),
+    "LibFM": (lambda c: _each(c, "{v} {u}:1 1{i}:1.0\n"), {"lines": "libfm"}, True),
+    "Netflix": (lambda c: _each(c, "{i}:\n{u},{v}\n"), {}, True),
+    "MatrixMarket": (lambda c: f"{HEAD}{len(c)}\n" + _each(c, "{u1} {i1} {v}\n"), {}, True),
+    "JSON": (lambda c: _each(c, '{{"user": {u}, "item": {i}, "rating": {v}}}\n'), {}, True),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@settings(deadline=None, max_examples=20)
+@given(
+    cells=st.dictionaries(
+        st.tuples(st.integers(0, 9), st.integers(0, 9)),
+        st.sampled_from([0.5, 1.0, 3.25]),
+        min_size=1,
+    ),
+    block=st.integers(8, 90),
+)
+def test_random_cells_are_read_back(
+    tmp_path_factory: pytest.TempPathFactory, name: str, cells: Cells, block: int
+) -> None:
+    write, how, has_values = WRITERS[name]
+    folder = tmp_path_factory.mktemp("cells")
+    file = folder / "a.txt"
+    file.write_text(write(cells), newline="")
+    shift = 10 * (name == "LibFM")
+    expected = [(u, i + shift, v if has_values else 1.0) for (u, i), v in cells.items()]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_files, "_BLOCK", block)
+        patch.setattr(ingest, "_ROWS_AT_ONCE", 3)
+        for read in (
+            mfrank.Interactions.from_file(file, **how),
+            mfrank.Interactions.ingest([file], folder / "in", **how),
+        ):
+            assert triples(read) == sorted(expected, key=repr)
+
+
+@pytest.mark.parametrize("symmetry", ["general", "symmetric"])
+def test_a_matrix_is_read_as_scipy_reads_it(tmp_path: Path, symmetry: str) -> None:
+    matrix = scipy.sparse.random_array((9, 9), density=0.4, rng=1)
+    matrix.data = np.ceil(8 * matrix.data)
+    matrix = matrix + matrix.T if symmetry == "symmetric" else matrix
+    file = tmp_path / "a.mtx"
+    scipy.io.mmwrite(file, matrix, symmetry=symmetry)
+    expected = mfrank.Interactions.from_sparse(scipy.sparse.csr_array(scipy.io.mmread(file)))
+    assert triples(mfrank.Interactions.from_file(file)) == triples(expected)
+    assert main(["info", str(file)]) == 0
+
+
+@pytest.mark.parametrize("lines", ["baskets", "libsvm"])
+def test_numbers_of_lines_in_two_files_are_not_one_user(tmp_path: Path, lines: str) -> None:
+    files = [tmp_path / "a.txt", tmp_path / "b.txt"]
+    for file in files:
+        file.write_text("1 2:1 3:1\n4 5:1\n" if lines == "libsvm" else "7 8 9\n")
+    with refuses(ValueError, None, place="b.txt", remedy="one by one"):
+        mfrank.Interactions.ingest(files, tmp_path / "in", lines=lines)
+
+
+@pytest.mark.parametrize("argument", ["user", "columns", "weights", "where"])
+@pytest.mark.parametrize(
+    "text", [LISTS, NETFLIX, LIBFM, LIBSVM], ids=["lists", "Netflix", "LibFM", "LIBSVM"]
+)
+def test_formats_without_columns_have_none_to_choose(
+    tmp_path: Path, text: str, argument: str
+) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text(text)
+    given: Any = {"columns": ["user", "item"], "weights": {"a": 1}, "where": {"a": 1}}.get(
+        argument, 1
+    )
+    with pytest.raises(ValueError, match=argument):
+        mfrank.Interactions.from_file(file, **{argument: given})
