@@ -89,7 +89,8 @@ class Fields:
         return cls(b"".join(part.raw for part in parts), begins, ends)
 
     def __getitem__(self, rows: slice | NDArray[Any]) -> Fields:
-        return Fields(self.raw, self.begins[rows], self.ends[rows])
+        begins, ends = map(np.ascontiguousarray, (self.begins[rows], self.ends[rows]))
+        return Fields(self.raw, begins, ends)
 
     @property
     def codes(self) -> NDArray[np.uint8]:
