@@ -27,11 +27,13 @@ from mfrank.data import (
     TimestampUnit,
     UnknownIdError,
     holds_interactions,
+    is_database,
     is_stream,
     lines_of,
     objects,
     placed,
     spelled_like,
+    without_password,
 )
 from mfrank.errors import InputValueError
 from mfrank.files import (
@@ -54,6 +56,12 @@ def add_table_flags(parser: argparse.ArgumentParser, *, at_least: bool = True) -
         "One interaction per row; .csv, .tsv, .txt, .dat or .data (also packed: .gz, .bz2, .xz, "
         ".zst, .zip), or .parquet; - is text on standard input. A folder of mfrank ingest is read "
         "as it is.",
+    )
+    group.add_argument(
+        "--query",
+        metavar="TEXT",
+        help="read the rows of this SELECT, or of the table of this name: FILE is then the URL of "
+        "a database for SQLAlchemy, such as sqlite:///shop.db",
     )
     for role in ROLES:
         group.add_argument(
@@ -169,6 +177,7 @@ def read_table(args: argparse.Namespace, path: str, threshold: float | None = No
     Without ``--at-least``, the ``threshold`` of related data, such as a model's fit, applies:
     values below it are only seen, which is printed on stderr.
     """
+    name = without_password(path)
     if (path_of(path) / MANIFEST).is_file():
         if not holds_interactions(path_of(path)):
             raise InputValueError(
@@ -181,6 +190,8 @@ def read_table(args: argparse.Namespace, path: str, threshold: float | None = No
                 + ", ".join(used),
                 file=sys.stderr,
             )
+    elif is_database(path) or (args.query is not None and not _databases(args)):
+        data = read_query(args, path)
     else:
         data = Interactions.from_file(
             path,
@@ -197,7 +208,7 @@ def read_table(args: argparse.Namespace, path: str, threshold: float | None = No
         return data.at_least(args.at_least, keep_seen=args.keep_seen)
     if are_marks(data, threshold):
         print(
-            f"mfrank: {path}: values are all 1, and are taken as marks of what counts; if they are "
+            f"mfrank: {name}: values are all 1, and are taken as marks of what counts; if they are "
             f"ratings, --at-least {threshold:g} cuts them like those of the fit",
             file=sys.stderr,
         )
@@ -205,7 +216,7 @@ def read_table(args: argparse.Namespace, path: str, threshold: float | None = No
     if threshold is not None and (below := n_below(data, threshold)):
         entries = counted(data.nnz, "interaction")
         print(
-            f"mfrank: {path}: {below:,} of {entries} below {threshold:g}, the --at-least of the "
+            f"mfrank: {name}: {below:,} of {entries} below {threshold:g}, the --at-least of the "
             "fit, are only seen; --at-least 0 takes them like the others",
             file=sys.stderr,
         )
@@ -215,6 +226,39 @@ def read_table(args: argparse.Namespace, path: str, threshold: float | None = No
     if threshold is None and data.seen_only is None:
         raise InputValueError("--no-keep-seen goes with `at_least`, or with values of 0")
     return replace(data, seen_only=None)
+
+
+def read_query(args: argparse.Namespace, path: str, **how: Any) -> Interactions:
+    """Read the rows of ``--query`` from a database."""
+    if args.query is None:
+        raise ValueError(f"--query is missing: the rows to read from {without_password(path)}")
+    if not is_database(path):
+        raise ValueError(
+            "--query reads a database, and FILE must be its URL, such as sqlite:///shop.db"
+        )
+    if _databases(args).count(path) > 1:
+        raise ValueError("--query would read the same rows twice: save one of both as a file")
+    text = {"--sep", "--quote", "--header", "--columns", "--encoding", "--ids"}
+    if used := text.intersection(_used(args, at_least=False)):
+        print(
+            f"mfrank: rows of a database are read without {', '.join(sorted(used))}",
+            file=sys.stderr,
+        )
+    return Interactions.from_sql(
+        args.query,
+        path,
+        **columns_of(args),
+        event=args.event,
+        weights=args.weights,
+        where=where_of(args),
+        timestamp_unit=args.timestamp_unit,
+        duplicates=args.duplicates,
+        **how,
+    )
+
+
+def _databases(args: argparse.Namespace) -> list[str]:
+    return [each for each in vars(args).values() if isinstance(each, str) and is_database(each)]
 
 
 def check_table_flags(args: argparse.Namespace, flag: str, path: str | None) -> None:
@@ -266,18 +310,19 @@ def read_like(
         No interaction has both a known user and a known item.
     """
     user_ids, item_ids = fitted.user_ids, fitted.item_ids
+    name = without_password(path)
     data = read_table(args, path, fitted.threshold)
     if not data.nnz:
         least = "" if data.threshold is None else f" of at least {data.threshold:g}"
-        raise InputValueError(f"{path} has no interactions{least}", place=path)
+        raise InputValueError(f"{name} has no interactions{least}", place=name)
     users, items = _rows(data.user_ids, user_ids), _rows(data.item_ids, item_ids)
     matched = placed(data, users, items, user_ids, item_ids)
     if not matched.nnz:
         raise InputValueError(
-            f"{path} has no interaction whose user and item are both known; its user ids are like "
+            f"{name} has no interaction whose user and item are both known; its user ids are like "
             f"{data.user_ids.labels[:3].tolist()}, the known ones like "
             f"{user_ids.labels[:3].tolist()}",
-            place=path,
+            place=name,
         )
     return matched, data.nnz - matched.nnz
 

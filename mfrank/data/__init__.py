@@ -68,6 +68,7 @@ from mfrank.data.splits import (
     rank_in_rows,
     timestamps_of,
 )
+from mfrank.data.sql import is_database, without_password
 from mfrank.data.synthesis import synthetic
 from mfrank.data.tables import (
     check_table_file,
@@ -167,6 +168,7 @@ __all__ = [
     "in_rows_of",
     "in_seconds",
     "in_shape",
+    "is_database",
     "is_frame",
     "is_missing",
     "is_stream",
@@ -210,6 +212,7 @@ __all__ = [
     "with_labels",
     "with_more",
     "with_zeros",
+    "without_password",
     "without_zeros",
     "write_table",
 ]

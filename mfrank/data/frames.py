@@ -29,8 +29,24 @@ _READ: Mapping[str, Callable[[Any], Any]] = {"value": as_numbers, "timestamp": m
 
 
 def is_frame(data: Any) -> bool:
-    """Whether ``data`` is a table that :func:`frame_columns` reads."""
-    return _is_of("pandas", data) or hasattr(type(data), "__arrow_c_stream__")
+    """Whether ``data`` is a table of pandas, or of what speaks Arrow."""
+    is_arrow = hasattr(type(data), "__arrow_c_stream__") or is_dataset(data)
+    return is_arrow or _is_of("pandas", data)
+
+
+def is_dataset(data: Any) -> bool:
+    """Whether ``data`` is a dataset or a scanner of pyarrow."""
+    module = sys.modules.get("pyarrow.dataset")
+    return module is not None and isinstance(data, module.Dataset | module.Scanner)
+
+
+def is_stream_of_rows(data: Any) -> bool:
+    """Whether ``data`` is a table that is not in memory, and is read in batches by pyarrow."""
+    arrow = sys.modules.get("pyarrow")
+    in_memory = _is_of("pandas", data) or _is_of("polars", data)
+    if arrow is not None and isinstance(data, arrow.Table | arrow.RecordBatch):
+        in_memory = True
+    return is_frame(data) and not in_memory
 
 
 def frame_columns(
@@ -123,7 +139,7 @@ def columns_reader(frame: Any) -> tuple[list[Hashable], Callable[[Any], NDArray[
         raise InputTypeError(
             f"`frame`: a {type(frame).__name__} is not a table with named columns: {error}"
         ) from error
-    return list(table.column_names), lambda name: _of_arrow(table[name])
+    return list(table.column_names), lambda name: arrow_values(table[name])
 
 
 def _of_index(frame: Any) -> str:
@@ -162,7 +178,8 @@ def _of_pandas(column: Any) -> NDArray[Any]:
     return np.asarray(column)
 
 
-def _of_arrow(column: Any) -> NDArray[Any]:
+def arrow_values(column: Any) -> NDArray[Any]:
+    """The values of a column of pyarrow."""
     if hasattr(column.type, "index_type"):  # categories; pyarrow 26 reads a missing one as another
         column = column.cast(column.type.value_type)
     if str(column.type) == "extension<arrow.uuid>":  # else its bytes

@@ -11,6 +11,8 @@ damaged files starts over.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from mfrank.data.columns import Chosen
 from mfrank.data.events import EventWeights
 from mfrank.data.fields import IdsAs, as_text
 from mfrank.data.file_times import seconds_in
+from mfrank.data.frame_chunks import ROWS_AT_ONCE, Chunk, Spool, chunks_of, portions_of
 from mfrank.data.ids import UnknownIdError
 from mfrank.data.interaction_folder import ENTRIES_AT_ONCE, FolderWriter, even_bounds
 from mfrank.data.labels import canonical
@@ -37,10 +40,10 @@ from mfrank.data.tables import Portion, check_options
 from mfrank.data.text_files import is_stream
 from mfrank.data.time_units import TimestampUnit, check_unit, tell_of_odd_times
 from mfrank.errors import InputValueError, unreadable
-from mfrank.files import Journal, path_of, resuming_beside, wanting_room
+from mfrank.files import Journal, path_of, resuming_beside, wanting_room, working_beside
 
 _ENTRIES_AT_ONCE = ENTRIES_AT_ONCE
-_ROWS_AT_ONCE = 1 << 18
+_ROWS_AT_ONCE = ROWS_AT_ONCE
 """Rows of a portion of a file."""
 _LAYOUT = 8
 """Version of the files of a run that can be resumed."""
@@ -58,7 +61,7 @@ def files_to_ingest(files: Location) -> list[Path]:
 
 
 def ingest(
-    files: Location,
+    files: Any,
     folder: str | os.PathLike[str],
     chosen: Chosen,
     *,
@@ -73,8 +76,9 @@ def ingest(
 
     Parameters
     ----------
-    files : path or sequence of path
-        As in :func:`mfrank.data.locations.files_at`, and no streams.
+    files : path, sequence of path, table or iterable of tables
+        Files as in :func:`mfrank.data.locations.files_at`, and no streams. Tables as in
+        :func:`mfrank.data.frame_chunks.chunks_of`, for which ``dialect`` says nothing.
     folder : path
     chosen, ids, dialect, unit, events
         As in :func:`mfrank.data.tables.read_columns`. If one file has integer ids and another text,
@@ -95,6 +99,21 @@ def ingest(
     check_unit(unit)
     folder = path_of(folder)
     check_options(ids, dialect)
+    if (chunks := chunks_of(files, _ROWS_AT_ONCE)) is not None:
+        if dialect != Dialect():
+            odd = next(f.name for f in fields(Dialect) if getattr(dialect, f.name) != f.default)
+            raise InputValueError(
+                f"`{odd}` is for text, and `files` are tables in memory:", "omit it"
+            )
+        ingest_chunks(
+            *(chunks, "`files`", folder, chosen),
+            unit=unit,
+            ids=ids,
+            duplicates=duplicates,
+            show_progress=show_progress,
+            events=events,
+        )
+        return
     source = Source(files_to_ingest(files), chosen, ids, dialect, unit, _ROWS_AT_ONCE, events)
     interaction_folder.check_takes(folder)
     origin = {"layout": _LAYOUT, "at_once": _ENTRIES_AT_ONCE, "duplicates": duplicates}
@@ -104,17 +123,61 @@ def ingest(
     with resuming_beside(beside, lambda place: Journal.serves(place, origin)) as place:
         try:
             with wanting_room(folder):
-                journal = Journal(place, origin)
-                known = numbered(source, journal, place, show_progress)
-                arrays = _arrays(source, known, duplicates, journal, show_progress)
-                interaction_folder.write_arrays(
-                    *(arrays, known.user_ids, known.item_ids, folder),
-                    known.values_from(duplicates, len(arrays["user_items.values"])),
-                )
+                _write(source, folder, Journal(place, origin), duplicates, show_progress)
         except OSError as error:
             if error.errno is None or not Journal.serves(place, origin):
                 raise
             raise OSError(error.errno, _kept(error, place), error.filename) from error
+
+
+def ingest_chunks(
+    chunks: Iterator[Chunk],
+    name: str,
+    folder: str | os.PathLike[str],
+    chosen: Chosen,
+    *,
+    unit: TimestampUnit | None,
+    ids: IdsAs,
+    duplicates: Duplicates,
+    show_progress: bool,
+    events: EventWeights | None = None,
+) -> None:
+    """Write the interactions of a table that can be read only once, as :func:`ingest`.
+
+    The columns with a role are kept in a file of the temporary folder, in place of the table. A
+    call that fails leaves nothing, because the next one has to read all again.
+    """
+    check_duplicates(duplicates)
+    check_unit(unit)
+    folder = path_of(folder)
+    check_options(ids, Dialect())
+    interaction_folder.check_takes(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with working_beside(Path(os.path.abspath(folder))) as place, wanting_room(folder):
+        journal, rows = Journal(place, {}), Spool(place / "rows", name)
+        read = (portion for portion, _ in portions_of(chunks, chosen, events, ids))
+        with progress_bar(None, "reading rows", "row", shown=show_progress) as advance:
+            rows.fill(_counted(read, advance))
+        source = Source([rows], chosen, ids, Dialect(), unit, _ROWS_AT_ONCE)
+        _write(source, folder, journal, duplicates, show_progress)
+
+
+def _counted(portions: Iterator[Portion], advance: Advance) -> Iterator[Portion]:
+    for portion in portions:
+        advance(portion.n_rows)
+        yield portion
+
+
+def _write(
+    source: Source, folder: Path, journal: Journal, duplicates: Duplicates, show_progress: bool
+) -> None:
+    """Read all files twice, and write the folder."""
+    known = numbered(source, journal, journal.files.folder, show_progress)
+    arrays = _arrays(source, known, duplicates, journal, show_progress)
+    interaction_folder.write_arrays(
+        *(arrays, known.user_ids, known.item_ids, folder),
+        known.values_from(duplicates, len(arrays["user_items.values"])),
+    )
 
 
 def _kept(error: OSError, place: Path) -> str:
@@ -204,7 +267,7 @@ def _merge(
         advance(len(entries))
 
 
-def _entries(path: Path, portion: Portion, known: Numbered) -> NDArray[Any]:
+def _entries(path: Path | Spool, portion: Portion, known: Numbered) -> NDArray[Any]:
     """The entries of a portion with row numbers in place of ids."""
     columns = portion.columns
     entries = np.empty(portion.n_rows, known.entry)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -33,13 +34,15 @@ from mfrank.data.cells import Cells, Counts, Duplicates, SummedCells, ValuesFrom
 from mfrank.data.concatenation import joined
 from mfrank.data.events import EventWeights, KindWeights, Where
 from mfrank.data.fields import IdsAs
+from mfrank.data.frame_chunks import ROWS_AT_ONCE
 from mfrank.data.frames import is_frame
 from mfrank.data.ids import Ids
-from mfrank.data.ingest import ingest
+from mfrank.data.ingest import ingest, ingest_chunks
 from mfrank.data.labels import RawIds
 from mfrank.data.layouts import Dialect, Lines
 from mfrank.data.locations import Location
 from mfrank.data.sources import IdsLike
+from mfrank.data.sql import rows_of_query
 from mfrank.data.text_rows import AS_USUAL
 from mfrank.data.time_units import TimestampUnit
 from mfrank.errors import InputTypeError, InputValueError
@@ -294,7 +297,8 @@ class Interactions(MadeOfFields):
         Parameters
         ----------
         frame : DataFrame of pandas or polars, or Arrow table
-            Also any table with ``__arrow_c_stream__``, if pyarrow is installed.
+            Also what has ``__arrow_c_stream__``, such as a relation of DuckDB, a dataset or a
+            scanner of pyarrow, all read in batches by pyarrow; or a list or iterator of tables.
         user, item, value, timestamp : column name, optional
             By default, columns are recognized by name (:func:`mfrank.data.columns.guess`). Value
             and timestamp may be absent; False ignores them.
@@ -318,6 +322,76 @@ class Interactions(MadeOfFields):
         return cls._of_cells(*sources.from_frame(frame, *how))
 
     from_pandas = from_frame  # its name when it read no other tables
+
+    @classmethod
+    def from_sql(
+        cls,
+        query: Any,
+        connection: Any,
+        *,
+        params: Any = None,
+        user: Hashable | None = None,
+        item: Hashable | None = None,
+        value: Hashable | Literal[False] | None = None,
+        timestamp: Hashable | Literal[False] | None = None,
+        event: Hashable | None = None,
+        weights: KindWeights | None = None,
+        where: Where | None = None,
+        timestamp_unit: TimestampUnit | None = None,
+        duplicates: Duplicates = "sum",
+        user_ids: IdsLike | None = None,
+        item_ids: IdsLike | None = None,
+        folder: str | os.PathLike[str] | None = None,
+        show_progress: bool = False,
+    ) -> Interactions:
+        """Build interactions from the rows of a database, which are read in chunks.
+
+        The connection stays open, and its transaction as it is. psycopg and SQLAlchemy keep the
+        rows on the server meanwhile, if it can.
+
+        Parameters
+        ----------
+        query : str, or a statement of SQLAlchemy
+            A SELECT, or the name of a table.
+        connection : connection
+            Of DB-API 2, such as of sqlite3, psycopg or duckdb; or a connection, an engine or the
+            URL of SQLAlchemy.
+        params : sequence or mapping, optional
+            Values of the placeholders in the query, in the style of the driver; for SQLAlchemy a
+            mapping of what is written as ``:name``.
+        user, item, value, timestamp, event, weights, where, timestamp_unit, duplicates
+        user_ids, item_ids
+            As in :meth:`from_frame`.
+        folder : path, optional
+            Where to write the interactions, as :meth:`ingest` does, in place of memory. Then
+            ``user_ids`` and ``item_ids`` cannot be given.
+        show_progress : bool, default False
+            With ``folder``: show progress, in rows, on stderr.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As in :meth:`from_frame`, or the database refuses the query; its message is kept.
+        ModuleNotFoundError
+            The connection is a URL, and SQLAlchemy is not installed.
+        """
+        chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
+        events = EventWeights.of(event, weights, where)
+        if folder is not None and (user_ids is not None or item_ids is not None):
+            raise InputValueError("`user_ids` and `item_ids` are not for `folder`:", "omit them")
+        with closing(rows_of_query(query, connection, params, ROWS_AT_ONCE)) as chunks:
+            if folder is None:
+                how = timestamp_unit, duplicates, (user_ids, item_ids), events
+                return cls._of_cells(*sources.from_chunks(chunks, "`query`", chosen, *how))
+            ingest_chunks(
+                *(chunks, "`query`", folder, chosen),
+                unit=timestamp_unit,
+                ids="auto",
+                duplicates=duplicates,
+                show_progress=show_progress,
+                events=events,
+            )
+        return cls.open(folder)
 
     @classmethod
     def from_file(
@@ -712,7 +786,7 @@ class Interactions(MadeOfFields):
     @classmethod
     def ingest(
         cls,
-        files: Location,
+        files: Any,
         folder: str | os.PathLike[str],
         *,
         user: str | int | None = None,
@@ -734,7 +808,7 @@ class Interactions(MadeOfFields):
         duplicates: Duplicates = "sum",
         show_progress: bool = False,
     ) -> Interactions:
-        """Read many files, of any size, into a folder, and :meth:`open` it.
+        """Read files or tables, of any number and size, into a folder, and :meth:`open` it.
 
         The result equals :meth:`from_file` for a single file with the rows of all files, in the
         order of the file names.
@@ -745,13 +819,14 @@ class Interactions(MadeOfFields):
           with a dot.
         - Resuming: after a kill, Ctrl-C or a full disk, the same call resumes from the temporary
           folder, at most about half a minute back. A call with other files or options removes that
-          folder.
+          folder. Tables cannot be read again from where it stopped, so nothing is kept of them.
 
         Parameters
         ----------
-        files : path, or list of paths
+        files : path or list of paths; or a table, or a list or iterator of tables
             Text or parquet, as in :meth:`from_file`, but no streams, because each file is read
-            twice. Either all have timestamps or none.
+            twice. Tables are those of :meth:`from_frame`; the columns that are read are kept in the
+            temporary folder. Rows of a database: ``from_sql(folder=)``.
         folder : path
             Its contents are replaced when everything has been read.
         user, item, value, timestamp, event, weights, where, timestamp_unit

@@ -23,6 +23,7 @@ from mfrank.data.columns import Chosen
 from mfrank.data.events import EventWeights, none_left, weighed
 from mfrank.data.fields import IdsAs, as_text
 from mfrank.data.file_times import TimesOfFiles
+from mfrank.data.frame_chunks import Spool
 from mfrank.data.ids import Ids
 from mfrank.data.labels import canonical, objects
 from mfrank.data.layouts import Dialect
@@ -43,7 +44,7 @@ _LABELS_AT_ONCE = 1 << 20
 class Source:
     """The files in reading order, how their columns are read, and the rows of a portion."""
 
-    paths: Sequence[Path]
+    paths: Sequence[Path | Spool]
     chosen: Chosen
     ids: IdsAs
     dialect: Dialect
@@ -52,8 +53,11 @@ class Source:
     events: EventWeights | None = None
     table: TableParts = field(default_factory=TableParts)
 
-    def portions(self, path: Path, times: TimeKind | None) -> Iterator[Portion]:
+    def portions(self, path: Path | Spool, times: TimeKind | None) -> Iterator[Portion]:
         """The rows of a file, whose timestamps are of this kind; None recognizes it."""
+        if isinstance(path, Spool):
+            yield from path.portions()
+            return
         chosen = self.chosen if self.events is None else self.events.chosen(self.chosen)
         how = chosen, self.ids, self.dialect
         every = read_portions(path, *how, n_rows=self.n_rows, times=times, table=self.table)
@@ -75,7 +79,8 @@ class Source:
 
     def told(self) -> dict[str, Any]:
         """All that the result depends on, as JSON: a file by its name, size and time."""
-        stats = [(os.path.abspath(path), stored_in(path).stat()) for path in self.paths]
+        paths = [path for path in self.paths if isinstance(path, Path)]
+        stats = [(os.path.abspath(path), stored_in(path).stat()) for path in paths]
         files = [[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats]
         chosen = [[role, name] for role, name in sorted(self.chosen.items())]
         how = {"ids": self.ids, "unit": self.unit, **asdict(self.dialect)}
@@ -192,7 +197,7 @@ class Numbering:
         with file.open("xb") as opened:
             np.savez(opened, **arrays)
 
-    def add(self, path: Path, portion: Portion) -> None:
+    def add(self, path: Path | Spool, portion: Portion) -> None:
         """Add and check some rows of a file.
 
         Raises
@@ -276,7 +281,7 @@ class Labels:
         return ids, np.array([text[label] for label in ids.labels], np.int64)
 
 
-def _check_values(path: Path, first_row: int, values: NDArray[Any]) -> None:
+def _check_values(path: Path | Spool, first_row: int, values: NDArray[Any]) -> None:
     infinite = np.flatnonzero(~np.isfinite(values))
     if len(infinite):
         row = int(infinite[0])

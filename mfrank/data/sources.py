@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
@@ -30,7 +30,8 @@ from mfrank.data.columns import Chosen
 from mfrank.data.events import EventWeights, none_left, rows_of, weighed
 from mfrank.data.fields import IdsAs, joined_ids, spelled_like
 from mfrank.data.file_times import TimesOfFiles, seconds_in
-from mfrank.data.frames import frame_columns
+from mfrank.data.frame_chunks import ROWS_AT_ONCE, Chunk, chunks_of, columns_in
+from mfrank.data.frames import frame_columns, is_frame, is_stream_of_rows
 from mfrank.data.ids import Ids, UnknownIdError
 from mfrank.data.labels import RawIds, canonical
 from mfrank.data.layouts import Dialect
@@ -159,8 +160,29 @@ def from_frame(
     events: EventWeights | None = None,
 ) -> Parts:
     """Build the parts of interactions from a table, whose columns are chosen by role."""
+    if is_stream_of_rows(frame) or not is_frame(frame):
+        chunks = chunks_of(frame, ROWS_AT_ONCE)
+        if chunks is not None:
+            return from_chunks(chunks, "`frame`", chosen, unit, duplicates, known_ids, events)
     check_unit(unit)
     columns = frame_columns(frame, chosen if events is None else events.chosen(chosen), unit)
+    return _from_columns(columns, events, duplicates, known_ids)
+
+
+def from_chunks(
+    chunks: Iterator[Chunk],
+    name: str,
+    chosen: Mapping[str, Hashable],
+    unit: TimestampUnit | None,
+    duplicates: Duplicates,
+    known_ids: KnownIds,
+    events: EventWeights | None = None,
+) -> Parts:
+    """Build the parts of interactions from a table that comes in chunks, as :func:`from_frame`."""
+    check_unit(unit)
+    check_duplicates(duplicates)
+    chosen = chosen if events is None else events.chosen(chosen)
+    columns = columns_in(chunks, chosen, unit, name)
     return _from_columns(columns, events, duplicates, known_ids)
 
 

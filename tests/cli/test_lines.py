@@ -40,7 +40,19 @@ NEEDED = {
 COMMANDS = sorted(NEEDED)
 NUMBERS = ("INT", "FLOAT", "MINUTES", "FRACTION", "GIB", "VALUE", "NUMBER", "SHARE")
 TEXTS = (
-    *("ADDRESS", "COLUMN", "ID", "ID=NUMBER", "ITEM", "MARK", "MODULE", "NAME", "NAME@K", "NAMES"),
+    *(
+        "ADDRESS",
+        "COLUMN",
+        "COLUMN=VALUE",
+        "ID",
+        "ID=NUMBER",
+        "ITEM",
+        "MARK",
+        "MODULE",
+        "NAME",
+        "NAME@K",
+        "NAMES",
+    ),
     *("KIND=NUMBER,...", "NAME:OPTION=VALUE,...", "NAME[:OPTION=VALUE,...]", "TEXT", "USER"),
 )
 PATHS = ("FILE", "FOLDER", "MODEL", "MODEL2", "PATH", "SOURCE")

@@ -13,6 +13,7 @@ from mfrank.cli.flags import add_cluster_flag, add_steering_flags, add_threads_f
 from mfrank.cli.inputs import add_table_flags, read_like, read_model
 from mfrank.cli.printing import add_json_flag, check_json, tell
 from mfrank.cluster import check_cluster
+from mfrank.data import without_password
 from mfrank.errors import InputValueError
 from mfrank.evaluation import DEFAULT_METRICS, evaluate
 
@@ -76,9 +77,10 @@ def run(args: argparse.Namespace) -> None:
         cluster=args.cluster,
     )
     if not scores.n_users:
+        name = without_password(args.test)
         seen = "" if args.include_seen else "; items of the fit are not, without --include-seen"
         raise InputValueError(
-            f"nothing to evaluate: no user of {args.test} has a relevant item that is ranked{seen}",
-            place=args.test,
+            f"nothing to evaluate: no user of {name} has a relevant item that is ranked{seen}",
+            place=name,
         )
     tell(scores, scores.to_dict(), args.json)

@@ -10,14 +10,15 @@ import argparse
 from dataclasses import asdict
 
 from mfrank.arrays import counted
-from mfrank.cli.inputs import add_table_flags, columns_of, dialect_of, where_of
+from mfrank.cli.inputs import add_table_flags, columns_of, dialect_of, read_query, where_of
 from mfrank.cli.printing import somebody_watches
-from mfrank.data import EventWeights, IngestPlan, Interactions
+from mfrank.data import EventWeights, IngestPlan, Interactions, is_database
 from mfrank.files import path_of
 
 EXAMPLES = """\
   mfrank ingest plays-*.parquet --folder plays --dry-run
   mfrank ingest plays-*.parquet --folder plays
+  mfrank ingest sqlite:///shop.db --query plays --folder plays
   mfrank fit plays --model model --objective ials
 """
 
@@ -38,6 +39,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read, merge and write, or print the cost."""
+    if args.query is not None or any(map(is_database, args.files)):
+        if args.dry_run or len(args.files) > 1:
+            raise ValueError("a database is read by itself, and without --dry-run")
+        how = {"folder": args.folder, "show_progress": somebody_watches()}
+        data = read_query(args, args.files[0], **how)
+        print(_told(data, args.folder))
+        return
     if args.dry_run:
         reading = {"ids": args.ids, "dialect": dialect_of(args)}
         reading |= {"events": EventWeights.of(args.event, args.weights, where_of(args))}
@@ -56,7 +64,9 @@ def run(args: argparse.Namespace) -> None:
         duplicates=args.duplicates,
         show_progress=somebody_watches(),
     )
-    print(
-        f"{args.folder}: {counted(data.n_users, 'user')} x {counted(data.n_items, 'item')}, "
-        f"{counted(data.nnz, 'entry')} of {counted(len(args.files), 'file')}"
-    )
+    print(f"{_told(data, args.folder)} of {counted(len(args.files), 'file')}")
+
+
+def _told(data: Interactions, folder: str) -> str:
+    size = f"{counted(data.n_users, 'user')} x {counted(data.n_items, 'item')}"
+    return f"{folder}: {size}, {counted(data.nnz, 'entry')}"
