@@ -13,19 +13,17 @@ from mfrank.comparison.contenders import ImplicitALS, is_implicit_als, needs_tim
 from mfrank.data import Interactions
 from mfrank.errors import InputValueError
 from mfrank.evaluation import Metric
-from mfrank.models import ALS, EASE, Baseline, Descent, ItemFilter
-from mfrank.retrieval import Recommender, pack
+from mfrank.models import ALS, EASE, Baseline, Blend, Descent, ItemFilter
+from mfrank.retrieval import Recommender
 from mfrank.tuning import (
     SPACE,
     Family,
     Leaderboard,
     SearchResult,
     Space,
-    blended,
     budget_of,
     likes_of,
     metric_of,
-    recommender,
     search,
     tune,
 )
@@ -160,7 +158,7 @@ class _Recipe:
         ]
         if len(fitted) == 1:
             return fitted[0]
-        return recommender(pack(blended(fitted, self.weights), data.seen))
+        return Blend.from_models(fitted, self.weights, self.epochs)
 
 
 def _fit(model: Any, epochs: int, data: Interactions, callback: Any) -> Recommender:

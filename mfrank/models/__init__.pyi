@@ -1,5 +1,7 @@
 from mfrank.models.als import ALS as ALS
 from mfrank.models.baselines import Popularity as Popularity
+from mfrank.models.blend import Blend as Blend
+from mfrank.models.blend_parts import spread as spread
 from mfrank.models.cost import check_batch_memory as check_batch_memory
 from mfrank.models.descent import Descent as Descent
 from mfrank.models.ease import EASE as EASE

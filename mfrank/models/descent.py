@@ -452,8 +452,8 @@ class Descent(FactorModel):
         Returns
         -------
         Explanation
-            With ``user_items=None`` its score is that of :meth:`score`, and the baseline has what
-            the user's items do not explain.
+            With ``user_items=None`` its score is that of :meth:`mfrank.Recommender.score`, and the
+            baseline has what the user's items do not explain.
 
         Raises
         ------

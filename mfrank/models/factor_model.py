@@ -301,16 +301,22 @@ def restored(kind: type[_Model], store: FactorStore, own: OwnClasses = IMPORTED)
             "mfrank.load loads any model",
         )
     try:
-        here = dict(store.fitter["options"])
-        if "backend" in here:  # a model read from implicit has none
-            here["backend"] = runnable(here["backend"])
-        known = {kind.__name__: kind, **option_classes()}
-        model: _Model = restore({**store.fitter, "options": here}, known, OPTION_KINDS, own)
+        model = options_of(kind, store.fitter, own)
     except (KeyError, TypeError, ValueError) as error:
         raise unreadable(
             "the options saved with the model", "cannot be restored", error, "fit it again"
         ) from error
     model._adopt(store)
+    return model
+
+
+def options_of(kind: type[_Model], fitter: Mapping[str, Any], own: OwnClasses) -> _Model:
+    """An unfitted model with the options of a saved one."""
+    here = dict(fitter["options"])
+    if "backend" in here:  # a model read from implicit has none
+        here["backend"] = runnable(here["backend"])
+    known = {kind.__name__: kind, **option_classes()}
+    model: _Model = restore({**fitter, "options": here}, known, OPTION_KINDS, own)
     return model
 
 

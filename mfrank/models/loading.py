@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mfrank.files import Place
-from mfrank.models.als import ALS
-from mfrank.models.baselines import Popularity
-from mfrank.models.descent import Descent
-from mfrank.models.ease import EASE
-from mfrank.models.item_models import ItemFilter, ItemKNN
+from mfrank.models.blend import Blend
+from mfrank.models.blend_parts import PARTS
 from mfrank.models.page_rank import SupervisedPageRank
 from mfrank.retrieval import ItemBlend, Recommender
 from mfrank.store import FactorStore, OwnClasses
@@ -17,8 +14,8 @@ from mfrank.store import FactorStore, OwnClasses
 _MODELS: dict[str, type[Recommender]] = {
     model.__name__: model
     for model in (
-        *(ALS, Descent, EASE, ItemBlend, ItemFilter, ItemKNN, Popularity),
-        SupervisedPageRank,
+        *PARTS.values(),
+        *(Blend, ItemBlend, SupervisedPageRank),
     )
 }
 

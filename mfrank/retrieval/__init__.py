@@ -16,7 +16,7 @@ from mfrank.retrieval.lists_by_id import (
 from mfrank.retrieval.model_state import DeferredState, ModelState, NotFittedError
 from mfrank.retrieval.queries import LikedItems, Matrix, Queries, given_rows, given_seen
 from mfrank.retrieval.recommender import Recommender
-from mfrank.retrieval.row_scorer import ItemBlend, RowScorer, of_one_state
+from mfrank.retrieval.row_scorer import BlendRows, ItemBlend, RowScorer, of_one_state
 from mfrank.retrieval.scored_lists import _first, best_lists
 from mfrank.retrieval.seen import Seen, left_out_of, pack, without_relevant
 from mfrank.retrieval.side import (
@@ -42,6 +42,7 @@ from mfrank.retrieval.top_k import (
 __all__ = [
     "AllLists",
     "Answer",
+    "BlendRows",
     "Candidates",
     "DeferredState",
     "Fallback",

@@ -280,11 +280,11 @@ class ItemBlend(RowScorer):
         parts: _Summands = self._now().parts
         return parts
 
-    def _rows_of(self, users: Rows) -> _UserRows:
+    def _rows_of(self, users: Rows) -> BlendRows:
         store = self.store
         biases = None if store.user_biases is None else store.user_biases[users]
         values = extra_rows.pick(self._fitted().values, users, "values")
-        return _UserRows(values, store.user_factors[users], biases)
+        return BlendRows(values, store.user_factors[users], biases)
 
     def _rows_given(self, *_: Any) -> Any:
         raise InputTypeError(
@@ -293,7 +293,7 @@ class ItemBlend(RowScorer):
             "whose test users are in the training part",
         )
 
-    def _scores_of(self, rows: _UserRows, n_threads: int) -> NDArray[Any]:
+    def _scores_of(self, rows: BlendRows, n_threads: int) -> NDArray[Any]:
         # BLAS may sum equal rows in different orders; rounding float64 sums keeps them tied.
         store, parts = self.store, self._fitted()
         scores: NDArray[Any] = rows.factors.astype(np.float64) @ parts.item_columns
@@ -304,14 +304,14 @@ class ItemBlend(RowScorer):
         scores += (rows.values @ parts.weights).toarray()
         return scores.astype(np.float32).astype(np.float64)
 
-    def _nothing_in(self, rows: _UserRows, scores: NDArray[Any]) -> NDArray[np.bool_]:
+    def _nothing_in(self, rows: BlendRows, scores: NDArray[Any]) -> NDArray[np.bool_]:
         if self.store.ranks_anybody:
             return np.zeros(len(scores), dtype=bool)
         linked = np.diff(rows.values.indptr) > 0
         return ~rows.factors.any(axis=1) & ~(linked & scores.any(axis=1))
 
     def _unlinked(
-        self, rows: _UserRows, scores: NDArray[Any], n: int
+        self, rows: BlendRows, scores: NDArray[Any], n: int
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         # Only where all parts give nothing: factors may also have a product of exactly 0.
         parts, lone_users = self._fitted(), np.asarray(~rows.factors.any(axis=1))
@@ -352,7 +352,7 @@ class _Summands(MadeOfFields):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _UserRows:
+class BlendRows:
     """What users have: values of items, one block of columns for each part, and factors."""
 
     values: sp.csr_array
@@ -364,6 +364,6 @@ class _UserRows:
         """Users, and factors."""
         return len(self.factors), self.factors.shape[1]
 
-    def __getitem__(self, part: slice) -> _UserRows:
+    def __getitem__(self, part: slice) -> BlendRows:
         biases = None if self.biases is None else self.biases[part]
-        return _UserRows(self.values[part], self.factors[part], biases)
+        return BlendRows(self.values[part], self.factors[part], biases)

@@ -13,7 +13,7 @@ from mfrank.arrays import check_at_least_zero, check_instance
 from mfrank.data import Counts
 from mfrank.errors import InputValueError
 from mfrank.store import contents as extra_rows
-from mfrank.store.cold_rows import has_features
+from mfrank.store.cold_rows import has_features, joins_weights
 from mfrank.store.factors import FactorStore
 
 _SIDES = ("users", "items")
@@ -123,7 +123,7 @@ def check_ranks_by_factors(store: FactorStore, remedy: str) -> None:
         return
     name = store.fitter["name"]
     what = "weights between items" if has_item_weights(store) else "a walk on items"
-    only = f"{what} beside its factors" if name == _WITH_ITEMS else f"{what}, not by its factors"
+    only = f"{what} beside its factors" if joins_weights(store) else f"{what}, not by its factors"
     raise InputValueError(f"`store` is of {name}, which ranks by {only}", f"{remedy}")
 
 
@@ -134,7 +134,7 @@ def has_item_weights(store: FactorStore) -> bool:
 
 def ranks_by_factors(store: FactorStore) -> bool:
     """Whether the scores are products of the factors; otherwise these are a placeholder."""
-    return store.fitter["name"] == _WITH_ITEMS or not extra_rows.has_rows(store.extras)
+    return joins_weights(store) or not extra_rows.has_rows(store.extras)
 
 
 def _without_unmet(*both: FactorStore) -> list[FactorStore]:

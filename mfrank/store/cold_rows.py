@@ -32,6 +32,12 @@ def empty_rows(factors: NDArray[Any], biases: NDArray[Any] | None) -> NDArray[np
     return empty if bool(empty.any()) else None
 
 
+def joins_weights(store: FactorStore) -> bool:
+    """Whether it is a blend of factors with weights between items."""
+    name = store.fitter["name"]
+    return name == "ItemBlend" or (name == "Blend" and "neighbors_indptr" in store.extras)
+
+
 def unmet_items(store: FactorStore) -> NDArray[np.bool_] | None:
     """Cold items: without users, features or other data; in the form of :func:`empty_rows`.
 
@@ -41,7 +47,7 @@ def unmet_items(store: FactorStore) -> NDArray[np.bool_] | None:
     items, where such an item may have weights.
     """
     unmet = None
-    if store.fitter["name"] != "ItemBlend":
+    if not joins_weights(store):
         unmet = empty_rows(store.item_factors, store.item_biases)
     if not has_counts(store) or has_features(store, "item"):
         return unmet

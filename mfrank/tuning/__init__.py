@@ -24,8 +24,6 @@ from mfrank.tuning.mixture import (
     blended,
     finalists,
     mixed,
-    recommender,
-    spread,
     weighed,
 )
 from mfrank.tuning.one_call import TuneResult, _fitted, tune
@@ -80,11 +78,9 @@ __all__ = [
     "mixed",
     "named",
     "near",
-    "recommender",
     "refit_seconds",
     "search",
     "short",
-    "spread",
     "spread_out",
     "tune",
     "weighed",

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from mfrank.arrays import CSR, OutOfTimeError, check_time
 from mfrank.evaluation import NDCG, ListMetric, Metric, Score
 from mfrank.evaluation import judge as judged
-from mfrank.models import NeighborRecommender
-from mfrank.retrieval import ItemBlend, Recommender, unannounced, without_relevant
-from mfrank.store import FactorStore, blend
+from mfrank.models import ALS, Blend, Descent, NeighborRecommender, spread
+from mfrank.retrieval import Recommender, unannounced, without_relevant
 from mfrank.tuning.families import SPACE
 from mfrank.tuning.family import Setting, Space
 from mfrank.tuning.outcomes import Outcome
@@ -197,8 +196,6 @@ def _held_out(judge: TrialJudge) -> sp.csr_array:
     return sp.csr_array(held_out - held_out.multiply(known))
 
 
-_SAMPLE = 64
-_SAMPLED_ITEMS = 4096
 _LISTINGS = 4.0
 """Time that listing, scoring and weighing take for one candidate, in judgments."""
 _LISTED_BY = 0.4
@@ -214,8 +211,8 @@ class BlendPart:
     ----------
     outcome : Outcome
     weight : float
-        Weight of the scores, after the scores of each part are divided by their :func:`spread`. The
-        weight of the first part is 1.
+        Weight of the scores, after those of each part are divided by their
+        ``mfrank.models.spread``. The weight of the first part is 1.
     """
 
     outcome: Outcome
@@ -258,42 +255,17 @@ def mixed(runner: Runner, outcomes: Sequence[Outcome]) -> tuple[list[BlendPart],
         BlendPart(candidates[each], float(f"{weight / chosen[0]:.3g}"))
         for each, weight in chosen.items()
     ]
-    together = blended([models[each] for each in chosen], [part.weight for part in parts])
-    return parts, runner.judge.score(recommender(together))
+    together = blended([models[each] for each in chosen], parts)
+    return parts, runner.judge.score(together)
 
 
-def blended(models: Sequence[Recommender], weights: Sequence[float]) -> FactorStore:
-    """One store of all models, weighted after scaling their scores."""
-    scaled = [
-        (model.store, weight / spread(model), isinstance(model, NeighborRecommender))
-        for model, weight in zip(models, weights, strict=True)
+def blended(models: Sequence[Recommender], parts: Sequence[BlendPart]) -> Blend:
+    """The blend of the fitted models of some parts."""
+    epochs = [
+        part.outcome.epochs if isinstance(model, ALS | Descent) else None
+        for model, part in zip(models, parts, strict=True)
     ]
-    scaled.sort(key=lambda each: each[2])  # those with factors first
-    (made, unit, _), *others = scaled
-    for store, scale, _ in others:
-        made = blend(made, store, scale / unit)
-    return made
-
-
-def recommender(store: FactorStore) -> Recommender:
-    """A recommender over a blend."""
-    of_items = store.fitter["name"] == ItemBlend.__name__
-    return ItemBlend.of(store) if of_items else Recommender.of(store)
-
-
-def spread(model: Recommender) -> float:
-    """Mean over users of the standard deviation of item scores, on samples of both."""
-    users = _sample(len(model.user_ids), _SAMPLE)
-    items = _sample(len(model.item_ids), _SAMPLED_ITEMS)
-    deviations = [
-        model.score(np.full(len(items), user), items, by_row=True).std() for user in users
-    ]
-    return float(np.mean(deviations, dtype=np.float64)) or 1.0
-
-
-def _sample(n_rows: int, most: int) -> NDArray[np.int64]:
-    """Rows at equal distances, the same whenever they are asked for."""
-    return np.unique(np.linspace(0, n_rows - 1, min(most, n_rows)).astype(np.int64))
+    return Blend.from_models(models, [part.weight for part in parts], epochs)
 
 
 def _late(runner: Runner, leader: Outcome) -> Callable[[], bool]:

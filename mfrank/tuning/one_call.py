@@ -24,7 +24,7 @@ from mfrank.retrieval import Recommender, pack
 from mfrank.tuning.families import SPACE
 from mfrank.tuning.family import Model
 from mfrank.tuning.leaderboard import Leaderboard
-from mfrank.tuning.mixture import BlendPart, blended, recommender
+from mfrank.tuning.mixture import BlendPart, blended
 from mfrank.tuning.search_result import (
     SearchResult,
     budget_of,
@@ -46,8 +46,8 @@ class TuneResult:
     ----------
     model : Recommender
         Fitted to all data: an :class:`mfrank.ALS`, a :class:`mfrank.Descent`, an item-to-item
-        model, a baseline, or a blend (an :class:`mfrank.ItemBlend` if an item-to-item model is part
-        of it). A blend has no fold-in.
+        model, a baseline, or a :class:`mfrank.Blend` of these. Its ``fit`` makes the same of other
+        data, without a search.
     leaderboard : Leaderboard
         All trials, best first.
     validation : {"by time", "per user", "as given"}
@@ -258,8 +258,7 @@ def _fitted(found: SearchResult, data: Interactions) -> Recommender:
     models = [_whole(found.runner, part, data) for part in found.parts]
     if len(models) == 1:
         return models[0]
-    store = blended(models, [part.weight for part in found.parts])
-    return recommender(pack(store, data.seen))
+    return blended(models, found.parts)
 
 
 def _whole(runner: Runner, part: BlendPart, data: Interactions) -> Model:

@@ -15,7 +15,7 @@ from mfrank.arrays import OutOfTimeError, time_limit
 from mfrank.comparison import ImplicitALS, _Recipe, compare
 from mfrank.comparison import tuned as module
 from mfrank.data import Interactions, Split
-from mfrank.tuning import Budget, Facts, SearchResult, Setting, blended, named, recommender, search
+from mfrank.tuning import Budget, Facts, SearchResult, Setting, named, search
 from tests.support.errors import refuses
 
 TRIALS = 3
@@ -273,7 +273,7 @@ def test_a_recipe_of_several_models_is_their_blend(split: Split, several: bool) 
         model.set_params(iterations=n).fit(split.train)
         for model, n in zip(models, epochs, strict=True)
     ]
-    whole = recommender(blended(alone, weights)) if several else alone[0]
+    whole = mfrank.Blend.from_models(alone, weights) if several else alone[0]
     np.testing.assert_array_equal(made.item_factors, whole.item_factors)
     np.testing.assert_array_equal(made.seen.matrix.indices, split.train.user_items.indices)
     assert told == ([] if several else [0, 1])
@@ -299,7 +299,7 @@ def test_all_parts_of_what_was_found_are_fitted(
     monkeypatch.setattr(module, "search", lambda *_, **__: found)
     compared = quick(split, models={"all": mfrank.tune}, tune=1.0, random_state=0)
     fitted = [deepcopy(model).fit(split.train) for model in models]
-    whole = recommender(blended(fitted, weights)) if several else fitted[0]
+    whole = mfrank.Blend.from_models(fitted, weights) if several else fitted[0]
     expected = mfrank.evaluate(whole, split.test, train=split.train, metrics=METRICS)
     assert compared["all"].evaluation["ndcg@10"].value == expected["ndcg@10"].value
 

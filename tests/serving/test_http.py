@@ -281,6 +281,7 @@ def test_every_status_that_occurs_is_described() -> None:
     asked = client(
         model("Popularity"), limits=serving.Limits(max_body=300), allow_hosts=["testserver"]
     )
+    bare = mfrank.Recommender.of(model("ALS").store)
     described = asked.get("/openapi.json").json()["paths"]
     body, long = {"users": [USER]}, {"users": [USER] * 100}
     seen = [
@@ -289,6 +290,7 @@ def test_every_status_that_occurs_is_described() -> None:
         ("/recommend/{user}", "get", asked.get(f"/recommend/{USER}", headers={"host": "evil"})),
         ("/similar/{item}", "get", asked.get(f"/similar/{ITEM}")),
         ("/explain/{user}/{item}", "get", asked.get(f"/explain/{USER}/{ITEM}")),
+        ("/explain/{user}/{item}", "get", client(bare).get(f"/explain/{USER}/{ITEM}")),
         ("/recommend", "post", asked.post("/recommend", json=body)),
         ("/recommend", "post", asked.post("/recommend", json=long)),
         ("/recommend", "post", asked.post("/recommend", content=b"{}")),

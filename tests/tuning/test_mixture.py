@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import mfrank
+from mfrank.models import spread
 from mfrank.tuning import (
     CAUTION,
     BlendPart,
@@ -22,11 +23,8 @@ from mfrank.tuning import (
     Trial,
     TrialJudge,
     _late,
-    blended,
     finalists,
     mixed,
-    recommender,
-    spread,
 )
 from mfrank.tuning import mixture as module
 from mfrank.tuning import named as family
@@ -94,7 +92,7 @@ def halves(unit: float = 1.0) -> dict[Trial, mfrank.Recommender]:
             user_factors=(scores * (unit if half else 1.0)).astype("f4"),
             item_factors=np.eye(liked.shape[1], dtype="f4"),
         )
-        found[Trial(kind, (0.5,) * number, 0)] = mfrank.Recommender.of(store)
+        found[Trial(kind, (0.5,) * number, 0)] = mfrank.ALS._from_store(store)
     return found
 
 
@@ -224,7 +222,7 @@ def test_a_blend_is_the_weighted_sum_whatever_the_order_of_its_parts() -> None:
         for model, weight in weights.items()
     )
     for models in ([FILTER, EASE, ALS], [ALS, EASE, FILTER]):
-        whole = recommender(blended(models, [weights[model] for model in models]))
+        whole = mfrank.Blend.from_models(models, [weights[model] for model in models])
         scores = whole.score(users, items, by_row=True)
         np.testing.assert_allclose(scores / scores.std(), wanted / wanted.std(), rtol=1e-3)
 

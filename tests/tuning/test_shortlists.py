@@ -12,7 +12,8 @@ import scipy.sparse as sp
 import mfrank
 from mfrank.arrays import CSR, OutOfTimeError, time_limit
 from mfrank.evaluation import ListMetric, Metric
-from mfrank.tuning import Shortlists, TrialJudge, blended, recommender, spread
+from mfrank.models import spread
+from mfrank.tuning import Shortlists, TrialJudge
 from mfrank.tuning import mixture as module
 
 DATA = mfrank.synthetic(300, 80, 6000, random_state=0)
@@ -42,8 +43,8 @@ def test_a_shortlist_judges_as_the_whole_catalog_does(
     value = lists.value([w / spread(m) for m, w in zip(MODELS, weights, strict=True)])
     together = used[0][0]
     if len(used) > 1:
-        store = blended([model for model, _ in used], [weight for _, weight in used])
-        together = recommender(store)
+        models, shares = zip(*used, strict=True)
+        together = mfrank.Blend.from_models(models, shares)
     assert value == pytest.approx(judge.score(together).value, abs=1e-3)
 
 

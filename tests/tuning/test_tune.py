@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from children import run
 from pages import page
 
 import mfrank
+from mfrank.models import spread
 from mfrank.tuning import (
     FAMILIES,
     BlendPart,
@@ -31,8 +33,6 @@ from mfrank.tuning import (
     TrialJudge,
     TuneResult,
     _fitted,
-    blended,
-    spread,
 )
 from tests.support.errors import refuses
 
@@ -218,11 +218,10 @@ def test_a_blend_is_at_least_as_good_as_its_parts(found: TuneResult) -> None:
 def test_scores_are_brought_to_one_scale_before_they_are_blended() -> None:
     models = [mfrank.ALS(o, factors=4, random_state=0) for o in (mfrank.RG2(), mfrank.WRMF())]
     first, second = (model.fit(DATA) for model in models)
-    store = mfrank.FactorStore(1e6 * second.user_factors, second.item_factors)
-    scaled = mfrank.Recommender.of(store)
+    scaled = mfrank.ALS._from_store(replace(second.store, user_factors=1e6 * second.user_factors))
     assert spread(scaled) == pytest.approx(1e6 * spread(second), rel=1e-5)
-    one, other = blended([first, second], [1.0, 0.5]), blended([first, scaled], [1.0, 0.5])
-    scores = [store.user_factors @ store.item_factors.T for store in (one, other)]
+    both = [mfrank.Blend.from_models([first, each], [1.0, 0.5]).store for each in (second, scaled)]
+    scores = [store.user_factors @ store.item_factors.T for store in both]
     np.testing.assert_allclose(*scores, rtol=1e-3, atol=1e-4)
 
 

@@ -1,0 +1,134 @@
+"""The parts of a blend: joined to one store, from which they can be made again.
+
+The factors of all parts are side by side, times the root of a part's scale on both sides. The
+weights between items of the others are one above the other, and their users' values, times the
+scale, side by side (:func:`mfrank.blend`). What else a part needs is among the extras, under its
+number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mfrank.models.als import ALS
+from mfrank.models.baselines import Popularity
+from mfrank.models.descent import Descent
+from mfrank.models.ease import EASE
+from mfrank.models.item_models import ItemFilter, ItemKNN, NeighborRecommender
+from mfrank.retrieval import ModelState, Recommender
+from mfrank.store import FactorStore, blend
+from mfrank.store import contents as extra_rows
+
+PARTS: Mapping[str, type[Any]] = {
+    kind.__name__: kind for kind in (ALS, Descent, EASE, ItemFilter, ItemKNN, Popularity)
+}
+"""The models that can be parts of a blend, by name."""
+
+_SAMPLE = 64
+_SAMPLED_ITEMS = 4096
+
+
+def unfitted(model: Any) -> Any:
+    """A new model with the same options."""
+    return type(model)(**model.get_params(deep=False))
+
+
+def has_factors(model: Any) -> bool:
+    """Whether it ranks by factors, and not by weights between items."""
+    return not isinstance(model, NeighborRecommender)
+
+
+def factors_first(models: Sequence[Any]) -> list[int]:
+    """The numbers of the models in the order of the blend's store."""
+    return sorted(range(len(models)), key=lambda at: not has_factors(models[at]))
+
+
+def spread(model: Recommender) -> float:
+    """Mean over users of the standard deviation of item scores, on samples of both."""
+    users = _sample(len(model.user_ids), _SAMPLE)
+    items = _sample(len(model.item_ids), _SAMPLED_ITEMS)
+    deviations = [
+        model.score(np.full(len(items), user), items, by_row=True).std() for user in users
+    ]
+    return float(np.mean(deviations, dtype=np.float64)) or 1.0
+
+
+def _sample(n_rows: int, most: int) -> NDArray[np.int64]:
+    """Rows at equal distances, the same whenever they are asked for."""
+    return np.unique(np.linspace(0, n_rows - 1, min(most, n_rows)).astype(np.int64))
+
+
+def scales_of(models: Sequence[Any], weights: Sequence[float]) -> list[float]:
+    """Multiples of the parts' scores; 1 for the first part with factors."""
+    scales = [weight / spread(model) for model, weight in zip(models, weights, strict=True)]
+    unit = scales[factors_first(models)[0]]
+    return [scale / unit for scale in scales]
+
+
+def scales_in(store: FactorStore) -> list[float]:
+    """Multiples of the parts' scores in the store of a blend."""
+    return [each["scale"] for each in store.fitter["options"]["parts"]]
+
+
+def joined(models: Sequence[Recommender], scales: Sequence[float], **options: Any) -> FactorStore:
+    """The blend of fitted models, whose scores are multiplied by ``scales``, with its options."""
+    order = factors_first(models)
+    made = models[order[0]].store
+    for at in order[1:]:
+        made = blend(made, models[at].store, scales[at])
+    extras, described = dict(made.extras), list[dict[str, Any]]()
+    for number, (model, scale) in enumerate(zip(models, scales, strict=True)):
+        own = model.store
+        for name, array in (("user_biases", own.user_biases), ("item_biases", own.item_biases)):
+            if array is not None:
+                extras[f"part{number}_{name}"] = array
+        if not isinstance(model, NeighborRecommender):
+            extras |= {f"part{number}_{name}": own.extras[name] for name in own.extras}
+        told = {"fitter": dict(own.fitter), "history": [dict(each) for each in own.history]}
+        described.append({**told, "width": own.factors * has_factors(model), "scale": float(scale)})
+    options["parts"] = described
+    for name in ("user_features", "item_features"):
+        if name in made.fitter["options"]:
+            options[name] = True
+    return replace(made, extras=extras, fitter={"name": "Blend", "options": options})
+
+
+def parts_of(held: ModelState, templates: Sequence[Any]) -> list[Any]:
+    """The fitted parts of a blend's store, each with the options of its template."""
+    store, models = held.on_host(), [unfitted(template) for template in templates]
+    described = store.fitter["options"]["parts"]
+    n_items, begin, block = store.n_items, 0, 0
+    for at in factors_first(models):
+        model, told, prefix = models[at], described[at], f"part{at}_"
+        own = {
+            name.removeprefix(prefix): array
+            for name, array in store.extras.items()
+            if name.startswith(prefix)
+        }
+        arrays: dict[str, Any] = {
+            name: own.pop(name, None) for name in ("user_biases", "item_biases")
+        }
+        if has_factors(model):
+            columns, root = slice(begin, begin + told["width"]), np.sqrt(told["scale"])
+            for side in ("user_factors", "item_factors"):
+                table = getattr(store, side)[:, columns]
+                arrays[side] = table if root == 1 else (table / root).astype(store.dtype)
+            begin = columns.stop
+        else:
+            weights, values = extra_rows.unpack_neighbors(store.extras, store.n_users, n_items)
+            rows = slice(block, block + n_items)
+            given = sp.csr_array(sp.csr_array(values[:, rows]) / told["scale"])
+            own = extra_rows.pack_neighbors(sp.csr_array(weights[rows]), given)
+            arrays["user_factors"] = np.ones((store.n_users, 1))
+            arrays["item_factors"] = store.known_counts.items.astype(np.float64)[:, None]
+            block = rows.stop
+        part = replace(store, fitter=told["fitter"], history=told["history"], extras=own, **arrays)
+        model._adopt(part)
+        model._hold(part, held.seen)
+    return models

@@ -1,0 +1,237 @@
+"""A blend is the sum of its parts: in scores, for new users, explained, saved and fitted again."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mfrank
+from mfrank.models import spread
+from tests.support.errors import refuses
+
+
+@cache
+def data() -> mfrank.Interactions:
+    drawn = mfrank.synthetic(60, 30, 700, random_state=0)
+    users, items = (
+        drawn.user_ids.raw(drawn.entry_users),
+        drawn.item_ids.raw(drawn.user_items.indices),
+    )
+    return mfrank.Interactions.from_arrays([f"u{u}" for u in users], [f"i{i}" for i in items])
+
+
+def als(objective: Any = None, **options: Any) -> mfrank.ALS:
+    chosen = mfrank.IALS() if objective is None else objective
+    return mfrank.ALS(chosen, factors=4, iterations=3, random_state=0, **options)
+
+
+def cosines() -> mfrank.Descent:
+    return mfrank.Descent(mfrank.SampledSoftmax(), 3, 3, random_state=0)
+
+
+RECIPES: dict[str, tuple[Any, list[float]]] = {
+    "two ALS": (lambda: [als(), als(mfrank.WRMF())], [1, 0.5]),
+    "float64 and float32": (lambda: [als(dtype="float64"), als(mfrank.RG2())], [1, 1]),
+    "biases": (lambda: [als(biases=True), cosines()], [1, 2]),
+    "cosines first": (lambda: [cosines(), als()], [1, 0.3]),
+    "distances": (lambda: [als(), mfrank.Descent(mfrank.SML(), 3, 3, random_state=0)], [1, 0.2]),
+    "links first": (lambda: [mfrank.EASE(50.0), als()], [1, 0.4]),
+    "all kinds": (
+        lambda: [mfrank.ItemKNN(), cosines(), mfrank.ItemFilter(), als(), mfrank.EASE(9.0)],
+        [0.3, 1, 0.5, 0.7, 0.2],
+    ),
+    "popularity": (lambda: [als(), mfrank.Popularity()], [1, 0.1]),
+    "only popularity has factors": (lambda: [mfrank.EASE(9.0), mfrank.Popularity()], [1, 0.1]),
+}
+
+
+@cache
+def fitted(name: str) -> mfrank.Blend:
+    parts, weights = RECIPES[name]
+    return mfrank.Blend(parts(), weights).fit(data())
+
+
+@pytest.fixture(params=RECIPES)
+def blend(request: Any) -> mfrank.Blend:
+    return fitted(request.param)
+
+
+def every_pair() -> tuple[Any, Any]:
+    n_users, n_items = data().n_users, data().n_items
+    return np.repeat(np.arange(n_users), n_items), np.tile(np.arange(n_items), n_users)
+
+
+def whole(model: Any) -> Any:
+    """The lists of all users, of all items."""
+    users = data().user_ids.labels
+    return model.recommend(users, N=data().n_items, filter_already_liked_items=False)
+
+
+def test_scores_are_the_weighted_sum_of_those_of_the_parts(blend: mfrank.Blend) -> None:
+    pairs = every_pair()
+    alone = [part.fit(data()) for part in blend.parts]
+    wanted = sum(
+        weight / spread(model) * model.score(*pairs, by_row=True)
+        for model, weight in zip(alone, blend.weights, strict=True)
+    )
+    found = blend.score(*pairs, by_row=True)
+    np.testing.assert_allclose(found / found.std(), wanted / wanted.std(), atol=2e-4)
+    ids, scores = whole(blend)
+    for user, items, values in zip(data().user_ids.labels[:5], ids, scores, strict=False):
+        known = [item is not None for item in items]
+        again = blend.score([user] * sum(known), items[known])
+        np.testing.assert_allclose(values[known], again, atol=1e-5)
+        assert (np.diff(values[known]) <= 0).all()
+
+
+def test_the_parts_made_of_the_store_are_those_that_were_fitted(blend: mfrank.Blend) -> None:
+    pairs = every_pair()
+    for part, made in zip(blend.parts, blend.models, strict=True):
+        alone = type(part)(**part.get_params(deep=False)).fit(data())
+        assert made.get_params() == alone.get_params()
+        np.testing.assert_allclose(
+            made.score(*pairs, by_row=True), alone.score(*pairs, by_row=True), atol=1e-5
+        )
+        assert made.seen is blend.seen or made.seen.matrix.nnz == data().nnz
+
+
+def test_new_users_are_folded_into_each_part(blend: mfrank.Blend) -> None:
+    users, items = data().user_ids.labels[:4].tolist(), data().item_ids.labels
+    found = blend.recommend(
+        users, data(), len(items), recalculate_user=True, filter_already_liked_items=False
+    )
+    total = np.zeros((len(users), len(items)))
+    unit = None
+    for model, weight in zip(blend.models, blend.weights, strict=True):
+        own = model.recommend(
+            users, data(), len(items), recalculate_user=True, filter_already_liked_items=False
+        )
+        scale = weight / spread(model)
+        if unit is None and not isinstance(model, mfrank.ItemKNN | mfrank.EASE | mfrank.ItemFilter):
+            unit = scale
+        for row, (ids, scores) in enumerate(zip(*own, strict=True)):
+            known = [item is not None for item in ids]
+            total[row, data().item_ids.rows(ids[known])] += scale * scores[known]
+    for row, (ids, scores) in enumerate(zip(*found, strict=True)):
+        known = [item is not None for item in ids]
+        np.testing.assert_allclose(
+            scores[known] * unit, total[row, data().item_ids.rows(ids[known])], rtol=1e-3, atol=1e-4
+        )
+    own = data().item_ids.raw(data().user_items[[2]].indices)
+    new = blend.recommend_from_items(own, N=6)
+    asked = blend.recommend(users[2:3], data(), 6, recalculate_user=True)
+    assert new.ids.tolist() == asked.ids[0].tolist()
+
+
+def test_an_explanation_adds_up_those_of_the_parts(blend: mfrank.Blend) -> None:
+    user = data().user_ids.labels[3]
+    for item in data().item_ids.labels[:3].tolist():
+        for given in (None, data()):
+            why = blend.explain(user, given, item, N=99)
+            total = sum(part for _, part in why.contributions) + why.baseline
+            assert total == pytest.approx(why.score, abs=1e-9)
+            assert {name for name, _ in why.contributions} <= set(
+                data().item_ids.raw(data().user_items[[3]].indices).tolist()
+            )
+            assert blend.explain(user, given, item, N=2).contributions == why.contributions[:2]
+        assert blend.explain(user, None, item).score == pytest.approx(
+            float(blend.score([user], [item])[0])
+        )
+
+
+def test_a_saved_blend_is_the_same_blend(blend: mfrank.Blend, tmp_path: Path) -> None:
+    blend.save(tmp_path / "model")
+    for mapped in (False, True):
+        loaded = mfrank.load(tmp_path / "model", mmap=mapped)
+        assert isinstance(loaded, mfrank.Blend)
+        assert repr(loaded) == repr(blend)
+        for before, after in zip(whole(blend), whole(loaded), strict=True):
+            np.testing.assert_array_equal(before, after)
+        items = data().item_ids.labels[:3]
+        one, other = (each.recommend_from_items(items, N=5) for each in (blend, loaded))
+        assert one.ids.tolist() == other.ids.tolist()
+        np.testing.assert_array_equal(one.scores, other.scores)
+    with pytest.raises(ValueError, match="Blend"):
+        mfrank.ALS.load(tmp_path / "model")
+
+
+def test_a_fit_of_the_same_recipe_is_the_same(blend: mfrank.Blend) -> None:
+    again = mfrank.Blend(blend.parts, blend.weights).fit(data())
+    for before, after in zip(whole(blend), whole(again), strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
+def test_the_epochs_of_a_part_end_where_they_are_told_to() -> None:
+    made = mfrank.Blend([als(), cosines()], epochs=[1, None]).fit(data())
+    assert [len(model.store.history) for model in made.models] == [1, 3]
+    alone = als().fit(data(), callback=lambda *_: True)
+    np.testing.assert_array_equal(made.models[0].store.item_factors, alone.store.item_factors)
+
+
+def test_what_is_removed_is_removed_from_all_parts() -> None:
+    made = mfrank.Blend([als(), cosines()], [1, 0.5]).fit(data())
+    gone = data().user_ids.labels[:2].tolist()
+    kept = data().user_ids.labels[5]
+    before = made.recommend(kept, N=5)
+    made.remove(users=gone)
+    assert made.store.n_users == data().n_users - 2
+    assert all(model.store.n_users == data().n_users - 2 for model in made.models)
+    after = made.recommend(kept, N=5)
+    assert before.ids.tolist() == after.ids.tolist()
+    made.remove(items=[before.ids[0]])
+    assert before.ids[0] not in made.recommend(kept, N=20).ids.tolist()
+
+
+def test_neighbors_of_users_need_factors_alone() -> None:
+    user, item = data().user_ids.labels[1], data().item_ids.labels[1]
+    assert fitted("two ALS").similar_users(user, N=3).ids[0] == user
+    assert len(fitted("two ALS").recommend_users(item, N=3).ids) == 3
+    for call in (
+        lambda: fitted("links first").similar_users(user),
+        lambda: fitted("links first").recommend_users(item),
+    ):
+        with pytest.raises(TypeError):
+            call()
+    assert fitted("links first").similar_items(item, N=1).ids.tolist() == [item]
+
+
+def test_a_blend_prints_its_parts_and_weights() -> None:
+    made = mfrank.Blend([als(), mfrank.EASE(50.0)], [1, 0.25])
+    assert repr(made).startswith("Blend(1 x ALS(objective=IALS(")
+    assert "0.25 x EASE(regularization=50.0)" in repr(made)
+    assert repr(made).endswith("not fitted)")
+    assert "fitted to 60 users x 30 items" in repr(fitted("all kinds"))
+    assert "EASE" in made._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "argument"),
+    [
+        (([],), TypeError, "parts"),
+        (([als()],), TypeError, "parts"),
+        ((als(),), TypeError, "parts"),
+        (([als(), "EASE"],), TypeError, "parts"),
+        (([als(), als()], [1]), ValueError, "weights"),
+        (([als(), als()], [1, 0]), ValueError, "weights"),
+        (([als(), als()], [1, np.nan]), ValueError, "weights"),
+        (([als(), als()], None, [1]), ValueError, "epochs"),
+        (([als(), als()], None, [0, None]), ValueError, "epochs"),
+    ],
+)
+def test_what_is_no_blend_is_refused(arguments: Any, kind: Any, argument: str) -> None:
+    with refuses(kind, argument):
+        mfrank.Blend(*arguments)
+
+
+def test_parts_without_factors_and_parts_of_other_data_are_refused() -> None:
+    with refuses(ValueError, "parts", remedy="ALS"):
+        mfrank.Blend([mfrank.EASE(), mfrank.ItemKNN()]).fit(data())
+    other = als().fit(mfrank.synthetic(20, 10, 99, random_state=0))
+    with refuses(ValueError, "user_ids", remedy="same users"):
+        mfrank.Blend.from_models([als().fit(data()), other])
+    with pytest.raises(mfrank.NotFittedError):
+        mfrank.Blend.from_models([als(), als()])
