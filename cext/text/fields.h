@@ -52,22 +52,49 @@ inline uint64_t last_bytes(const uint8_t* end, int64_t size) {
     return below == 64 ? 0 : word_at(end - 8) >> below << below;
 }
 
-// Reads at most 19 digits, 0 of none; whether there are only digits. Eight are one number of 64
-// bits, whose halves are added up three times.
+// The number of the last `size` bytes, 1 to 8, of a word; whether they are digits. Its halves are
+// added up three times.
+inline bool digits_of(uint64_t word, int64_t size, uint64_t& number) {
+    const int below = int(8 - size) * 8;
+    word ^= 0x3030303030303030u >> below << below;
+    const bool valid = ((word | (word + 0x0606060606060606u)) & 0xF0F0F0F0F0F0F0F0u) == 0;
+    word = (word * 10 + (word >> 8)) & 0x00FF00FF00FF00FFu;
+    word = (word * 100 + (word >> 16)) & 0x0000FFFF0000FFFFu;
+    number = (word * 10000 + (word >> 32)) & 0x00000000FFFFFFFFu;
+    return valid;
+}
+
+// Reads at most 19 digits, 0 of none; whether there are only digits.
 inline bool digits(const uint8_t* begin, const uint8_t* end, uint64_t& number) {
-    uint64_t foreign = 0;
+    bool valid = true;
     number = 0;
     for (int64_t done = 0; done < end - begin; done += 8) {
         const int64_t size = std::min<int64_t>(8, end - begin - done);
-        uint64_t word = last_bytes(end - done, size) ^
-                        (0x3030303030303030u >> (8 - size) * 8 << (8 - size) * 8);
-        foreign |= (word | (word + 0x0606060606060606u)) & 0xF0F0F0F0F0F0F0F0u;
-        word = (word * 10 + (word >> 8)) & 0x00FF00FF00FF00FFu;
-        word = (word * 100 + (word >> 16)) & 0x0000FFFF0000FFFFu;
-        word = (word * 10000 + (word >> 32)) & 0x00000000FFFFFFFFu;
-        number += word * POWERS[done];
+        uint64_t part;
+        valid &= digits_of(last_bytes(end - done, size), size, part);
+        number += part * POWERS[done];
     }
-    return foreign == 0;
+    return valid;
+}
+
+// Reads up to eight digits, in place of one of which a point may be.
+inline bool short_decimal(const uint8_t* end, int64_t size, double& number) {
+    constexpr uint64_t LOW = 0x7F7F7F7F7F7F7F7Fu;
+    uint64_t word = last_bytes(end, size);
+    const uint64_t apart = word ^ 0x2E2E2E2E2E2E2E2Eu;  // 0 where the point is
+    const uint64_t point = ~(((apart & LOW) + LOW) | apart | LOW);
+    int64_t places = 0;
+    if (point) {
+        const int at = __builtin_ctzll(point) - 7;
+        places = 7 - at / 8;
+        const uint64_t before = (uint64_t(1) << at) - 1;
+        word = ((word & before) << 8) | (word & ~before & ~(uint64_t(0xFF) << at));
+        --size;
+    }
+    uint64_t found = 0;
+    if (size < 1 || !digits_of(word, size, found)) return false;
+    number = double(found) / double(POWERS[places]);
+    return true;
 }
 
 // Whether the field is spelled as Python prints an int64.
@@ -100,6 +127,11 @@ inline double quotient(uint64_t number, int64_t places) {
 inline bool decimal(const uint8_t* begin, const uint8_t* end, double& number) {
     const bool minus = begin < end && *begin == '-';
     begin += minus || (begin < end && *begin == '+');
+    if (end - begin <= 8) {
+        const bool valid = short_decimal(end, end - begin, number);
+        number = minus ? -number : number;
+        return valid;
+    }
     const uint8_t* point = begin;
     const uint8_t* last = begin + std::min<int64_t>(end - begin, MOST_DIGITS + 1);
     while (point < last && *point != '.') ++point;

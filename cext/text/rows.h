@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <vector>
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -88,16 +87,17 @@ struct SplitTask {
     int64_t n_first;      // lines of the header, which are odd
     // Places of the fields by column and row, lines of the rows, and odd lines.
     int64_t *begins, *ends, *lines, *odd;
-    int64_t capacity;  // lines
+    int64_t capacity;  // rows, and odd lines
     int64_t n_rows, n_odd, n_lines;
     bool is_full;  // there was no room for all
 };
 
 class Splitter {
    public:
-    explicit Splitter(SplitTask& task) : task_(task), own_(2 * task.n_columns) {}
+    explicit Splitter(SplitTask& task) : task_(task) {}
 
     void run() {
+        task_.is_full = task_.capacity == 0;
         const uint8_t mark = task_.mark == NO_MARK ? '\n' : uint8_t(task_.mark);
         const uint8_t sought[4] = {task_.separator, '\n', task_.has_returns ? uint8_t('\r') : mark,
                                    mark};
@@ -129,11 +129,10 @@ class Splitter {
         while (task_.text[at] == ' ' && blanks < MOST_BLANKS) ++at, ++blanks;
         begin_ = at, closed_ = -1;
         in_quotes_ = has_doubled_ = false;
+        column_ = field_ < task_.width ? task_.column[field_] : -1;
         // After so many blanks, the csv module finds out where the field begins.
-        if (task_.text[at] == ' ' && (task_.mark != NO_MARK || wanted())) odd_ = true;
+        if (blanks == MOST_BLANKS && task_.text[at] == ' ') odd_ = true;
     }
-
-    bool wanted() const { return field_ < task_.width && task_.column[field_] >= 0; }
 
     void quote(int64_t at) {
         const uint8_t behind = task_.text[at + 1];
@@ -167,12 +166,12 @@ class Splitter {
     }
 
     void end_field(int64_t at) {
-        if (wanted()) {
+        if (column_ >= 0) {
             const bool quoted = closed_ >= 0;
             const int64_t begin = begin_ + quoted, end = quoted ? closed_ : at;
-            const bool is_needed = task_.column[field_] < task_.n_needed;
-            if ((is_needed && begin >= end) || has_doubled_) odd_ = true;
-            own_[2 * task_.column[field_]] = begin, own_[2 * task_.column[field_] + 1] = end;
+            if ((column_ < task_.n_needed && begin >= end) || has_doubled_) odd_ = true;
+            const int64_t place = column_ * task_.capacity + task_.n_rows;
+            task_.begins[place] = begin, task_.ends[place] = end;
         }
         if (++field_ == task_.width) last_end_ = at;
     }
@@ -184,27 +183,22 @@ class Splitter {
         if (more < 0 || at - last_end_ != more * (1 + task_.doubled)) odd_ = true;
         if (at > line_begin_) {
             const bool is_odd = odd_ || (encloses_ && strays_) || may_be_header();
-            if ((is_odd ? task_.n_odd : task_.n_rows) == task_.capacity) return void(task_.is_full = true);
-            is_odd ? void(task_.odd[task_.n_odd++] = task_.n_lines) : keep();
+            if (is_odd)
+                task_.odd[task_.n_odd++] = task_.n_lines;
+            else
+                task_.lines[task_.n_rows++] = task_.n_lines;
+            task_.is_full = std::max(task_.n_odd, task_.n_rows) == task_.capacity;
         }
         ++task_.n_lines;
         const bool two = task_.text[at] == '\r' && task_.text[at + 1] == '\n';
         begin_line(at + 1 + two);
     }
 
-    void keep() {
-        const int64_t row = task_.n_rows++;
-        task_.lines[row] = task_.n_lines;
-        for (int64_t c = 0; c < task_.n_columns; ++c) {
-            task_.begins[c * task_.capacity + row] = own_[2 * c];
-            task_.ends[c * task_.capacity + row] = own_[2 * c + 1];
-        }
-    }
-
     // Whether the user, the first column, may be the name: alone, or beside what is no text.
     bool may_be_header() const {
         if (!task_.name) return false;
-        const int64_t begin = own_[0], size = own_[1] - begin;
+        const int64_t begin = task_.begins[task_.n_rows];
+        const int64_t size = task_.ends[task_.n_rows] - begin;
         const uint8_t* field = task_.text + begin;
         if (field[0] <= ' ' || field[0] == 0xef) return true;  // a byte order mark
         if (size < task_.name_size || std::memcmp(field, task_.name, task_.name_size)) return false;
@@ -212,8 +206,7 @@ class Splitter {
     }
 
     SplitTask& task_;
-    std::vector<int64_t> own_;  // begin and end of each column
-    int64_t line_begin_, resume_, begin_, closed_, last_end_, field_;
+    int64_t line_begin_, resume_, begin_, closed_, last_end_, field_, column_;
     bool odd_, encloses_, strays_, in_quotes_, has_doubled_;
 };
 

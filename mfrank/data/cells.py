@@ -396,7 +396,9 @@ def _by_cell(
         order = keys & ((1 << of_place) - 1)
         keys >>= of_place
         first = _begin(keys)
-        return order, keys >> of_item, (keys & ((1 << of_item) - 1)).astype(np.int32), first
+        items = (keys & ((1 << of_item) - 1)).astype(np.int32)
+        keys >>= of_item
+        return order, keys, items, first
     order = _order(items, shape[1])
     order = order[_order(users[order], shape[0])]
     users, items = users[order], items[order]

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.data.columns import BadRow, Chosen, in_column
-from mfrank.data.distinct import Coded, Distinct
-from mfrank.data.fields import DecimalCommas, Fields, IdsAs, joined_ids
+from mfrank.data.distinct import Coded, Distinct, joined_ids
+from mfrank.data.fields import DecimalCommas, Fields, IdsAs
 from mfrank.data.layouts import IF_LISTS, Dialect
 from mfrank.data.records import Format, Rows, TypedIds
 from mfrank.data.table_parts import TablePart
 from mfrank.data.text_formats import Opened, format_of
 from mfrank.data.text_rows import Tell
 from mfrank.data.time_units import Moments, TimeKind, TimestampUnit
-from mfrank.data.times import is_time, joined_moments, part_moments, settle
+from mfrank.data.times import is_time, joined_moments, part_moments, settle, widest
 from mfrank.data.values import Extent
 from mfrank.errors import InputValueError
 
@@ -61,13 +61,12 @@ def unsettled(
     part = part or TablePart()
     form = format_of(opened, dialect, usual, chosen, ids, tell, part)
     commas = DecimalCommas()
-    parts = list(_parts(opened, form, ids, tell, part, commas))
-    if "timestamp" in form.columns:
-        kind = joined_moments([each["timestamp"] for each in parts]).kind
-        if any(_is_of_another(each, kind) for each in parts):
-            parts = list(_parts(opened, form, ids, _not_told, part, DecimalCommas(), kind))
-    columns = _joined(parts)
-    del parts
+    found = _Joined(_parts(opened, form, ids, tell, part, commas))
+    if found.has_other_times:
+        kind = found.kind
+        del found  # its memory is needed again
+        found = _Joined(_parts(opened, form, ids, _not_told, part, DecimalCommas(), kind))
+    columns = found.columns()
     _tell_if_lists(form, columns, tell)
     if not commas.are_sure:
         _check_thousands(form, Extent.of(columns.get("value", _NONE)), tell)
@@ -216,30 +215,92 @@ def _grouped(parts: Iterator[Columns], n_rows: int) -> Iterator[Columns]:
         waiting.append(part)
         left -= len(part["user"])
         if not left:
-            yield _joined(waiting)
+            yield _Joined(waiting).columns()
             waiting, left = [], n_rows
     if waiting:
-        yield _joined(waiting)
+        yield _Joined(waiting).columns()
 
 
-def _joined(parts: list[Columns]) -> Columns:
-    """The columns of parts of a text, one after the other."""
-    joined: Columns = {}
-    for role in list(parts[0]):
-        columns = [part.pop(role) for part in parts]  # so that each is here once
-        if role == "timestamp":
-            joined[role] = joined_moments(columns)
-        elif any(isinstance(part, Coded) for part in columns):
-            joined[role] = Coded.joined(columns)
-        else:
-            joined[role] = np.concatenate(columns) if role == "value" else joined_ids(columns)
-    return joined
+class _Run:
+    """Parts of one kind that follow each other, as one array that grows: each is here once."""
+
+    def __init__(self, first: Any) -> None:
+        self._like, self._array = first, _numbers_of(first).copy()
+        self._n = len(self._array)
+
+    def add(self, part: Any) -> bool:
+        """Append a part if it is of the same kind."""
+        numbers, like = _numbers_of(part), self._like
+        if type(part) is not type(like) or numbers.dtype != self._array.dtype:
+            return False
+        if numbers.dtype == object:  # an array of objects moves one by one
+            return False
+        if isinstance(part, Coded) and part.distinct is not like.distinct:
+            return False
+        if isinstance(part, Moments):
+            begins_fractions = part.fraction is not None and like.fraction is None
+            if begins_fractions or (part.kind, part.zones) != (like.kind, like.zones):
+                return False
+        end = self._n + len(numbers)
+        if end > len(self._array):  # a large array moves without being copied
+            self._array.resize(max(end, len(self._array) * 9 // 8), refcheck=False)
+        self._array[self._n : end] = numbers
+        self._n = end
+        return True
+
+    def whole(self) -> Any:
+        """The parts as one, after which none is added."""
+        self._array.resize(self._n, refcheck=False)
+        if isinstance(self._like, Coded):
+            return Coded(self._like.distinct, self._array)
+        if isinstance(self._like, Moments):
+            return self._like._replace(numbers=self._array)
+        return self._array
 
 
-def _is_of_another(part: Columns, kind: TimeKind) -> bool:
-    """Whether timestamps are read as another kind than those of all, or not at all."""
-    when: Moments = part["timestamp"]
-    return when.kind != kind or len(when.numbers) < len(part["user"])
+class _Joined:
+    """The columns of parts of a text, one after the other.
+
+    Attributes
+    ----------
+    kind : TimeKind or None
+        Of all timestamps.
+    has_other_times : bool
+        Whether some are read as another kind, or not at all.
+    """
+
+    def __init__(self, parts: Iterable[Columns]) -> None:
+        self._runs: dict[str, list[_Run]] = {}
+        kinds, has_missing = set[TimeKind](), False
+        for part in parts:
+            for role, column in part.items():
+                runs = self._runs.setdefault(role, [])
+                if not (runs and runs[-1].add(column)):
+                    runs.append(_Run(column))
+            if (when := part.get("timestamp")) is not None:
+                kinds.add(when.kind)
+                has_missing |= len(when.numbers) < len(part["user"])
+        self.kind = widest(kinds)
+        self.has_other_times = has_missing or len(kinds) > 1
+
+    def columns(self) -> Columns:
+        """The columns, after which no part is here."""
+        joined: Columns = {}
+        for role in list(self._runs):
+            parts = [run.whole() for run in self._runs.pop(role)]
+            if role == "timestamp":
+                joined[role] = joined_moments(parts)
+            elif len(parts) == 1:
+                joined[role] = parts[0]
+            else:
+                joined[role] = np.concatenate(parts) if role == "value" else joined_ids(parts)
+        return joined
+
+
+def _numbers_of(part: Any) -> NDArray[Any]:
+    if isinstance(part, Coded):
+        return part.codes
+    return part.numbers if isinstance(part, Moments) else part
 
 
 def _in_text(error: BadRow, opened: Opened, form: Format) -> InputValueError:

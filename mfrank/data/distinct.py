@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import ext as _ext
-from mfrank.data.fields import Fields
+from mfrank.data.fields import Fields, as_text
 from mfrank.data.labels import objects
 
 _is_native: bool = _ext is not None
@@ -149,14 +149,27 @@ class Coded:
         texts = self.distinct.texts()
         return [texts[number] for number in numbers.tolist()], numbers, counts[numbers]
 
-    @classmethod
-    def joined(cls, parts: list[Any]) -> Self:
-        """A column of parts, of the same distinct texts or of integers, which become text."""
-        distinct = next(part.distinct for part in parts if isinstance(part, cls))
-        codes = list[NDArray[np.int32]]()
-        for part in parts:
-            if not isinstance(part, cls):
-                numbers, places = np.unique(part, return_inverse=True)
-                part = distinct.add(Fields.of(map(str, numbers.tolist())))[places]
-            codes.append(part.codes)
-        return cls(distinct, np.concatenate(codes))
+    def among(self, distinct: Distinct) -> Coded:
+        """The same column with numbers of other distinct texts, to which its own are added."""
+        if distinct is self.distinct:
+            return self
+        texts, numbers, _ = self.present()
+        codes = np.empty(len(self.distinct), np.int32)
+        codes[numbers] = distinct.add(Fields.of(texts)).codes
+        return Coded(distinct, self.mapped(codes))
+
+
+def joined_ids(parts: Sequence[NDArray[Any] | Coded]) -> NDArray[Any] | Coded:
+    """The ids of parts of a column, all text if some are."""
+    coded = [part for part in parts if isinstance(part, Coded)]
+    if not coded:
+        arrays = [np.asarray(part) for part in parts]
+        kinds = {part.dtype for part in arrays}
+        return np.concatenate(arrays if len(kinds) == 1 else [as_text(part) for part in arrays])
+    distinct, codes = coded[0].distinct, list[NDArray[np.int32]]()
+    for part in parts:
+        if not isinstance(part, Coded):
+            labels, places = np.unique(part, return_inverse=True)
+            part = Distinct().add(Fields.of(map(str, labels.tolist())))[places]
+        codes.append(part.among(distinct).codes)
+    return Coded(distinct, np.concatenate(codes))

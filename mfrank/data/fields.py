@@ -288,12 +288,6 @@ def as_text(labels: NDArray[Any]) -> NDArray[Any]:
     return objects(map(str, labels.tolist())) if labels.dtype == np.int64 else labels
 
 
-def joined_ids(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """The ids of parts of a column, all text if some are."""
-    kinds = {part.dtype for part in parts}
-    return np.concatenate(parts if len(kinds) == 1 else [as_text(part) for part in parts])
-
-
 def spelled_like(labels: NDArray[Any], ids: Ids | None) -> NDArray[Any]:
     """Convert ids from a text file to the type of the known ``ids``, integers or text."""
     if ids is None or (ids.are_numbers and labels.dtype == np.int64):

@@ -27,8 +27,9 @@ from mfrank.arrays import (
 from mfrank.data import cells, tables
 from mfrank.data.cells import Cells, Duplicates
 from mfrank.data.columns import Chosen
+from mfrank.data.distinct import Coded, joined_ids
 from mfrank.data.events import EventWeights, none_left, rows_of, weighed
-from mfrank.data.fields import IdsAs, joined_ids, spelled_like
+from mfrank.data.fields import IdsAs, spelled_like
 from mfrank.data.file_times import TimesOfFiles, seconds_in
 from mfrank.data.frame_chunks import ROWS_AT_ONCE, Chunk, chunks_of, columns_in
 from mfrank.data.frames import frame_columns, is_frame, is_stream_of_rows
@@ -105,13 +106,13 @@ def from_arrays(
         tell_empty_rows("user", shape[0], user_rows)
         tell_empty_rows("item", shape[1], item_rows)
     cells.check_shape(shape)
-    for side, raw, given, ids, rows in (
-        ("user", users, user_ids, known_users, user_rows),
-        ("item", items, item_ids, known_items, item_rows),
-    ):
-        _check(side, raw if given is None else given, ids, partial(_count, rows))
+    user_rows, item_rows = user_rows.astype(np.int32), item_rows.astype(np.int32)
+    _check("user", users if user_ids is None else user_ids, known_users, partial(_count, user_rows))
+    _check("item", items if item_ids is None else item_ids, known_items, partial(_count, item_rows))
+    del users, items  # the caller may have them no more
     numbers = np.ones(len(user_rows), np.float32) if values is None else as_numbers(values)
     times = None if timestamps is None else epoch_seconds(timestamps, unit)
+    del timestamps
     _refuse_unequal(user_rows, items=item_rows, values=numbers, timestamps=times)
     _refuse_infinite(numbers, user_rows, item_rows, known_users, known_items)
     if values is not None:
@@ -228,13 +229,14 @@ def _of_files(
         for part in table.with_rows(whole, str(file), alone=False):
             times.add(str(file), part)
             for role in ("user", "item"):
-                with errors_of(file):
-                    part.columns[role] = canonical(part.columns[role])
+                if not isinstance(part.columns[role], Coded):
+                    with errors_of(file):
+                        part.columns[role] = canonical(part.columns[role])
             parts.append((file, part))
     if not parts:
         raise none_in(files)
     found = times.unit(unit, chosen)
-    columns = dict[str, NDArray[Any]]()
+    columns = dict[str, Any]()
     for role in [*parts[0][1].columns]:
         each = [part.columns.pop(role) for _, part in parts]
         columns[role] = joined_ids(each) if role != "value" else np.concatenate(each)
@@ -250,17 +252,27 @@ def _from_columns(
     duplicates: Duplicates,
     known_ids: KnownIds,
 ) -> Parts:
-    found = weighed(columns, events)
-    users, items = found["user"], found["item"]
-    if events is not None and len(columns["user"]) > len(users):
-        if not len(users):
+    n_rows, found = len(columns["user"]), weighed(columns, events)
+    n_read = len(found["user"])
+    if events is not None and n_rows > n_read:
+        if not n_read:
             raise events.none_left()
         by = " and ".join(["`where`"] * bool(events.where) + ["`weights`"] * bool(events.weights))
-        rows = counted(len(columns["user"]), "row")
-        _log.info(Notice(f"{len(users):,} of {rows} are read, by {by}"))
-    values, times = found.get("value"), found.get("timestamp")
-    # Their times have one unit by now, and "s" leaves numbers as they are.
-    return from_arrays(users, items, values, times, "s", duplicates, known_ids)
+        _log.info(Notice(f"{n_read:,} of {counted(n_rows, 'row')} are read, by {by}"))
+    if found is not columns:
+        columns.clear()
+    # Nothing else has the columns now, so that their memory is free when they are numbered. Times
+    # have one unit by now, and "s" leaves numbers as they are.
+    take = found.pop
+    return from_arrays(
+        take("user"),
+        take("item"),
+        take("value", None),
+        take("timestamp", None),
+        "s",
+        duplicates,
+        known_ids,
+    )
 
 
 def known(name: str, ids: IdsLike | None) -> Ids | None:

@@ -8,7 +8,7 @@ A column is read in two steps. :func:`moments` converts it to integers: dates be
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from datetime import date, datetime
 from decimal import Decimal
 from functools import partial
@@ -174,7 +174,9 @@ def joined_moments(parts: Sequence[Moments]) -> Moments:
             fraction = first_row + part.fraction[0], part.fraction[1]
             break
         first_row += len(part.numbers)
-    kind = max((part.kind for part in parts), key=get_args(TimeKind).index)
+    if len(parts) == 1:
+        return parts[0]
+    kind = widest({part.kind for part in parts}) or "whole"
     numbers = np.concatenate([in_order(part, kind) for part in parts])
     return Moments(numbers, kind, fraction, frozenset().union(*(part.zones for part in parts)))
 
@@ -183,6 +185,11 @@ def in_order(part: Moments, kind: TimeKind) -> NDArray[np.int64]:
     """The numbers of a part of a column of this kind, with the day first if that says so."""
     is_other = part.kind == "either order" and kind == "day first"
     return with_day_first(part.numbers) if is_other else part.numbers
+
+
+def widest(kinds: Set[TimeKind]) -> TimeKind | None:
+    """The kind of a column with parts of some: dates if one has dates, fractions if one has any."""
+    return max(kinds, key=get_args(TimeKind).index, default=None)
 
 
 def zones_of(times: Sequence[Any]) -> frozenset[bool]:
