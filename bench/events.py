@@ -6,8 +6,11 @@ weights are chosen by NDCG@10 on another purchase of each user, held out of the 
 the fit is made once more to the whole training part, and judged once. implicit fits the same
 matrices.
 
+``mfrank.tune`` has the same events and a time: it finds weights, and searches all of its models.
+
     python bench/events.py
     python bench/events.py --factors 16 --folder /tmp/trial
+    python bench/events.py --tune 10
 """
 
 from __future__ import annotations
@@ -200,12 +203,48 @@ def rows_of(
     return rows
 
 
+def tuned(train: Events, test: Events, minutes: float) -> dict[str, Any]:
+    """What ``mfrank.tune`` reaches; the purchase to choose by is that of the other searches."""
+    ids = [np.arange(n) for n in train.shape]
+    own, chooses = (
+        mfrank.Events.from_arrays(
+            part.users, part.items, np.array(KINDS)[part.kinds], user_ids=ids[0], item_ids=ids[1]
+        )
+        for part in held_out(train)
+    )
+    found = mfrank.tune(
+        own,
+        target="purchase",
+        valid=chooses,
+        metric="ndcg@10",
+        minutes=minutes,
+        show_progress=True,
+    )
+    print(found, flush=True)
+    held_out_ids = mfrank.Interactions.from_arrays(
+        test.users, test.items, user_ids=own.user_ids, item_ids=own.item_ids
+    )
+    result = mfrank.evaluate(found.model, held_out_ids, metrics=list(METRICS))
+    return {
+        "library": "mfrank",
+        "events": f"mfrank.tune, {minutes:g} minutes",
+        **{metric: result[metric].value for metric in METRICS},
+        "standard_error": result["ndcg@10"].standard_error,
+        "weights": " ".join(f"{k}={w:g}" for k, w in found.weights.items() if w),
+        "model": type(found.model).__name__,
+    }
+
+
 def main() -> None:
     """Search, fit, judge, and write the rows."""
     arguments = parser(__doc__)
     arguments.add_argument("--factors", type=int, default=64)
+    arguments.add_argument("--tune", type=float, metavar="MINUTES", help="only by mfrank.tune")
     args = arguments.parse_args()
     train, test = read()
+    if args.tune is not None:
+        save(args.folder, "events-tune", [tuned(train, test, args.tune)])
+        return
     rows = [
         *rows_of("mfrank", fit_mfrank, train, test, args.factors),
         *rows_of("implicit", fit_implicit, train, test, args.factors),

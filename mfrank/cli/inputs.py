@@ -20,6 +20,7 @@ from mfrank.data import (
     ROLES,
     Dialect,
     Duplicates,
+    Events,
     Ids,
     IdsAs,
     Interactions,
@@ -230,6 +231,22 @@ def read_table(args: argparse.Namespace, path: str, threshold: float | None = No
 
 def read_query(args: argparse.Namespace, path: str, **how: Any) -> Interactions:
     """Read the rows of ``--query`` from a database."""
+    _check_query(args, path)
+    return Interactions.from_sql(
+        args.query,
+        path,
+        **columns_of(args),
+        event=args.event,
+        weights=args.weights,
+        where=where_of(args),
+        timestamp_unit=args.timestamp_unit,
+        duplicates=args.duplicates,
+        **how,
+    )
+
+
+def _check_query(args: argparse.Namespace, path: str) -> None:
+    """Raise ValueError unless there is a query and a database; tell of flags for text."""
     if args.query is None:
         raise ValueError(f"--query is missing: the rows to read from {without_password(path)}")
     if not is_database(path):
@@ -244,21 +261,27 @@ def read_query(args: argparse.Namespace, path: str, **how: Any) -> Interactions:
             f"mfrank: rows of a database are read without {', '.join(sorted(used))}",
             file=sys.stderr,
         )
-    return Interactions.from_sql(
-        args.query,
-        path,
-        **columns_of(args),
-        event=args.event,
-        weights=args.weights,
-        where=where_of(args),
-        timestamp_unit=args.timestamp_unit,
-        duplicates=args.duplicates,
-        **how,
-    )
 
 
 def _databases(args: argparse.Namespace) -> list[str]:
     return [each for each in vars(args).values() if isinstance(each, str) and is_database(each)]
+
+
+def read_events(args: argparse.Namespace, path: str) -> Events:
+    """Read the events of a file, of all kinds, according to the flags."""
+    if (path_of(path) / MANIFEST).is_file():
+        raise InputValueError(
+            f"{path} has no kinds of events any more", "pass the files that were read", place=path
+        )
+    if args.at_least is not None or args.duplicates != "sum":
+        used = "--duplicates" if args.at_least is None else "--at-least"
+        raise ValueError(f"{used} is for interactions, and --target makes them of events")
+    how = {**columns_of(args), "event": args.event, "where": where_of(args)}
+    how["timestamp_unit"] = args.timestamp_unit
+    if is_database(path) or (args.query is not None and not _databases(args)):
+        _check_query(args, path)
+        return Events.from_sql(args.query, path, **how)
+    return Events.from_file(path, **how, **asdict(dialect_of(args)), ids=args.ids)
 
 
 def check_table_flags(args: argparse.Namespace, flag: str, path: str | None) -> None:

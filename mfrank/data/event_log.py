@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
@@ -15,15 +15,17 @@ from mfrank.data import sources
 from mfrank.data.cells import CellTally, from_triples
 from mfrank.data.columns import Chosen
 from mfrank.data.divided import NEVER
-from mfrank.data.events import EventWeights, KindWeights, Where, as_kind, kinds_of
+from mfrank.data.events import EventWeights, KindWeights, Where, as_kind, kinds_of, none_left
 from mfrank.data.fields import IdsAs
+from mfrank.data.frame_chunks import ROWS_AT_ONCE
 from mfrank.data.frames import is_frame
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
 from mfrank.data.labels import RawIds
 from mfrank.data.layouts import Dialect
+from mfrank.data.locations import Location
 from mfrank.data.splits import Split, by_ratio, by_time, leave_k_out, leave_last, timestamps_of
-from mfrank.data.text_rows import AS_USUAL
+from mfrank.data.sql import rows_of_query
 from mfrank.data.time_units import TimestampUnit, tell_of_duration
 from mfrank.data.times import epoch_seconds
 from mfrank.data.values import as_numbers
@@ -143,9 +145,32 @@ class Events(MadeOfFields):
         return cls._of_columns(rows.read[0], *ids)
 
     @classmethod
+    def from_sql(
+        cls,
+        query: Any,
+        connection: Any,
+        *,
+        params: Any = None,
+        user: Hashable | None = None,
+        item: Hashable | None = None,
+        value: Hashable | Literal[False] | None = None,
+        timestamp: Hashable | Literal[False] | None = None,
+        event: Hashable | None = None,
+        where: Where | None = None,
+        timestamp_unit: TimestampUnit | None = None,
+    ) -> Self:
+        """Events from the rows of a database, as in :meth:`mfrank.Interactions.from_sql`."""
+        chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
+        rows = _Rows.every(event, where)
+        with closing(rows_of_query(query, connection, params, ROWS_AT_ONCE)) as chunks:
+            read = chunks, "`query`", chosen, timestamp_unit
+            _, *ids = sources.from_chunks(*read, "sum", (None, None), rows)
+        return cls._of_columns(rows.read[0], *ids)
+
+    @classmethod
     def from_file(
         cls,
-        path: str | os.PathLike[str],
+        path: Location,
         *,
         user: str | int | None = None,
         item: str | int | None = None,
@@ -154,22 +179,19 @@ class Events(MadeOfFields):
         event: str | int | None = None,
         where: Where | None = None,
         timestamp_unit: TimestampUnit | None = None,
-        sep: str | None = None,
-        quote: str | None = AS_USUAL,
-        header: bool | None = None,
-        columns: Sequence[str] | None = None,
-        encoding: str | None = None,
         ids: IdsAs = "auto",
         user_ids: sources.IdsLike | None = None,
         item_ids: sources.IdsLike | None = None,
+        **text: Any,
     ) -> Self:
-        """Events from a file, as in :meth:`mfrank.Interactions.from_file`.
+        """Events from files, as in :meth:`mfrank.Interactions.from_file`.
 
-        A column of values is read only if ``value`` names it.
+        A column of values is read only if ``value`` names it. ``text`` are further arguments of
+        that method that describe text, such as ``sep`` and ``header``.
         """
         chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
         rows = _Rows.every(event, where)
-        dialect, known = Dialect(sep, quote, header, columns, encoding), (user_ids, item_ids)
+        dialect, known = Dialect(**text), (user_ids, item_ids)
         how = chosen, dialect, ids, timestamp_unit
         _, *found = sources.from_file(path, *how, "sum", known, rows)
         return cls._of_columns(rows.read[0], *found)
@@ -228,6 +250,13 @@ class Events(MadeOfFields):
             )
         return self.kinds.index(text)
 
+    def weights_of(self, weights: KindWeights) -> dict[str, float | None]:
+        """The weight of each kind, checked as in :meth:`weighted`."""
+        found = EventWeights.of(None, weights)
+        if found is None:
+            raise InputTypeError("`weights` must be a mapping such as {'view': 1, 'purchase': 5}")
+        return dict(zip(self.kinds, found.of_kinds(self.kinds), strict=True))
+
     # As interactions.
 
     def __getitem__(self, kind: object) -> Interactions:
@@ -259,10 +288,7 @@ class Events(MadeOfFields):
         ValueError, TypeError
             A kind has no weight, or there are no timestamps to age by.
         """
-        found = EventWeights.of(None, weights)
-        if found is None:
-            raise InputTypeError("`weights` must be a mapping such as {'view': 1, 'purchase': 5}")
-        each = found.of_kinds(self.kinds)
+        each = list(self.weights_of(weights).values())
         kept = np.array([weight is not None for weight in each], bool)[self.codes]
         own = np.array([weight or 0.0 for weight in each])[self.codes]
         if half_life is not None:
@@ -273,7 +299,7 @@ class Events(MadeOfFields):
             ages = (self.timestamps.max(initial=-NEVER) - self.timestamps) / half_life
             own = own * np.exp2(-np.minimum(ages, _FADED))
         if not kept.any() and len(kept):
-            raise found.none_left()
+            raise none_left()
         summed = self._summed(kept, own)
         return summed if cap is None else summed.capped(cap)
 

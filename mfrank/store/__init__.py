@@ -23,7 +23,16 @@ from mfrank.store.fields import (
     history_of,
     is_mapped,
 )
-from mfrank.store.history import History, Record, Step, epochs_of, seconds_of, summary
+from mfrank.store.history import (
+    History,
+    Record,
+    Step,
+    epochs_of,
+    event_weights,
+    seconds_of,
+    summary,
+    with_event_weights,
+)
 from mfrank.store.own_classes import IMPORTED, OwnClasses
 
 __all__ = [
@@ -45,6 +54,7 @@ __all__ = [
     "columns_of",
     "empty_rows",
     "epochs_of",
+    "event_weights",
     "featured",
     "fitter_of",
     "has_counts",
@@ -62,5 +72,6 @@ __all__ = [
     "summary",
     "unpack_neighbors",
     "weights_of",
+    "with_event_weights",
     "with_means",
 ]

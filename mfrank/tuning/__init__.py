@@ -1,5 +1,6 @@
 """The search for the best model of a table of interactions: :func:`mfrank.tune`."""
 
+from mfrank.tuning.event_weights import TargetData, WeightSearch
 from mfrank.tuning.families import (
     BASELINES,
     EPOCHS,
@@ -61,11 +62,13 @@ __all__ = [
     "Setting",
     "Shortlists",
     "Space",
+    "TargetData",
     "Trial",
     "TrialJournal",
     "TrialJudge",
     "TrialWatch",
     "TuneResult",
+    "WeightSearch",
     "Weights",
     "_fitted",
     "_late",

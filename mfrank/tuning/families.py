@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -174,7 +174,7 @@ class Closed(Family):
     """
 
     name: str
-    objective: type[Any]
+    objective: Callable[..., Any]
     weight: Callable[[float, Facts], dict[str, float]]
     first_values: tuple[float, ...]
 
@@ -350,6 +350,22 @@ FAMILIES: Mapping[str, tuple[Family, ...]] = {
 The first points are between what the searches of ``bench/quality.py`` and
 ``bench/trainers_quality.py`` found on the validation parts of ml-1m and gowalla.
 """
+
+WEIGHTED: tuple[Family, ...] = (
+    Closed(
+        "weighted IALS",
+        partial(IALS, weighted=True),
+        lambda share, facts: {"alpha0": share * facts.density * facts.mean_value},
+        (1, 0.08, 0.65),
+    ),
+    Closed(
+        "weighted EALS",
+        partial(EALS, weighted=True),
+        lambda share, facts: {"c0": share * facts.per_user * facts.mean_value, "exponent": 0.5},
+        (1, 0.08, 0.5),
+    ),
+)
+"""ALS that reads values, for events of several kinds; beside those of :data:`FAMILIES`."""
 
 BASELINES: tuple[Family, ...] = (
     Counted("Popularity", Popularity, lambda facts: facts.data.nnz),

@@ -188,6 +188,10 @@ class Space:
         """The space of a single family."""
         return cls({family.name: (family,)})
 
+    def with_more(self, ladder: str, families: tuple[Family, ...]) -> Space:
+        """The same space with further families on a ladder."""
+        return Space({**self.ladders, ladder: (*self.ladders[ladder], *families)}, self.baselines)
+
     def with_readers_first(self) -> Space:
         """The same space for varying values: families that read them come first in each ladder."""
         ladders = {

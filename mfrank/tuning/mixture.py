@@ -121,7 +121,7 @@ class Shortlists:
         depth = metric.depth(judge.train.n_items) * _TIMES_THE_DEPTH
         users, relevant = judge.users, _held_out(judge)
         seen = without_relevant(
-            sp.csr_array(judge.train.seen[users]), sp.csr_array(judge.valid.user_items[users])
+            sp.csr_array(judge.left_out.seen[users]), sp.csr_array(judge.valid.user_items[users])
         )
         lists = list[NDArray[np.int32]]()
         for model in models:
@@ -190,9 +190,9 @@ def _by_lists(metric: Metric) -> ListMetric:
 
 
 def _held_out(judge: TrialJudge) -> sp.csr_array:
-    """What was held out of the judged users and is not in the training part."""
+    """What was held out of the judged users and is not left out of lists."""
     held_out = sp.csr_array(judge.valid.user_items[judge.users] > 0).astype(np.float64)
-    known = judge.train.user_items[judge.users].astype(bool).astype(np.float64)
+    known = judge.left_out.user_items[judge.users].astype(bool).astype(np.float64)
     return sp.csr_array(held_out - held_out.multiply(known))
 
 

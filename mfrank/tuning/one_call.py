@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +17,27 @@ from mfrank.arrays import (
     paragraphs,
     sparse_to_host,
 )
-from mfrank.data import Interactions, aligned, check_alike, check_numbering, matrix_in_rows
-from mfrank.errors import InputValueError
+from mfrank.data import (
+    Events,
+    Interactions,
+    KindWeights,
+    aligned,
+    check_alike,
+    check_numbering,
+    matrix_in_rows,
+)
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.evaluation import NDCG, Metric
 from mfrank.models import Popularity, tell_below, tell_readers, values_told, values_vary
 from mfrank.retrieval import Recommender, pack
+from mfrank.tuning.event_weights import (
+    ByKind,
+    TargetData,
+    WeightSearch,
+    checked_weights,
+    record_weights,
+    weights_told,
+)
 from mfrank.tuning.families import SPACE
 from mfrank.tuning.family import Model
 from mfrank.tuning.leaderboard import Leaderboard
@@ -55,12 +72,16 @@ class TuneResult:
     uses_values : bool or None
         Whether the model, or a part of a blend, reads the values of the interactions; None if all
         values are equal.
+    weights : mapping of str to float or None, optional
+        With a ``target``: what an event of each kind counts, given or found; None for kinds that
+        are left out. The history of the model has them, too.
     """
 
     model: Recommender
     leaderboard: Leaderboard
     validation: str
     uses_values: bool | None = None
+    weights: Mapping[str, float | None] | None = None
 
     def __repr__(self) -> str:
         return "\n".join([*self._told(), str(self.leaderboard)])
@@ -70,6 +91,8 @@ class TuneResult:
 
     def _told(self) -> list[str]:
         told = [repr(self.model), f"chosen on interactions held out {self.validation}"]
+        if self.weights is not None:
+            told.append(f"fitted to events with {weights_told(self.weights)}")
         if self.uses_values is not None:
             told.append(f"it {'reads' if self.uses_values else 'does not read'} their values")
         return told
@@ -78,6 +101,8 @@ class TuneResult:
 def tune(
     data: Any,
     *,
+    target: Any = None,
+    weights: KindWeights | None = None,
     valid: Any = None,
     minutes: float | None = None,
     trials: int | None = None,
@@ -116,6 +141,15 @@ def tune(
     Parameters
     ----------
     data : Interactions, scipy sparse (users x items) or DataFrame
+        With ``target``: Events or DataFrame.
+    target : kind of event, optional
+        Rank this kind, such as "purchase", and learn from all: events of this kind are held out,
+        with what would give them away (:meth:`mfrank.Events.split`), and lists leave out only
+        items that users have of this kind.
+    weights : mapping of kind to number or None, optional
+        With ``target``: what an event of each kind counts, at least 0. By default, weights are
+        searched first, one kind at a time, in at most a fifth of the time (with ``storage`` or
+        without ``minutes``: in up to some 20 fits for each other kind).
     valid : Interactions, scipy sparse (users x items) or DataFrame, optional
         Validation part, in place of a tenth of the data. It should resemble later use, such as each
         user's last interactions. Matched by id; users who are not in the data, and entries that
@@ -183,13 +217,29 @@ def tune(
         check_count(name, value, least)
     check_threads(n_threads)
     chosen, clock = metric_of(metric), budget_of(minutes)
-    everything = train = likes_of(data)
-    chooses = None
-    if valid is not None:
-        given = _valid_of(valid, train)
-        tell_below("valid", given, train.threshold, "count as hits and likes")
-        everything, train, chooses = _joined(train, given)
-    _tell_readers(everything)
+    of_target = None
+    if target is not None:
+        of_target = TargetData.of(data, target, valid, int(random_state))
+        weights = _weights(
+            of_target,
+            weights,
+            WeightSearch(
+                *(of_target, chosen, clock, int(factors), int(random_state), n_threads),
+                show_progress=show_progress,
+                is_timed=storage is None,
+            ),
+        )
+        (everything, bought), chooses = of_target.whole(weights), of_target.valid
+        train = without_dislikes(of_target.train.weighted(weights), "data")
+    else:
+        _refuse_events(data, weights)
+        everything = train = likes_of(data)
+        chooses = None
+        if valid is not None:
+            given = _valid_of(valid, train)
+            tell_below("valid", given, train.threshold, "count as hits and likes")
+            everything, train, chooses = _joined(train, given)
+        _tell_readers(everything)
     with values_told():
         found = search(
             train,
@@ -203,14 +253,37 @@ def tune(
             storage=storage,
             show_progress=show_progress,
             valid=chooses,
+            left_out=None if of_target is None else of_target.bought,
+            held_out="as given" if of_target is None else of_target.held_out,
         )
         model = _fitted(found, everything)
+    if weights is not None:
+        record_weights(model.leave_out(bought), weights)
     used = None
     if values_vary(everything.user_items.data):
         used = any(
             found.runner.space.named(part.outcome.trial.family).uses_values for part in found.parts
         )
-    return TuneResult(model, found.leaderboard, found.runner.judge.kind, used)
+    return TuneResult(model, found.leaderboard, found.runner.judge.kind, used, weights)
+
+
+def _weights(data: TargetData, given: KindWeights | None, search: WeightSearch) -> ByKind:
+    """The weights that are given or, without work for a single kind, found."""
+    if given is not None:
+        return checked_weights(given, data)
+    with values_told():
+        return search.best()
+
+
+def _refuse_events(data: Any, weights: Any) -> None:
+    """Raise unless the arguments are of interactions without a target."""
+    if isinstance(data, Events):
+        kinds = ", ".join(map(repr, data.kinds))
+        raise InputTypeError(
+            f"`data` are events of several kinds, {kinds}:", "name the one to rank with `target=`"
+        )
+    if weights is not None:
+        raise InputValueError("`weights` needs `target`:", "name the kind to rank")
 
 
 def _tell_readers(data: Interactions) -> None:

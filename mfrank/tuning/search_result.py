@@ -14,7 +14,7 @@ from mfrank.errors import InputValueError
 from mfrank.evaluation import CatalogMetric, KnownMetric, Metric, Score
 from mfrank.evaluation import metric as read_metric
 from mfrank.models import refuse_no_likes, values_vary
-from mfrank.tuning.families import SPACE, TIMED_SPACE
+from mfrank.tuning.families import SPACE, TIMED_SPACE, WEIGHTED
 from mfrank.tuning.family import Facts, Setting, Space
 from mfrank.tuning.leaderboard import Leaderboard, leaderboard_of
 from mfrank.tuning.mixture import BlendPart, finalists, mixed
@@ -77,16 +77,21 @@ def search(
     show_progress: bool = False,
     space: Space = SPACE,
     valid: Interactions | None = None,
+    left_out: Interactions | None = None,
+    held_out: str = "as given",
 ) -> SearchResult:
     """Search a space; parameters are those of :func:`mfrank.tune`.
 
-    ``valid`` has the ids of the data.
+    ``valid`` and ``left_out`` have the ids of the data. Lists leave out ``left_out``, if the data
+    are events of which one kind is ranked; ``held_out`` says how ``valid`` was chosen.
     """
-    parts = [data] if valid is None else [data, valid]
+    parts = [part for part in (data, valid, left_out) if part is not None]
     of = fingerprint(parts, metric=str(metric), factors=factors, random_state=seed)
-    judge = TrialJudge.of(data, metric, seed, n_threads, valid)
+    judge = TrialJudge.of(data, metric, seed, n_threads, valid, left_out, held_out)
     if space is SPACE and data.timestamps is not None and judge.kind != "per user":
         space = TIMED_SPACE
+    if left_out is not None:
+        space = space.with_more("ALS", WEIGHTED)
     if values_vary(data.user_items.data):
         space = space.with_readers_first()
     journal = TrialJournal(storage, of)
@@ -112,8 +117,8 @@ def search(
     course.run(
         journal.outcomes, run, lambda propose: journal.claimed(propose, lambda: clock.left() > 0)
     )
-    left_out = course.left_out(journal.outcomes)
-    return SearchResult(runner, journal.outcomes, left_out, *_chosen(runner, journal.outcomes))
+    reasons = course.left_out(journal.outcomes)
+    return SearchResult(runner, journal.outcomes, reasons, *_chosen(runner, journal.outcomes))
 
 
 def metric_of(metric: Metric | str) -> Metric:

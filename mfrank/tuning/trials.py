@@ -24,7 +24,7 @@ from mfrank.tuning.successive_halving import CAUTION, Budget
 # The validation part of a search, and its judgment of models.
 
 
-_HELD_OUT = 0.1
+HELD_OUT = 0.1
 _USERS = 5_000
 """Maximum number of evaluated users: enough to separate models that differ by a few percent."""
 _CLEAR_DROP = 0.005
@@ -47,6 +47,8 @@ class TrialJudge:
         Rows of the evaluated users: users with training and validation entries.
     metric : Metric
     n_threads : int
+    left_out : Interactions
+        What lists leave out: the training part, or some of it.
     """
 
     train: Interactions
@@ -55,6 +57,7 @@ class TrialJudge:
     users: NDArray[np.int64]
     metric: Metric
     n_threads: int
+    left_out: Interactions
 
     @classmethod
     def of(
@@ -64,10 +67,13 @@ class TrialJudge:
         seed: int,
         n_threads: int,
         valid: Interactions | None = None,
+        left_out: Interactions | None = None,
+        kind: str = "as given",
     ) -> Self:
         """Evaluate on ``valid``, which has the ids of the data, or on a held-out part of them.
 
         The held-out part is the latest tenth of the interactions, or a random tenth of each user's.
+        ``left_out`` is by default the training part, and ``kind`` says what ``valid`` is.
 
         Raises
         ------
@@ -75,10 +81,11 @@ class TrialJudge:
             There is no user to evaluate.
         """
         if valid is not None:
-            kind, train = "as given", data
+            train = data
         else:
             kind, train, valid = _divided(data, seed)
-        users = _known_users(train, valid)
+        left_out = train if left_out is None else left_out
+        users = _known_users(train, valid, left_out)
         if not len(users):
             raise InputValueError(
                 "`data` must have users with several interactions, of which some are held out to "
@@ -89,14 +96,14 @@ class TrialJudge:
             )
         if len(users) > _USERS:
             users = np.sort(np.random.default_rng(seed).choice(users, _USERS, replace=False))
-        return cls(train, valid, kind, users, metric, n_threads)
+        return cls(train, valid, kind, users, metric, n_threads, left_out)
 
     def evaluation(self, model: Any) -> Evaluation:
         """Evaluate a model, or anything with factors."""
         return evaluate(
             model,
             self.valid,
-            train=self.train,
+            train=self.left_out,
             metrics=self.metric,
             users=self.users,
             by_row=True,
@@ -167,7 +174,7 @@ def _divided(data: Interactions, seed: int) -> tuple[str, Interactions, Interact
     kind, split = "by time", _later(data)
     if split is None:
         kind = "per user"
-        split = by_ratio(data, train=1 - _HELD_OUT, valid=0.0, test=_HELD_OUT, random_state=seed)
+        split = by_ratio(data, train=1 - HELD_OUT, valid=0.0, test=HELD_OUT, random_state=seed)
     return kind, split.train, split.test
 
 
@@ -176,17 +183,24 @@ def _later(data: Interactions) -> Split | None:
     if data.timestamps is None:
         return None
     try:
-        split = by_time(data, test=_HELD_OUT)
+        split = by_time(data, test=HELD_OUT)
     except ValueError:  # nearly all have the latest time
         return None
-    known = len(_known_users(split.train, split.test))
-    return split if known >= min(_ENOUGH, data.n_users / 10) else None
+    return split if enough_known(split.train, split.test, split.train) else None
 
 
-def _known_users(train: Interactions, valid: Interactions) -> NDArray[np.int64]:
-    """Rows of the users of the training part who like something new in ``valid``."""
+def enough_known(train: Interactions, valid: Interactions, left_out: Interactions) -> bool:
+    """Whether enough users are on both sides of a moment to judge by them."""
+    known = len(_known_users(train, valid, left_out))
+    return known >= min(_ENOUGH, train.n_users / 10)
+
+
+def _known_users(
+    train: Interactions, valid: Interactions, left_out: Interactions
+) -> NDArray[np.int64]:
+    """Rows of the users of the training part who like something in ``valid`` that is ranked."""
     liked = sp.csr_array(valid.user_items > 0)
-    known = sp.csr_array(liked.multiply(train.user_items.astype(bool)))
+    known = sp.csr_array(liked.multiply(left_out.user_items.astype(bool)))
     return np.flatnonzero(
         (np.diff(liked.indptr) > np.diff(known.indptr)) & (train.counts.users > 0)
     )

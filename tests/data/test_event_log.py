@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -53,12 +55,26 @@ def of_parquet(frame: Any, folder: Path) -> mfrank.Events:
     return Events.from_file(folder / "a.parquet")
 
 
+def of_sql(frame: Any, folder: Path) -> mfrank.Events:
+    with closing(sqlite3.connect(folder / "a.db")) as connection:
+        frame.to_sql("shop", connection, index=False)
+        return Events.from_sql("SELECT * FROM shop", connection)
+
+
+def of_parts(frame: Any, folder: Path) -> mfrank.Events:
+    for number, part in enumerate([frame[:150], frame[150:]]):
+        part.to_csv(folder / f"{number}.csv", index=False)
+    return Events.from_file(f"{folder}/*.csv")
+
+
 DOORS: dict[str, Callable[[Any, Path], mfrank.Events]] = {
     "arrays": of_arrays,
     "pandas": lambda frame, _: Events.of(frame),
     "polars": of_polars,
     "text": lambda frame, folder: Events.from_file(text(frame, folder)),
     "parquet": of_parquet,
+    "parts": of_parts,
+    "sql": of_sql,
 }
 
 

@@ -25,7 +25,7 @@ from mfrank.cli.inputs import (
     read_table,
 )
 from mfrank.cli.printing import add_json_flag, check_json, tell
-from mfrank.store import FactorStore, epochs_of, seconds_of
+from mfrank.store import FactorStore, epochs_of, event_weights, seconds_of
 
 EXAMPLES = """\
   mfrank info
@@ -135,6 +135,9 @@ def _model(store: FactorStore) -> Iterator[tuple[str, str]]:
         yield "interactions", f"{int(store.counts.users.sum()):,}"
     if store.threshold is not None:
         yield "at least", f"{store.threshold:g}, of the values"
+    if weights := event_weights(store.history):
+        each = (f"{kind}={'none' if w is None else format(w, 'g')}" for kind, w in weights.items())
+        yield "weights of events", ",".join(each)
     if store.history:
         yield (
             "history",

@@ -7,6 +7,7 @@ in one search space for all data; the best is fitted to all interactions. The ti
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from inspect import signature
 
@@ -15,16 +16,18 @@ from mfrank.cli.inputs import (
     add_leave_out_flag,
     add_table_flags,
     check_takes_model,
+    read_events,
     read_left_out,
     read_table,
 )
 from mfrank.cli.printing import add_json_flag, check_json, somebody_watches, tell
-from mfrank.data import Interactions
+from mfrank.data import Events, Interactions
 from mfrank.tuning import TuneResult, tune
 
 EXAMPLES = """\
   mfrank tune ratings.csv --minutes 10 --model model
   mfrank tune plays.tsv --at-least 4 --minutes 60 --storage search.sqlite --model model
+  mfrank tune shop.csv --target purchase --minutes 10 --model model
   mfrank tune clicks.parquet --trials 40 --metric recall@20 --model model --json trials.json
 """
 
@@ -35,6 +38,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", required=True, metavar="FOLDER", help="where to save the model")
     told = parameters(tune)
     for name, kind, metavar in (
+        ("target", str, "KIND"),
         ("valid", str, "FILE"),
         ("minutes", float, "FLOAT"),
         ("trials", int, "INT"),
@@ -63,9 +67,17 @@ def run(args: argparse.Namespace) -> None:
     """Search, save and print."""
     check_takes_model(args.model)
     check_json(args.json)
-    data = read_table(args, args.interactions)
-    left_out = read_left_out(args, data)
-    args.valid = None if args.valid is None else read_table(args, args.valid, data.threshold)
+    left_out = None
+    data: Interactions | Events
+    if args.target is not None:
+        if args.leave_out or args.leave_out_events:
+            raise ValueError("--leave-out and --leave-out-events do not go with --target")
+        data = read_events(args, args.interactions)
+        args.valid = None if args.valid is None else read_events(args, args.valid)
+    else:
+        data = read_table(args, args.interactions)
+        left_out = read_left_out(args, data)
+        args.valid = None if args.valid is None else read_table(args, args.valid, data.threshold)
     try:
         found = _found(data, args)
     except KeyboardInterrupt:
@@ -75,12 +87,18 @@ def run(args: argparse.Namespace) -> None:
     if left_out is not None:
         found.model.leave_out(left_out)
     found.model.save(args.model)
-    tell(f"{found}\nsaved to {args.model}", list(found.leaderboard), args.json)
+    told = [str(found), f"saved to {args.model}"]
+    if found.weights is not None:
+        each = (f"{k}={'none' if w is None else format(w, 'g')}" for k, w in found.weights.items())
+        told.insert(1, f"the same events: --weights {shlex.quote(','.join(each))}")
+    tell("\n".join(told), list(found.leaderboard), args.json)
 
 
-def _found(data: Interactions, args: argparse.Namespace) -> TuneResult:
+def _found(data: Interactions | Events, args: argparse.Namespace) -> TuneResult:
     return tune(
         data,
+        target=args.target,
+        weights=None if args.target is None else args.weights,
         valid=args.valid,
         minutes=args.minutes,
         trials=args.trials,
