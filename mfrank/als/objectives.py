@@ -288,7 +288,10 @@ class RG2(QuadraticObjective):
       + sum_x n_x/(2N) sum_y (s_xy + 1)^2 + ridge
 
     alpha = 0 is the loss of the paper. alpha > 0 adds a squared loss of the positives, as the
-    authors' code does, and ranks clearly better.
+    authors' code does, and ranks clearly better. With ``weighted``, the first sum is
+    sum r_xy (-s_xy + alpha (1 - s_xy)^2) over r > 0: a value is the weight of its cell beside the
+    background, whose n_x stays a number of cells. Values should be about 1 on average. Dislikes are
+    refused: the background draws to -1, so a cell of target 0 would be liked more than others.
 
     Parameters
     ----------
@@ -303,6 +306,8 @@ class RG2(QuadraticObjective):
         weights, n_x/2 + alpha n_x and sum(n)/2N + alpha m_y. ``"authors"``: as in the authors'
         code, n_x/2 + alpha N and sum(n)/2N + alpha M, as if every cell had the weight of a
         positive; ranks worse.
+    weighted : bool, default False
+        Whether values are the weights of their cells. Values of 1 give the same loss as False.
 
     Notes
     -----
@@ -314,11 +319,17 @@ class RG2(QuadraticObjective):
     regularization: float = 0.1
     nu: float = 1.0
     ridge: Literal["own", "authors"] = "own"
+    weighted: bool = False
 
     def __post_init__(self) -> None:
         check_at_least_zero(alpha=self.alpha, regularization=self.regularization)
         check_powers(_MOST_POWER, nu=self.nu)
         check_choice("ridge", self.ridge, ("own", "authors"))
+        check_choice("weighted", self.weighted, (False, True))
+
+    @property
+    def accepts_dislikes(self) -> bool:
+        return False
 
     @property
     def target(self) -> float:
@@ -328,6 +339,9 @@ class RG2(QuadraticObjective):
         return n / (2.0 * max(n_items, 1))
 
     def observed(self, n: NDArray[Any], n_items: int) -> ObservedLoss:
+        if self.weighted:
+            extra = _same(n, 0.0, self.alpha)
+            return ObservedLoss(extra, _same(n, 0.0, 0.5 + self.alpha), extra)
         extra = _same(n, self.alpha)
         return ObservedLoss(extra, _same(n, 0.5 + self.alpha), extra)
 
@@ -350,7 +364,7 @@ class RGX(RG2):
 
     Parameters
     ----------
-    alpha, regularization, nu, ridge
+    alpha, regularization, nu, ridge, weighted
         As in :class:`RG2`.
     """
 
@@ -372,7 +386,7 @@ class RGXPrinted(RG2):
     ----------
     beta : float, default 0.1
         Weight of the interaction, 0 <= beta < 1; default from the authors.
-    alpha, regularization, nu, ridge
+    alpha, regularization, nu, ridge, weighted
         As in :class:`RG2`.
     """
 

@@ -56,9 +56,11 @@ OBJECTIVES: dict[str, QuadraticObjective] = {
     "rg2": mfrank.RG2(alpha=0.2, regularization=0.1),
     "rg2 nu": mfrank.RG2(alpha=0.2, regularization=0.1, nu=0.6),
     "rg2 authors": mfrank.RG2(alpha=0.2, regularization=0.1, ridge="authors"),
+    "rg2 weighted": mfrank.RG2(alpha=0.2, regularization=0.1, weighted=True),
     "rg2 sampled": mfrank.RG2Sampled(negatives=2, regularization=0.05),
     "rgx pure": mfrank.RGX(alpha=0.0, regularization=0.1),
     "rgx": mfrank.RGX(alpha=0.2, regularization=0.1),
+    "rgx weighted": mfrank.RGX(alpha=0.2, regularization=0.1, weighted=True),
     "rgx authors": mfrank.RGX(alpha=0.3, regularization=0.05, ridge="authors"),
     "rgx printed": mfrank.RGXPrinted(alpha=0.2, regularization=0.1, beta=0.3),
 }
@@ -104,15 +106,15 @@ def stated_loss(objective: QuadraticObjective, r: Dense) -> Callable[[Dense, Den
         o = objective
         assert isinstance(o, mfrank.RG2)
         s = p @ q.T
-        loss = (d * (-s + o.alpha * (1 - s) ** 2)).sum()
+        loss = (w * (-s + o.alpha * (1 - s) ** 2)).sum()
         loss += (n[:, None] / (2 * items) * (s + 1) ** 2).sum()
         if isinstance(o, mfrank.RGX):
             loss -= (n / (2 * items**2) * s.sum(1) ** 2).sum()
         if isinstance(o, mfrank.RGXPrinted):
             loss -= o.beta * (n / (2 * items) * (s**2).sum(1)).sum()
         own = o.ridge == "own"
-        rho = n / 2 + o.alpha * (n if own else items)
-        sigma = n.sum() / (2 * items) + o.alpha * (m if own else users)
+        rho = n / 2 + o.alpha * (n_w if own else items)
+        sigma = n.sum() / (2 * items) + o.alpha * (m_w if own else users)
         return float(loss) + ridge(rho**o.nu, np.broadcast_to(sigma**o.nu, items), p, q)
 
     def sampled(p: Dense, q: Dense) -> float:
