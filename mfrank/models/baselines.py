@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.als import Explanation
@@ -15,9 +16,17 @@ from mfrank.arrays import check_above_zero, check_count, in_turn
 from mfrank.backends import Factors
 from mfrank.data import Interactions, tell_of_duration, timestamps_of
 from mfrank.errors import InputTypeError
-from mfrank.models.factor_model import Callback, FactorModel, check_callback, refuse_no_likes
+from mfrank.models.factor_model import (
+    Callback,
+    FactorModel,
+    check_callback,
+    options_of,
+    refuse_no_likes,
+)
 from mfrank.models.options import check_backend, tell_unread_values
 from mfrank.models.parameters import describe
+from mfrank.models.partial_fit import Delta
+from mfrank.models.row_updates import update_of
 from mfrank.retrieval import (
     Answer,
     Matrix,
@@ -31,7 +40,7 @@ from mfrank.retrieval import (
     of_one_state,
     sides,
 )
-from mfrank.store import FactorStore
+from mfrank.store import IMPORTED, FactorStore
 
 if TYPE_CHECKING:
     from mfrank.models.item_models import NeighborRecommender
@@ -52,6 +61,31 @@ def fit_at_once(
     model._origin = {}
     if callback:
         callback(0, perf_counter() - began, None)
+
+
+def update_at_once(
+    model: Popularity | NeighborRecommender,
+    old: sp.csr_array | None,
+    new: Any,
+    batch: str | None,
+    leave_out: Any,
+) -> None:
+    """Update such a model; ``old`` are the interactions that it has."""
+    held = model._now()
+
+    def after(delta: Delta, data: Interactions) -> tuple[FactorStore, int]:
+        if not model.uses_values:
+            tell_unread_values(type(model).__name__, data)
+        rows = delta.user_items.astype(np.float32)
+        joined = Interactions(rows, delta.user_ids, delta.item_ids)
+        same = options_of(type(model), held.store.fitter, IMPORTED)
+        store = replace(same._store_of(joined), threshold=held.store.threshold)
+        return store, len(delta.user_ids) + len(delta.item_ids)
+
+    found = update_of(held, old, new, batch, leave_out, after)
+    if found is not None:
+        model._tell_set_since(held.store.fitter)
+        model._hold(*found)
 
 
 # The baseline that recommends the same to everybody: the items that most users have.
@@ -106,6 +140,26 @@ class Popularity(FactorModel):
     ) -> Self:
         """Count the users of each item; arguments and errors are as in :meth:`ItemKNN.fit`."""
         fit_at_once(self, user_items, callback)
+        return self
+
+    @in_turn
+    def partial_fit(
+        self, new: Any = None, *, batch: str | None = None, leave_out: Any = None
+    ) -> Self:
+        """Count what is new, too; arguments and errors are as in :meth:`ItemKNN.partial_fit`.
+
+        Raises
+        ------
+        TypeError
+            With a window, because a model has no times of its interactions.
+        """
+        if self.window is not None:
+            raise InputTypeError(
+                "Popularity with a window cannot be updated: a model has no times:", "fit it anew"
+            )
+        held = self._now()
+        old = None if held.seen is None else held.seen.positives
+        update_at_once(self, old, new, batch, leave_out)
         return self
 
     def remove(self, *args: Any, **options: Any) -> Self:

@@ -17,6 +17,7 @@ from mfrank.als import Explanation
 from mfrank.arrays import check_above_zero, check_count, counted, in_turn, paragraphs, shown
 from mfrank.data import Interactions
 from mfrank.errors import InputTypeError, InputValueError, unreadable
+from mfrank.models.als import ALS
 from mfrank.models.blend_parts import (
     PARTS,
     factors_first,
@@ -258,6 +259,41 @@ class Blend(Parameters, Recommender):
         """As :meth:`mfrank.Recommender.similar_users`, if all parts have factors."""
         ranker: Recommender = self._now().parts
         return ranker.similar_users(*args, **options)
+
+    @in_turn
+    def partial_fit(
+        self,
+        new: Any = None,
+        *,
+        user_items: Matrix | None = None,
+        batch: str | None = None,
+        leave_out: Any = None,
+    ) -> Self:
+        """Update each part with new interactions, including new users and items; weights stay.
+
+        Parameters
+        ----------
+        new, batch, leave_out
+            As in :meth:`mfrank.ALS.partial_fit`.
+        user_items : Interactions or scipy sparse, optional
+            All old interactions, for an ALS under an objective that uses values, in a saved model.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            As of the parts; the blend is unchanged.
+        """
+
+        def change(model: Any) -> None:
+            own = {"user_items": user_items} if isinstance(model, ALS) else {}
+            model.partial_fit(new, batch=batch, leave_out=leave_out, **own)
+
+        self._each(change)
+        return self
 
     @in_turn
     def remove(

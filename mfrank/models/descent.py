@@ -53,6 +53,7 @@ from mfrank.models.options import (
     warn_if_slow,
 )
 from mfrank.models.parameters import describe
+from mfrank.models.partial_fit import Delta
 from mfrank.models.resume import (
     Checkpoint,
     DescentState,
@@ -61,6 +62,7 @@ from mfrank.models.resume import (
     positives_fingerprint,
 )
 from mfrank.models.row_map import RowMap, explained_by, liked, likes_of
+from mfrank.models.row_updates import descended, update_of
 from mfrank.retrieval import (
     KnownQueries,
     LikedItems,
@@ -474,6 +476,47 @@ class Descent(FactorModel):
         score = float(self.score(row, [item], by_row=True)[0])
         likes = likes_of(held)[row]
         return explained_by(self._map_of(held), likes, held.store, items, item, N, score)
+
+    @in_turn
+    def partial_fit(
+        self, new: Any = None, *, batch: str | None = None, leave_out: Any = None
+    ) -> Self:
+        """Update the model with new interactions, including new users and items.
+
+        No step of the loss is taken: users with new interactions, and items of which half or more
+        are new, follow from what they have by the linear maps that fit those of the fit best
+        (:mod:`mfrank.models.row_updates`). It ranks about as a new fit does, in a few seconds; all
+        others keep their factors, so fit again from time to time.
+
+        Parameters
+        ----------
+        new : Interactions, scipy or CuPy sparse matrix (users x items), or DataFrame
+            As in :meth:`mfrank.ALS.partial_fit`; values above 0 are positives.
+        batch, leave_out
+            As in :meth:`mfrank.ALS.partial_fit`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            The model is unchanged if it lacks its interactions, ``new`` has dislikes, or ids are
+            whole numbers in only one of the model and ``new``.
+        """
+        held = self._now()
+
+        def after(delta: Delta, data: Interactions) -> tuple[FactorStore, int]:
+            liked(data.user_items, "new")
+            tell_unread_values(type(self.loss).__name__, data)
+            return descended(held.on_host(), self._map_of(held), delta)
+
+        old = None if held.seen is None else likes_of(held)
+        if (found := update_of(held, old, new, batch, leave_out, after)) is not None:
+            self._tell_set_since(held.store.fitter)
+            self._hold(*found)
+        return self
 
     def _folded_users(self, held: ModelState, own: OwnRows) -> QueryFactors:
         return QueryFactors(*self._map_of(held).users(liked(own.rows, "user_items")))

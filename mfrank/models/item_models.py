@@ -15,7 +15,12 @@ from mfrank.als import Explanation
 from mfrank.arrays import Work, check_count, check_powers, in_turn
 from mfrank.data import Interactions, cells, rank_in_rows
 from mfrank.errors import unreadable, within
-from mfrank.models.baselines import Popularity, fit_at_once, popularity_store
+from mfrank.models.baselines import (
+    Popularity,
+    fit_at_once,
+    popularity_store,
+    update_at_once,
+)
 from mfrank.models.factor_model import Callback, restored
 from mfrank.models.options import tell_of_liked
 from mfrank.models.parameters import FitFacts, Parameters, describe, fit_of
@@ -98,6 +103,32 @@ class NeighborRecommender(Parameters, RowScorer):
 
         They are from the values of the users, or from a matrix of ones, shape (n_users, n_items).
         """
+
+    @in_turn
+    def partial_fit(
+        self, new: Any = None, *, batch: str | None = None, leave_out: Any = None
+    ) -> Self:
+        """Update the model with new interactions: a fit to all that it has and to what is new.
+
+        Parameters
+        ----------
+        new : Interactions, scipy or CuPy sparse matrix (users x items), or DataFrame
+            As in :meth:`mfrank.ALS.partial_fit`.
+        batch, leave_out
+            As in :meth:`mfrank.ALS.partial_fit`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            The model is unchanged if it lacks its interactions, or ids are whole numbers in only
+            one of the model and ``new``.
+        """
+        update_at_once(self, self._fitted().values, new, batch, leave_out)
+        return self
 
     @of_one_state
     def explain(

@@ -73,7 +73,7 @@ class RowMap:
             theirs = users[begin + some].astype(np.float64)
             lengths = np.linalg.norm(theirs, axis=1)
             shortest, longest = min(shortest, lengths.min()), max(longest, lengths.max())
-            sums = np.hstack([_sums(rows[some], items), np.ones((len(some), 1))])
+            sums = np.hstack([sums_of(rows[some], items), np.ones((len(some), 1))])
             gram += sums.T @ sums
             products += sums.T @ theirs
         ridge = np.full(width + 1, _RIDGE * np.trace(gram[:-1, :-1]) / width)
@@ -84,7 +84,7 @@ class RowMap:
 
     def users(self, likes: sp.csr_array) -> tuple[Factors, NDArray[Any] | None]:
         """Factors (R, K) and biases (R,) or None of users with these items; 0 without items."""
-        solved = _sums(likes, self.items) @ self.matrix + self.offset
+        solved = sums_of(likes, self.items) @ self.matrix + self.offset
         solved *= self._scales(solved)[:, None]
         solved[np.diff(likes.indptr) == 0] = 0
         biases = None
@@ -95,7 +95,7 @@ class RowMap:
     def weigh(self, likes: sp.csr_array) -> UserWeights:
         """Decompose the factors of one user by the user's items."""
         own = likes.indices
-        scale = self._scales(_sums(likes, self.items) @ self.matrix + self.offset)[0]
+        scale = self._scales(sums_of(likes, self.items) @ self.matrix + self.offset)[0]
         parts = self.items[own].astype(np.float64) @ self.matrix
         parts *= scale / np.sqrt(max(len(own), 1))
         return UserWeights(own.astype(np.int32), parts, scale * self.offset)
@@ -110,7 +110,7 @@ class RowMap:
         return np.asarray(self.length / lengths)
 
 
-def _sums(likes: sp.csr_array, items: Factors) -> Floats:
+def sums_of(likes: sp.csr_array, items: Factors) -> Floats:
     """The sums z of the items' factors."""
     counts = np.maximum(np.diff(likes.indptr), 1)
     ones = sp.csr_array((np.ones(likes.nnz), likes.indices, likes.indptr), likes.shape)

@@ -198,7 +198,7 @@ class Update:
                 f"{type(objective).__name__} reads only which cells are observed"
             )
         features = FeaturesOfUpdate.of(user_features, item_features, store)
-        given = _new_of(new, store)
+        given = new_of(new, store)
         content = content_of(given)
         if was_applied(store.history, batch, content):
             return None
@@ -361,7 +361,7 @@ def chosen_of_update(given: Any, seen: Seen | None) -> Interactions | None:
     return Interactions.of(given)
 
 
-def _new_of(new: Any, store: FactorStore) -> Interactions:
+def new_of(new: Any, store: FactorStore) -> Interactions:
     """New interactions, matched by id; raise if they are a matrix and the model's ids numbers."""
     here = sparse_to_host(_NOTHING if new is None else new)
     data = Interactions.of(here)

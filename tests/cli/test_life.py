@@ -94,6 +94,15 @@ def test_ids_are_read_as_the_models(folder):  # type: ignore[no-untyped-def]
     assert set(mfrank.load("mixed").user_ids.labels) == {"a", "7", "8", "9"}
 
 
+def test_a_descent_takes_up_a_day(folder, capsys):  # type: ignore[no-untyped-def]
+    model = mfrank.Descent.load("ranked")
+    assert main(["update", "today.csv", "--model", "ranked", "--batch", "today"]) == 0
+    assert "rows solved in" in capsys.readouterr().out
+    same(mfrank.load("ranked"), model.partial_fit(mfrank.Interactions.from_file("today.csv")))
+    assert main(["update", "today.csv", "--model", "ranked", "--batch", "today"]) == 0
+    assert capsys.readouterr().out == ""
+
+
 def test_remove_leaves_no_byte_of_a_user(folder, capsys):  # type: ignore[no-untyped-def]
     gone, item = str(BEFORE.user_ids.labels[7]), str(BEFORE.item_ids.labels[2])
     model = mfrank.ALS.load("als")
@@ -120,7 +129,7 @@ def test_a_model_of_any_kind_forgets(folder):  # type: ignore[no-untyped-def]
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("update today.csv --model ranked", "ranked is of Descent; only models of mfrank fit"),
+        ("update today.csv --model ranked --decay 0.5", "--decay is for models of mfrank fit"),
         ("update today.csv --model nowhere", "there is no model nowhere"),
         ("update nothing.csv --model als", "there is no file nothing.csv"),
         ("update today.csv --model als --decay 0.5", "decay needs an objective that uses values"),

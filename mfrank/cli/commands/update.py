@@ -1,14 +1,16 @@
 """Update a saved model with new interactions, including new users and items.
 
-An update is much faster than a fit: it solves only users and items with new interactions, and most
-others keep their factors. So fit again from time to time. The folder of the model is replaced at
-the end; a server picks the new model up. Concurrent updates wait for each other. With --batch, a
-repeated update changes nothing.
+An update is much faster than a fit: it makes only users and items with new interactions anew, and
+most others keep their factors. So fit again from time to time. The folder of the model is replaced
+at the end; a server picks the new model up. Concurrent updates wait for each other. With --batch,
+a repeated update changes nothing.
 """
 
 from __future__ import annotations
 
 import argparse
+from time import perf_counter
+from typing import Any
 
 from mfrank.arrays import counted
 from mfrank.cli.inputs import (
@@ -19,7 +21,7 @@ from mfrank.cli.inputs import (
     read_spelled_like,
 )
 from mfrank.errors import InputValueError
-from mfrank.models import ALS
+from mfrank.models import ALS, Blend
 
 EXAMPLES = """\
   mfrank update today.csv --model model
@@ -30,11 +32,14 @@ EXAMPLES = """\
 """
 
 
+_OF_ALS = ("alternations", "decay", "user-features", "item-features")
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``mfrank update``."""
     parser.add_argument("interactions", metavar="FILE", help="the new interactions")
     parser.add_argument(
-        "--model", required=True, metavar="FOLDER", help="a saved model of mfrank fit"
+        "--model", required=True, metavar="FOLDER", help="a saved model, but of mfrank pagerank"
     )
     parser.add_argument(
         "--output", metavar="FOLDER", help="where to save the result (default: the same folder)"
@@ -53,17 +58,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--alternations",
         type=int,
-        default=3,
         metavar="INT",
-        help="number of times that items and users are solved in turn (default: 3)",
+        help="for models of mfrank fit: number of times that items and users are solved in turn "
+        "(default: 3)",
     )
     parser.add_argument(
         "--decay",
         type=float,
-        default=1.0,
         metavar="FLOAT",
-        help="multiply all old values by this, at most 1, for objectives that use values "
-        "(default: 1.0)",
+        help="for models of mfrank fit under objectives that use values: multiply all old values "
+        "by this, at most 1 (default: 1.0)",
     )
     for side in ("user", "item"):
         parser.add_argument(
@@ -79,10 +83,17 @@ def run(args: argparse.Namespace) -> None:
     """Load, update and save."""
     output = args.output or args.model
     with model_to_change(args.model, output) as model:
-        if not isinstance(model, ALS):
+        if not hasattr(model, "partial_fit"):
             raise InputValueError(
-                f"{args.model} is of {type(model).__name__}",
-                "only models of mfrank fit can be updated",
+                f"{args.model} is of {type(model).__name__}, which cannot be updated",
+                "fit it to all interactions",
+                place=args.model,
+            )
+        used = [f"--{name}" for name in _OF_ALS if _given(args, name) is not None]
+        if used and not isinstance(model, ALS):
+            raise InputValueError(
+                f"{args.model} is of {type(model).__name__}, and {used[0]} is for models of mfrank "
+                "fit",
                 place=args.model,
             )
         told = _update(model, args)
@@ -91,24 +102,29 @@ def run(args: argparse.Namespace) -> None:
             print(f"{told}saved to {output}")
 
 
-def _update(model: ALS, args: argparse.Namespace) -> str:
+def _given(args: argparse.Namespace, name: str) -> Any:
+    return getattr(args, name.replace("-", "_"))
+
+
+def _update(model: Any, args: argparse.Namespace) -> str:
     """Update the model; report on it, with nothing if it had the batch."""
-    before = model.store
+    before, began = model.store, perf_counter()
     data = read_spelled_like(args, args.interactions, model)
-    model.partial_fit(
-        data,
-        user_items=None if args.train is None else read_spelled_like(args, args.train, model),
-        alternations=args.alternations,
-        decay=args.decay,
-        batch=args.batch,
-        leave_out=read_left_out(args, data),
-        user_features=args.user_features,
-        item_features=args.item_features,
-    )
+    options: dict[str, Any] = {"batch": args.batch, "leave_out": read_left_out(args, data)}
+    if args.train is not None and isinstance(model, ALS | Blend):
+        options["user_items"] = read_spelled_like(args, args.train, model)
+    if isinstance(model, ALS):
+        options |= {
+            name.replace("-", "_"): value
+            for name in _OF_ALS
+            if (value := _given(args, name)) is not None
+        }
+    model.partial_fit(data, **options)
     if model.store is before:
         return ""
     users = counted(model.store.n_users - before.n_users, "new user")
     items = counted(model.store.n_items - before.n_items, "new item")
-    last = model.store.history[-1]
-    rows = counted(int(last["rows"] or 0), "row")
-    return f"updated with {data}: {users}, {items}\n{rows} solved in {last['seconds']:.2f} s; "
+    last = dict(model.store.history[-1]) if model.store.history else {}
+    rows = counted(int(last["rows"] or 0), "row") + " solved" if "rows" in last else "done"
+    seconds = last.get("seconds", perf_counter() - began)
+    return f"updated with {data}: {users}, {items}\n{rows} in {seconds:.2f} s; "

@@ -1,0 +1,177 @@
+"""Updates of models without closed-form rows: a descent by maps, one-step models by a new fit.
+
+A descent takes up new interactions in one pass, without a step of its loss. New users get the
+factors that :class:`mfrank.models.row_map.RowMap` finds from the items that the model knows. Items
+of whose interactions half or more are new follow from their users by a map of the same kind, which
+also has the logarithm of their number of users and predicts their bias. Then all users with new
+interactions follow from their items. A second pass ranked worse in most trials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mfrank.backends import Factors
+from mfrank.data import Interactions, cells
+from mfrank.errors import InputValueError
+from mfrank.models.options import tell_below
+from mfrank.models.partial_fit import Delta, with_rows
+from mfrank.models.row_map import Floats, RowMap, sums_of
+from mfrank.models.updates import (
+    check_batch,
+    chosen_of_update,
+    content_of,
+    new_of,
+    updated,
+    was_applied,
+)
+from mfrank.retrieval import ModelState, Seen, left_out_of
+from mfrank.store import FactorStore
+
+FRESH = 0.5
+"""Share of new interactions from which on an item's factors are made anew."""
+_RIDGE = 1e-3
+
+
+def update_of(
+    held: ModelState,
+    old: sp.csr_array | None,
+    new: Any,
+    batch: str | None,
+    leave_out: Any,
+    after: Callable[[Delta, Interactions], tuple[FactorStore, int]],
+) -> tuple[FactorStore, Seen] | None:
+    """The state of a model after an update; None if it has had the batch, which is logged.
+
+    Parameters
+    ----------
+    held : ModelState
+    old : csr_array, shape (n_users, n_items)
+        The interactions of the fit with what the model reads of their values; None if unknown.
+    new, batch, leave_out
+        As in :meth:`mfrank.Descent.partial_fit`.
+    after : function
+        Called with the interactions, old and new together, and with the new ones; returns the store
+        and the number of rows that were made anew.
+    """
+    began = perf_counter()
+    check_batch(batch)
+    chosen = chosen_of_update(leave_out, held.seen)
+    store = held.on_host()
+    data = new_of(new, store)
+    content = content_of(data)
+    if was_applied(store.history, batch, content):
+        return None
+    if held.seen is None or old is None:
+        raise InputValueError(
+            "the model has no interactions, which an update adds to:",
+            "load a model saved with `with_seen=True`",
+        )
+    tell_below("new", data, store.threshold, "are learned from like the others")
+    delta = Delta.of(store, cells.with_zeros(old, held.seen.only), data, 1.0)
+    made, n_rows = after(delta, data)
+    record = {
+        "epoch": len(store.history) + 1,
+        "seconds": perf_counter() - began,
+        "objective": None,
+        "rows": n_rows,
+    }
+    made = replace(made, history=updated(store.history, record, batch, content))
+    more = None if chosen is None else left_out_of(chosen, made)
+    return made, held.seen.updated(delta.seen, more)
+
+
+def descended(store: FactorStore, solver: RowMap, delta: Delta) -> tuple[FactorStore, int]:
+    """The store of a descent after an update; ``solver`` is of the store and its interactions."""
+    n_users, n_items = len(delta.user_ids), len(delta.item_ids)
+    users, items = (
+        with_rows(factors, n, 1)
+        for factors, n in ((store.user_factors, n_users), (store.item_factors, n_items))
+    )
+    of_users, of_items = (
+        None if biases is None else with_rows(biases, n, 1)
+        for biases, n in ((store.user_biases, n_users), (store.item_biases, n_items))
+    )
+    likes = delta.user_items
+    touched = np.flatnonzero(delta.new.users)
+
+    def map_users(some: NDArray[np.int64]) -> None:
+        found, biases = replace(solver, items=items).users(likes[some])
+        users[some] = found
+        if of_users is not None and biases is not None:
+            of_users[some] = biases
+
+    map_users(touched[touched >= store.n_users])
+    counts = delta.counts.items
+    fresh = np.flatnonzero((delta.new.items > 0) & (delta.new.items >= FRESH * counts))
+    if len(fresh):
+        known = _ItemMap.of(store, delta)
+        items[fresh], biases = known.items(sp.csr_array(likes[:, fresh].T), users)
+        if of_items is not None:
+            of_items[fresh] = biases
+    map_users(touched)
+    made = replace(
+        store,
+        user_factors=users,
+        item_factors=items,
+        user_biases=of_users,
+        item_biases=of_items,
+        user_ids=delta.user_ids,
+        item_ids=delta.item_ids,
+        counts=delta.counts,
+    )
+    return made, len(touched) + len(fresh)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ItemMap:
+    """Factors and biases of items from those of their users, by a ridge regression over the fit.
+
+    ``length`` is that of all items, as of cosines; None if they differ. ``distances`` is whether
+    biases have -|q|^2 / 2 in them.
+    """
+
+    matrix: Floats
+    length: float | None
+    distances: bool
+
+    @classmethod
+    def of(cls, store: FactorStore, delta: Delta) -> _ItemMap:
+        """The map of the items that the store knows, from their interactions before the update."""
+        before = sp.csr_array(delta.user_items[: store.n_users, : store.n_items].T)
+        some = np.flatnonzero(np.diff(before.indptr))
+        wanted = store.item_factors[some].astype(np.float64)
+        lengths, distances = np.linalg.norm(wanted, axis=1), store.user_biases is not None
+        same = np.ptp(lengths) <= 1e-3 * lengths.max(initial=0)
+        biases = np.zeros(len(some))
+        if store.item_biases is not None:
+            biases = store.item_biases[some] + distances * lengths**2 / 2
+        inputs = _inputs(before[some], store.user_factors)
+        gram = inputs.T @ inputs
+        gram += _RIDGE * np.diag(np.diag(gram))
+        outputs = np.column_stack([wanted, biases])
+        matrix: Floats = np.linalg.lstsq(gram, inputs.T @ outputs, rcond=None)[0].astype(float)
+        return cls(matrix, float(lengths.mean()) if same else None, distances)
+
+    def items(self, likes: sp.csr_array, users: Factors) -> tuple[Floats, Floats]:
+        """Factors (R, K) and biases (R,) of items, whose rows have their users."""
+        found = _inputs(likes, users) @ self.matrix
+        factors, biases = found[:, :-1], found[:, -1]
+        lengths = np.maximum(np.linalg.norm(factors, axis=1), np.finfo(np.float64).tiny)
+        if self.length is not None:
+            factors = factors * (self.length / lengths)[:, None]
+        elif self.distances:
+            factors = factors * np.minimum(1, 1 / lengths)[:, None]
+        return factors, biases - self.distances * (factors**2).sum(axis=1) / 2
+
+
+def _inputs(likes: sp.csr_array, users: Factors) -> Floats:
+    counts = np.diff(likes.indptr)
+    return np.column_stack([sums_of(likes, users), np.ones(len(counts)), np.log1p(counts)])

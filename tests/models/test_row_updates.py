@@ -1,0 +1,162 @@
+"""Updates of every model: what is new is known, ranked and seen, as after a fit to all of it."""
+
+from __future__ import annotations
+
+import logging
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import mfrank
+from mfrank.models.partial_fit import Delta
+from mfrank.models.row_map import RowMap
+from mfrank.models.row_updates import descended
+from tests.support.errors import refuses
+
+
+def named(users: Any, items: Any) -> mfrank.Interactions:
+    return mfrank.Interactions.from_arrays([f"u{u}" for u in users], [f"i{i}" for i in items])
+
+
+@cache
+def days() -> tuple[mfrank.Interactions, mfrank.Interactions]:
+    """Two days of distinct cells; the second has users and items that the first has not."""
+    drawn = mfrank.synthetic(60, 30, 800, random_state=0)
+    users, items = drawn.entry_users, drawn.user_items.indices
+    late = (np.random.default_rng(1).random(drawn.nnz) < 0.15) | (users >= 54) | (items >= 27)
+    return named(users[~late], items[~late]), named(users[late], items[late])
+
+
+ALS = mfrank.ALS(mfrank.IALS(), factors=4, iterations=3, random_state=0)
+COSINES = mfrank.Descent(mfrank.SampledSoftmax(), 3, 3, random_state=0)
+MODELS: dict[str, Any] = {
+    "als": lambda: ALS,
+    "cosines": lambda: COSINES,
+    "dots": lambda: mfrank.Descent(mfrank.BPR(), 3, 3, random_state=0),
+    "distances": lambda: mfrank.Descent(mfrank.SML(), 3, 3, random_state=0),
+    "ease": lambda: mfrank.EASE(20.0),
+    "filter": mfrank.ItemFilter,
+    "knn": mfrank.ItemKNN,
+    "popularity": mfrank.Popularity,
+    "blend": lambda: mfrank.Blend([ALS, COSINES], [1, 0.5]),
+    "blend with links": lambda: mfrank.Blend([mfrank.EASE(20.0), COSINES, ALS], [1, 0.5, 0.4]),
+}
+
+
+def fitted(kind: str) -> Any:
+    model = MODELS[kind]()
+    return type(model)(**model.get_params(deep=False)).fit(days()[0])
+
+
+@pytest.fixture(params=MODELS)
+def kind(request: Any) -> str:
+    return str(request.param)
+
+
+def test_new_users_and_items_are_known_and_seen(kind: str) -> None:
+    before, after = days()
+    model = fitted(kind).partial_fit(after)
+    whole = before + after
+    for ids, known in ((whole.user_ids, model.user_ids), (whole.item_ids, model.item_ids)):
+        assert set(ids.labels) == set(known.labels)
+    listed = model.recommend(whole.user_ids.labels, N=whole.n_items)
+    own = {user: set() for user in whole.user_ids.labels}
+    for user, item in zip(whole.entry_users, whole.user_items.indices, strict=True):
+        own[whole.user_ids.labels[user]].add(whole.item_ids.labels[item])
+    for user, items in zip(whole.user_ids.labels, listed.ids, strict=True):
+        found = {item for item in items if item is not None}
+        assert not found & own[user]
+        assert found
+    assert any("i29" in row or "i28" in row for row in listed.ids.tolist())
+
+
+@pytest.mark.parametrize("kind", ["ease", "filter", "knn", "popularity"])
+def test_models_of_one_step_are_those_of_a_fit_to_all(kind: str) -> None:
+    before, after = days()
+    model, whole = fitted(kind).partial_fit(after), MODELS[kind]().fit(before + after)
+    users, items = (before + after).user_ids.labels, (before + after).item_ids.labels
+    pairs = np.repeat(users, len(items)), np.tile(items, len(users))
+    np.testing.assert_allclose(model.score(*pairs), whole.score(*pairs), atol=1e-5)
+
+
+def test_a_batch_is_taken_up_once(kind: str, caplog: Any) -> None:
+    model = fitted(kind).partial_fit(days()[1], batch="monday")
+    users = model.user_ids.labels[:5]
+    before = model.recommend(users, N=5)
+    with caplog.at_level(logging.INFO):
+        model.partial_fit(days()[1], batch="monday")
+    assert "applied before" in caplog.text
+    again = model.recommend(users, N=5)
+    assert again.ids.tolist() == before.ids.tolist()
+    np.testing.assert_array_equal(again.scores, before.scores)
+
+
+def test_a_saved_model_takes_up_the_same(kind: str, tmp_path: Path) -> None:
+    fitted(kind).save(tmp_path / "model")
+    loaded = mfrank.load(tmp_path / "model").partial_fit(days()[1], batch="tuesday")
+    here = fitted(kind).partial_fit(days()[1], batch="tuesday")
+    users = here.user_ids.labels
+    assert loaded.recommend(users, N=6).ids.tolist() == here.recommend(users, N=6).ids.tolist()
+    loaded.save(tmp_path / "model")
+    again = mfrank.load(tmp_path / "model")
+    again.partial_fit(days()[1], batch="tuesday")
+    assert again.recommend(users, N=6).ids.tolist() == here.recommend(users, N=6).ids.tolist()
+
+
+def test_nothing_new_changes_no_score_of_others() -> None:
+    model = fitted("dots")
+    before = model.store
+    one = named([3], [4])
+    model.partial_fit(one)
+    untouched = model.user_ids.labels != "u3"
+    np.testing.assert_array_equal(model.user_factors[untouched], before.user_factors[untouched])
+    np.testing.assert_array_equal(model.item_factors, before.item_factors)
+
+
+def test_lists_leave_out_what_an_update_says(kind: str) -> None:
+    model = fitted(kind).leave_out(days()[0])
+    bought = named([1], [2])
+    model.partial_fit(days()[1], leave_out=bought)
+    whole = days()[0] + days()[1]
+    assert model.recommend("u55", N=whole.n_items).ids.tolist().count(None) < whole.n_items
+    assert "i2" not in model.recommend("u1", N=whole.n_items).ids.tolist()
+
+
+def test_the_maps_of_a_descent_are_met_by_items_that_are_linear_in_their_users() -> None:
+    rng = np.random.default_rng(0)
+    likes = sp.csr_array(rng.random((80, 40)) < 0.3)
+    users = rng.standard_normal((80, 2))
+    counts = np.diff(likes.T.tocsr().indptr)
+    sums = (likes.T @ users) / np.sqrt(counts)[:, None]
+    inputs = np.column_stack([sums, np.ones(40), np.log1p(counts)])
+    outputs = inputs @ rng.standard_normal((4, 3))
+    known = mfrank.FactorStore(users, outputs[:30, :2], item_biases=outputs[:30, 2])
+    new = mfrank.Interactions.from_sparse(likes[:, 30:])
+    old = sp.csr_array(likes[:, :30].astype(np.float32))
+    late = mfrank.Interactions.from_arrays(new.entry_users, new.user_items.indices + 30)
+    delta = Delta.of(known, old, late, 1.0)
+    made, _ = descended(known, RowMap.of(known, old), delta)
+    rows = made.item_ids.rows(np.arange(30, 40))
+    np.testing.assert_allclose(made.item_factors[rows], outputs[30:, :2], rtol=0.05, atol=0.05)
+    np.testing.assert_allclose(made.item_biases[rows], outputs[30:, 2], rtol=0.05, atol=0.05)
+
+
+def test_what_cannot_be_taken_up_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    disliked = mfrank.Interactions.from_arrays(["u1"], ["i1"], [-1.0])
+    for kind in ("dots", "blend"):
+        model = fitted(kind)
+        store = model.store
+        with refuses(ValueError, "new", remedy="at_least"):
+            model.partial_fit(disliked)
+        assert model.store is store
+    model = fitted("cosines")
+    model.save(tmp_path / "bare", with_seen=False)
+    with refuses(ValueError, None, remedy="with_seen=True"):
+        mfrank.load(tmp_path / "bare").partial_fit(days()[1])
+    timed = mfrank.Interactions.from_arrays(["a", "b"], ["x", "y"], timestamps=[1, 2])
+    with refuses(TypeError, None, remedy="anew"):
+        mfrank.Popularity(window=1).fit(timed).partial_fit(timed)
