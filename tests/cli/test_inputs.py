@@ -80,6 +80,7 @@ def test_every_flag_is_an_argument(monkeypatch: pytest.MonkeyPatch) -> None:
     line = "--user u --item 2 --value v --timestamp t --timestamp-unit ms --sep ; --quote none"
     more = " --header --columns a,b,-,d --ids text --duplicates last"
     more += " --event e --weights view=1,cart=2.5,like=none"
+    more += " --encoding cp1252 --comment # --lines rows --where kind=a --where kind=b"
     assert arguments(line + more, monkeypatch) == {
         "user": "u",
         "item": "2",
@@ -94,6 +95,10 @@ def test_every_flag_is_an_argument(monkeypatch: pytest.MonkeyPatch) -> None:
         "columns": ["a", "b", "-", "d"],
         "ids": "text",
         "duplicates": "last",
+        "encoding": "cp1252",
+        "comment": "#",
+        "lines": "rows",
+        "where": {"kind": ["a", "b"]},
     }
     line = "--no-value --no-timestamp --no-header --quote ' --columns a,b"
     given = arguments(line, monkeypatch)

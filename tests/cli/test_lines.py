@@ -47,6 +47,7 @@ TEXTS = (
         "ID",
         "ID=NUMBER",
         "ITEM",
+        "KIND",
         "MARK",
         "MODULE",
         "NAME",

@@ -28,7 +28,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_tune(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     saved: list[str] = []
-    found = SimpleNamespace(model=SimpleNamespace(save=saved.append), leaderboard=({"value": 1},))
+    best = SimpleNamespace(save=saved.append)
+    found = SimpleNamespace(model=best, leaderboard=({"value": 1},), weights=None)
     calls = recorded(monkeypatch, f"{COMMANDS}.tune.tune", found)
     run("tune plays.csv --model best")
     (data,), given = calls[0]
@@ -51,6 +52,8 @@ def test_tune(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
         "memory": 1.5,
         "storage": "s",
         "show_progress": False,
+        "target": None,
+        "weights": None,
     }
     assert json.loads(capsys.readouterr().out) == [{"value": 1}]
 

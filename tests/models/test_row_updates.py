@@ -12,9 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 import mfrank
-from mfrank.models.partial_fit import Delta
-from mfrank.models.row_map import RowMap
-from mfrank.models.row_updates import descended
+from mfrank.models import partial_fit, row_map, row_updates
 from tests.support.errors import refuses
 
 
@@ -138,8 +136,8 @@ def test_the_maps_of_a_descent_are_met_by_items_that_are_linear_in_their_users()
     new = mfrank.Interactions.from_sparse(likes[:, 30:])
     old = sp.csr_array(likes[:, :30].astype(np.float32))
     late = mfrank.Interactions.from_arrays(new.entry_users, new.user_items.indices + 30)
-    delta = Delta.of(known, old, late, 1.0)
-    made, _ = descended(known, RowMap.of(known, old), delta)
+    delta = partial_fit.Delta.of(known, old, late, 1.0)
+    made, _ = row_updates.descended(known, row_map.RowMap.of(known, old), delta)
     rows = made.item_ids.rows(np.arange(30, 40))
     np.testing.assert_allclose(made.item_factors[rows], outputs[30:, :2], rtol=0.05, atol=0.05)
     np.testing.assert_allclose(made.item_biases[rows], outputs[30:, 2], rtol=0.05, atol=0.05)
