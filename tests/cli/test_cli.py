@@ -392,7 +392,7 @@ def test_compare_tunes_for_as_long_as_it_is_told(train, tmp_path, capsys):
         ("compare train.csv --csv no/table.csv", "cannot write no/table.csv: there is no folder"),
         ("recommend --model model --users alice", "for the user alice, pass --user alice"),
         ("recommend --model model --person x", "--person x (see mfrank recommend --help)"),
-        ("recommend --model model --users bytes.txt", "bytes.txt: line 1: it is UTF-16"),
+        ("recommend --model model --users bytes.txt", "bytes.txt: line 1: byte 0xff is not UTF-8"),
         ("evaluate --model model --test train.csv --metric speed", "'speed' is not a metric"),
         ("evaluate --model model --test other.csv", "whose user and item are both known"),
         ("compare train.csv --repeats 0", "--repeats must be at least 1"),
@@ -406,7 +406,7 @@ def test_wrong_usage_is_one_line_and_exit_code_2(
     (tmp_path / "header.csv").write_text("user,item\n\n")
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty.csv").mkdir()
-    (tmp_path / "bytes.txt").write_bytes(b"\xff\xfe")
+    (tmp_path / "bytes.txt").write_bytes(b"a\xff\n")
     (tmp_path / "faulty.csv").write_text("user,item\nx,y\nx,\n")
     capsys.readouterr()
     assert main(line.split()) == 2
