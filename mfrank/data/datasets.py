@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.data.array_files import stored_arrays
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import Split
+from mfrank.data.text_files import errors_of
 from mfrank.errors import InputValueError, unreadable
 from mfrank.files import path_of
 
@@ -208,17 +210,8 @@ def _columns(path: str | Path, *others: str) -> dict[str, NDArray[Any]]:
     file = path_of(path)
     if file.is_dir():
         file /= "interactions.npz"
-    if file.exists() and not zipfile.is_zipfile(file):
-        raise InputValueError(
-            "no .npz file, as numpy.savez writes, or a damaged one", "copy it again"
-        ).within(file)
-    try:
-        with np.load(file, allow_pickle=False) as stored:
-            columns = {name: stored[name] for name in stored.files}
-    except (EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputValueError(f"a damaged file of arrays: {error}", "copy it again").within(
-            file
-        ) from error
+    with errors_of(file), stored_arrays(file) as stored:
+        columns = {name: stored[name] for name in stored.files}
     for name in ("user", "item"):
         if name not in columns:
             raise InputValueError(

@@ -23,6 +23,7 @@ from mfrank.data.text_files import Text
 from mfrank.data.text_rows import Quotes, Tell, rows
 from mfrank.errors import InputValueError
 
+_SEQUENCE = re.compile(r"[^\t]+:token\t[^\t]+:token_seq")  # a header of RecBole
 _COLON = re.compile(r"[^\s:,;|]+:(?:[ \t][^,;|]*)?")
 _WHOLE = re.compile(r"[0-9]{1,18}")
 _MARKS = "\t;|,"
@@ -39,6 +40,7 @@ def list_format(start: Start) -> Format | None:
         if start.is_described or not (
             (has_colons and any(not line.endswith(":") for line in start.lines))
             or are_numbered_on([line.split() for line in start.lines])
+            or _SEQUENCE.fullmatch(start.lines[0] if start.lines else "")
         ):
             return None
         level = logging.INFO if has_colons else logging.WARNING
@@ -48,7 +50,7 @@ def list_format(start: Start) -> Format | None:
     roles = start.roles("a list of items", _BASKETS if of_baskets else _USERS)
     if of_baskets:
         start.tell(logging.INFO, "users are the baskets, by their numbers from 0")
-    separator = _separator_of(start) if wanted else None
+    separator = _separator_of(start)
     if separator is None:
         has_colons &= not of_baskets
         return Format(
@@ -118,13 +120,17 @@ def tell_alone(n_lists: int, n_alone: int, tell: Tell) -> None:
 
 def _separator_of(start: Start) -> str | None:
     """The mark after users and between items; None if it is blanks."""
-    if start.dialect.sep is not None or start.dialect.header:
-        return None if start.dialect.sep == " " else start.dialect.sep or _MARKS[0]
+    if (sep := start.dialect.sep) is not None:
+        return sep
+    header = start.lines[0] if start.lines else ""
+    for mark in f"{_MARKS} ":
+        if guess(header.split(mark), "user"):
+            return mark
     joined = "".join(start.lines)
-    if not any(mark in joined for mark in ",;|["):
+    if not (start.dialect.header or any(mark in joined for mark in ",;|[")):
         return None
     once = (mark for mark in _MARKS if all(line.count(mark) == 1 for line in start.lines))
-    return next(once, max(_MARKS, key=joined.count))
+    return next(once, None) or max(_MARKS, key=joined.count)
 
 
 def _divided(

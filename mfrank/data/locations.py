@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mfrank.data.frames import is_frame
-from mfrank.data.tables import kind_of
+from mfrank.data.tables import kind_at, kind_of
 from mfrank.data.text_bytes import PACKERS, ZIP
 from mfrank.data.text_files import is_stream, local_file, refuse_elsewhere
 from mfrank.errors import InputTypeError, InputValueError
@@ -75,7 +75,7 @@ def _files_of(given: Given) -> list[Path]:
         return [path]
     if path.exists() or not glob.has_magic(str(path)):
         refuse_elsewhere(given)
-        kind_of(path)
+        kind_at(path)
         return [local_file(given)]
     matching = [Path(name) for name in sorted(glob.glob(str(path), recursive=True))]
     n_given = next(n for n, part in enumerate(path.parts) if glob.has_magic(part))

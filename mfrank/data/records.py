@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import logging
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -135,23 +136,33 @@ class Start:
                 raise InputValueError(problem, "leave it out")
 
     def roles(self, what: str, columns: Mapping[str, Hashable]) -> dict[str, Hashable]:
-        """The columns of a format whose roles are fixed, without those that are ignored.
-
-        Raises
-        ------
-        ValueError
-            The caller chooses columns.
-        """
+        """The columns of a format whose roles are fixed, without those that are ignored."""
         self.refuse(what, "columns")
-        ignored = ignored_roles(self.chosen)
-        for role, column in self.chosen.items():
-            if role.startswith(WHERE) or (column is not None and column is not False):
-                name = WHERE if role.startswith(WHERE) else f"{role}={column!r}"
-                problem = f"`{name}`: {what} has no columns to choose from"
-                raise InputValueError(problem, "leave it out")
-        if self.has_events and "event" not in columns:
-            raise InputValueError(f"`weights`: {what} has no kinds of events", "leave them out")
-        return {role: column for role, column in columns.items() if role not in ignored}
+        return fixed_roles(what, columns, self.chosen)
+
+
+def fixed_roles(what: str, columns: Mapping[str, Hashable], chosen: Chosen) -> dict[str, Hashable]:
+    """The columns of a format that has no others, without those that are ignored.
+
+    Raises
+    ------
+    ValueError
+        The caller chooses columns.
+    """
+    ignored = ignored_roles(chosen)
+    for role, column in chosen.items():
+        if role.startswith(WHERE) or (column is not None and column is not False):
+            name = WHERE if role.startswith(WHERE) else f"{role}={column!r}"
+            raise InputValueError(f"`{name}`: {what} has no columns to choose from", "leave it out")
+    if "event" in chosen and "event" not in columns:
+        raise InputValueError(f"`weights`: {what} has no kinds of events", "leave them out")
+    return {role: column for role, column in columns.items() if role not in ignored}
+
+
+def tell_unused(role: str, used: NDArray[np.bool_], tell: Tell) -> None:
+    """Tell how many rows or columns of a matrix have no entry."""
+    if n_empty := int((~used).sum()):
+        tell(logging.INFO, f"{n_empty:,} of {len(used):,} {role}s have no entry, and are left out")
 
 
 @dataclass(frozen=True, eq=False)

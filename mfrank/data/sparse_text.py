@@ -20,7 +20,7 @@ from mfrank.arrays import counted
 from mfrank.data.fields import Fields
 from mfrank.data.item_lists import are_numbered_on, tell_alone
 from mfrank.data.layouts import Layout
-from mfrank.data.records import Format, Rows, Start, Tokens, TypedIds
+from mfrank.data.records import Format, Rows, Start, Tokens, TypedIds, tell_unused
 from mfrank.data.table_parts import NoRowsError
 from mfrank.data.text_blocks import rows_of
 from mfrank.data.text_files import Text
@@ -103,8 +103,7 @@ def _entries(text: Text, table: Layout, size: _Size, tell: Tell) -> Iterator[Row
     if size.is_symmetric:
         present = dict.fromkeys(present, present["user"] | present["item"])
     for role, found in present.items():
-        if n_empty := int((~found).sum()):
-            tell(logging.INFO, f"{n_empty:,} of {len(found):,} {role}s have no entry, and no row")
+        tell_unused(role, found, tell)
 
 
 def _in_range(fields: Fields, role: str, n: int, lines: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import needs, shown
 from mfrank.data import delimited
+from mfrank.data.array_files import array_columns, array_portions
 from mfrank.data.columns import Chosen, assign, tell_columns
 from mfrank.data.fields import IdsAs, as_text
 from mfrank.data.frames import columns_reader, settled_columns, unsettled_columns
@@ -38,6 +39,7 @@ from mfrank.data.text_files import (
 )
 from mfrank.data.text_rows import AS_USUAL, Quotes, Tell, rows
 from mfrank.data.time_units import Moments, TimeKind, TimestampUnit
+from mfrank.data.times import settle
 from mfrank.errors import InputValueError, Notice, within
 from mfrank.files import path_of, replacing
 
@@ -61,12 +63,12 @@ def kind_of(path: str | os.PathLike[str], *, writing: bool = False) -> str:
     """The suffix that determines the format, without that of a packed file."""
     if writing and path_of(path).suffix.lower() == ZIP:
         raise InputValueError("zip files are only read:", "name it with .gz").within(path)
-    if (kind := known_kind(path)) and not (writing and kind in _READ):
+    if (kind := known_kind(path)) and not (writing and kind in (*_READ, ".npz")):
         return kind
     known, packed = [*USUAL, *_READ * (not writing)], [*PACKERS, *[ZIP] * (not writing)]
     raise InputValueError(
-        f"expected a suffix {', '.join(known)} (also with {', '.join(packed)}) or .parquet",
-        "convert it, or name it by its format",
+        f"expected a suffix {', '.join(known)} (also with {', '.join(packed)}), .npz or .parquet",
+        _OTHERS.get(path_of(path).suffix.lower(), "convert it, or name it by its format"),
     ).within(path)
 
 
@@ -79,12 +81,48 @@ def known_kind(path: str | os.PathLike[str]) -> str:
         file = local_file(path)
         with errors_of(file):
             return known_kind(f"{file}/{only_member(file, str(file))}")
-    return kind if kind in texts or (kind == ".parquet" and not packed) else ""
+    return kind if kind in texts or (kind in (".parquet", ".npz") and not packed) else ""
+
+
+_FRAME, _ARRAYS = "pass `Interactions.from_frame` what", "pass `Interactions.from_arrays` what"
+_PICKLE = "such files could run code: write a table, such as .csv or .parquet, where it was made"
+_OTHERS: Mapping[str, str] = {
+    **dict.fromkeys([".pkl", ".pickle", ".joblib", ".pt", ".pth"], _PICKLE),
+    **dict.fromkeys([".xlsx", ".xls", ".ods"], "save the sheet as .csv"),
+    **dict.fromkeys([".h5", ".hdf5", ".hdf"], f"{_FRAME} `pandas.read_hdf` reads"),
+    **dict.fromkeys([".feather", ".arrow", ".ipc"], f"{_FRAME} `pandas.read_feather` reads"),
+    **dict.fromkeys([".db", ".sqlite", ".sqlite3", ".duckdb"], "read its rows by a query"),
+    ".npy": f"{_ARRAYS} `numpy.load` reads, a column each",
+    ".mat": f"{_ARRAYS} `scipy.io.loadmat` reads",
+    ".orc": f"{_FRAME} `pandas.read_orc` reads",
+    ".avro": "convert it to .parquet, such as by Spark or DuckDB",
+    ".arff": f"{_FRAME} `scipy.io.arff.loadarff` reads",
+    ".xml": f"{_FRAME} `pandas.read_xml` reads",
+    ".html": f"{_FRAME} `pandas.read_html` reads",
+}
+"""Suffix of files that are no tables of text -> the remedy."""
+
+
+def kind_at(path: str | os.PathLike[str], tell: Tell | None = None) -> str:
+    """The kind of a file that was given by itself: it may be text with any other suffix."""
+    kind = known_kind(path)
+    if kind or not path_of(path).is_file():
+        return kind or kind_of(path)
+    suffix = path_of(path).suffix.lower()
+    with errors_of(path), open_text(path) as text:
+        head = "" if suffix in _OTHERS else text.head()
+    if not head or "\0" in head or "\ufffd" in head:
+        return kind_of(path)
+    if tell is not None:
+        what = f"the suffix {suffix} names no format" if suffix else "it has no suffix"
+        level = logging.INFO if path_of(path).name.startswith("out.") else logging.WARNING
+        tell(level, f"{what}: it is read as text")
+    return _STREAM
 
 
 def is_text(path: str | os.PathLike[str]) -> bool:
     """Whether a file with this name is text, which does not store the type of ids."""
-    return is_stream(path) or kind_of(path) != ".parquet"
+    return is_stream(path) or kind_at(path) not in (".parquet", ".npz")
 
 
 _log = logging.getLogger("mfrank")
@@ -152,13 +190,18 @@ def read_columns(
     """
     file, tell = path_of(path), _teller(path, set())
     check_options(ids, dialect)
-    kind = _kind_of_file(path)
+    kind = _kind_of_file(path, tell)
     part = TablePart.of(path, TableParts())
     if kind == ".parquet":
         _refuse_names(file, dialect)
         modules()
         with faults_named(file):
             return settled_columns(*whole(file, chosen, ids, tell, part), chosen, unit)
+    if kind == ".npz":
+        _refuse_names(file, dialect)
+        with errors_of(file):
+            columns = array_columns(file, chosen, ids, tell, part)
+            return settle(columns, unit, is_chosen=chosen.get("timestamp") is not None)
     with errors_of(file):
         how = (
             Opener(file, dialect.encoding, tell),
@@ -235,11 +278,14 @@ def read_portions(
     part = TablePart.of(path, table or TableParts())
     file, tell = path_of(path), _teller(path, part.table.said)
     check_options(ids, dialect)
-    kind, first_row = _kind_of_file(path), 0
+    kind, first_row = _kind_of_file(path, tell), 0
     if kind == ".parquet":
         _refuse_names(file, dialect)
         modules()
         found, errors = batches_of(file, chosen, ids, n_rows, tell, part), faults_named(file)
+    elif kind == ".npz":
+        _refuse_names(file, dialect)
+        found, errors = array_portions(file, chosen, ids, tell, part, n_rows), errors_of(file)
     else:
         how = (
             Opener(file, dialect.encoding, tell),
@@ -263,11 +309,15 @@ def read_part(
     """Yield all rows of a file as one portion; see :func:`read_portions`."""
     part = TablePart.of(path, table)
     file, tell = path_of(path), _teller(path, table.said)
-    if (kind := _kind_of_file(path)) == ".parquet":
+    if (kind := _kind_of_file(path, tell)) == ".parquet":
         _refuse_names(file, dialect)
         modules()
         with faults_named(file):
             columns = whole(file, chosen, ids, tell, part)[0]
+    elif kind == ".npz":
+        _refuse_names(file, dialect)
+        with errors_of(file):
+            columns = array_columns(file, chosen, ids, tell, part)
     else:
         with errors_of(file):
             how = (
@@ -303,7 +353,7 @@ def text_rows(path: str | os.PathLike[str], separator: str) -> Iterator[tuple[in
 
 def parquet_rows(path: str | os.PathLike[str]) -> int | None:
     """Number of rows of a parquet file, from its footer; None for a text file."""
-    return number_of_rows(path) if kind_of(path) == ".parquet" else None
+    return number_of_rows(path) if kind_at(path) == ".parquet" else None
 
 
 def _teller(path: str | os.PathLike[str], said: set[str]) -> Tell:
@@ -327,16 +377,16 @@ def check_options(ids: IdsAs, dialect: Dialect) -> None:
 def _refuse_names(file: Path, dialect: Dialect) -> None:
     if dialect.columns is not None or dialect.header is False:
         raise InputValueError(
-            "`columns=` and `header=` are for text, and a Parquet file names its columns:",
+            "`columns=` and `header=` are for text, and this file names its columns:",
             "name those that are read with `user=`, `item=`, `value=` and `timestamp=`",
         ).within(file)
 
 
-def _kind_of_file(path: str | os.PathLike[str]) -> str:
+def _kind_of_file(path: str | os.PathLike[str], tell: Tell) -> str:
     if is_stream(path):
         return _STREAM
     refuse_elsewhere(path)
-    kind = kind_of(path)
+    kind = kind_at(path, tell)
     local_file(path)
     return kind
 

@@ -115,7 +115,7 @@ def test_options_are_checked_before_a_file_is_looked_for(tmp_path: Path, read: A
         read(missing, {})
     with refuses(ValueError, remedy="pass a file"):
         read(tmp_path, {})
-    with refuses(ValueError, place="none.xlsx", remedy="name it by its format"):
+    with refuses(ValueError, place="none.xlsx", remedy="save the sheet"):
         read(tmp_path / "none.xlsx", {})
 
 

@@ -161,6 +161,19 @@ FORMATS: dict[str, tuple[str, dict[str, Any], list[tuple[Any, ...]], str]] = {
     "a list in quotes": ('user,items\n0,"7 9 8"\n1,7\n4,"9 7"\n', BY_COMMAS, PAIRS, ""),
     "lists as printed": ("0;[7, 9, 8]\n1;[7]\n4;[9, 7]\n", BY_COMMAS, PAIRS, ""),
     "lists by commas": ("0,7,9,8\n1,7\n2\n4,9,7\n", BY_COMMAS, PAIRS, "1 user without items"),
+    "a header, then lists": ("user items\n0 7 9 8\n1 7\n4 9 7\n", BY_COMMAS, PAIRS, ""),
+    "RecBole": (
+        "user_id:token\titem_id:token\trating:float\ttimestamp:float\n7\ta\t3.0\t880000000\n",
+        {},
+        [(7, "a", 3.0, 880000000)],
+        "'rating:float'",
+    ),
+    "RecBole, sequences": (
+        "user_id:token\titem_id:token_seq\n0\t7 9 8\n1\t7\n4\t9 7\n",
+        {},
+        PAIRS,
+        "a user and their items",
+    ),
     "FIMI": (RETAIL, {"lines": "baskets"}, BASKETS, "by their numbers from 0"),
     "names in baskets": (
         "whole milk,beer\nbeer\n",
@@ -472,3 +485,97 @@ def test_formats_without_columns_have_none_to_choose(
     )
     with pytest.raises(ValueError, match=argument):
         mfrank.Interactions.from_file(file, **{argument: given})
+
+
+ANY_SUFFIX = {
+    "out.movielens": ("% bip weighted\n1 7 3\n1 8 4\n", "it is read as text"),
+    "u1.base": ("1\t7\t3\n1\t8\t4\n", "the suffix .base names no format"),
+    "ratings": ("user,item,rating\n1,7,3\n1,8,4\n", "it has no suffix"),
+    "edges.edges": ("1 7 3\n1 8 4\n", "no header found"),
+}
+
+
+@pytest.mark.parametrize("name", ANY_SUFFIX)
+def test_a_file_given_by_itself_may_have_any_suffix(
+    tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    text, told = ANY_SUFFIX[name]
+    file = tmp_path / name
+    file.write_text(text)
+    caplog.set_level(logging.INFO)
+    for door in ("whole", "portions"):
+        assert triples(DOORS[door](file)) == [(1, 7, 3.0), (1, 8, 4.0)]
+    assert told in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "remedy"),
+    [
+        ("a.pkl", b"abc", "run code"),
+        ("a.xlsx", b"PK", "csv"),
+        ("a.npy", b"1,2", "from_arrays"),
+        ("a.arff", b"@relation a", "loadarff"),
+        ("a.bin", b"1,2\0", "name it by its format"),
+        ("a.bin", b"\xff\xfe\xff", "name it by its format"),
+        ("a.log", b"", "name it by its format"),
+    ],
+)
+def test_what_is_no_text_is_refused(tmp_path: Path, name: str, content: bytes, remedy: str) -> None:
+    file = tmp_path / name
+    file.write_bytes(content)
+    for door in ("whole", "portions"):
+        with refuses(ValueError, None, place=name, remedy=remedy):
+            DOORS[door](file)
+
+
+def test_arrays_of_numpy_are_read_as_columns(tmp_path: Path) -> None:
+    file, times = tmp_path / "a.npz", np.array(["2020-01-01", "1970-01-02"], "M8[s]")
+    np.savez(file, user=np.array(["a", "b"]), item=[3, 4], rating=[1.5, 2], timestamp=times)
+    for door in ("whole", "portions"):
+        read = triples(DOORS[door](file))
+        assert read == [("a", 3, 1.5, 1577836800), ("b", 4, 2.0, 86400)]
+        assert triples(DOORS[door](file, value=False, timestamp=False, ids="text")) == [
+            ("a", "3", 1.0),
+            ("b", "4", 1.0),
+        ]
+    assert main(["info", str(file)]) == 0
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "dia", "bsr"])
+def test_matrices_of_scipy_are_read_as_from_sparse_reads_them(
+    tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    matrix = scipy.sparse.csr_array(np.diag([1.0, 2, 0, 4])).asformat(kind)
+    file = tmp_path / "a.npz"
+    scipy.sparse.save_npz(file, matrix)
+    matrix = scipy.sparse.csr_array(matrix)
+    matrix.eliminate_zeros()
+    expected = triples(mfrank.Interactions.from_sparse(matrix))
+    caplog.set_level(logging.INFO)
+    for door in ("whole", "portions"):
+        read = DOORS[door](file)
+        assert triples(read if kind != "dia" else read.at_least(1)) == expected
+    assert "columns items, from 0" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("arrays", "argument", "remedy"),
+    [
+        ({"user": np.array(["a", None], object), "item": [1, 2]}, "", "str"),
+        ({"user": [1, 2], "item": [1, 2, 3]}, "", "each row"),
+        ({"user": 1, "item": [1]}, "", "each row"),
+        ({"user": [1, 2], "x": [1, 2]}, "item", "name it"),
+        ({"user": [], "item": []}, None, ""),
+    ],
+)
+def test_arrays_that_are_no_columns_are_refused(
+    tmp_path: Path, arrays: dict[str, Any], argument: str | None, remedy: str
+) -> None:
+    file = tmp_path / "a.npz"
+    np.savez(file, **arrays)
+    for door in ("whole", "portions"):
+        with refuses(ValueError, argument, place="a.npz", remedy=remedy):
+            DOORS[door](file)
+    file.write_bytes(b"PK")
+    with refuses(ValueError, None, place="a.npz", remedy="copy it again"):
+        DOORS["whole"](file)
