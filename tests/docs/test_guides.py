@@ -60,7 +60,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ),
         "european.csv": (
             "buyer;sku;ordered",
-            [f"{user};{item};{1 + n % 12:02}.03.2024" for n, (user, item) in enumerate(pairs)],
+            [f"{user};{item};{1 + n % 12:02}/03/2024" for n, (user, item) in enumerate(pairs)],
         ),
     }
     for name, (header, lines) in files.items():
