@@ -45,7 +45,7 @@ Judge: TypeAlias = Callable[[mfrank.ALS, Interactions, Interactions], Evaluation
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """How a data set is divided: milliseconds of a day, days of the first fit, whether its users
+    """How a data set is divided: seconds of a day, days of the first fit, whether its users
     are sessions, which do not come again.
     """  # noqa: D205
 
@@ -54,7 +54,7 @@ class Stream:
     sessions: bool
 
 
-STREAMS = {"globo": Stream(86_400_000, 7, False), "yoochoose-100k": Stream(28_800_000, 11, True)}
+STREAMS = {"globo": Stream(86_400, 7, False), "yoochoose-100k": Stream(28_800, 11, True)}
 
 
 def objectives(decay: float) -> list[mfrank.IALS | mfrank.WRMF]:

@@ -30,7 +30,9 @@ MEASURED: Mapping[str, tuple[str, ...]] = {
         _ROWS,
     ),
     **dict.fromkeys(("quality", "past_memory", "spark"), _ROWS),
-    **dict.fromkeys(("stream", "recency", "cold", "fold_in"), ("mfrank/als", "mfrank/models")),
+    **dict.fromkeys(
+        ("stream", "recency", "cold", "fold_in", "daily"), ("mfrank/als", "mfrank/models")
+    ),
     "events": ("mfrank/als",),
     "checkouts": ("mfrank",),
     "rerank": ("mfrank/models/reranker",),

@@ -1,0 +1,114 @@
+"""Ten days of updates of models of every kind, against a daily refit of the same model.
+
+A model is fitted to the first days. Each further day is first recommended for, by NDCG@20 over the
+items that known users take up that day, and then learned: by ``partial_fit`` of the day, or by a
+fit to all days so far. Differences are paired by users. Seconds are of the updates and the refits
+alone, CPU seconds of all threads. The blends are what ``mfrank.tune`` tends to find: ALS, a sampled
+softmax and a filter of items.
+
+    python bench/daily.py globo
+    python bench/daily.py globo --kinds Descent --factors 16 --folder /tmp/trial
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from harness.records import line, parser, save
+from harness.subjects import data_folder
+from stream import DAYS, STREAMS, days_of, summed
+
+import mfrank
+from mfrank.data import Interactions, from_npz
+
+METRIC = "ndcg@20"
+
+
+def als(args: argparse.Namespace) -> mfrank.ALS:
+    """The ALS that bench/stream.py finds best on globo."""
+    objective = mfrank.IALS(alpha0=0.03, regularization=0.01, nu=1)
+    return mfrank.ALS(objective, args.factors, 10, random_state=0, n_threads=args.threads)
+
+
+def descent(args: argparse.Namespace) -> mfrank.Descent:
+    """A sampled softmax of cosines, with shared negatives."""
+    return mfrank.Descent(
+        mfrank.SampledSoftmax(),
+        args.factors,
+        10,
+        negatives=512,
+        shared_negatives=True,
+        random_state=0,
+        n_threads=args.threads,
+    )
+
+
+KINDS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
+    "ALS": als,
+    "Descent": descent,
+    "ItemFilter": lambda args: mfrank.ItemFilter(),
+    "ItemKNN": lambda args: mfrank.ItemKNN(),
+    "Blend of ALS and Descent": lambda args: mfrank.Blend([als(args), descent(args)], [1, 1]),
+    "Blend with ItemFilter": lambda args: mfrank.Blend(
+        [als(args), descent(args), mfrank.ItemFilter()], [1, 1, 0.5]
+    ),
+}
+
+
+def judged(model: Any, today: Interactions) -> Any:
+    """Rank for the users of the day whom the model knows all items that they do not have."""
+    users, items = (
+        known.rows(own.labels, missing=-1)
+        for known, own in ((model.user_ids, today.user_ids), (model.item_ids, today.item_ids))
+    )
+    known = (users[today.entry_users] >= 0) & (items[today.user_items.indices] >= 0)
+    return mfrank.evaluate(model, today.take(known).k_core(1), metrics=[METRIC])
+
+
+def measured(kind: str, days: list[Interactions], first: int, args: Any) -> list[dict[str, Any]]:
+    """A row for the update, and one for the refit."""
+    before = Interactions.concat(days[:first])
+    ways = ("update", "refit")
+    models = {way: KINDS[kind](args).fit(before) for way in ways}
+    found: dict[str, list[Any]] = {way: [] for way in ways}
+    spent = {way: np.zeros(2) for way in ways}
+    for today in days[first:]:
+        for way in ways:
+            found[way].append(judged(models[way], today))
+        before = before + today
+        for way in ways:
+            began = np.array([time.perf_counter(), time.process_time()])
+            if way == "update":
+                models[way].partial_fit(today)
+            else:
+                models[way] = KINDS[kind](args).fit(before)
+            spent[way] += np.array([time.perf_counter(), time.process_time()]) - began
+        print(line({way: float(found[way][-1][METRIC].value) for way in ways}), flush=True)
+    rows = []
+    for way in ways:
+        seconds, processor = map(float, spent[way])
+        row = {"kind": kind} | summed(way, found)
+        rows.append(row | {"seconds": seconds, "CPU seconds": processor})
+        print(line(rows[-1]), flush=True)
+    return rows
+
+
+def main() -> None:
+    """Stream, judge, print, save."""
+    made = parser(__doc__)
+    made.add_argument("data", nargs="?", default="globo", choices=["globo"])
+    made.add_argument("--factors", type=int, default=64)
+    made.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
+    args = made.parse_args()
+    stream = STREAMS[args.data]
+    days = days_of(from_npz(data_folder(args.data)), stream)[: stream.first + DAYS]
+    rows = [row for kind in args.kinds for row in measured(kind, days, stream.first, args)]
+    save(args.folder, f"daily-{args.data}", rows, factors=args.factors)
+
+
+if __name__ == "__main__":
+    main()
