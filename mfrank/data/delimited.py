@@ -153,7 +153,9 @@ def _parts(
     known, n_read = dict[str, Distinct](), 0
     may_have_commas = form.separator not in ("", ",")
     with_comma: InputValueError | None = None
+    times = times or form.times
     with opened() as text:
+        text.fallback = form.fallback
         for rows in _cut(form.rows(text, tell), n_rows):
             found: Columns = {}
             for role, fields in rows.columns.items():
@@ -307,6 +309,7 @@ def _in_text(error: BadRow, opened: Opened, form: Format) -> InputValueError:
     """The error of a timestamp, with its line, for which the text is read again."""
     before = 0
     with opened() as text:
+        text.fallback = form.fallback
         for rows in form.rows(text, _not_told):
             if error.row < before + len(rows.lines):
                 here = BadRow(error.what, error.row - before)

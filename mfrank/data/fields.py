@@ -113,6 +113,12 @@ class Fields:
         """One field as text."""
         return self.raw[self.begins[row] : self.ends[row]].decode()
 
+    def less_point_zero(self) -> Fields:
+        """The fields without ``.0`` at their ends, which pandas writes where some are missing."""
+        codes, ends = self.codes, self.ends
+        has = (ends - self.begins > 2) & (codes[ends - 1] == _ZERO) & (codes[ends - 2] == _POINT)
+        return Fields(self.raw, self.begins, ends - 2 * has)
+
     # What they are.
 
     def ids(self, ids: IdsAs = "auto") -> NDArray[Any]:

@@ -22,6 +22,7 @@ from mfrank.data.columns import (
     tell_columns,
 )
 from mfrank.data.fields import NUMBER, Fields
+from mfrank.data.known_layouts import KnownLayout, known_layout
 from mfrank.data.table_parts import NoRowsError, TablePart
 from mfrank.data.text_bytes import check_encoding
 from mfrank.data.text_heads import Head
@@ -133,6 +134,7 @@ class Layout:
         Lines above the header and the rows, such as comments.
     comment : str or None
         What comments among the rows begin with.
+    known : KnownLayout or None
     fields : mapping of role -> field
         Fields are counted from 0.
     is_guess : bool
@@ -152,6 +154,7 @@ class Layout:
     n_above: int = 0
     comment: str | None = None
     keyed: Mapping[str, str] = field(default_factory=dict)
+    known: KnownLayout | None = None
 
     def repeats_header(self, row: Sequence[str]) -> bool:
         """Whether a row repeats the header, possibly after a byte order mark."""
@@ -194,10 +197,15 @@ def layout_of(
     _refuse_foreign(first, dialect)
     start = head.start or list(head.above)
     separator = dialect.sep or head.separator or part.table.separator
-    separator = separator or _separator_of(start, usual, dialect.quote)
+    known = known_layout(start, chosen, separator) if dialect.columns is None else None
+    quote = dialect.quote
+    if known is not None and known.fields:
+        separator = known.separator
+        quote = None if separator == "\t" and quote == AS_USUAL else quote
+    separator = separator or _separator_of(start, usual, quote)
 
     def divided(line: str) -> list[str]:
-        return next(iter(_split([line], separator, dialect.quote)), [])
+        return next(iter(_split([line], separator, quote)), [])
 
     n_above, above = head.settled(divided, chosen, dialect.header, dialect.comment, tell)
     start = [*head.above[n_above:], *head.start]
@@ -208,7 +216,7 @@ def layout_of(
         for n_read, line in enumerate(itertools.chain(start, lines), n_above + 1):  # noqa: B007
             yield line
 
-    for _, row in rows(counted_lines(), separator, Quotes(separator, dialect.quote)):
+    for _, row in rows(counted_lines(), separator, Quotes(separator, quote)):
         found.append([field.strip() for field in row])
         if len(found) == 2:
             break
@@ -219,13 +227,16 @@ def layout_of(
         raise NoRowsError("the file is empty")
     own = {role: column for role, column in chosen.items() if column not in part.keys}
     names: Sequence[str] = ()
-    if above:
+    if known is not None and known.fields and not dialect.header:
+        has_header, names = False, known.names
+    elif above:
         has_header = True
     elif dialect.columns is None and not dialect.header and part.table.has_none_of(found[0]):
         has_header, names = _looks_headed(found), part.table.names
     else:
         has_header = _has_header(found, dialect, own)
     names = found[0] if has_header else names
+    known = known if bool(names) and (has_header or (known and known.fields)) else None
     if dialect.columns is not None:
         names = dialect.columns
         if len(names) != len(found[0]):
@@ -238,7 +249,7 @@ def layout_of(
     is_named = bool(names) or _are_named(own)
     labels: list[Hashable] = [*names] if names else [*range(1, width + 1)]
     if is_named:
-        roles = _named(labels, bool(names), part, chosen, dialect, tell)
+        roles = _named(labels, bool(names), part, chosen, dialect, tell, known)
     else:
         roles = _in_order(found, separator, part, dialect, chosen, tell)
     if not part.table.separator:
@@ -248,8 +259,8 @@ def layout_of(
     fields = {role: labels.index(name) for role, name in roles.items() if role not in keyed}
     is_guess = not is_named and dialect.header is None
     first_line = first_line if has_header else n_above + 1
-    how = separator, dialect.quote, width, names, has_header, first_line
-    return Layout(*how, fields, is_guess, n_above, dialect.comment, keyed)
+    how = separator, quote, width, names, has_header, first_line
+    return Layout(*how, fields, is_guess, n_above, dialect.comment, keyed, known)
 
 
 def _refuse_foreign(first: str, dialect: Dialect) -> None:
@@ -266,9 +277,14 @@ def _named(
     chosen: Chosen,
     dialect: Dialect,
     tell: Tell,
+    known: KnownLayout | None = None,
 ) -> dict[str, Hashable]:
     """Role -> label of columns that have names, or are chosen by their numbers."""
-    labels = part.names(names, chosen)
+    labels, asked = part.names(names, chosen), chosen
+    if known is not None:
+        chosen = known.chosen(chosen)
+        note = f": {known.note}" * bool(known.note)
+        tell(logging.INFO, f"recognized as {known.name}{note}")
     by_name = {
         role: column if column in part.keys else _label(role, column, names, are_names)
         for role, column in chosen.items()
@@ -282,7 +298,8 @@ def _named(
             remedies = f"{remedy}; {unnamed}" if remedy else unnamed
             raise InputValueError(problem, remedies) from None
         raise
-    tell_columns(part.all_names(names), roles, by_name, tell)
+    by_wish = {r: column if asked[r] is not None else None for r, column in by_name.items()}
+    tell_columns(part.all_names(names), roles, by_wish, tell)
     return roles
 
 

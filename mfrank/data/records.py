@@ -24,6 +24,7 @@ from mfrank.data.layouts import Dialect
 from mfrank.data.table_parts import TablePart
 from mfrank.data.text_files import Text
 from mfrank.data.text_rows import Tell
+from mfrank.data.time_units import TimeKind
 from mfrank.errors import InputValueError
 
 _MOST_LINES = 2000  # that show the format
@@ -81,6 +82,10 @@ class Format:
         Of the fields of a table.
     is_guess : bool
         Whether roles come only from the order of a table's columns.
+    fallback : str or None
+        Encoding of lines that are not UTF-8.
+    times : TimeKind or None
+        Of dates whose order of day and month is known.
     counts_users : bool
         Whether users are the numbers of rows in this file, so that those of two files are others.
     """
@@ -91,6 +96,8 @@ class Format:
     separator: str = ""
     is_guess: bool = False
     counts_users: bool = False
+    fallback: str | None = None
+    times: TimeKind | None = None
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -44,7 +45,10 @@ def table_of(layout: Layout) -> Format:
     def rows(text: Text, tell: Tell) -> Iterator[Rows]:
         return rows_of(text, layout, tell)
 
-    return Format(columns, rows, layout.keyed, layout.separator, layout.is_guess)
+    form = Format(columns, rows, layout.keyed, layout.separator, layout.is_guess)
+    if (known := layout.known) is None:
+        return form
+    return replace(form, fallback=known.fallback, times=known.times)
 
 
 def rows_of(text: Blocks, layout: Layout, tell: Tell) -> Iterator[Rows]:
@@ -62,7 +66,11 @@ def rows_of(text: Blocks, layout: Layout, tell: Tell) -> Iterator[Rows]:
         rest = block[n_read:]
         if len(rest) > LONGEST_LINE and len(rest.decode()) > LONGEST_LINE:
             break
-        if len(rows.lines):
+        if len(rows.lines) and splitter.may_lack_users:
+            users = rows.columns["user"]
+            assert isinstance(users, Fields)
+            yield rows._replace(columns={**rows.columns, "user": users.less_point_zero()})
+        elif len(rows.lines):
             yield rows
     if rest:
         raise splitter.quotes.open_error(splitter.line)
@@ -72,6 +80,9 @@ def rows_of(text: Blocks, layout: Layout, tell: Tell) -> Iterator[Rows]:
     if splitter.n_comments:
         lines = counted(splitter.n_comments, "line")
         tell(logging.INFO, f"{lines} of comments skipped, which begin with {layout.comment!r}")
+    if splitter.n_nobody:
+        what = f"{counted(splitter.n_nobody, 'row')} without {layout.column('user')!r} left out"
+        tell(logging.WARNING, f"{what}: it is not known who these are")
 
 
 class _Lines(NamedTuple):
@@ -114,11 +125,18 @@ class _Splitter:
         Whether there was no row so far.
     n_comments : int
         Lines that were skipped because they begin with the mark of comments.
+    may_lack_users : bool
+        Whether rows of this known table are left out if they have no user.
+    n_nobody : int
+        How many were.
     """
 
     def __init__(self, layout: Layout) -> None:
         self.quotes = Quotes(layout.separator, layout.quote, layout.width)
-        self.line, self.is_empty, self.n_comments = 1, True, 0
+        self.line, self.is_empty, self.n_comments, self.n_nobody = 1, True, 0, 0
+        self.may_lack_users = (
+            layout.known is not None and layout.column("user") == layout.known.lacks
+        )
         self._layout = layout
         self._separator = layout.separator.encode()
         self._mark = (self.quotes.mark or "").encode()
@@ -328,6 +346,9 @@ class _Splitter:
             swallowed += range(number + 1, at)
             if row.is_blank or self.line + number < self._layout.first_line:
                 continue
+            if self._lacks_user(row.fields):
+                self.n_nobody += 1
+                continue
             is_first = self.is_empty and not numbers and not (rows.lines[:1] < number).any()
             self._check(self.line + number, row.fields, is_first=is_first)
             numbers.append(number)
@@ -346,6 +367,10 @@ class _Splitter:
             if isinstance(each, Fields)
         }
         return Rows(columns, every[order]), n_lines
+
+    def _lacks_user(self, row: list[str]) -> bool:
+        is_whole = self.may_lack_users and len(row) == self._layout.width
+        return is_whole and not row[self._layout.fields["user"]]
 
     def _check(self, line: int, row: list[str], *, is_first: bool) -> None:
         """Raise ValueError for a row of another form than the first."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import io
 import itertools
+import logging
 import os
 import re
 import sys
@@ -63,6 +64,11 @@ class Text:
         Called of an encoding that was recognized.
     has_encoding : bool
         Whether the caller can name an encoding, for remedies.
+
+    Attributes
+    ----------
+    fallback : str or None
+        Encoding of lines that are not UTF-8, if it is known.
     """
 
     def __init__(
@@ -77,6 +83,7 @@ class Text:
         self._raw, self._of, self._line, self._head = raw, name, 1, b""
         self._encoding, self._say, self._has_encoding = encoding, tell, has_encoding
         self._stored_in: IO[bytes] | None = None
+        self.fallback: str | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -217,6 +224,12 @@ class Text:
         try:
             block.decode()
         except UnicodeDecodeError as error:
+            if self.fallback is not None:
+                if self._say is not None:
+                    self._say(logging.INFO, f"lines that are not UTF-8 are read as {self.fallback}")
+                yield b"".join(_in_utf8(e, self.fallback) for e in block.splitlines(keepends=True))
+                self._line += _n_ends(block)
+                return
             if good := _begin_of_line(block, error.start):
                 yield block[:good]
             raise self._not_utf8(block, error.start) from None
@@ -265,6 +278,14 @@ class Text:
         new = "new" + Path(self._of.removesuffix(suffix) if suffix in UNPACK else self._of).suffix
         source = f"<({UNPACK[suffix]} -dc {self._of}) >" if suffix in UNPACK else f"{self._of} >"
         return f"{condition}convert it: iconv -f {encoding.upper()} -t UTF-8 {source} {new}"
+
+
+def _in_utf8(line: bytes, encoding: str) -> bytes:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return line.decode(encoding).encode()
+    return line
 
 
 def _begin_of_line(block: bytes, at: int) -> int:

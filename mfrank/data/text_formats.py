@@ -9,6 +9,7 @@ from mfrank.data.fields import IdsAs
 from mfrank.data.impressions import mind_format
 from mfrank.data.item_lists import list_format
 from mfrank.data.json_rows import json_format
+from mfrank.data.known_layouts import known_layout
 from mfrank.data.layouts import Dialect, layout_of
 from mfrank.data.netflix import netflix_format
 from mfrank.data.records import Format, Start
@@ -58,7 +59,9 @@ def format_of(
     recognized = (recognize(start) for recognize in _RECORDS if dialect.lines != "rows")
     found = next(filter(None, recognized), None)
     if found is None:
+        known = known_layout(start.lines[:2], chosen) if dialect.columns is None else None
         with opened() as text:
+            text.fallback = known.fallback if known is not None else None
             found = table_of(layout_of(text, dialect, usual, chosen, tell, part))
     if found.counts_users and part.table.first not in ("", part.file):
         raise InputValueError(
