@@ -56,7 +56,8 @@ def add_table_flags(parser: argparse.ArgumentParser, *, at_least: bool = True) -
         "reading interactions",
         "One interaction per row; .csv, .tsv, .txt, .dat or .data (also packed: .gz, .bz2, .xz, "
         ".zst, .zip), or .parquet; - is text on standard input. A folder of mfrank ingest is read "
-        "as it is.",
+        "as it is. FILE may be a folder of parts, a pattern in quotes, such as 'plays-*.csv', a "
+        "URL, such as s3://shop/plays, or a database (--query).",
     )
     group.add_argument(
         "--query",

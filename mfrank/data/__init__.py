@@ -55,6 +55,7 @@ from mfrank.data.labels import RawIds, canonical, objects
 from mfrank.data.layouts import Dialect, Lines, layout_of
 from mfrank.data.odd_ids import tell_empty_rows
 from mfrank.data.on_disk import GrowingArray, Spill
+from mfrank.data.remote import is_url, without_password
 from mfrank.data.report import DataReport
 from mfrank.data.sources import known
 from mfrank.data.splits import (
@@ -68,7 +69,7 @@ from mfrank.data.splits import (
     rank_in_rows,
     timestamps_of,
 )
-from mfrank.data.sql import is_database, without_password
+from mfrank.data.sql import is_database
 from mfrank.data.synthesis import synthetic
 from mfrank.data.tables import (
     check_table_file,
@@ -174,6 +175,7 @@ __all__ = [
     "is_stream",
     "is_table",
     "is_unnamed",
+    "is_url",
     "joined_ids",
     "known",
     "known_kind",

@@ -21,6 +21,7 @@ from mfrank.data.columns import Chosen, assign, tell_columns
 from mfrank.data.fields import IdsAs, as_text
 from mfrank.data.labels import canonical
 from mfrank.data.records import fixed_roles, tell_unused
+from mfrank.data.remote import for_library
 from mfrank.data.table_parts import NoRowsError, TablePart
 from mfrank.data.text_rows import Tell
 from mfrank.data.times import moments
@@ -33,12 +34,13 @@ _ROLES = {"user": "row", "item": "column", "value": "data"}
 @contextmanager
 def stored_arrays(file: Path) -> Iterator[Any]:
     """Open a file of arrays, which are read one by one; errors do not name it."""
-    if file.exists() and not zipfile.is_zipfile(file):
+    source = for_library(file)
+    if file.exists() and not zipfile.is_zipfile(source):
         raise InputValueError(
             "no .npz file, as numpy.savez writes, or a damaged one", "copy it again"
         )
     try:
-        with np.load(file, allow_pickle=False) as stored:
+        with np.load(source, allow_pickle=False) as stored:
             yield stored
     except (EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise InputValueError(f"a damaged file of arrays: {error}", "copy it again") from error
@@ -101,7 +103,7 @@ def array_portions(
 
 def _entries(file: Path, tell: Tell) -> dict[str, NDArray[Any]]:
     """The entries of a matrix that ``scipy.sparse.save_npz`` wrote, by rows and columns from 0."""
-    matrix = sp.coo_array(sp.load_npz(file))
+    matrix = sp.coo_array(sp.load_npz(for_library(file)))
     entries = {
         "user": matrix.row.astype(np.int64),
         "item": matrix.col.astype(np.int64),

@@ -429,7 +429,8 @@ class Interactions(MadeOfFields):
         Parameters
         ----------
         path : path, or list of paths
-            A file, a folder of files such as Spark writes, or a pattern such as ``"plays-*.csv"``.
+            A file, a folder of files such as Spark writes, or a pattern such as ``"plays-*.csv"``;
+            each also as a URL of fsspec, such as ``s3://shop/plays``, with the extra ``remote``.
             In folders and patterns, names that begin with ``_`` or ``.`` are skipped. A folder
             ``date=2024-01-31`` gives its files a column ``date``. Files without rows are skipped;
             all others must have the same columns, or, in text, no header after a first file with

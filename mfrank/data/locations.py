@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from mfrank.data.frames import is_frame
+from mfrank.data.remote import file_of, is_url, local_path, remote_files, without_password
+from mfrank.data.sql import is_database
 from mfrank.data.tables import kind_at, kind_of
 from mfrank.data.text_bytes import PACKERS, ZIP
 from mfrank.data.text_files import is_stream, local_file, refuse_elsewhere
@@ -51,7 +53,7 @@ def files_at(given: Location, argument: str) -> list[Path]:
     for file in found if len(found) > 1 else ():
         if is_stream(file):
             raise InputValueError(f"{file} can be read only once, and by itself:", "save it")
-    return sorted(found)
+    return sorted(found, key=lambda file: file if isinstance(file, Path) else Path(file))
 
 
 def _listed(given: Any, argument: str) -> Iterator[Given]:
@@ -68,6 +70,10 @@ def _listed(given: Any, argument: str) -> Iterator[Given]:
 
 
 def _files_of(given: Given) -> list[Path]:
+    if isinstance(given, str) and is_url(given) and not path_of(given).exists():
+        if (local := local_path(given)) is None:
+            return _elsewhere(given)
+        given = local
     path = path_of(given)
     if path.is_dir():
         return _all_tables(list(_in_folder(path)), path)
@@ -85,6 +91,21 @@ def _files_of(given: Given) -> list[Path]:
     if not found:
         raise FileNotFoundError(f"there is no file {path}: nothing matches the pattern")
     return _all_tables(sorted(found), path)
+
+
+def _elsewhere(url: str) -> list[Path]:
+    shown = without_password(url)
+    if is_database(url):
+        raise InputValueError(f"{shown} is a database:", "read it by `Interactions.from_sql`")
+    found, are_many = remote_files(url)
+    if not found:
+        raise FileNotFoundError(f"there are no files at {shown}")
+    files = [file_of(each) for each in found]
+    if are_many:
+        return _all_tables(files, shown)
+    files[0].stat()  # raises if there is none
+    kind_at(files[0])
+    return files
 
 
 def _in_folder(folder: Path) -> Iterator[Path]:
@@ -113,7 +134,7 @@ def _is_visible(name: str) -> bool:
     return not name.startswith(("_", "."))
 
 
-def _all_tables(files: list[Path], place: Path) -> list[Path]:
+def _all_tables(files: list[Path], place: Path | str) -> list[Path]:
     """The files, if all are tables of one kind."""
     kinds, others = Counter[str](), list[str]()
     for file in files:

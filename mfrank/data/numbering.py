@@ -79,14 +79,18 @@ class Source:
 
     def told(self) -> dict[str, Any]:
         """All that the result depends on, as JSON: a file by its name, size and time."""
-        paths = [path for path in self.paths if isinstance(path, Path)]
-        stats = [(os.path.abspath(path), stored_in(path).stat()) for path in paths]
+        paths = [path for path in self.paths if not isinstance(path, Spool)]
+        stats = [(_whole_name(path), stored_in(path).stat()) for path in paths]
         files = [[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats]
         chosen = [[role, name] for role, name in sorted(self.chosen.items())]
         how = {"ids": self.ids, "unit": self.unit, **asdict(self.dialect)}
         if self.events is not None:
             how["events"] = self.events.told()
         return {"files": files, "chosen": chosen, **how}
+
+
+def _whole_name(path: Path) -> str:
+    return os.path.abspath(path) if isinstance(path, Path) else str(path)
 
 
 @dataclass(frozen=True)

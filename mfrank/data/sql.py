@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from mfrank.arrays import needs
 from mfrank.data.frame_chunks import Chunk
 from mfrank.data.labels import objects
+from mfrank.data.remote import password_in, without_password
 from mfrank.errors import InputTypeError, InputValueError
 
 _TABLE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*){0,2}", re.ASCII)
@@ -194,28 +195,10 @@ def _told_faults(
         if not {"Error", "SQLAlchemyError"} & {each.__name__ for each in type(error).__mro__}:
             raise
         text = str(getattr(error, "orig", None) or error).strip()
-        password = _password_in(str(connection)) if isinstance(connection, str) else ""
+        password = password_in(str(connection)) if isinstance(connection, str) else ""
         is_secret = bool(password) and password in f"{error} {text}"
         told = text.replace(password, "***") if is_secret else text
         place = f"{without_password(connection)}: " if isinstance(connection, str) else ""
         raise InputValueError(
             f"{place}the database says about `query`: {told}", place="query"
         ) from (None if is_secret else error)
-
-
-_PASSWORD = re.compile(r"(?P<before>//[^/@:]*:)(?P<secret>.*)(?P<after>@)")
-_SECRETS = re.compile(
-    r"(?P<before>[?&][^=&]*(?:key|password|pwd|secret|sig|signature|token)[^=&]*=)(?P<secret>[^&#]+)",
-    re.IGNORECASE,
-)
-
-
-def without_password(url: str) -> str:
-    """A URL without what opens it, for messages."""
-    hidden = _PASSWORD.sub(r"\g<before>***\g<after>", url)
-    return _SECRETS.sub(r"\g<before>***", hidden)
-
-
-def _password_in(url: str) -> str:
-    found = _PASSWORD.search(url) or _SECRETS.search(url)
-    return found["secret"] if found else ""

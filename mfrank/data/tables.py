@@ -27,6 +27,7 @@ from mfrank.data.fields import IdsAs, as_text
 from mfrank.data.frames import columns_reader, settled_columns, unsettled_columns
 from mfrank.data.labels import canonical
 from mfrank.data.layouts import Dialect
+from mfrank.data.remote import file_of, for_library
 from mfrank.data.table_parts import NoRowsError, TablePart, TableParts
 from mfrank.data.text_bytes import PACKERS, ZIP, only_member
 from mfrank.data.text_files import (
@@ -61,26 +62,26 @@ _READ = (".json", ".jsonl", ".ndjson", ".inter", ".mtx", ".edges")
 
 def kind_of(path: str | os.PathLike[str], *, writing: bool = False) -> str:
     """The suffix that determines the format, without that of a packed file."""
-    if writing and path_of(path).suffix.lower() == ZIP:
+    if writing and file_of(path).suffix.lower() == ZIP:
         raise InputValueError("zip files are only read:", "name it with .gz").within(path)
     if (kind := known_kind(path)) and not (writing and kind in (*_READ, ".npz")):
         return kind
     known, packed = [*USUAL, *_READ * (not writing)], [*PACKERS, *[ZIP] * (not writing)]
     raise InputValueError(
         f"expected a suffix {', '.join(known)} (also with {', '.join(packed)}), .npz or .parquet",
-        _OTHERS.get(path_of(path).suffix.lower(), "convert it, or name it by its format"),
+        _OTHERS.get(file_of(path).suffix.lower(), "convert it, or name it by its format"),
     ).within(path)
 
 
 def known_kind(path: str | os.PathLike[str]) -> str:
     """The same, or nothing if the suffix is unknown."""
-    suffixes = [suffix.lower() for suffix in path_of(path).suffixes]
+    suffixes = [suffix.lower() for suffix in file_of(path).suffixes]
     packed = suffixes.pop() if suffixes[-1:] in [[each] for each in (*PACKERS, ZIP)] else ""
     kind, texts = suffixes[-1] if suffixes else "", (*USUAL, *_READ)
     if packed == ZIP and kind not in texts:
         file = local_file(path)
-        with errors_of(file):
-            return known_kind(f"{file}/{only_member(file, str(file))}")
+        with errors_of(file), file.open("rb") as stored:
+            return known_kind(f"{file}/{only_member(stored, str(file))}")
     return kind if kind in texts or (kind in (".parquet", ".npz") and not packed) else ""
 
 
@@ -106,16 +107,16 @@ _OTHERS: Mapping[str, str] = {
 def kind_at(path: str | os.PathLike[str], tell: Tell | None = None) -> str:
     """The kind of a file that was given by itself: it may be text with any other suffix."""
     kind = known_kind(path)
-    if kind or not path_of(path).is_file():
+    if kind or not file_of(path).is_file():
         return kind or kind_of(path)
-    suffix = path_of(path).suffix.lower()
+    suffix = file_of(path).suffix.lower()
     with errors_of(path), open_text(path) as text:
         head = "" if suffix in _OTHERS else text.head()
     if not head or "\0" in head or "\ufffd" in head:
         return kind_of(path)
     if tell is not None:
         what = f"the suffix {suffix} names no format" if suffix else "it has no suffix"
-        level = logging.INFO if path_of(path).name.startswith("out.") else logging.WARNING
+        level = logging.INFO if file_of(path).name.startswith("out.") else logging.WARNING
         tell(level, f"{what}: it is read as text")
     return _STREAM
 
@@ -188,7 +189,7 @@ def read_columns(
     ModuleNotFoundError
         If the file is parquet and pandas or pyarrow is not installed.
     """
-    file, tell = path_of(path), _teller(path, set())
+    file, tell = file_of(path), _teller(path, set())
     check_options(ids, dialect)
     kind = _kind_of_file(path, tell)
     part = TablePart.of(path, TableParts())
@@ -276,7 +277,7 @@ def read_portions(
         As in :func:`read_columns`; if a file has several errors, the same one is raised.
     """
     part = TablePart.of(path, table or TableParts())
-    file, tell = path_of(path), _teller(path, part.table.said)
+    file, tell = file_of(path), _teller(path, part.table.said)
     check_options(ids, dialect)
     kind, first_row = _kind_of_file(path, tell), 0
     if kind == ".parquet":
@@ -308,7 +309,7 @@ def read_part(
 ) -> Iterator[Portion]:
     """Yield all rows of a file as one portion; see :func:`read_portions`."""
     part = TablePart.of(path, table)
-    file, tell = path_of(path), _teller(path, table.said)
+    file, tell = file_of(path), _teller(path, table.said)
     if (kind := _kind_of_file(path, tell)) == ".parquet":
         _refuse_names(file, dialect)
         modules()
@@ -432,18 +433,23 @@ def faults_named(path: str | os.PathLike[str]) -> Iterator[None]:
 
 def number_of_rows(path: str | os.PathLike[str]) -> int:
     """Number of rows of the file, from its footer."""
-    parquet = modules().parquet
-    with faults_named(path):
-        return int(parquet.read_metadata(path).num_rows)
+    with faults_named(path), _parquet(file_of(path)) as opened:
+        return int(opened.metadata.num_rows)
+
+
+def _parquet(file: Path) -> Any:
+    """The file opened by pyarrow; a row group is not read as a whole: each column has a buffer."""
+    how = {"buffer_size": 1 << 20, "pre_buffer": False}
+    return modules().parquet.ParquetFile(for_library(file), **how)
 
 
 def whole(
     file: Path, chosen: Chosen, ids: IdsAs, tell: Tell, part: TablePart
 ) -> tuple[dict[str, Any], dict[str, Hashable]]:
     """The columns of a file, with timestamps of no unit yet, and the roles of its columns."""
-    parquet = modules().parquet
-    roles, own = _roles(parquet.read_schema(file).names, chosen, tell, part)
-    table = parquet.read_table(file, columns=list(dict.fromkeys(own.values())), partitioning=None)
+    with _parquet(file) as opened:
+        roles, own = _roles(opened.schema_arrow.names, chosen, tell, part)
+        table = opened.read(columns=list(dict.fromkeys(own.values())))
     if not table.num_rows:
         raise NoRowsError("the file has columns and no rows")
     return _columns_of(table, roles, own, ids, 0, part), roles
@@ -457,8 +463,7 @@ def batches_of(
     Timestamps are :class:`mfrank.data.times.Moments`.
     """
     pyarrow, first_row = modules(), 0
-    # A row group is not read as a whole: each column has a buffer.
-    with pyarrow.parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False) as opened:
+    with _parquet(file) as opened:
         roles, own = _roles(opened.schema_arrow.names, chosen, tell, part)
         if not opened.metadata.num_rows:
             raise NoRowsError("the file has columns and no rows")

@@ -175,7 +175,7 @@ def stored_in(path: Path) -> Path:
 def opened_bytes(path: Path) -> IO[bytes]:
     """Open a file, or a member of a zip file, as it is stored there."""
     if path.exists() or (found := archive_of(path)) is None:
-        return open(path, "rb")
+        return path.open("rb")
     return _opened(*found)
 
 

@@ -21,6 +21,7 @@ from typing import IO, NoReturn, Self
 
 import numpy as np
 
+from mfrank.data.remote import file_of
 from mfrank.data.text_bytes import (
     DAMAGE,
     HEAD,
@@ -33,7 +34,6 @@ from mfrank.data.text_bytes import (
 )
 from mfrank.data.text_rows import Tell
 from mfrank.errors import InputValueError, within
-from mfrank.files import path_of
 
 LONGEST_LINE = 1 << 22
 """Characters of a line that are read; a file without line breaks would fill the memory."""
@@ -303,7 +303,7 @@ def is_stream(path: str | os.PathLike[str]) -> bool:
 
     A device is not a stream: reading /dev/zero would never end.
     """
-    return str(path) == "-" or path_of(path).is_fifo()
+    return str(path) == "-" or file_of(path).is_fifo()
 
 
 class Opener:
@@ -329,24 +329,24 @@ class Opener:
         self._content: bytes | None = None
         if is_stream(path):
             is_input = str(path) == "-"
-            self._content = sys.stdin.buffer.read() if is_input else path_of(path).read_bytes()
+            self._content = sys.stdin.buffer.read() if is_input else file_of(path).read_bytes()
 
     def __call__(self, encoding: str | None = None) -> Text:
         """Open the text, in another encoding than that which is recognized, if it is given."""
         stored = io.BytesIO(self._content or b"")
-        own = opened_bytes(path_of(self.path)) if self._content is None else stored
+        own = opened_bytes(file_of(self.path)) if self._content is None else stored
         return Text.of(own, str(self.path), self.encoding or encoding, self.tell, has_encoding=True)
 
 
 def open_text(path: str | os.PathLike[str], tell: Tell | None = None) -> Text:
     """Open a file of text for reading; unpack it if it is packed."""
-    file = path_of(path)
+    file = file_of(path)
     return Text.of(opened_bytes(file), str(file), tell=tell)
 
 
 def estimated_lines(path: str | os.PathLike[str], encoding: str | None = None) -> int:
     """About how many lines a file of text has, from the bytes of its first lines."""
-    file = path_of(path)
+    file = file_of(path)
     with errors_of(file), opened_bytes(file) as raw:
         text = Text.of(raw, str(file), encoding, has_encoding=True)
         n_bytes = n_lines = 0
@@ -393,7 +393,7 @@ def local_file(path: str | os.PathLike[str]) -> Path:
         There is no such file.
     """
     refuse_elsewhere(path)
-    file = path_of(path)
+    file = file_of(path)
     if not (file.exists() or archive_of(file)):
         raise FileNotFoundError(f"there is no file {file}")
     return file
@@ -401,7 +401,7 @@ def local_file(path: str | os.PathLike[str]) -> Path:
 
 def refuse_elsewhere(path: str | os.PathLike[str]) -> None:
     """Raise ValueError, with a remedy, for a URL or a folder instead of a file."""
-    file = path_of(path)
+    file = file_of(path)
     if file.is_dir():
         raise InputValueError(f"{file} is a folder", "pass a file in it", place=file)
     url = _URL.match(str(path))

@@ -150,16 +150,10 @@ def test_the_command_line_names_the_fault(
     "url",
     ["s3://b/a.csv", "s3://b/a", "gs://b/a.parquet", "https://a.org/a.csv.gz", "hdfs://a/b.tsv"],
 )
-def test_urls_are_refused_with_what_to_do(tmp_path: Path, url: str) -> None:
-    for read in (
-        lambda: mfrank.Interactions.from_file(url),
-        lambda: mfrank.Interactions.ingest([url], tmp_path / "x"),
-        *readers(url).values(),  # type: ignore[arg-type]
-    ):
+def test_urls_of_other_tables_are_refused_with_what_to_do(url: str) -> None:
+    for read in readers(url).values():  # type: ignore[arg-type]
         with refuses(ValueError, None, place=url, remedy="download it"):
             read()
-    with refuses(ValueError, place="a.csv", remedy="pass the path without file://"):
-        mfrank.Interactions.from_file("file:///tmp/a.csv")
 
 
 @pytest.mark.parametrize("door", ["whole", "portions"])

@@ -38,6 +38,8 @@ EXAMPLES = """\
 _EXTRAS = {
     "pandas": "pandas",
     "pyarrow": "parquet",
+    "sqlalchemy": "sql",
+    "fsspec": "remote",
     "implicit": "compare",
     "tqdm": "progress",
     "safetensors": "safetensors",
