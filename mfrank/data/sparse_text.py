@@ -147,7 +147,9 @@ class _Blanks:
 # LibFM and LIBSVM.
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-_LINE = re.compile(rf"(\S+)((?:\s+\d+:{_NUMBER})*)\s*(?:#.*)?")
+# No other marks: 0,0,1/2/2024 8:26 ends like a feature, and is a row of a table.
+_LABEL = rf"{_NUMBER}(?:,\d+)*|[^\s,;|:]+"
+_LINE = re.compile(rf"({_LABEL})((?:\s+\d+:{_NUMBER})*)\s*(?:#.*)?")
 _ONE_HOT = re.compile(rf"{_NUMBER}((?:\s+\d+:1(?:\.0*)?)+)\s*(?:#.*)?")
 _QUERY = re.compile(rf"{_NUMBER}\s+qid:\S")
 _VALUE = re.compile(r":\S+")

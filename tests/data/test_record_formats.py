@@ -579,3 +579,15 @@ def test_arrays_that_are_no_columns_are_refused(
     file.write_bytes(b"PK")
     with refuses(ValueError, None, place="a.npz", remedy="copy it again"):
         DOORS["whole"](file)
+
+
+@pytest.mark.parametrize("time", ["13/1/2024 8:26", "2024-01-31 08:26", "Tue 8:26"])
+@pytest.mark.parametrize("mark", [",", ";", "|", "::"])
+def test_times_of_day_are_no_features(tmp_path: Path, mark: str, time: str) -> None:
+    file = tmp_path / "a.csv"
+    for header in ("user,item,timestamp\n", ""):
+        rows = f"{header}1,2{',5' * (not header)},{time}\n3,4{',5' * (not header)},{time}\n"
+        file.write_text(rows.replace(",", mark))
+        how = {"timestamp": False} if time.startswith("Tue") else {}
+        data = mfrank.Interactions.from_file(file, **how)
+        assert data.user_ids.labels.tolist() == [1, 3]
