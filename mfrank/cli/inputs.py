@@ -268,6 +268,17 @@ def _databases(args: argparse.Namespace) -> list[str]:
     return [each for each in vars(args).values() if isinstance(each, str) and is_database(each)]
 
 
+def add_target_flag(parser: argparse.ArgumentParser, text: str) -> None:
+    """Add ``--target``, for :func:`read_events`."""
+    parser.add_argument("--target", metavar="KIND", help=text)
+
+
+def target_of(args: argparse.Namespace) -> str | None:
+    """The kind of event to rank, if the command has one."""
+    target: str | None = getattr(args, "target", None)
+    return target
+
+
 def read_events(args: argparse.Namespace, path: str) -> Events:
     """Read the events of a file, of all kinds, according to the flags."""
     if (path_of(path) / MANIFEST).is_file():
@@ -335,7 +346,10 @@ def read_like(
     """
     user_ids, item_ids = fitted.user_ids, fitted.item_ids
     name = without_password(path)
-    data = read_table(args, path, fitted.threshold)
+    if target_of(args) is None:
+        data = read_table(args, path, fitted.threshold)
+    else:
+        data = read_events(args, path)[target_of(args)]
     if not data.nnz:
         least = "" if data.threshold is None else f" of at least {data.threshold:g}"
         raise InputValueError(f"{name} has no interactions{least}", place=name)

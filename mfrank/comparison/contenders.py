@@ -144,8 +144,9 @@ def objective_minimized(model: Any) -> QuadraticObjective | None:
 def objective_name(objective: QuadraticObjective) -> str:
     """Name and options without spaces, in the syntax of the command line."""
     options = ",".join(
-        f"{name}={value if isinstance(value, str) else format(value, 'g')}"
+        f"{name}={'true' if value is True else value if isinstance(value, str) else f'{value:g}'}"
         for name, value in vars(objective).items()
+        if value is not False
     )
     return f"{type(objective).__name__.lower()}:{options}"
 

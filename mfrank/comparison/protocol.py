@@ -110,6 +110,8 @@ class Course:
     test: Interactions
     metrics: tuple[Metric | str, ...]
     n_threads: int
+    left_out: Interactions | None = None
+    """What rankings exclude; None for the training part."""
 
     def check(self) -> None:
         """Raise the errors of the evaluation, by evaluating no users."""
@@ -126,7 +128,7 @@ class Course:
         return evaluate(
             model,
             self.test,
-            train=self.train,
+            train=self.train if self.left_out is None else self.left_out,
             metrics=self.metrics,
             n_threads=self.n_threads,
             **options,

@@ -38,6 +38,7 @@ def compare(
     test: Any = None,
     *,
     models: Mapping[str, Any] | None = None,
+    left_out: Any = None,
     tune: float | None = None,
     factors: int | None = None,
     iterations: int = 15,
@@ -62,6 +63,9 @@ def compare(
         gradients, its default; and exact) and BPR, all with their default hyper-parameters. With
         ``tune``: mfrank.tune, EASE, ItemKNN and Popularity of mfrank and, if installed, implicit's
         ALS.
+    left_out : Interactions, scipy sparse (users x items) or DataFrame, optional
+        What rankings exclude, such as purchases of a model of all events; ids as in ``test``. The
+        default is ``train``. Not with ``tune``.
     tune : float or None, default None
         Minutes, > 0, of a hyperparameter search for each model before the comparison. As in
         :func:`mfrank.tune`, the search uses interactions held out of ``train``, never ``test``; it
@@ -108,7 +112,14 @@ def compare(
           no per-user values.
     """
     check_count("repeats", repeats, 1)
-    course = Course(*_parts(train, test), tuple(_listed(metrics)), n_threads)
+    if left_out is not None and tune is not None:
+        raise InputValueError(
+            "`left_out` does not go with `tune`:", "`mfrank.tune(events, target=...)` searches"
+        )
+    known, held_out = _parts(train, test)
+    if left_out is not None:
+        left_out = in_rows_of(left_out, known.user_ids, known.item_ids, "left_out")
+    course = Course(known, held_out, tuple(_listed(metrics)), n_threads, left_out)
     course.check()
     contenders = models
     if contenders is None:

@@ -10,7 +10,15 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import MadeOfFields, check_above_zero, counted, read_only, shown
+from mfrank.arrays import (
+    MadeOfFields,
+    check_above_zero,
+    check_same_rows,
+    counted,
+    read_only,
+    shown,
+    to_host,
+)
 from mfrank.data import sources
 from mfrank.data.cells import CellTally, from_triples
 from mfrank.data.columns import Chosen
@@ -26,7 +34,7 @@ from mfrank.data.layouts import Dialect
 from mfrank.data.locations import Location
 from mfrank.data.splits import Split, by_ratio, by_time, leave_k_out, leave_last, timestamps_of
 from mfrank.data.sql import rows_of_query
-from mfrank.data.time_units import TimestampUnit, tell_of_duration
+from mfrank.data.time_units import TimestampUnit, check_unit, tell_of_duration
 from mfrank.data.times import epoch_seconds
 from mfrank.data.values import as_numbers
 from mfrank.errors import InputTypeError, InputValueError
@@ -113,10 +121,15 @@ class Events(MadeOfFields):
 
         ``events`` are their kinds: text or whole numbers, where 1 and "1" are the same kind.
         """
-        known, columns = (user_ids, item_ids), (users, items, values, timestamps)
-        _, *ids = sources.from_arrays(*columns, timestamp_unit, "sum", known)
+        check_unit(timestamp_unit)
+        given = {"users": users, "items": items, "values": values, "timestamps": timestamps}
+        check_same_rows(**given, events=events)
+        users, items, values, timestamps = (to_host(each, name) for name, each in given.items())
         times = None if timestamps is None else epoch_seconds(timestamps, timestamp_unit)
-        read = {"user": users, "item": items, "event": events, "value": values, "timestamp": times}
+        known = user_ids, item_ids
+        _, *ids = sources.from_arrays(users, items, values, times, "s", "sum", known)
+        kinds = to_host(events, "events")
+        read = {"user": users, "item": items, "event": kinds, "value": values, "timestamp": times}
         return cls._of_columns(read, *ids)
 
     @classmethod

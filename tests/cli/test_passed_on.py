@@ -78,6 +78,7 @@ def test_compare(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
     given = calls[1][1]
     models = given.pop("models")
     assert given == {
+        "left_out": None,
         "tune": 0.5,
         "factors": 3,
         "random_state": 5,

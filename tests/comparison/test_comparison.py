@@ -201,9 +201,11 @@ def test_implicit_minimises_the_same_sum_with_the_same_options(split):
 
 def test_the_options_of_the_default_models_are_those_given():
     options = {"factors": 3, "iterations": 2, "n_threads": 1, "random_state": 7}
-    models = default_models([RG2(), RG2(regularization=2.0), WRMF(alpha=3)], **options)
-    as_typed = "mfrank rg2:alpha=0.05,regularization=2,nu=1,ridge=own"
-    assert list(models)[:3] == ["mfrank RG2", as_typed, "mfrank WRMF"]
+    objectives = [RG2(), RG2(regularization=2.0), RG2(weighted=True), WRMF(alpha=3)]
+    models = default_models(objectives, **options)
+    as_typed = "mfrank rg2:alpha=0.05,regularization={},nu=1,ridge=own"
+    read = f"{as_typed.format(0.1)},weighted=true"
+    assert list(models)[:4] == ["mfrank RG2", as_typed.format(2), read, "mfrank WRMF"]
     for name in list(models)[:3]:
         told = models[name].get_params(deep=False)
         assert {option: told[option] for option in options} == options

@@ -213,6 +213,15 @@ def test_a_model_of_all_events_is_judged_by_purchases() -> None:
     assert (viewed[own, rows] & (rows >= 0)).any()
 
 
+def test_times_are_told_once(caplog: Any) -> None:
+    frame = drawn(40)
+    times = 1_700_000_000_000 + 86_400_000 * frame["time"]
+    with caplog.at_level("INFO", "mfrank"):
+        events = Events.from_arrays(frame["user"], frame["item"], frame["event"], None, times)
+    assert caplog.text.count("milliseconds") == 1
+    assert (events.timestamps == 1_700_000_000 + 86_400 * frame["time"]).all()
+
+
 def test_odd_arguments_are_refused() -> None:
     events = Events.of(drawn(timed=False))
     with refuses(ValueError, "target", remedy="the kinds are 'cart', 'purchase', 'view'"):

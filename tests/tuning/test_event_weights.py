@@ -172,3 +172,46 @@ def test_the_command_finds_weights_and_info_tells_them(tmp_path: Path, capsys: A
     # Purchases of another file are judged without its views.
     test = ["evaluate", "--model", folder, "--test", str(path), "--include-seen"]
     assert main([*test, "--where", "what=purchase"]) == 0
+
+
+def test_commands_judge_a_model_of_all_events_by_one_kind(tmp_path: Path, capsys: Any) -> None:
+    """As Python does with the same parts."""
+    pandas = pytest.importorskip("pandas", reason="needs pandas")
+    events = shop()
+    is_test = np.arange(len(events)) % 4 == 0
+    rows = {
+        "user": events.users,
+        "item": events.items,
+        "event": np.array(events.kinds)[events.codes],
+    }
+    frame, weights = pandas.DataFrame(rows), {"view": 0.5, "cart": 2.0, "purchase": 5.0}
+    paths = [str(tmp_path / name) for name in ("train.csv", "test.csv")]
+    for path, part in zip(paths, (frame[~is_test], frame[is_test]), strict=True):
+        part.to_csv(path, index=False)
+    flag = ["--weights", "view=0.5,cart=2,purchase=5"]
+    small = ["--factors", "4", "--iterations", "2"]
+    folder, scores = str(tmp_path / "m"), tmp_path / "scores.json"
+    line = ["fit", paths[0], "--model", folder, "--objective", "wrmf", *small, *flag]
+    assert main([*line, "--random-state", "0", "--leave-out-events", "purchase"]) == 0
+    line = ["evaluate", "--model", folder, "--test", paths[1], "--json", str(scores)]
+    known = mfrank.load(folder)
+    bought = mfrank.Interactions.from_frame(frame[is_test], where={"event": "purchase"})
+    wanted = mfrank.evaluate(known, bought)["ndcg@10"].value
+    for chosen in (["--target", "purchase"], ["--where", "event=purchase"]):
+        assert main([*line, *chosen]) == 0
+        assert str(wanted)[:8] in scores.read_text()
+    table = tmp_path / "table.json"
+    line = ["compare", paths[0], "--target", "purchase", "--objective", "wrmf", *small, *flag]
+    line += ["--repeats", "1", "--metric", "ndcg@10", "--random-state", "0", "--json", str(table)]
+    assert main([*line, "--test", paths[1]]) == 0
+    assert str(wanted)[:8] in table.read_text()
+    assert main([*line, "--split", "leave-out"]) == 0
+    split = mfrank.Events.of(frame[~is_test]).split("purchase", mfrank.leave_k_out)
+    objective = mfrank.WRMF()
+    model = mfrank.ALS(objective, factors=4, iterations=2, random_state=0)
+    model.fit(split.train.weighted(weights)).leave_out(split.train["purchase"])
+    assert str(mfrank.evaluate(model, split.test)["ndcg@10"].value)[:8] in table.read_text()
+    capsys.readouterr()
+    for odd in (["--tune", "1"], ["--at-least", "1"]):
+        assert main([*line, *odd]) == 2
+        assert odd[0] in capsys.readouterr().err

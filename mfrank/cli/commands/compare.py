@@ -11,13 +11,21 @@ import argparse
 import sys
 from collections.abc import Callable
 from inspect import signature
+from typing import Any
 
 from mfrank.arrays import counted, share
 from mfrank.cli.flags import OBJECTIVES, objective, parameters
-from mfrank.cli.inputs import add_table_flags, check_writable, read_like, read_table
+from mfrank.cli.inputs import (
+    add_table_flags,
+    add_target_flag,
+    check_writable,
+    read_events,
+    read_like,
+    read_table,
+)
 from mfrank.cli.printing import add_json_flag, check_json, somebody_watches, tell
 from mfrank.comparison import DEFAULT_METRICS, DEFAULT_OBJECTIVES, compare, usual_models
-from mfrank.data import Interactions, Split, splits
+from mfrank.data import Interactions, Split, by_ratio, by_time, leave_k_out, leave_last
 from mfrank.errors import InputValueError
 from mfrank.models import SupervisedPageRank
 
@@ -26,17 +34,20 @@ EXAMPLES = """\
   mfrank compare ratings.csv --split leave-last --factors 128 --json table.json --csv table.csv
   mfrank compare clicks.csv --split leave-last --walk
   mfrank compare plays.csv --split time --tune 10 --metric ndcg@20
+  mfrank compare shop.csv --target purchase --weights view=1,purchase=5 --split time
   mfrank compare train.csv --test test.csv --objective wrmf:alpha=10 --objective rg2:alpha=0.1
 """
 
-_SPLITS: dict[str, Callable[[Interactions, float, int], Split]] = {
-    "ratio": lambda data, fraction, seed: splits.by_ratio(
-        data, train=1 - fraction, test=fraction, random_state=seed
+_SPLITS: dict[str, Callable[[float, int], tuple[Callable[..., Split], dict[str, Any]]]] = {
+    "ratio": lambda fraction, seed: (
+        by_ratio,
+        {"train": 1 - fraction, "test": fraction, "random_state": seed},
     ),
-    "leave-last": lambda data, fraction, seed: splits.leave_last(data, random_state=seed),
-    "leave-out": lambda data, fraction, seed: splits.leave_k_out(data, random_state=seed),
-    "time": lambda data, fraction, seed: splits.by_time(data, test=fraction),
+    "leave-last": lambda fraction, seed: (leave_last, {"random_state": seed}),
+    "leave-out": lambda fraction, seed: (leave_k_out, {"random_state": seed}),
+    "time": lambda fraction, seed: (by_time, {"test": fraction}),
 }
+"""Functions of a fraction and a seed: how to split, and its options."""
 _COUNTS = ("factors", "iterations", "n_threads", "repeats", "random_state")
 
 
@@ -47,6 +58,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--test", metavar="FILE", help="the test part (default: split from the first file)"
+    )
+    add_target_flag(
+        parser,
+        "with --weights: fit to events of all kinds, hold out those of this kind, such as "
+        "purchase, and exclude only them from the rankings",
     )
     parser.add_argument(
         "--split",
@@ -125,8 +141,11 @@ def run(args: argparse.Namespace) -> None:
         models["mfrank SupervisedPageRank"] = SupervisedPageRank(
             n_threads=args.n_threads, random_state=args.random_state
         )
+    train, test, left_out = _parts(args)
     comparison = compare(
-        *_parts(args),
+        train,
+        test,
+        left_out=left_out,
         models=models,
         tune=args.tune,
         factors=args.factors,
@@ -141,18 +160,31 @@ def run(args: argparse.Namespace) -> None:
         comparison.to_csv(args.csv)
 
 
-def _parts(args: argparse.Namespace) -> tuple[Interactions, Interactions]:
-    """Training and test part, from two files or by splitting one."""
-    data = read_table(args, args.interactions)
+def _parts(args: argparse.Namespace) -> tuple[Interactions, Interactions, Interactions | None]:
+    """Training and test part, from two files or by splitting one, and what rankings exclude."""
+    events, owned = None, None
+    if args.target is None:
+        data = read_table(args, args.interactions)
+    else:
+        if args.tune is not None:
+            raise ValueError("--target does not go with --tune; mfrank tune --target searches")
+        if args.weights is None:
+            raise ValueError("--target needs --weights: what an event of each kind counts")
+        events = read_events(args, args.interactions)
+        data, owned = events.weighted(args.weights), events[args.target]
     if args.test:
         test, unknown = read_like(args, args.test, data)
         if unknown:
             left_out = counted(unknown, "test interaction")
             print(f"mfrank: {left_out} left out: users or items unknown", file=sys.stderr)
-        return data, test
+        return data, test, owned
     asked, split = args.test_fraction, args.split or "ratio"
     fraction = 0.2 if asked is None else share("--test-fraction", asked)
     if asked is not None and split.startswith("leave"):
         print(f"mfrank: --test-fraction has no effect on --split {split}", file=sys.stderr)
-    parts = _SPLITS[split](data, fraction, args.random_state)
-    return parts.train, parts.test
+    by, options = _SPLITS[split](fraction, args.random_state)
+    if events is None:
+        parts = by(data, **options)
+        return parts.train, parts.test, None
+    divided = events.split(args.target, by, **options)
+    return divided.train.weighted(args.weights), divided.test, divided.train[args.target]

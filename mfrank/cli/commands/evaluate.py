@@ -10,7 +10,7 @@ import sys
 
 from mfrank.arrays import counted
 from mfrank.cli.flags import add_cluster_flag, add_steering_flags, add_threads_flag, steering_of
-from mfrank.cli.inputs import add_table_flags, read_like, read_model
+from mfrank.cli.inputs import add_table_flags, add_target_flag, read_like, read_model
 from mfrank.cli.printing import add_json_flag, check_json, tell
 from mfrank.cluster import check_cluster
 from mfrank.data import without_password
@@ -20,6 +20,7 @@ from mfrank.evaluation import DEFAULT_METRICS, evaluate
 EXAMPLES = """\
   mfrank evaluate --model model --test test.csv
   mfrank evaluate --model model --test test.csv --metric ndcg@10 --metric recall@20 --json scores.json
+  mfrank evaluate --model model --test june.csv --target purchase
   mfrank evaluate --model model --test test.csv --metric ndcg@10 --metric coverage@10 --diversity 0.3
 """  # noqa: E501 (a command line)
 
@@ -28,6 +29,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``mfrank evaluate``."""
     parser.add_argument("--model", required=True, metavar="FOLDER", help="a saved model")
     parser.add_argument("--test", required=True, metavar="FILE", help="held-out interactions")
+    add_target_flag(parser, "held out, and in --train, are only events of this kind")
     ranked = parser.add_mutually_exclusive_group()
     ranked.add_argument(
         "--train",
@@ -55,6 +57,8 @@ def run(args: argparse.Namespace) -> None:
     """Evaluate and print."""
     check_json(args.json)
     check_cluster(args.cluster)
+    if args.target is not None and args.weights is not None:
+        raise ValueError("--weights is for all kinds of events, and --target reads one")
     model = read_model(args.model)
     if model.seen is None and not (args.train or args.include_seen):
         raise InputValueError(

@@ -15,6 +15,7 @@ from mfrank.cli.flags import parameters
 from mfrank.cli.inputs import (
     add_leave_out_flag,
     add_table_flags,
+    add_target_flag,
     check_takes_model,
     read_events,
     read_left_out,
@@ -38,7 +39,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", required=True, metavar="FOLDER", help="where to save the model")
     told = parameters(tune)
     for name, kind, metavar in (
-        ("target", str, "KIND"),
         ("valid", str, "FILE"),
         ("minutes", float, "FLOAT"),
         ("trials", int, "INT"),
@@ -58,6 +58,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             metavar=metavar,
             help=told[name].text.rstrip(".") + shown,
         )
+    add_target_flag(
+        parser,
+        "rank events of this kind, such as purchase, and learn from all; without --weights, what "
+        "each kind counts is found first",
+    )
     add_json_flag(parser, "the leaderboard")
     add_leave_out_flag(parser)
     add_table_flags(parser)
