@@ -135,6 +135,8 @@ class Layout:
     comment : str or None
         What comments among the rows begin with.
     known : KnownLayout or None
+    tabs_are_blanks : bool
+        Whether fields are separated by both.
     fields : mapping of role -> field
         Fields are counted from 0.
     is_guess : bool
@@ -155,6 +157,7 @@ class Layout:
     comment: str | None = None
     keyed: Mapping[str, str] = field(default_factory=dict)
     known: KnownLayout | None = None
+    tabs_are_blanks: bool = False
 
     def repeats_header(self, row: Sequence[str]) -> bool:
         """Whether a row repeats the header, possibly after a byte order mark."""
@@ -193,6 +196,9 @@ def layout_of(
     """
     part, lines = part or TablePart(), iter(text)
     head = Head.of(lines, dialect.comment)
+    if head.tabs_are_blanks:
+        lines = (line.replace("\t", " ") for line in lines)
+        head = head._replace(start=[line.replace("\t", " ") for line in head.start])
     first = next(filter(str.strip, (*head.above, *head.start)), "")
     _refuse_foreign(first, dialect)
     start = head.start or list(head.above)
@@ -260,7 +266,8 @@ def layout_of(
     is_guess = not is_named and dialect.header is None
     first_line = first_line if has_header else n_above + 1
     how = separator, quote, width, names, has_header, first_line
-    return Layout(*how, fields, is_guess, n_above, dialect.comment, keyed, known)
+    mixed = head.tabs_are_blanks
+    return Layout(*how, fields, is_guess, n_above, dialect.comment, keyed, known, mixed)
 
 
 def _refuse_foreign(first: str, dialect: Dialect) -> None:

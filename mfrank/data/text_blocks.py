@@ -61,7 +61,7 @@ def rows_of(text: Blocks, layout: Layout, tell: Tell) -> Iterator[Rows]:
     """
     splitter, rest = _Splitter(layout), b""
     for block in text.blocks():
-        block = rest + block
+        block = rest + (block.replace(b"\t", b" ") if layout.tabs_are_blanks else block)
         rows, n_read = splitter.rows(block)
         rest = block[n_read:]
         if len(rest) > LONGEST_LINE and len(rest.decode()) > LONGEST_LINE:

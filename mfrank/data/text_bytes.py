@@ -101,6 +101,7 @@ _FIRST: Mapping[bytes, str] = {
     b"\xfd7zXZ\0": ".xz",
     b"\x28\xb5\x2f\xfd": ".zst",
     b"PK\x03\x04": ZIP,
+    b"PK\x05\x06": ZIP,  # of nothing
 }
 """First bytes of packed files -> the usual suffix."""
 DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
@@ -133,12 +134,12 @@ def unpacked(raw: IO[bytes], name: str, tell: Tell | None = None) -> Any:
     if head.startswith(b"PAR1"):
         raise InputValueError("it is written as Parquet:", "name it .parquet")
     packer = next((suffix for first, suffix in _FIRST.items() if head.startswith(first)), "")
-    if not packer and named in UNPACK and head:
+    if not packer and named in (*UNPACK, ZIP) and head:
         begin = raw.read(HEAD)
         raw.seek(0)
         if not _is_text(begin):
             raise InputValueError(
-                f"it is not compressed by {UNPACK[named]}, as its name says",
+                f"it is not compressed by {UNPACK.get(named, 'zip')}, as its name says",
                 f"if it is plain text, name it without {named}",
             )
     if tell is not None and head and packer != (named if named in (*PACKERS, ZIP) else ""):

@@ -44,6 +44,11 @@ class Head(NamedTuple):
     separator: str | None
     start: list[str]
 
+    @property
+    def tabs_are_blanks(self) -> bool:
+        """Whether it is of KONECT, whose fields are separated by both."""
+        return any(map(_KONECT.match, self.above))
+
     @classmethod
     def of(cls, lines: Iterator[str], comment: str | None) -> Head:
         """Read the head from the lines, which go on after it."""

@@ -100,10 +100,9 @@ def test_members_of_a_zip_file(tmp_path: Path, capsys: pytest.CaptureFixture[str
         read(many / "ml" / "users.dat")
     one.write_bytes(zipped(gzip.compress(body), "ratings.dat.gz"))
     assert read(one).nnz == 2
-    for content in (zipped(b"", "[Content_Types].xml"), zipped(b"x", "a.doc")):
-        odd.write_bytes(content)
-        with refuses(ValueError, None, place="odd.zip", remedy="save it as .csv|name it by its f"):
-            read(odd)
+    odd.write_bytes(zipped(b"", "[Content_Types].xml"))
+    with refuses(ValueError, None, place="odd.zip", remedy="save it as .csv"):
+        read(odd)
     with refuses(ValueError, place="new.csv.zip", remedy="name it with .gz"):
         write_table(tmp_path / "new.csv.zip", {"user": [1]})
 

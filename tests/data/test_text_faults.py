@@ -34,6 +34,7 @@ FAULTS: dict[str, tuple[str, bytes, str]] = {
     "wrong checksum": ("a.csv.gz", PACKED[:-8] + b"12345678", r"line \d+: .*is damaged.*again"),
     "no gzip": ("a.csv.gz", b"\x00\xff" * 99, r"not compressed by gzip.*without \.gz"),
     "no zip": ("a.csv", b"PK\x03\x04" + b"\xff" * 99, "no zip file, or a damaged one.*again"),
+    "an empty zip": ("a.csv", b"PK\x05\x06" + b"\0" * 18, "one file, and this has none.*unpack"),
     "parquet under another name": (
         "a.txt",
         b"PAR1" + b"\xff" * 99,

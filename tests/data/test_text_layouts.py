@@ -136,6 +136,7 @@ def test_lists_of_items_are_never_half_read(
 UNDER_A_HEAD = {
     "% bip unweighted\n% 3 2 2\n1 7\n1 8\n2 7\n": [(1, 7, 1.0), (1, 8, 1.0), (2, 7, 1.0)],
     "% bip weighted posweighted\n1 7 3 9\n1 8 4 8\n": [(1, 7, 3.0, 9), (1, 8, 4.0, 8)],
+    "% bip weighted posweighted\n1 7\t3\t9\n1 8 \t4\t8\n": [(1, 7, 3.0, 9), (1, 8, 4.0, 8)],
     "# Wiki vote\n# FromNodeId\tToNodeId\n30\t14\n30\t33\n": [(30, 14, 1.0), (30, 33, 1.0)],
     "# FromNodeId\tToNodeId\n30\t14\n30\t33\n": [(30, 14, 1.0), (30, 33, 1.0)],
     "# users and items, by time\n#\n1 7\n1 8\n": [(1, 7, 1.0), (1, 8, 1.0)],
