@@ -79,7 +79,11 @@ def update_at_once(
         rows = delta.user_items.astype(np.float32)
         joined = Interactions(rows, delta.user_ids, delta.item_ids)
         same = options_of(type(model), held.store.fitter, IMPORTED)
-        store = replace(same._store_of(joined), threshold=held.store.threshold)
+        if isinstance(same, Popularity) and same.window is not None:
+            store = same._moved_on(held.store, joined, data)
+        else:
+            store = same._store_of(joined)
+        store = replace(store, threshold=held.store.threshold)
         return store, len(delta.user_ids) + len(delta.item_ids)
 
     found = update_of(held, old, new, batch, leave_out, after)
@@ -148,15 +152,8 @@ class Popularity(FactorModel):
     ) -> Self:
         """Count what is new, too; arguments and errors are as in :meth:`ItemKNN.partial_fit`.
 
-        Raises
-        ------
-        TypeError
-            With a window, because a model has no times of its interactions.
+        With a window, ``new`` needs timestamps, and what is then older than the window leaves it.
         """
-        if self.window is not None:
-            raise InputTypeError(
-                "Popularity with a window cannot be updated: a model has no times:", "fit it anew"
-            )
         held = self._now()
         old = None if held.seen is None else held.seen.positives
         update_at_once(self, old, new, batch, leave_out)
@@ -174,9 +171,35 @@ class Popularity(FactorModel):
             return popularity_store(data, describe(self))
         times = timestamps_of(data, "Popularity with a window", "window=None")
         tell_of_duration("window", self.window, times)
-        late = times >= int(times.max()) - self.window
-        likes = data.user_items.indices[late & (data.user_items.data > 0)]
-        return _store(data, likes, describe(self))
+        return self._within(data, *_timed_likes(data), int(times.max()))
+
+    def _within(
+        self,
+        data: Interactions,
+        users: NDArray[Any],
+        items: NDArray[Any],
+        times: NDArray[np.int64],
+        end: int,
+    ) -> FactorStore:
+        """The store of likes in the window that ends at a moment, which are kept for updates."""
+        late = np.flatnonzero(times >= end - (self.window or 0))
+        kept = {"users": users[late], "items": items[late], "times": times[late]}
+        arrays = {f"window_{name}": array.astype(np.int64) for name, array in kept.items()}
+        return _store(data, items[late], describe(self), **arrays, window_end=np.array([end]))
+
+    def _moved_on(self, store: FactorStore, joined: Interactions, new: Interactions) -> FactorStore:
+        """The store after new interactions; ``joined`` are all, without times."""
+        times = timestamps_of(new, "Popularity with a window", "window=None")
+        rows, columns, own = _timed_likes(new)
+        users = joined.user_ids.rows(new.user_ids.labels)[rows]
+        items = joined.item_ids.rows(new.item_ids.labels)[columns]
+        before = [store.extras[f"window_{name}"] for name in ("users", "items", "times")]
+        both = [np.concatenate(pair) for pair in zip(before, (users, items, own), strict=True)]
+        latest = np.lexsort((both[2], both[1], both[0]))  # of each user and item, at the end
+        users, items, own = (each[latest] for each in both)
+        ends = np.append((np.diff(users) != 0) | (np.diff(items) != 0), True)
+        end = int(max(store.extras["window_end"][0], times.max(initial=0)))
+        return self._within(joined, users[ends], items[ends], own[ends], end)
 
     def recalculate_user(self, userid: Raw, user_items: Matrix, *, by_row: bool = False) -> Factors:
         """The factor of any user, 1: shape (1,) for one user, (len(userid), 1) for many."""
@@ -226,6 +249,15 @@ class Popularity(FactorModel):
             name: np.zeros_like(getattr(store, name)) for name in ("user_factors", "item_factors")
         }
         return Recommender.of(replace(store, **nothing))
+
+
+def _timed_likes(
+    data: Interactions,
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
+    """User rows, item rows and times of the values above 0."""
+    liked = data.user_items.data > 0
+    assert data.timestamps is not None
+    return data.entry_users[liked], data.user_items.indices[liked], data.timestamps[liked]
 
 
 def popularity_store(data: Interactions, fitter: dict[str, Any], **arrays: Any) -> FactorStore:

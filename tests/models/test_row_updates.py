@@ -156,5 +156,22 @@ def test_what_cannot_be_taken_up_is_refused_and_changes_nothing(tmp_path: Path) 
     with refuses(ValueError, None, remedy="with_seen=True"):
         mfrank.load(tmp_path / "bare").partial_fit(days()[1])
     timed = mfrank.Interactions.from_arrays(["a", "b"], ["x", "y"], timestamps=[1, 2])
-    with refuses(TypeError, None, remedy="anew"):
-        mfrank.Popularity(window=1).fit(timed).partial_fit(timed)
+    with refuses(ValueError, None, remedy="window=None"):
+        mfrank.Popularity(window=1).fit(timed).partial_fit(days()[1])
+
+
+@pytest.mark.parametrize("window", [1, 20, 70, 500])
+def test_a_window_moves_on_as_a_fit_to_all_would(window: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(window)
+    columns = rng.integers(0, 12, 150), rng.integers(0, 9, 150), np.sort(rng.integers(0, 100, 150))
+    whole = mfrank.Interactions.from_arrays(*columns[:2], None, columns[2], timestamp_unit="s")
+    model = mfrank.Popularity(window=window)
+    for begin, end in ((0, 60), (60, 61), (61, 150)):
+        part = [column[begin:end] for column in columns]
+        day = mfrank.Interactions.from_arrays(*part[:2], None, part[2], timestamp_unit="s")
+        model = model.fit(day) if not begin else model.partial_fit(day)
+        model.save(tmp_path / "model")
+        model = mfrank.Popularity.load(tmp_path / "model")
+    other = mfrank.Popularity(window=window).fit(whole)
+    scores = [each.score([0] * 9, whole.item_ids.labels) for each in (model, other)]
+    np.testing.assert_array_equal(*scores)
