@@ -95,6 +95,7 @@ from mfrank.models import from_implicit as from_implicit
 from mfrank.models import from_parquet as from_parquet
 from mfrank.models import from_safetensors as from_safetensors
 from mfrank.models import load as load
+from mfrank.models import refit as refit
 from mfrank.models import to_faiss as to_faiss
 from mfrank.models import to_implicit as to_implicit
 from mfrank.models import to_onnx as to_onnx

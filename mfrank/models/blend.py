@@ -27,6 +27,7 @@ from mfrank.models.blend_parts import (
     scales_in,
     scales_of,
     unfitted,
+    until,
 )
 from mfrank.models.factor_model import Callback, check_callback, options_of
 from mfrank.models.item_models import NeighborRecommender
@@ -187,7 +188,7 @@ class Blend(Parameters, Recommender):
         for number, (part, epochs) in enumerate(zip(self.parts, self._epochs, strict=True)):
             began = perf_counter()
             model = unfitted(part)
-            model.fit(data, callback=_until(epochs), show_progress=show_progress)
+            model.fit(data, callback=until(epochs), show_progress=show_progress)
             models.append(model)
             if callback is not None:
                 callback(number, perf_counter() - began, None)
@@ -417,10 +418,6 @@ class Blend(Parameters, Recommender):
     def _scored(self, *args: Any) -> NDArray[Any]:
         scores: NDArray[Any] = self._now().parts._scored(*args)
         return scores
-
-
-def _until(epochs: int | None) -> Callback | None:
-    return None if epochs is None else lambda epoch, *_: epoch + 1 == epochs
 
 
 def _named(part: Any) -> str:

@@ -20,6 +20,7 @@ from mfrank.models.als import ALS
 from mfrank.models.baselines import Popularity
 from mfrank.models.descent import Descent
 from mfrank.models.ease import EASE
+from mfrank.models.factor_model import Callback
 from mfrank.models.item_models import ItemFilter, ItemKNN, NeighborRecommender
 from mfrank.retrieval import ModelState, Recommender
 from mfrank.store import FactorStore, blend
@@ -37,6 +38,11 @@ _SAMPLED_ITEMS = 4096
 def unfitted(model: Any) -> Any:
     """A new model with the same options."""
     return type(model)(**model.get_params(deep=False))
+
+
+def until(epochs: int | None) -> Callback | None:
+    """A callback that ends a fit after so many epochs; None ends none."""
+    return None if epochs is None else lambda epoch, *_: epoch + 1 == epochs
 
 
 def has_factors(model: Any) -> bool:

@@ -1,12 +1,17 @@
-"""Load any saved recommender as the class that saved it."""
+"""Any model: loaded as the class that saved it, and fitted again by its recipe."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
+from mfrank.arrays import check_instance
+from mfrank.errors import InputTypeError
 from mfrank.files import Place
+from mfrank.models.als import ALS
 from mfrank.models.blend import Blend
-from mfrank.models.blend_parts import PARTS
+from mfrank.models.blend_parts import PARTS, unfitted, until
+from mfrank.models.descent import Descent
 from mfrank.models.page_rank import SupervisedPageRank
 from mfrank.retrieval import ItemBlend, Recommender
 from mfrank.store import FactorStore, OwnClasses
@@ -61,3 +66,51 @@ def loaded(place: Place, own: OwnClasses, *, mmap: bool, verify: bool) -> Recomm
     store = FactorStore.load(place, mmap=mmap, verify=verify)
     model = _MODELS.get(store.fitter["name"], Recommender)
     return model._from_place(place, store, own)
+
+
+def refit(model: Recommender, user_items: Any, *, show_progress: bool = False) -> Any:
+    """Fit the recipe of a fitted model to other data: its options, for as many epochs.
+
+    A model of :func:`mfrank.tune` ends at the epoch that ranked best, and a blend has weights: all
+    of this is kept, so that tomorrow's model takes one fit and no search.
+
+    Parameters
+    ----------
+    model : fitted model
+        As fitted, tuned or loaded; it stays as it is. Not one of factors alone.
+    user_items : Interactions, scipy or CuPy sparse matrix (users x items), or DataFrame
+    show_progress : bool, default False
+        Show epochs and the remaining time on stderr.
+
+    Returns
+    -------
+    A new model of the same class
+
+    Raises
+    ------
+    ValueError, TypeError
+        The model is not fitted or has no recipe, or as its ``fit`` raises.
+
+    Examples
+    --------
+    >>> import mfrank
+    >>> data = mfrank.synthetic(200, 100, 4000, random_state=0)
+    >>> model = mfrank.ALS(factors=8, iterations=5, random_state=0)
+    >>> _ = model.fit(data, callback=lambda epoch, *_: epoch == 1)
+    >>> len(mfrank.refit(model, data).store.history)
+    2
+    """
+    check_instance("model", model, Recommender, "a fitted model")
+    history = model.store.history
+    if not hasattr(model, "fit"):
+        raise InputTypeError(
+            f"`model` is a {type(model).__name__}, whose factors are from elsewhere:",
+            "pass a model with a `fit`, such as mfrank.load returns",
+        )
+    fresh = unfitted(model)
+    if isinstance(model, SupervisedPageRank):  # whose steps are those of a learner
+        return fresh.fit(user_items, show_progress=show_progress)
+    epochs = None
+    if isinstance(model, ALS | Descent):  # the records of updates have numbers of rows
+        epochs = sum("rows" not in record and "objective" in record for record in history)
+    return fresh.fit(user_items, callback=until(epochs), show_progress=show_progress)

@@ -28,7 +28,7 @@ from mfrank.data import (
 )
 from mfrank.errors import InputTypeError, InputValueError
 from mfrank.evaluation import NDCG, Metric
-from mfrank.models import Popularity, tell_below, tell_readers, values_told, values_vary
+from mfrank.models import Popularity, refit, tell_below, tell_readers, values_told, values_vary
 from mfrank.retrieval import Recommender, pack
 from mfrank.tuning.event_weights import (
     ByKind,
@@ -63,8 +63,8 @@ class TuneResult:
     ----------
     model : Recommender
         Fitted to all data: an :class:`mfrank.ALS`, a :class:`mfrank.Descent`, an item-to-item
-        model, a baseline, or a :class:`mfrank.Blend` of these. Its ``fit`` makes the same of other
-        data, without a search.
+        model, a baseline, or a :class:`mfrank.Blend` of these. ``refit`` makes the same of
+        other data.
     leaderboard : Leaderboard
         All trials, best first.
     validation : {"by time", "per user", "as given"}
@@ -82,6 +82,14 @@ class TuneResult:
     validation: str
     uses_values: bool | None = None
     weights: Mapping[str, float | None] | None = None
+
+    def refit(self, data: Any) -> Any:
+        """A new model of the same recipe, fitted to other data without a search.
+
+        ``data`` are as of :func:`mfrank.tune` without a ``target``: events already have values, as
+        by ``Interactions.from_frame(shop, weights=found.weights)``. See :func:`mfrank.refit`.
+        """
+        return refit(self.model, data)
 
     def __repr__(self) -> str:
         return "\n".join([*self._told(), str(self.leaderboard)])

@@ -103,6 +103,15 @@ def test_a_descent_takes_up_a_day(folder, capsys):  # type: ignore[no-untyped-de
     assert capsys.readouterr().out == ""
 
 
+def test_a_recipe_is_fitted_again_without_a_search(folder, capsys):  # type: ignore[no-untyped-def]
+    assert main(["tune", "before.csv", "--refit", "ranked", "--model", "again"]) == 0
+    assert "saved to again" in capsys.readouterr().out
+    same(mfrank.load("again"), mfrank.refit(mfrank.load("ranked"), BEFORE))
+    assert main(["tune", "before.csv", "--refit", "ranked", "--model", "x", "--minutes", "2"]) == 2
+    assert "--refit searches nothing, so --minutes has no effect" in capsys.readouterr().err
+    assert not Path("x").exists()
+
+
 def test_remove_leaves_no_byte_of_a_user(folder, capsys):  # type: ignore[no-untyped-def]
     gone, item = str(BEFORE.user_ids.labels[7]), str(BEFORE.item_ids.labels[2])
     model = mfrank.ALS.load("als")

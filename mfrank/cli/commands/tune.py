@@ -19,16 +19,19 @@ from mfrank.cli.inputs import (
     check_takes_model,
     read_events,
     read_left_out,
+    read_model,
     read_table,
 )
 from mfrank.cli.printing import add_json_flag, check_json, somebody_watches, tell
 from mfrank.data import Events, Interactions
+from mfrank.models import refit
 from mfrank.tuning import TuneResult, tune
 
 EXAMPLES = """\
   mfrank tune ratings.csv --minutes 10 --model model
   mfrank tune plays.tsv --at-least 4 --minutes 60 --storage search.sqlite --model model
   mfrank tune shop.csv --target purchase --minutes 10 --model model
+  mfrank tune all.csv --refit model --model newer
   mfrank tune clicks.parquet --trials 40 --metric recall@20 --model model --json trials.json
 """
 
@@ -63,6 +66,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "rank events of this kind, such as purchase, and learn from all; without --weights, what "
         "each kind counts is found first",
     )
+    parser.add_argument(
+        "--refit",
+        metavar="PATH",
+        help="fit the recipe of this saved model, such as yesterday's, to the interactions: no "
+        "search",
+    )
     add_json_flag(parser, "the leaderboard")
     add_leave_out_flag(parser)
     add_table_flags(parser)
@@ -72,6 +81,9 @@ def run(args: argparse.Namespace) -> None:
     """Search, save and print."""
     check_takes_model(args.model)
     check_json(args.json)
+    if args.refit is not None:
+        _refit(args)
+        return
     left_out = None
     data: Interactions | Events
     if args.target is not None:
@@ -97,6 +109,21 @@ def run(args: argparse.Namespace) -> None:
         each = (f"{k}={'none' if w is None else format(w, 'g')}" for k, w in found.weights.items())
         told.insert(1, f"the same events: --weights {shlex.quote(','.join(each))}")
     tell("\n".join(told), list(found.leaderboard), args.json)
+
+
+def _refit(args: argparse.Namespace) -> None:
+    usual = signature(tune).parameters
+    searching = ("target", "valid", "minutes", "trials", "metric", "storage", "memory")
+    if used := [name for name in searching if getattr(args, name) != usual[name].default]:
+        raise ValueError(f"--refit searches nothing, so --{used[0]} has no effect")
+    model = read_model(args.refit)
+    data = read_table(args, args.interactions, model.threshold)
+    made = refit(model, data, show_progress=somebody_watches())
+    left_out = read_left_out(args, data)
+    if left_out is not None:
+        made.leave_out(left_out)
+    made.save(args.model)
+    print(f"{made}\nsaved to {args.model}")
 
 
 def _found(data: Interactions | Events, args: argparse.Namespace) -> TuneResult:
