@@ -55,7 +55,7 @@ from mfrank.data.labels import RawIds, canonical, objects
 from mfrank.data.layouts import Dialect, Lines, layout_of
 from mfrank.data.odd_ids import tell_empty_rows
 from mfrank.data.on_disk import GrowingArray, Spill
-from mfrank.data.remote import is_url, without_password
+from mfrank.data.remote import without_password
 from mfrank.data.report import DataReport
 from mfrank.data.sources import known
 from mfrank.data.splits import (
@@ -175,7 +175,6 @@ __all__ = [
     "is_stream",
     "is_table",
     "is_unnamed",
-    "is_url",
     "joined_ids",
     "known",
     "known_kind",

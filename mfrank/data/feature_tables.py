@@ -15,13 +15,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.arrays import as_array, checked, counted, needs, shown, sparse_to_host, to_host
+from mfrank.data.arrow_files import faults_named
 from mfrank.data.columns import guess
 from mfrank.data.feature_columns import FeatureColumns
 from mfrank.data.fields import Fields, spelled_like
 from mfrank.data.frames import columns_reader, is_frame
 from mfrank.data.ids import Ids
 from mfrank.data.labels import canonical, objects
-from mfrank.data.tables import faults_named, known_kind, text_rows
+from mfrank.data.tables import known_kind, text_rows
 from mfrank.data.text_files import local_file, refuse_elsewhere
 from mfrank.errors import InputTypeError, InputValueError, Notice, within
 from mfrank.files import path_of

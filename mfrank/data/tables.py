@@ -11,24 +11,32 @@ from __future__ import annotations
 import csv
 import logging
 import os
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import needs, shown
+from mfrank.arrays import shown
 from mfrank.data import delimited
 from mfrank.data.array_files import array_columns, array_portions
-from mfrank.data.columns import Chosen, assign, tell_columns
-from mfrank.data.fields import IdsAs, as_text
-from mfrank.data.frames import columns_reader, settled_columns, unsettled_columns
-from mfrank.data.labels import canonical
+from mfrank.data.arrow_files import (
+    ARROW,
+    BINARY,
+    batches_of,
+    faults_named,
+    modules,
+    number_of_rows,
+    whole,
+    write_parquet,
+)
+from mfrank.data.columns import Chosen
+from mfrank.data.fields import IdsAs
+from mfrank.data.frames import settled_columns
 from mfrank.data.layouts import Dialect
-from mfrank.data.remote import file_of, for_library
-from mfrank.data.table_parts import NoRowsError, TablePart, TableParts
+from mfrank.data.remote import file_of
+from mfrank.data.table_parts import TablePart, TableParts
 from mfrank.data.text_bytes import PACKERS, ZIP, only_member
 from mfrank.data.text_files import (
     Opener,
@@ -41,7 +49,7 @@ from mfrank.data.text_files import (
 from mfrank.data.text_rows import AS_USUAL, Quotes, Tell, rows
 from mfrank.data.time_units import Moments, TimeKind, TimestampUnit
 from mfrank.data.times import settle
-from mfrank.errors import InputValueError, Notice, within
+from mfrank.errors import InputValueError, Notice
 from mfrank.files import path_of, replacing
 
 # The kind of a table file, by its suffix.
@@ -64,11 +72,12 @@ def kind_of(path: str | os.PathLike[str], *, writing: bool = False) -> str:
     """The suffix that determines the format, without that of a packed file."""
     if writing and file_of(path).suffix.lower() == ZIP:
         raise InputValueError("zip files are only read:", "name it with .gz").within(path)
-    if (kind := known_kind(path)) and not (writing and kind in (*_READ, ".npz")):
+    if (kind := known_kind(path)) and not (writing and kind in (*_READ, *ARROW, ".npz")):
         return kind
     known, packed = [*USUAL, *_READ * (not writing)], [*PACKERS, *[ZIP] * (not writing)]
     raise InputValueError(
-        f"expected a suffix {', '.join(known)} (also with {', '.join(packed)}), .npz or .parquet",
+        f"expected a suffix {', '.join(known)} (also with {', '.join(packed)}), .npz, .arrow or "
+        ".parquet",
         _OTHERS.get(file_of(path).suffix.lower(), "convert it, or name it by its format"),
     ).within(path)
 
@@ -82,7 +91,7 @@ def known_kind(path: str | os.PathLike[str]) -> str:
         file = local_file(path)
         with errors_of(file), file.open("rb") as stored:
             return known_kind(f"{file}/{only_member(stored, str(file))}")
-    return kind if kind in texts or (kind in (".parquet", ".npz") and not packed) else ""
+    return kind if kind in texts or (kind in (*BINARY, ".npz") and not packed) else ""
 
 
 _FRAME, _ARRAYS = "pass `Interactions.from_frame` what", "pass `Interactions.from_arrays` what"
@@ -91,7 +100,6 @@ _OTHERS: Mapping[str, str] = {
     **dict.fromkeys([".pkl", ".pickle", ".joblib", ".pt", ".pth"], _PICKLE),
     **dict.fromkeys([".xlsx", ".xls", ".ods"], "save the sheet as .csv"),
     **dict.fromkeys([".h5", ".hdf5", ".hdf"], f"{_FRAME} `pandas.read_hdf` reads"),
-    **dict.fromkeys([".feather", ".arrow", ".ipc"], f"{_FRAME} `pandas.read_feather` reads"),
     **dict.fromkeys([".db", ".sqlite", ".sqlite3", ".duckdb"], "read its rows by a query"),
     ".npy": f"{_ARRAYS} `numpy.load` reads, a column each",
     ".mat": f"{_ARRAYS} `scipy.io.loadmat` reads",
@@ -123,7 +131,7 @@ def kind_at(path: str | os.PathLike[str], tell: Tell | None = None) -> str:
 
 def is_text(path: str | os.PathLike[str]) -> bool:
     """Whether a file with this name is text, which does not store the type of ids."""
-    return is_stream(path) or kind_at(path) not in (".parquet", ".npz")
+    return is_stream(path) or kind_at(path) not in (*BINARY, ".npz")
 
 
 _log = logging.getLogger("mfrank")
@@ -193,7 +201,7 @@ def read_columns(
     check_options(ids, dialect)
     kind = _kind_of_file(path, tell)
     part = TablePart.of(path, TableParts())
-    if kind == ".parquet":
+    if kind in BINARY:
         _refuse_names(file, dialect)
         modules()
         with faults_named(file):
@@ -280,7 +288,7 @@ def read_portions(
     file, tell = file_of(path), _teller(path, part.table.said)
     check_options(ids, dialect)
     kind, first_row = _kind_of_file(path, tell), 0
-    if kind == ".parquet":
+    if kind in BINARY:
         _refuse_names(file, dialect)
         modules()
         found, errors = batches_of(file, chosen, ids, n_rows, tell, part), faults_named(file)
@@ -310,7 +318,7 @@ def read_part(
     """Yield all rows of a file as one portion; see :func:`read_portions`."""
     part = TablePart.of(path, table)
     file, tell = file_of(path), _teller(path, table.said)
-    if (kind := _kind_of_file(path, tell)) == ".parquet":
+    if (kind := _kind_of_file(path, tell)) in BINARY:
         _refuse_names(file, dialect)
         modules()
         with faults_named(file):
@@ -353,8 +361,8 @@ def text_rows(path: str | os.PathLike[str], separator: str) -> Iterator[tuple[in
 
 
 def parquet_rows(path: str | os.PathLike[str]) -> int | None:
-    """Number of rows of a parquet file, from its footer; None for a text file."""
-    return number_of_rows(path) if kind_at(path) == ".parquet" else None
+    """Number of rows of a file of Parquet or Arrow; None for a text file."""
+    return number_of_rows(path) if kind_at(path) in BINARY else None
 
 
 def _teller(path: str | os.PathLike[str], said: set[str]) -> Tell:
@@ -390,133 +398,6 @@ def _kind_of_file(path: str | os.PathLike[str], tell: Tell) -> str:
     kind = kind_at(path, tell)
     local_file(path)
     return kind
-
-
-# Parquet files, by pyarrow and pandas.
-
-
-def modules() -> Any:
-    """Return pyarrow, with its parquet.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        If pandas or pyarrow is not installed.
-    """
-    with needs("parquet", "parquet files need pandas and pyarrow"):
-        import pandas  # noqa: F401
-        import pyarrow.parquet
-    return pyarrow
-
-
-@contextmanager
-def faults_named(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Raise any defect of a file as a ValueError that begins with the file's name.
-
-    pyarrow does not name the file, and reports damage by many types of errors.
-    """
-    import pyarrow
-
-    try:
-        yield
-    except (OSError, pyarrow.ArrowException) as error:
-        # An error of the system has a number, and a lack of memory is not the file's fault.
-        if isinstance(error, MemoryError) or getattr(error, "errno", None) is not None:
-            raise
-        cause = str(error).partition("\n")[0]
-        raise InputValueError(
-            f"no Parquet file, or a damaged one: {cause}", "copy or write it again"
-        ).within(path) from error
-    except ValueError as error:
-        raise within(path, error) from error
-
-
-def number_of_rows(path: str | os.PathLike[str]) -> int:
-    """Number of rows of the file, from its footer."""
-    with faults_named(path), _parquet(file_of(path)) as opened:
-        return int(opened.metadata.num_rows)
-
-
-def _parquet(file: Path) -> Any:
-    """The file opened by pyarrow; a row group is not read as a whole: each column has a buffer."""
-    how = {"buffer_size": 1 << 20, "pre_buffer": False}
-    return modules().parquet.ParquetFile(for_library(file), **how)
-
-
-def whole(
-    file: Path, chosen: Chosen, ids: IdsAs, tell: Tell, part: TablePart
-) -> tuple[dict[str, Any], dict[str, Hashable]]:
-    """The columns of a file, with timestamps of no unit yet, and the roles of its columns."""
-    with _parquet(file) as opened:
-        roles, own = _roles(opened.schema_arrow.names, chosen, tell, part)
-        table = opened.read(columns=list(dict.fromkeys(own.values())))
-    if not table.num_rows:
-        raise NoRowsError("the file has columns and no rows")
-    return _columns_of(table, roles, own, ids, 0, part), roles
-
-
-def batches_of(
-    file: Path, chosen: Chosen, ids: IdsAs, n_rows: int, tell: Tell, part: TablePart
-) -> Iterator[dict[str, Any]]:
-    """Yield the columns of up to ``n_rows`` rows at a time.
-
-    Timestamps are :class:`mfrank.data.times.Moments`.
-    """
-    pyarrow, first_row = modules(), 0
-    with _parquet(file) as opened:
-        roles, own = _roles(opened.schema_arrow.names, chosen, tell, part)
-        if not opened.metadata.num_rows:
-            raise NoRowsError("the file has columns and no rows")
-        names = list(dict.fromkeys(own.values()))
-        for batch in opened.iter_batches(n_rows, columns=names, use_threads=False):
-            rows = pyarrow.Table.from_batches([batch])
-            yield _columns_of(rows, roles, own, ids, first_row, part)
-            first_row += rows.num_rows
-
-
-def write(file: Path, columns: Mapping[str, NDArray[Any]]) -> None:
-    """Write columns of one length."""
-    pyarrow = modules()
-    arrays = {name: _arrow(column) for name, column in columns.items()}
-    pyarrow.parquet.write_table(pyarrow.table(arrays), file)
-
-
-def _roles(
-    names: list[str], chosen: Chosen, tell: Tell, part: TablePart
-) -> tuple[dict[str, Hashable], dict[str, Hashable]]:
-    """The roles of all columns, and of those that are the file's own."""
-    roles = assign(part.names(names, chosen), chosen)
-    tell_columns(part.all_names(names), roles, chosen, tell)
-    part.table.check(part.file, roles)
-    keyed = part.keyed(names, roles)
-    return roles, {role: name for role, name in roles.items() if role not in keyed}
-
-
-def _columns_of(
-    table: Any,
-    roles: Mapping[str, Hashable],
-    own: Mapping[str, Hashable],
-    ids: IdsAs,
-    first_row: int,
-    part: TablePart,
-) -> dict[str, Any]:
-    # What pandas wrote down would make an index of some columns, and numbers of names.
-    frame = table.to_pandas(ignore_metadata=True)
-    columns = unsettled_columns(columns_reader(frame)[1], own, first_row)
-    if ids == "text":
-        texts = [role for role in ("user", "item") if role in columns]
-        columns |= {role: as_text(canonical(columns[role], first_row)) for role in texts}
-    keyed = {role: str(key) for role, key in roles.items() if role not in own}
-    return columns | part.constants(keyed, ids, table.num_rows)
-
-
-def _arrow(array: NDArray[Any]) -> Any:
-    """The column for pyarrow, which cannot tell the type of an empty object column: it is text."""
-    import pyarrow
-
-    return (
-        pyarrow.array([], pyarrow.string()) if array.dtype == object and not len(array) else array
-    )
 
 
 # Tables written atomically, as text or parquet.
@@ -558,7 +439,7 @@ def write_table(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) 
         raise InputValueError(f"`columns` must have one length, got {lengths}")
     with replacing(file) as draft:
         if kind == ".parquet":
-            write(draft, arrays)
+            write_parquet(draft, arrays)
             return
         opener = cast(Callable[..., IO[str]], PACKERS.get(file.suffix.lower(), open))
         with opener(draft, "wt", encoding="utf-8", newline="") as text:

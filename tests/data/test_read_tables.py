@@ -13,6 +13,7 @@ import pytest
 
 from mfrank.data import (
     Dialect,
+    arrow_files,
     check_table_file,
     read_columns,
     read_portions,
@@ -165,7 +166,7 @@ def test_an_error_of_several_lines_is_told_by_its_first(tmp_path: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
     with (
         refuses(ValueError, remedy="copy or write it again"),
-        tables.faults_named("a.parquet"),
+        arrow_files.faults_named("a.parquet"),
     ):
         raise pyarrow.ArrowInvalid("bad magic\nof the reader")
 
@@ -198,9 +199,9 @@ def test_faults_of_parquet_begin_with_its_name(tmp_path: Path) -> None:
             read_columns(path, {}, "auto", dialect)
         with refuses(ValueError, "columns"):
             next(read_portions(path, {}, "auto", dialect, n_rows=2))
-    with pytest.raises(PermissionError), tables.faults_named(path):
+    with pytest.raises(PermissionError), arrow_files.faults_named(path):
         raise PermissionError(13, "not yours")
-    with pytest.raises(MemoryError), tables.faults_named(path):
+    with pytest.raises(MemoryError), arrow_files.faults_named(path):
         raise MemoryError
 
 
