@@ -301,6 +301,8 @@ class Events(MadeOfFields):
         ValueError, TypeError
             A kind has no weight, or there are no timestamps to age by.
         """
+        if cap is not None:
+            check_above_zero(cap=cap)
         each = list(self.weights_of(weights).values())
         kept = np.array([weight is not None for weight in each], bool)[self.codes]
         own = np.array([weight or 0.0 for weight in each])[self.codes]

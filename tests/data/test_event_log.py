@@ -232,6 +232,8 @@ def test_odd_arguments_are_refused() -> None:
         events.split("view", mfrank.by_session)
     with refuses(ValueError, "half_life"):
         events.weighted(WEIGHTS, half_life=3)
+    with refuses(ValueError, "cap"):
+        events.weighted(WEIGHTS, cap=0)
     with refuses(ValueError, "weights", remedy="give each a weight"):
         events.weighted({"view": 1})
     with refuses(ValueError, "weights"):
