@@ -349,6 +349,7 @@ def estimated_lines(path: str | os.PathLike[str], encoding: str | None = None) -
     file = file_of(path)
     with errors_of(file), opened_bytes(file) as raw:
         text = Text.of(raw, str(file), encoding, has_encoding=True)
+        text.fallback = "latin-1"  # lines are only counted
         n_bytes = n_lines = 0
         for block in text.blocks():
             n_bytes, n_lines = n_bytes + len(block), n_lines + _n_ends(block)

@@ -289,6 +289,9 @@ def test_the_command_line_tells_the_same(
     assert main(["info", file, "--weights", "pv=1,buy=5,cart=none,fav=2"]) == 0
     assert "UserBehavior of Taobao" in capsys.readouterr().err
     assert main(["info", file, "--where", "event=buy"]) == 0
+    places = str(written(tmp_path, CASES["Foursquare, TSMC2014"]))
+    assert main(["ingest", places, "--folder", str(tmp_path / "x"), "--dry-run"]) == 0
+    assert "about 10 rows" in capsys.readouterr().out
     (tmp_path / "a.csv").write_text(REFUSED["avazu"][0])
     assert main(["info", file]) == 2
     assert "pass --user device_id and --item site_id" in capsys.readouterr().err

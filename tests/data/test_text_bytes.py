@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 import zstandard
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from reading import DOORS, triples
 
 import mfrank
@@ -163,3 +165,43 @@ def test_text_is_converted_block_by_block(encoding: str, monkeypatch: pytest.Mon
         for line in text:
             found.append(line)
     assert found == lines
+
+
+NAMES = st.text("abcäöüßžŠœ€ ñ", min_size=1, max_size=5).filter(lambda name: name.strip() == name)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    rows=st.dictionaries(st.tuples(NAMES, NAMES), st.integers(1, 99), min_size=2, max_size=9),
+    encoding=st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32", "cp1252"]),
+    pack=st.sampled_from([None, *PACK]),
+    sep=st.sampled_from(",;\t|"),
+    end=st.sampled_from(["\n", "\r\n", "\r"]),
+    above=st.sampled_from(["", "# made, by hand\n#\n", "% x\n\n"]),
+    by_excel=st.booleans(),
+    commas=st.booleans(),
+)
+@pytest.mark.parametrize("door", ["whole", "portions", "piped", "whole, in small blocks"])
+def test_a_table_in_any_dialect_is_the_same_table(
+    tmp_path_factory: pytest.TempPathFactory,
+    door: str,
+    rows: dict[tuple[str, str], int],
+    encoding: str,
+    pack: str | None,
+    sep: str,
+    end: str,
+    above: str,
+    by_excel: bool,
+    commas: bool,
+) -> None:
+    mark = "," if commas and sep != "," else "."
+    table = [("user", "item", "rating")]
+    table += [(*pair, f"{value}{mark}5") for pair, value in rows.items()]
+    head = f"sep={sep}\n" * (by_excel and not above) + above
+    text = (head + "".join(f"{sep.join(row)}\n" for row in table)).replace("\n", end)
+    stored = text.encode(encoding)
+    file = tmp_path_factory.mktemp("dialect") / "a.csv"
+    file.write_bytes(PACK[pack](stored) if pack else stored)
+    found = DOORS[door](file, encoding=encoding if encoding == "cp1252" else None, ids="text")
+    wanted = [(*pair, value + 0.5) for pair, value in rows.items()]
+    assert triples(found) == sorted(wanted, key=repr)
