@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
 from mfrank.arrays import check_memory, checked, counted, is_count, shown, unshared
+from mfrank.data.notes import log as _log
 from mfrank.errors import InputTypeError, InputValueError, Notice
 
 Duplicates = Literal["sum", "max", "last"]
@@ -87,8 +88,6 @@ class Cells(NamedTuple):
 
 
 _AT_ONCE = 1 << 20
-
-_log = logging.getLogger("mfrank")
 
 
 @dataclass

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Literal
 
 from mfrank.arrays import shown
+from mfrank.data.notes import note
 from mfrank.errors import InputValueError
 
 NOT_READ = "-"
@@ -218,9 +219,10 @@ def tell_columns(
     """
     taken = set(roles.values())
     free = [name for name in names if name not in taken and name != NOT_READ]
-    if not free and all(role in _spellings(name) for role, name in roles.items()):
-        return
     said = ["columns read: " + ", ".join(f"{role} {name!r}" for role, name in roles.items())]
+    if not free and all(role in _spellings(name) for role, name in roles.items()):
+        note(said[0])
+        return
     if "event" in roles:
         said[0] += ", whose weights " + ("multiply" if "value" in roles else "are") + " the values"
     elif "value" not in roles and chosen.get("value") is None:

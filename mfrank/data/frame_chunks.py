@@ -7,7 +7,6 @@ their columns in a temporary file.
 from __future__ import annotations
 
 import itertools
-import logging
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -31,6 +30,7 @@ from mfrank.data.frames import (
 )
 from mfrank.data.ids import Ids
 from mfrank.data.labels import canonical
+from mfrank.data.notes import log as _log
 from mfrank.data.odd_ids import tell_converted
 from mfrank.data.table_parts import NoRowsError
 from mfrank.data.tables import Portion
@@ -40,8 +40,6 @@ from mfrank.errors import InputTypeError, InputValueError, Notice, within
 
 ROWS_AT_ONCE = 1 << 18
 """Rows of a chunk."""
-
-_log = logging.getLogger("mfrank")
 
 
 class Chunk(NamedTuple):

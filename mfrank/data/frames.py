@@ -7,7 +7,6 @@ own.
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
@@ -18,12 +17,11 @@ from numpy.typing import NDArray
 from mfrank.arrays import needs
 from mfrank.data.columns import BadRow, Chosen, assign, guess, in_column, tell_columns
 from mfrank.data.labels import objects
+from mfrank.data.notes import log as _log
 from mfrank.data.time_units import TimestampUnit
 from mfrank.data.times import moments, settle
 from mfrank.data.values import as_numbers
 from mfrank.errors import InputTypeError, InputValueError, Notice
-
-_log = logging.getLogger("mfrank")
 
 _READ: Mapping[str, Callable[[Any], Any]] = {"value": as_numbers, "timestamp": moments}
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import Advance, progress_bar, sized
+from mfrank.arrays import Advance, counted, progress_bar, sized
 from mfrank.data import cells, interaction_folder
 from mfrank.data.cells import Duplicates
 from mfrank.data.columns import Chosen
@@ -33,6 +33,7 @@ from mfrank.data.interaction_folder import ENTRIES_AT_ONCE, FolderWriter, even_b
 from mfrank.data.labels import canonical
 from mfrank.data.layouts import Dialect
 from mfrank.data.locations import Location, files_at
+from mfrank.data.notes import note
 from mfrank.data.numbering import Numbered, Source, numbered
 from mfrank.data.on_disk import Spill
 from mfrank.data.sources import check_duplicates
@@ -173,6 +174,7 @@ def _write(
 ) -> None:
     """Read all files twice, and write the folder."""
     known = numbered(source, journal, journal.files.folder, show_progress)
+    note(counted(known.n_rows, "row"))
     arrays = _arrays(source, known, duplicates, journal, show_progress)
     interaction_folder.write_arrays(
         *(arrays, known.user_ids, known.item_ids, folder),

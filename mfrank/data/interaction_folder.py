@@ -6,7 +6,7 @@ mapped arrays are read on access and may be evicted again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
@@ -19,6 +19,7 @@ from mfrank.arrays import all_finite, check_indptr, is_number, read_only, read_o
 from mfrank.data import cells
 from mfrank.data.cells import Cells, Counts, SummedCells, ValuesFrom
 from mfrank.data.ids import Ids, stored_ids
+from mfrank.data.notes import noted
 from mfrank.data.on_disk import GrowingArray, RowsOnDisk, Spill
 from mfrank.errors import InputValueError, unreadable
 from mfrank.files import CheckedFiles, Contents, Format, check_keys
@@ -48,6 +49,8 @@ class Mapped(NamedTuple):
         See :mod:`mfrank.files.folder`.
     threshold : float or None
         Threshold of the values.
+    notes : list of str
+        See :mod:`mfrank.data.notes`.
     """
 
     found: Cells
@@ -56,6 +59,7 @@ class Mapped(NamedTuple):
     known: dict[str, Any]
     origin: folders.Origin
     threshold: float | None
+    notes: list[str]
 
 
 def write(data: Interactions, path: Path, *, overwrite: bool = False) -> None:
@@ -75,7 +79,7 @@ def write(data: Interactions, path: Path, *, overwrite: bool = False) -> None:
             arrays["seen_only.timestamps"] = only.timestamps
     if (summed := data.cells.summed) is not None:
         arrays |= {"summed.places": summed.places, "summed.largest": summed.largest}
-    more = _more(data.cells.values_from, data.threshold)
+    more = _more(data.cells.values_from, data.threshold, data.notes)
     contents = _named(arrays, data.user_ids, data.item_ids, more)
     folders.write(path, contents, _format_of(contents), data.origin, overwrite)
 
@@ -89,7 +93,7 @@ def write_arrays(
     threshold: float | None = None,
 ) -> None:
     """Write the arrays of the matrices and the timestamps, with the ids."""
-    contents = _named(arrays, user_ids, item_ids, _more(values_from, threshold))
+    contents = _named(arrays, user_ids, item_ids, _more(values_from, threshold, noted()))
     folders.write(path, contents, _format_of(contents))
 
 
@@ -103,10 +107,11 @@ def _named(
     return Contents(named, metadata)
 
 
-def _more(values_from: ValuesFrom, threshold: float | None) -> dict[str, Any]:
+def _more(values_from: ValuesFrom, threshold: float | None, notes: Sequence[str]) -> dict[str, Any]:
     """What is known of the values, as metadata that earlier versions of mfrank do not read."""
     more: dict[str, Any] = {} if values_from == "given" else {"values_from": values_from}
-    return more if threshold is None else {**more, "threshold": threshold}
+    more |= {} if threshold is None else {"threshold": threshold}
+    return {**more, "notes": list(notes)} if notes else more
 
 
 def check_takes(path: Path) -> None:
@@ -159,12 +164,15 @@ def read(path: Path, *, verify: bool) -> Mapped:
         values_from = contents.metadata.get("values_from", "given")
         if values_from not in get_args(ValuesFrom):
             raise InputValueError(f"`values_from` is {values_from!r}")
+        notes = contents.metadata.get("notes", [])
+        if not (isinstance(notes, list) and all(isinstance(line, str) for line in notes)):
+            raise InputValueError(f"`notes` must be lines, got {shown(notes)}")
     except (TypeError, ValueError) as error:
         raise unreadable(path, "is damaged", error) from error
     numbers = (np.diff(matrix.indptr).astype(np.int64) for matrix in (user_items, item_users))
     known = {"item_users": item_users, "counts": Counts(*map(read_only, numbers))}
     found = Cells(user_items, times, seen_only, summed, values_from)
-    return Mapped(found, user_ids, item_ids, known, contents.origin, threshold)
+    return Mapped(found, user_ids, item_ids, known, contents.origin, threshold, notes)
 
 
 def _seen_only(

@@ -41,6 +41,7 @@ from mfrank.data.ingest import ingest, ingest_chunks
 from mfrank.data.labels import RawIds
 from mfrank.data.layouts import Dialect, Lines
 from mfrank.data.locations import Location
+from mfrank.data.notes import MOST_LINES, noting
 from mfrank.data.sources import IdsLike
 from mfrank.data.sql import rows_of_query
 from mfrank.data.text_rows import AS_USUAL
@@ -93,7 +94,7 @@ class Interactions(MadeOfFields):
         thresholds, folders and models inherit it.
     """
 
-    _noted = ("_summed", "_values_from")
+    _noted = ("_summed", "_values_from", "_notes")
 
     user_items: sp.csr_array
     user_ids: Ids
@@ -106,6 +107,7 @@ class Interactions(MadeOfFields):
     # No arguments of the constructor, so that whoever replaces the matrix loses them.
     _summed: SummedCells | None = field(default=None, init=False)
     _values_from: ValuesFrom = field(default="given", init=False)
+    _notes: tuple[str, ...] = field(default=(), init=False)
 
     def __post_init__(self) -> None:
         if self.threshold is not None and not is_number(self.threshold):
@@ -195,6 +197,7 @@ class Interactions(MadeOfFields):
         )
 
     @classmethod
+    @noting
     def from_arrays(
         cls,
         users: RawIds,
@@ -252,6 +255,7 @@ class Interactions(MadeOfFields):
         return cls._of_cells(*found)
 
     @classmethod
+    @noting
     def from_sparse(
         cls,
         matrix: Any,
@@ -276,6 +280,7 @@ class Interactions(MadeOfFields):
         return cls._of_cells(*sources.from_sparse(matrix, duplicates, (user_ids, item_ids)))
 
     @classmethod
+    @noting
     def from_frame(
         cls,
         frame: Any,
@@ -324,6 +329,7 @@ class Interactions(MadeOfFields):
     from_pandas = from_frame  # its name when it read no other tables
 
     @classmethod
+    @noting
     def from_sql(
         cls,
         query: Any,
@@ -394,6 +400,7 @@ class Interactions(MadeOfFields):
         return cls.open(folder)
 
     @classmethod
+    @noting
     def from_file(
         cls,
         path: Location,
@@ -509,7 +516,19 @@ class Interactions(MadeOfFields):
         """These cells in place of its own; cells that are only seen stay, unless it has some."""
         if found.seen_only is None and self.seen_only is not None:
             found = found._replace(seen_only=self.seen_only.cells)
-        return self._of_cells(found, self.user_ids, self.item_ids, self.origin, self.threshold)
+        made = self._of_cells(found, self.user_ids, self.item_ids, self.origin, self.threshold)
+        return made.with_notes(self._notes)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was read and left out to make these interactions, in lines; see :meth:`report`."""
+        return self._notes
+
+    def with_notes(self, lines: Iterable[str]) -> Interactions:
+        """Take lines on how these interactions, which nobody has yet, were made."""
+        each = tuple(dict.fromkeys((*self._notes, *lines)))
+        object.__setattr__(self, "_notes", each[:MOST_LINES])
+        return self
 
     # The cells, and views of them.
 
@@ -616,6 +635,7 @@ class Interactions(MadeOfFields):
 
     # Selections.
 
+    @noting
     def take(self, mask: ArrayLike) -> Interactions:
         """Select the entries where ``mask`` is true; shape and ids stay.
 
@@ -630,6 +650,7 @@ class Interactions(MadeOfFields):
             )
         return self._with_cells(self.cells.take(np.flatnonzero(chosen)))
 
+    @noting
     def at_least(
         self, threshold: float, *, binary: bool = False, keep_seen: bool = True
     ) -> Interactions:
@@ -659,6 +680,7 @@ class Interactions(MadeOfFields):
         """
         return selection.at_least(self, threshold, binary=binary, keep_seen=keep_seen)
 
+    @noting
     def weighted(self, weights: ArrayLike) -> Interactions:
         """Multiply the value of each entry by its own weight, such as a weight of its source.
 
@@ -692,6 +714,7 @@ class Interactions(MadeOfFields):
         """
         return selection.weighted(self, weights)
 
+    @noting
     def capped(self, most: float) -> Interactions:
         """Lower larger values to ``most``: the tenth repeat says little more than the ninth.
 
@@ -711,6 +734,7 @@ class Interactions(MadeOfFields):
         """
         return selection.capped(self, most)
 
+    @noting
     def k_core(
         self, k: int, *, user_k: int | None = None, item_k: int | None = None
     ) -> Interactions:
@@ -781,10 +805,12 @@ class Interactions(MadeOfFields):
         mapped = interaction_folder.read(path_of(folder), verify=verify)
         ids = mapped.user_ids, mapped.item_ids
         opened = cls._of_cells(mapped.found, *ids, mapped.origin, mapped.threshold)
+        opened.with_notes(mapped.notes)
         opened.__dict__.update(mapped.known)
         return opened
 
     @classmethod
+    @noting
     def ingest(
         cls,
         files: Any,
@@ -861,6 +887,7 @@ class Interactions(MadeOfFields):
     # Several data sets as one.
 
     @classmethod
+    @noting
     def concat(
         cls, parts: Sequence[Interactions], *, duplicates: Duplicates = "sum"
     ) -> Interactions:
@@ -896,7 +923,8 @@ class Interactions(MadeOfFields):
         origin = dict(item for part in each for item in part.origin.items())
         thresholds = {part.threshold for part in each}
         threshold = thresholds.pop() if len(thresholds) == 1 else None
-        return cls._of_cells(*joined(each, duplicates), origin, threshold)
+        made = cls._of_cells(*joined(each, duplicates), origin, threshold)
+        return made.with_notes(line for part in each for line in part.notes)
 
     def __add__(self, other: Interactions) -> Interactions:
         if not isinstance(other, Interactions):
@@ -906,7 +934,7 @@ class Interactions(MadeOfFields):
     # Summaries.
 
     def report(self, test: Interactions | None = None) -> DataReport:
-        """Say what these interactions look like and what is odd: the first look at new data.
+        """Say what was read, what it looks like and what is odd: the first look at new data.
 
         Parameters
         ----------

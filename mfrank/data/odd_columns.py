@@ -6,7 +6,6 @@ by a part of its distinct ids where that is enough.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -15,6 +14,7 @@ import numpy as np
 
 from mfrank.arrays import counted, shown
 from mfrank.data.ids import Ids
+from mfrank.data.notes import log as _log
 from mfrank.data.times import is_date
 from mfrank.errors import Notice
 
@@ -38,7 +38,6 @@ _NEARLY_ALL = 0.95
 _OTHER_LENGTH = 0.1
 """Share of the ids with another number of parts than most: keys of several parts have as many."""
 
-_log = logging.getLogger("mfrank")
 
 RowsOf = Callable[[int], int]
 """The number of rows of the data with the id of a row of the table."""

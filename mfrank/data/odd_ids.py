@@ -16,7 +16,6 @@ are in :mod:`mfrank.data.odd_columns`.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -32,6 +31,7 @@ from numpy.typing import NDArray
 from mfrank.arrays import counted, distinct, shown
 from mfrank.data import odd_columns
 from mfrank.data.ids import Ids
+from mfrank.data.notes import log as _log
 from mfrank.data.odd_columns import FEW, LOOKED_AT, SHOWN, Count, RowsOf, in_rows
 from mfrank.errors import InputValueError
 
@@ -59,8 +59,6 @@ _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 _LARGE, _USED = 1_000_000, 0.1
 """Rows of a matrix from which on it is told that less than this share of them has entries."""
-
-_log = logging.getLogger("mfrank")
 
 
 def check_ids(side: str, ids: Ids, rows_of: RowsOf) -> None:

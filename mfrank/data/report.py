@@ -15,6 +15,7 @@ from mfrank.data.joining import check_numbering
 from mfrank.data.time_units import FIRST_SECOND, LAST_SECOND
 
 if TYPE_CHECKING:
+    from mfrank.data.ids import Ids
     from mfrank.data.interactions import Interactions
 
 _DAY = 86_400
@@ -192,6 +193,10 @@ class DataReport:
         How many such users there are.
     times : Times, or None
     test : TestPart, or None
+    ids : tuple of str
+        What the ids of users and of items are, such as "text".
+    read : tuple of str
+        What was read and left out to make the interactions; empty if that is not known.
     """
 
     n_users: int
@@ -210,6 +215,8 @@ class DataReport:
     n_busy: int
     times: Times | None
     test: TestPart | None
+    ids: tuple[str, str]
+    read: tuple[str, ...]
 
     @classmethod
     def of(cls, data: Interactions, test: Interactions | None = None) -> Self:
@@ -241,10 +248,15 @@ class DataReport:
             n_busy=len(busy),
             times=Times.of(data.timestamps) if has_times else None,  # type: ignore[arg-type]
             test=None if test is None else TestPart.of(data, test),
+            ids=(_kind_of(data.user_ids), _kind_of(data.item_ids)),
+            read=data.notes,
         )
 
     def rows(self) -> Iterator[tuple[str, str]]:
         """Names and texts of the lines of the report, but for what is odd."""
+        for number, line in enumerate(self.read):
+            yield "" if number else "read", line
+        yield "ids", f"users {self.ids[0]}, items {self.ids[1]}"
         cells = self.n_users * self.n_items
         density = f", {self.n_entries / cells:.3%} of the cells" if cells else ""
         yield "users", _side(self.n_users, self.empty_users, self.per_user)
@@ -327,6 +339,12 @@ class DataReport:
 def _side(n: int, empty: int, each: Spread) -> str:
     without = f", {empty:,} of them without entries" if empty else ""
     return f"{n:,}{without}; each has {each}" if each.most else f"{n:,}{without}"
+
+
+def _kind_of(ids: Ids) -> str:
+    if ids.are_numbers:
+        return "whole numbers"
+    return "text" if ids.are_text else "of several types"
 
 
 def _have_entries(rows: NDArray[np.int64], counts: NDArray[Any]) -> NDArray[np.bool_]:

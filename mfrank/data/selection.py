@@ -5,7 +5,6 @@ The methods of :class:`mfrank.Interactions` with the same names have the documen
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,12 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 from mfrank.arrays import counted, floats_of, is_count, is_number, refuse_labels, shown, to_host
 from mfrank.data import cells
 from mfrank.data.cells import Cells
+from mfrank.data.notes import log as _log
 from mfrank.errors import InputValueError, Notice
 
 if TYPE_CHECKING:
     from mfrank.data.interactions import Interactions
-
-_log = logging.getLogger("mfrank")
 
 
 def at_least(

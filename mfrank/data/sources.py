@@ -5,7 +5,6 @@ The constructors of :class:`mfrank.Interactions` have the documentation.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
@@ -37,6 +36,8 @@ from mfrank.data.ids import Ids, UnknownIdError
 from mfrank.data.labels import RawIds, canonical
 from mfrank.data.layouts import Dialect
 from mfrank.data.locations import Location, files_at
+from mfrank.data.notes import log as _log
+from mfrank.data.notes import note
 from mfrank.data.odd_ids import check_ids, tell_converted, tell_empty_rows
 from mfrank.data.table_parts import TableParts, none_in
 from mfrank.data.tables import Portion
@@ -45,8 +46,6 @@ from mfrank.data.time_units import TimestampUnit, check_unit, tell_of_odd_times
 from mfrank.data.times import epoch_seconds
 from mfrank.data.values import Extent, as_numbers
 from mfrank.errors import InputTypeError, InputValueError, Notice, within
-
-_log = logging.getLogger("mfrank")
 
 IdsLike = Ids | RawIds
 """An :class:`Ids`, or raw ids in row order."""
@@ -90,6 +89,7 @@ def from_arrays(
         if kept is not None:
             if not kept.any():
                 raise none_left()
+            note(f"{int(kept.sum()):,} of {counted(len(kept), 'row')} are read, by weights")
             users, items, values, timestamps = (
                 rows_of(column, kept) for column in (users, items, values, timestamps)
             )
@@ -106,6 +106,7 @@ def from_arrays(
         tell_empty_rows("user", shape[0], user_rows)
         tell_empty_rows("item", shape[1], item_rows)
     cells.check_shape(shape)
+    note(counted(len(user_rows), "row"))
     user_rows, item_rows = user_rows.astype(np.int32), item_rows.astype(np.int32)
     _check("user", users if user_ids is None else user_ids, known_users, partial(_count, user_rows))
     _check("item", items if item_ids is None else item_ids, known_items, partial(_count, item_rows))
@@ -138,6 +139,7 @@ def from_sparse(matrix: Any, duplicates: Duplicates, known_ids: KnownIds) -> Par
             "pass `scipy.sparse.csr_array(matrix)`",
         )
     found = cells.from_sparse(matrix, duplicates=duplicates)
+    note(f"{counted(found.rows.nnz, 'cell')} of a sparse matrix with a value")
     Extent.of(found.rows.data).tell()
     n_users, n_items = found.rows.shape
     known_users = _of_rows("user", user_ids, n_users)

@@ -7,7 +7,6 @@ folder, unless they have a column for its role themselves.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,10 +20,10 @@ from numpy.typing import NDArray
 from mfrank.arrays import counted
 from mfrank.data.columns import BadRow, Chosen, guess, in_column
 from mfrank.data.fields import Fields, IdsAs
+from mfrank.data.notes import log as _log
 from mfrank.data.times import text_moments
 from mfrank.errors import InputValueError
 
-_log = logging.getLogger("mfrank")
 _Rows = TypeVar("_Rows")
 _MISSING = {"", "__HIVE_DEFAULT_PARTITION__"}
 

@@ -35,6 +35,7 @@ from mfrank.data.columns import Chosen
 from mfrank.data.fields import IdsAs
 from mfrank.data.frames import settled_columns
 from mfrank.data.layouts import Dialect
+from mfrank.data.notes import log as _log
 from mfrank.data.remote import file_of
 from mfrank.data.table_parts import TablePart, TableParts
 from mfrank.data.text_bytes import PACKERS, ZIP, only_member
@@ -133,8 +134,6 @@ def is_text(path: str | os.PathLike[str]) -> bool:
     """Whether a file with this name is text, which does not store the type of ids."""
     return is_stream(path) or kind_at(path) not in (*BINARY, ".npz")
 
-
-_log = logging.getLogger("mfrank")
 
 _USUAL_DIALECT = Dialect()
 _STREAM = ""  # The kind of text without a name that could tell more.

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from mfrank.arrays import needs, shown
+from mfrank.data.notes import note
 from mfrank.data.text_rows import Tell
 from mfrank.errors import InputValueError
 
@@ -145,6 +146,8 @@ def unpacked(raw: IO[bytes], name: str, tell: Tell | None = None) -> Any:
     if tell is not None and head and packer != (named if named in (*PACKERS, ZIP) else ""):
         how = f"compressed by {UNPACK.get(packer, 'zip')}" if packer else "plain text"
         tell(logging.INFO, f"it is {how}, though its name does not say so, and is read as that")
+    if packer:
+        note(f"compressed by {UNPACK.get(packer, 'zip')}")
     if packer == ZIP:
         member = only_member(raw, name)
         return unpacked(_opened(raw, member), member)

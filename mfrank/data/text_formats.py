@@ -12,6 +12,7 @@ from mfrank.data.json_rows import json_format
 from mfrank.data.known_layouts import known_layout
 from mfrank.data.layouts import Dialect, layout_of
 from mfrank.data.netflix import netflix_format
+from mfrank.data.notes import is_noted, note
 from mfrank.data.records import Format, Start
 from mfrank.data.sparse_text import feature_format, matrix_format
 from mfrank.data.table_parts import TablePart
@@ -69,4 +70,16 @@ def format_of(
             "read the files one by one, or write the user on each line",
         )
     part.table.check(part.file, {**found.columns, **found.keyed})
+    _note(found, dialect)
     return found
+
+
+def _note(found: Format, dialect: Dialect) -> None:
+    """Note what is read of a text, where nobody has said so."""
+    if found.separator:
+        note(f"fields are separated by {found.separator!r}")
+    if dialect.encoding is not None:
+        note(f"encoding {dialect.encoding}")
+    if not is_noted("columns read: "):
+        columns = {**found.columns, **found.keyed}
+        note("columns read: " + ", ".join(f"{role} {name!r}" for role, name in columns.items()))

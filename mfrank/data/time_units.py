@@ -7,7 +7,6 @@ stays unchanged. The unit depends on the whole column; files that are read in po
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import check_choice
 from mfrank.data.columns import BadRow
+from mfrank.data.notes import log as _log
 from mfrank.errors import InputValueError, Notice
 
 TimestampUnit = Literal["s", "ms", "us", "ns"]
@@ -64,9 +64,6 @@ _BRIEF, _WEEK = 1000, 7 * 86_400
 """Seconds that are more likely days or hours, where timestamps span more than a week."""
 _ALIKE = 10
 """Half-lives that many times as long as all timestamps span leave all weights nearly the same."""
-
-
-_log = logging.getLogger("mfrank")
 
 
 class Moments(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -12,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import counted, shown
 from mfrank.data.columns import BadRow
+from mfrank.data.notes import log as _log
 from mfrank.data.time_units import look_like_times
 from mfrank.errors import InputTypeError, InputValueError, Notice
 
@@ -22,8 +22,6 @@ _MANY = 20
 """The inverse of the share of whole numbers that are too many among rounded ones."""
 _FAR = 9
 """A code above is at least so many times as large as all other values."""
-
-_log = logging.getLogger("mfrank")
 
 
 def as_numbers(values: ArrayLike) -> NDArray[Any]:

@@ -6,7 +6,6 @@ more informative about each of them, and repeated use of an item adds less each 
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,11 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import check_above_zero, check_at_least_zero, counted, is_number, shown
 from mfrank.data.interactions import Interactions
+from mfrank.data.notes import log as _log
 from mfrank.data.selection import with_weighted_values
 from mfrank.data.splits import timestamps_of
 from mfrank.data.time_units import check_moment, tell_of_duration
 from mfrank.errors import InputValueError
-
-_log = logging.getLogger("mfrank")
 
 _FADED = 50
 """Half-lives after which a weight is below the rounding of all others."""

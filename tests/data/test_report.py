@@ -247,12 +247,21 @@ def test_nothing_can_be_described():
     assert "2, 2 of them without entries" in str(data_of([], [], shape=(2, 3)).report())
 
 
+def below(report: object) -> list[str]:
+    """The lines below what was read."""
+    lines = str(report).splitlines()
+    return lines[next(at for at, line in enumerate(lines) if line.startswith("users")) :]
+
+
 def test_the_lines_of_a_report():
     rated = data_of(
         *([0, 0, 1, 2, 2], [0, 1, 0, 0, 3], [5, 4, 3, 1, 2.5]), shape=(4, 5),
         timestamps=[BEGIN, BEGIN + DAY, BEGIN + 2 * DAY, BEGIN, BEGIN],
     )  # fmt: skip
     assert str(rated.report()).splitlines() == [
+        "read     from_arrays",
+        "         5 rows",
+        "ids      users whole numbers, items whole numbers",
         "users    4, 1 of them without entries; each has 1 to 2, median 2",
         "items    5, 2 of them without entries; each has 1 to 3, median 1",
         "entries  5, 25.000% of the cells",
@@ -261,7 +270,7 @@ def test_the_lines_of_a_report():
         "times    2020-01-01 to 2020-01-03 UTC, 2 days, in whole days",
     ]
     kept = rated.at_least(3)
-    assert str(kept.report(kept)).splitlines()[3:] == [
+    assert below(kept.report(kept))[3:] == [
         "only seen  2 more, such as values below 3",
         "values     3 to 5, median 4; 3 different ones",
         "popular    1 item (50.00%) have half of all entries",
@@ -272,7 +281,7 @@ def test_the_lines_of_a_report():
         "asked for what came before what it learns from",
     ]
     watched = data_of([1, 1, 2], [1, 2, 1], [2, 2, 0], timestamps=[BEGIN, BEGIN + 60, BEGIN])
-    assert str(watched.report()).splitlines() == [
+    assert below(watched.report()) == [
         "users      2, 1 of them without entries; each has 2 to 2, median 2",
         "items      2; each has 1 to 1, median 1",
         "entries    2, 50.000% of the cells",
@@ -281,10 +290,10 @@ def test_the_lines_of_a_report():
         "popular    1 item (50.00%) have half of all entries",
         "times      2020-01-01 to 2020-01-01 00:01:00 UTC, 0.000694 days",
     ]
-    assert str(data_of([], []).report()).splitlines() == [
+    assert below(data_of([], []).report()) == [
         *("users    0", "items    0", "entries  0", "times    none")
     ]
-    assert str(data_of([], [], shape=(2, 3)).report()).splitlines() == [
+    assert below(data_of([], [], shape=(2, 3)).report()) == [
         "users    2, 2 of them without entries",
         "items    3, 3 of them without entries",
         *("entries  0, 0.000% of the cells", "times    none"),
