@@ -88,6 +88,13 @@ def array_columns(
     return columns
 
 
+def array_rows(file: Path) -> int:
+    """About how many rows a file has."""
+    with stored_arrays(file) as stored:
+        names = stored.files
+        return int(stored["data" if {*names} >= _MATRIX else names[0]].size) if names else 0
+
+
 def array_portions(
     file: Path, chosen: Chosen, ids: IdsAs, tell: Tell, part: TablePart, n_rows: int
 ) -> Iterator[dict[str, Any]]:

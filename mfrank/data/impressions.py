@@ -46,7 +46,7 @@ def mind_format(start: Start) -> Format | None:
 
     def rows(text: Text, tell: Tell) -> Iterator[Rows]:
         line, is_empty = 1, True
-        for block in text.blocks():
+        for block in start.rows_below(text).blocks():
             each = block.decode().split("\n") if b"\r" not in block else block.decode().splitlines()
             found = [
                 row

@@ -17,7 +17,7 @@ from mfrank.data.interaction_folder import ENTRIES_AT_ONCE
 from mfrank.data.layouts import Dialect
 from mfrank.data.locations import Location
 from mfrank.data.numbering import Source
-from mfrank.data.tables import parquet_rows
+from mfrank.data.tables import stored_rows
 from mfrank.data.text_files import estimated_lines
 
 _USUAL_DIALECT = Dialect()
@@ -76,7 +76,7 @@ class IngestPlan:
             portion = next(source.portions(path, None), None)
             if portion is not None:
                 timed |= portion.is_timed
-                exact = parquet_rows(path)
+                exact = stored_rows(path)
                 if exact is None:
                     exact = max(portion.n_rows, estimated_lines(path, dialect.encoding))
                 rows += exact

@@ -6,6 +6,7 @@ or marked by a colon; otherwise the caller says it with ``lines=``.
 
 from __future__ import annotations
 
+import io
 import itertools
 import logging
 import re
@@ -17,7 +18,7 @@ from mfrank.arrays import counted
 from mfrank.data.columns import guess
 from mfrank.data.fields import Fields
 from mfrank.data.layouts import NEXT_USERS
-from mfrank.data.records import Format, Rows, Start, Tokens, TypedIds
+from mfrank.data.records import Blocks, Format, Rows, Start, Tokens, TypedIds
 from mfrank.data.table_parts import NoRowsError
 from mfrank.data.text_files import Text
 from mfrank.data.text_rows import Quotes, Tell, rows
@@ -55,7 +56,7 @@ def list_format(start: Start) -> Format | None:
         has_colons &= not of_baskets
         return Format(
             roles,
-            lambda text, tell: _of_words(text, tell, of_baskets, has_colons),
+            lambda text, tell: _of_words(start.rows_below(text), tell, of_baskets, has_colons),
             counts_users=of_baskets,
         )
     return Format(roles, _divided(start, separator, of_baskets), counts_users=of_baskets)
@@ -78,7 +79,7 @@ def are_numbered_on(lines: list[list[str]]) -> bool:
     return rises and firsts[-1] - firsts[0] < 2 * (len(firsts) - 1)
 
 
-def _of_words(text: Text, tell: Tell, of_baskets: bool, has_colons: bool) -> Iterator[Rows]:
+def _of_words(text: Blocks, tell: Tell, of_baskets: bool, has_colons: bool) -> Iterator[Rows]:
     """Yield the rows of lists that blanks or tabs divide."""
     line, n_lists, n_alone = 1, 0, 0
     for block in text.blocks():
@@ -151,7 +152,7 @@ def _divided(
     def divided(text: Text, tell: Tell) -> Iterator[Rows]:
         n_lists = n_alone = 0
         waiting = list[tuple[str, str, int]]()
-        for line, fields in each(text):
+        for line, fields in each(_lines(start.rows_below(text))):
             if not fields:
                 continue
             if is_inner and len(fields) > 2:
@@ -173,6 +174,11 @@ def _divided(
         tell_alone(n_lists, n_alone, tell)
 
     return divided
+
+
+def _lines(text: Blocks) -> Iterator[str]:
+    for block in text.blocks():
+        yield from io.StringIO(block.decode(), newline="")
 
 
 def _rows(found: list[tuple[str, str, int]]) -> Rows:

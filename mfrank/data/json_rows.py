@@ -22,7 +22,7 @@ from mfrank.arrays import shown
 from mfrank.data.columns import ROLES, WHERE, assign, guess, in_column, tell_columns
 from mfrank.data.fields import Fields, IdsAs
 from mfrank.data.labels import objects
-from mfrank.data.records import Format, Rows, Start, TypedIds
+from mfrank.data.records import Blocks, Format, Rows, Start, TypedIds
 from mfrank.data.table_parts import NoRowsError
 from mfrank.data.text_files import LONGEST_LINE, Text
 from mfrank.data.text_rows import Tell
@@ -42,8 +42,9 @@ Objects = tuple[list[Any], list[int]]
 
 def json_format(start: Start) -> Format | None:
     """The format of JSON, if the text begins as it does."""
-    literal = _LITERAL.match(start.head)
-    if not (literal or _BEGINS.match(start.head)):
+    begin = "\n".join(start.lines[:2]) if start.n_above else start.head
+    literal = _LITERAL.match(begin)
+    if not (literal or _BEGINS.match(begin)):
         return None
     parse: Parse = _literal if literal else _unique_keys
     found = list(itertools.takewhile(_is_object, (_tried(parse, line) for line in start.lines)))
@@ -52,7 +53,13 @@ def json_format(start: Start) -> Format | None:
         return None
     start.refuse("JSON", "sep", "header", "columns", "lines")
     if is_stream:
-        found = [each for each in next(_streamed([start.head]))[0] if _is_object(each)]
+        found = [
+            each
+            for each in next(_streamed(["\n".join(start.lines) if start.n_above else start.head]))[
+                0
+            ]
+            if _is_object(each)
+        ]
     known = list(dict.fromkeys(key for each in found for key in each))
     if not known:
         raise InputValueError(
@@ -69,7 +76,13 @@ def json_format(start: Start) -> Format | None:
     def rows(text: Text, tell: Tell) -> Iterator[Rows]:
         columns = _Columns(keys, start.ids)
         fresh, is_empty = dict[Any, int](), True
-        parts = _streamed(text.pieces()) if is_stream else _lines(text, parse, keys.values())
+        below = start.rows_below(text)
+        if not is_stream:
+            parts = _lines(below, parse, keys.values())
+        elif below is text:
+            parts = _streamed(text.pieces())
+        else:
+            parts = _streamed(block.decode() for block in below.blocks())
         for each, lines in parts:
             if each:
                 is_empty = False
@@ -135,7 +148,7 @@ def _is_object(each: Any) -> bool:
     return isinstance(each, dict)
 
 
-def _lines(text: Text, parse: Parse, keys: Iterable[Hashable]) -> Iterator[Objects]:
+def _lines(text: Blocks, parse: Parse, keys: Iterable[Hashable]) -> Iterator[Objects]:
     """Yield the objects of each block of lines."""
     marks, before = [json.dumps(key, ensure_ascii=False).encode() for key in keys], 1
     for block in text.blocks():

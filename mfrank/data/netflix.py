@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from mfrank.data.fields import Fields
 from mfrank.data.layouts import Layout
-from mfrank.data.records import Format, Rows, Start
+from mfrank.data.records import Blocks, Format, Rows, Start
 from mfrank.data.text_blocks import rows_of
-from mfrank.data.text_files import Text
 from mfrank.data.text_rows import Tell
 from mfrank.data.times import is_date
 from mfrank.errors import InputValueError
@@ -40,10 +39,12 @@ def netflix_format(start: Start) -> Format | None:
     roles = start.roles(what, {r: c for r, c in _COLUMNS.items() if _PLACES.get(r, 0) < len(first)})
     places = {role: place for role, place in _PLACES.items() if role in roles}
     layout = Layout(",", None, len(first), (), False, 1, places, False)
-    return Format(roles, lambda text, tell: _rows(text, layout, roles, tell))
+    return Format(roles, lambda text, tell: _rows(start.rows_below(text), layout, roles, tell))
 
 
-def _rows(text: Text, layout: Layout, roles: Mapping[str, Hashable], tell: Tell) -> Iterator[Rows]:
+def _rows(
+    text: Blocks, layout: Layout, roles: Mapping[str, Hashable], tell: Tell
+) -> Iterator[Rows]:
     """Yield the rows of ratings as those of a table, in which lines of movies are blank."""
     ratings = _Ratings(text)
     for rows in rows_of(ratings, layout, tell):
@@ -54,7 +55,7 @@ def _rows(text: Text, layout: Layout, roles: Mapping[str, Hashable], tell: Tell)
 class _Ratings:
     """The blocks of a text with blanks in the place of movies, and the movies of the last block."""
 
-    def __init__(self, text: Text) -> None:
+    def __init__(self, text: Blocks) -> None:
         self._text, self._line = text, 1
         self._names, self._lines = [""], [0]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import itertools
 import logging
+import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import lazy
+from mfrank.arrays import counted, lazy
 from mfrank.data.columns import WHERE, Chosen, ignored_roles
 from mfrank.data.fields import AHEAD, Fields, IdsAs, as_text
 from mfrank.data.layouts import Dialect
@@ -27,6 +28,7 @@ from mfrank.data.text_rows import Tell
 from mfrank.data.time_units import TimeKind
 from mfrank.errors import InputValueError
 
+_COMMENT = r"[#%](?:[\s#%]|$)"
 _MOST_LINES = 2000  # that show the format
 
 
@@ -54,6 +56,28 @@ class Blocks(Protocol):
     def blocks(self) -> Iterator[bytes]:
         """Yield whole lines, of which only the last may lack its end."""
         ...
+
+
+@dataclass(frozen=True)
+class Uncommented:
+    """A text with blank lines in the place of comments: the first lines, and what a mark begins."""
+
+    text: Blocks
+    n_above: int
+    mark: str | None
+
+    def blocks(self) -> Iterator[bytes]:
+        """Yield the blocks."""
+        left = self.n_above
+        mark = re.compile(
+            rb"^[ \t]*%s[^\r\n]*" % re.escape((self.mark or "").encode()), re.MULTILINE
+        )
+        for block in self.text.blocks():
+            if left:
+                lines = block.splitlines(keepends=True)
+                n_own = min(left, len(lines))
+                block, left = b"\n" * n_own + b"".join(lines[n_own:]), left - n_own
+            yield mark.sub(b"", block) if self.mark else block
 
 
 class Rows(NamedTuple):
@@ -122,8 +146,33 @@ class Start:
     @lazy
     def lines(self) -> Sequence[str]:
         """The lines that are not blank, without blanks at their ends."""
-        lines = (line for each in io.StringIO(self.head, newline=None) if (line := each.strip()))
-        return list(itertools.islice(lines, _MOST_LINES))
+        each = itertools.islice(io.StringIO(self.head, newline=None), self.n_above, _MOST_LINES)
+        lines = (line for one in each if (line := one.strip()))
+        mark = self.dialect.comment
+        return [line for line in lines if not (mark and line.startswith(mark))]
+
+    @lazy
+    def n_above(self) -> int:
+        """Number of lines above the first row: comments, and blank ones between them."""
+        mark = self.dialect.comment
+        marked = re.compile(_COMMENT + (f"|{re.escape(mark)}" if mark else ""))
+        last = 0
+        if not self.head.startswith("%%MatrixMarket"):
+            for number, line in enumerate(io.StringIO(self.head, newline=None), 1):
+                if marked.match(line):
+                    last = number
+                elif line.strip():
+                    break
+        return last
+
+    def rows_below(self, text: Blocks) -> Blocks:
+        """The text with blank lines in the place of comments, which are told."""
+        if not (self.n_above or self.dialect.comment):
+            return text
+        if self.n_above:
+            n_above = counted(self.n_above, "line")
+            self.tell(logging.INFO, f"{n_above} of comments at the head skipped")
+        return Uncommented(text, self.n_above, self.dialect.comment)
 
     @property
     def has_events(self) -> bool:

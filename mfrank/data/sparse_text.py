@@ -20,7 +20,7 @@ from mfrank.arrays import counted
 from mfrank.data.fields import Fields
 from mfrank.data.item_lists import are_numbered_on, tell_alone
 from mfrank.data.layouts import Layout
-from mfrank.data.records import Format, Rows, Start, Tokens, TypedIds, tell_unused
+from mfrank.data.records import Blocks, Format, Rows, Start, Tokens, TypedIds, tell_unused
 from mfrank.data.table_parts import NoRowsError
 from mfrank.data.text_blocks import rows_of
 from mfrank.data.text_files import Text
@@ -184,7 +184,7 @@ def feature_format(start: Start) -> Format | None:
     roles = start.roles("text of features", {"user": "user", "item": "item", "value": "value"})
     return Format(
         roles,
-        lambda text, tell: _of_features(text, tell, reading, roles),
+        lambda text, tell: _of_features(start.rows_below(text), tell, reading, roles),
         counts_users=reading == "libsvm",
     )
 
@@ -226,7 +226,7 @@ def _reading(start: Start, lines: list[str]) -> str:
 
 
 def _of_features(
-    text: Text, tell: Tell, reading: str, roles: Mapping[str, object]
+    text: Blocks, tell: Tell, reading: str, roles: Mapping[str, object]
 ) -> Iterator[Rows]:
     """Yield the rows of lines of features, each with what is before its first feature."""
     line, n_before, n_alone, ranges = 1, 0, 0, _Ranges()

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import shown
 from mfrank.data import delimited
-from mfrank.data.array_files import array_columns, array_portions
+from mfrank.data.array_files import array_columns, array_portions, array_rows
 from mfrank.data.arrow_files import (
     ARROW,
     BINARY,
@@ -359,9 +359,12 @@ def text_rows(path: str | os.PathLike[str], separator: str) -> Iterator[tuple[in
     quotes.told(tell)
 
 
-def parquet_rows(path: str | os.PathLike[str]) -> int | None:
-    """Number of rows of a file of Parquet or Arrow; None for a text file."""
-    return number_of_rows(path) if kind_at(path) in BINARY else None
+def stored_rows(path: str | os.PathLike[str]) -> int | None:
+    """Number of rows of a file of Parquet, Arrow or arrays; None for a text file."""
+    if (kind := kind_at(path)) == ".npz":
+        with errors_of(path):
+            return array_rows(file_of(path))
+    return number_of_rows(path) if kind in BINARY else None
 
 
 def _teller(path: str | os.PathLike[str], said: set[str]) -> Tell:

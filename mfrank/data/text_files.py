@@ -351,8 +351,9 @@ def estimated_lines(path: str | os.PathLike[str], encoding: str | None = None) -
         text = Text.of(raw, str(file), encoding, has_encoding=True)
         text.fallback = "latin-1"  # lines are only counted
         n_bytes = n_lines = 0
-        for block in text.blocks():
-            n_bytes, n_lines = n_bytes + len(block), n_lines + _n_ends(block)
+        for piece in text.pieces():  # an array of JSON may be one line
+            part = piece.encode()
+            n_bytes, n_lines = n_bytes + len(part), n_lines + _n_ends(part)
             if n_bytes >= _BLOCK:
                 break
         consumed, size = raw.tell(), raw.seek(0, io.SEEK_END)

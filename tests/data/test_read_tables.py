@@ -92,8 +92,8 @@ def test_parquet_is_written_with_its_types(tmp_path: Path) -> None:
     assert [schema.field(name).type for name in NEEDED] == [pyarrow.string(), pyarrow.int64()]
     write_table(path, {"user": np.array(["a", None], object), "item": np.array([1, 2])})
     assert parquet.read_table(path).to_pydict() == {"user": ["a", None], "item": [1, 2]}
-    assert tables.parquet_rows(path) == 2
-    assert tables.parquet_rows("a.csv") is None
+    assert tables.stored_rows(path) == 2
+    assert tables.stored_rows("a.csv") is None
 
 
 def test_columns_of_unequal_length_are_refused_before_anything_is_written(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_faults_of_parquet_begin_with_its_name(tmp_path: Path) -> None:
         with refuses(ValueError, remedy="copy or write it again"):
             door({})
     with refuses(ValueError, remedy="copy or write it again"):
-        tables.parquet_rows(path)
+        tables.stored_rows(path)
     write_table(path, {"user": np.array([], np.int64), "item": np.array([], np.int64)})
     for door in doors:
         with refuses(ValueError, place="a.parquet"):

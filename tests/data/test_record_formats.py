@@ -591,3 +591,39 @@ def test_times_of_day_are_no_features(tmp_path: Path, mark: str, time: str) -> N
         how = {"timestamp": False} if time.startswith("Tue") else {}
         data = mfrank.Interactions.from_file(file, **how)
         assert data.user_ids.labels.tolist() == [1, 3]
+
+
+HEADS = {
+    "lists": "# users\n%\n\n0 7 9 8\n1 7\n2\n4 9 7\n",
+    "JSON": "# users\n" + "".join(f'{{"user": {u}, "item": {i}}}\n' for u, i, _ in PAIRS),
+    "array": "# users\n" + json.dumps([{"user": u, "item": i} for u, i, _ in PAIRS], indent=1),
+    "LibFM": "# users\n" + "".join(f"1 {u}:1 {i}:1\n" for u, i, _ in PAIRS),
+    "Netflix": "# films\n" + "".join(f"{i}:\n{u},1\n" for u, i, _ in PAIRS),
+    "commas": "# users\n0,7,9,8\n1,7\n4,9,7\n",
+}
+
+
+@pytest.mark.parametrize("door", ["whole", "portions", "portions, in small blocks"])
+@pytest.mark.parametrize("name", HEADS)
+def test_comments_above_and_among_records_are_no_rows(
+    tmp_path: Path, name: str, door: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "a.txt"
+    how = {"lines": "lists"} if name == "commas" else {}
+    caplog.set_level(logging.INFO)
+    file.write_text(HEADS[name])
+    assert triples(DOORS[door](file, **how)) == PAIRS
+    assert "of comments at the head skipped" in caplog.text
+    file.write_text(HEADS[name].replace("\n", "\n// 5 6 7\n", 3))
+    assert triples(DOORS[door](file, **how, comment="//")) == PAIRS
+
+
+def test_a_dry_run_knows_files_of_arrays_and_long_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.savez(tmp_path / "a.npz", user=np.arange(7), item=np.arange(7))
+    (tmp_path / "a.json").write_text(json.dumps([{"user": 1, "item": 2, "x": "y" * 99}] * 50_000))
+    for name, told in (("a.npz", "about 7 rows"), ("a.json", "about")):
+        folder = str(tmp_path / "in")
+        assert main(["ingest", str(tmp_path / name), "--folder", folder, "--dry-run"]) == 0
+        assert told in capsys.readouterr().out
