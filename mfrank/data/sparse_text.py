@@ -149,8 +149,8 @@ class _Blanks:
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 # No other marks: 0,0,1/2/2024 8:26 ends like a feature, and is a row of a table.
 _LABEL = rf"{_NUMBER}(?:,\d+)*|[^\s,;|:]+"
-_LINE = re.compile(rf"({_LABEL})((?:\s+\d+:{_NUMBER})*)\s*(?:#.*)?")
-_ONE_HOT = re.compile(rf"{_NUMBER}((?:\s+\d+:1(?:\.0*)?)+)\s*(?:#.*)?")
+_LINE = re.compile(rf"({_LABEL})((?: +\d+:{_NUMBER})*)\s*(?:#.*)?")
+_ONE_HOT = re.compile(rf"{_NUMBER}((?: +\d+:1(?:\.0*)?)+)\s*(?:#.*)?")
 _QUERY = re.compile(rf"{_NUMBER}\s+qid:\S")
 _VALUE = re.compile(r":\S+")
 _COMMENT = re.compile(rb"#[^\n]*")
@@ -162,6 +162,8 @@ def feature_format(start: Start) -> Format | None:
     """The format of numbers by features: an interaction a line, or a user, or a list of a user."""
     wanted = start.dialect.lines
     lines = [line for line in start.lines if not line.startswith("#")]
+    if wanted is not None:  # else ids such as 12:5 in a second column are none
+        lines = [line.replace("\t", " ") for line in lines]
     if not lines or (wanted is None and start.is_described):
         return None
     if _QUERY.match(lines[0]):

@@ -116,9 +116,9 @@ _OTHERS: Mapping[str, str] = {
 def kind_at(path: str | os.PathLike[str], tell: Tell | None = None) -> str:
     """The kind of a file that was given by itself: it may be text with any other suffix."""
     kind = known_kind(path)
-    if kind or not file_of(path).is_file():
-        return kind or kind_of(path)
     suffix = file_of(path).suffix.lower()
+    if kind or suffix == ZIP or not file_of(path).is_file():
+        return kind or kind_of(path)
     with errors_of(path), open_text(path) as text:
         head = "" if suffix in _OTHERS else text.head()
     if not head or "\0" in head or "\ufffd" in head:

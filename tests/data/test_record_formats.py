@@ -627,3 +627,10 @@ def test_a_dry_run_knows_files_of_arrays_and_long_lines(
         folder = str(tmp_path / "in")
         assert main(["ingest", str(tmp_path / name), "--folder", folder, "--dry-run"]) == 0
         assert told in capsys.readouterr().out
+
+
+def test_ids_with_colons_between_tabs_are_no_features(tmp_path: Path) -> None:
+    file = tmp_path / "a.tsv"
+    file.write_text("7\t12:5\n8\t12:6\n")
+    assert triples(mfrank.Interactions.from_file(file)) == [(7, "12:5", 1.0), (8, "12:6", 1.0)]
+    assert triples(mfrank.Interactions.from_file(file, lines="lists")) == [(7, 12, 5), (8, 12, 6)]
