@@ -16,6 +16,7 @@ from mfrank.als.half_steps import Eigenbasis, HalfSteps, solve_in_own_basis
 from mfrank.als.objectives import QuadraticObjective
 from mfrank.arrays import CSR, MadeOfFields, lazy, on_host, single_threaded
 from mfrank.backends import Factors, RowProblem, SolveOptions, choose
+from mfrank.data import frame_of
 from mfrank.store import FactorStore, featured
 
 # A user's score of an item, split up by the user's own items.
@@ -72,6 +73,14 @@ class Explanation:
     contributions: list[tuple[Any, float]]
     baseline: float
     user_weights: UserWeights | None = field(repr=False, compare=False)
+
+    def to_frame(self, items: Any = None) -> Any:
+        """Convert the contributions to a DataFrame of pandas: columns ``item``, ``contribution``.
+
+        ``items`` is a DataFrame or Series to join, such as of names, whose index has the item ids.
+        """
+        ids, parts = zip(*self.contributions, strict=True) if self.contributions else ((), ())
+        return frame_of({"item": list(ids), "contribution": list(parts)}, items)
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.score, self.contributions, self.user_weights))

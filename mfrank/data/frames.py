@@ -185,3 +185,18 @@ def arrow_values(column: Any) -> NDArray[Any]:
     if str(column.type).startswith("extension<pandas."):  # else the numbers within
         return np.asarray(column.to_pandas())
     return np.asarray(column)
+
+
+def frame_of(columns: Mapping[str, Any], items: Any) -> Any:
+    """A DataFrame, whose items are joined with the columns of a table with their ids as index."""
+    with needs("pandas", "to_frame needs pandas"):
+        import pandas
+    frame = pandas.DataFrame(columns)
+    if items is None:
+        return frame
+    table = items.to_frame() if isinstance(items, pandas.Series) else items
+    if clash := [name for name in table.columns if name in frame.columns]:
+        raise InputValueError(
+            f"`items` has a column {clash[0]!r}, as the lists have:", "rename it in `items`"
+        )
+    return frame.join(table, on="item")

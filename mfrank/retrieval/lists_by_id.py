@@ -25,7 +25,7 @@ from mfrank.arrays import (
     on_host,
 )
 from mfrank.backends import Backend, Factors
-from mfrank.data import Interactions, OnUnknown, check_on_unknown, without_zeros
+from mfrank.data import Interactions, OnUnknown, check_on_unknown, frame_of, without_zeros
 from mfrank.errors import InputValueError
 from mfrank.retrieval.filters import Candidates, columns_of, of_sparse
 from mfrank.retrieval.model_state import ModelState
@@ -226,6 +226,53 @@ class Answer(NamedTuple):
         if ids.ndim == 1:
             return _plain(ids, scores)
         return [_plain(*row) for row in zip(ids, scores, strict=True)]
+
+    def to_frame(self, users: Raw | None = None, items: Any = None) -> Any:
+        """Convert to a DataFrame of pandas, a row for each position without padding.
+
+        Parameters
+        ----------
+        users : ids, optional
+            The query ids, for a column ``user``; by default it has their positions.
+        items : DataFrame or Series, optional
+            Names and other columns to join, whose index has the item ids.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``user`` (only for an array of query ids), ``rank`` from 1, ``item``, ``score``,
+            and those of ``items``.
+
+        Raises
+        ------
+        ValueError
+            There is not one of ``users`` for each list, or a column of ``items`` has one of these
+            names.
+        ModuleNotFoundError
+            If pandas is not installed.
+
+        Examples
+        --------
+        >>> import mfrank
+        >>> data = mfrank.Interactions.from_arrays(["a", "a", "b"], ["tea", "pie", "tea"])
+        >>> lists = mfrank.Popularity().fit(data).recommend(["b", "a"], N=2)
+        >>> print(lists.to_frame(["b", "a"]).to_string(index=False))
+        user  rank item  score
+           b     1  pie    1.0
+        """
+        ids, scores = np.atleast_2d(on_host(self.ids)), np.atleast_2d(on_host(self.scores))
+        row, place = np.nonzero(~np.isnan(scores))
+        columns: dict[str, Any] = {}
+        if users is not None or self.ids.ndim == 2:
+            queries = np.arange(len(ids)) if users is None else np.asarray(users).reshape(-1)
+            if len(queries) != len(ids):
+                raise InputValueError(
+                    f"`users` must be the ids of the {counted(len(ids), 'list')}, got "
+                    f"{len(queries)}"
+                )
+            columns["user"] = queries[row]
+        columns |= {"rank": place + 1, "item": ids[row, place], "score": scores[row, place]}
+        return frame_of(columns, items)
 
 
 _MANY_PLACES, _BYTES_OF_PLACE = 1 << 26, 16

@@ -59,7 +59,14 @@ from mfrank.retrieval.side import Raw, Rows, Side, given_ids, sides
 from mfrank.retrieval.steered import best_steered, calibrates, set_levers
 from mfrank.retrieval.top_k import Lists, emptied
 from mfrank.steering import Levers, Steering
-from mfrank.store import IMPORTED, FactorStore, OwnClasses, check_is_model, check_ranks_by_factors
+from mfrank.store import (
+    IMPORTED,
+    FactorStore,
+    History,
+    OwnClasses,
+    check_is_model,
+    check_ranks_by_factors,
+)
 
 
 class Recommender:
@@ -170,6 +177,11 @@ class Recommender:
     def seen(self) -> Seen | None:
         """The training items of each user; None if the model does not have them."""
         return None if self._held is None else self._held.seen
+
+    @property
+    def history(self) -> History:
+        """A record of each epoch of the fit and of each update, as in the store."""
+        return self.placed.history
 
     @property
     def threshold(self) -> float | None:
