@@ -34,6 +34,7 @@ MEASURED: Mapping[str, tuple[str, ...]] = {
         ("stream", "recency", "cold", "fold_in", "daily"), ("mfrank/als", "mfrank/models")
     ),
     "events": ("mfrank/als",),
+    "reading": ("mfrank/data", "cext/text"),
     "checkouts": ("mfrank",),
     "rerank": ("mfrank/models/reranker",),
     **dict.fromkeys(("topk_cost", "latency"), _LISTS),
