@@ -517,14 +517,14 @@ class Interactions(MadeOfFields):
         if found.seen_only is None and self.seen_only is not None:
             found = found._replace(seen_only=self.seen_only.cells)
         made = self._of_cells(found, self.user_ids, self.item_ids, self.origin, self.threshold)
-        return made.with_notes(self._notes)
+        return made._with_notes(self._notes)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What was read and left out to make these interactions, in lines; see :meth:`report`."""
         return self._notes
 
-    def with_notes(self, lines: Iterable[str]) -> Interactions:
+    def _with_notes(self, lines: Iterable[str]) -> Interactions:
         """Take lines on how these interactions, which nobody has yet, were made."""
         each = tuple(dict.fromkeys((*self._notes, *lines)))
         object.__setattr__(self, "_notes", each[:MOST_LINES])
@@ -805,7 +805,7 @@ class Interactions(MadeOfFields):
         mapped = interaction_folder.read(path_of(folder), verify=verify)
         ids = mapped.user_ids, mapped.item_ids
         opened = cls._of_cells(mapped.found, *ids, mapped.origin, mapped.threshold)
-        opened.with_notes(mapped.notes)
+        opened._with_notes(mapped.notes)
         opened.__dict__.update(mapped.known)
         return opened
 
@@ -924,7 +924,7 @@ class Interactions(MadeOfFields):
         thresholds = {part.threshold for part in each}
         threshold = thresholds.pop() if len(thresholds) == 1 else None
         made = cls._of_cells(*joined(each, duplicates), origin, threshold)
-        return made.with_notes(line for part in each for line in part.notes)
+        return made._with_notes(line for part in each for line in part.notes)
 
     def __add__(self, other: Interactions) -> Interactions:
         if not isinstance(other, Interactions):

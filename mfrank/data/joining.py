@@ -89,7 +89,7 @@ def placed(
     if data.seen_only is not None:
         found = found._replace(seen_only=cells.moved(data.seen_only.cells, users, items, shape))
     moved = Interactions._of_cells(found, user_ids, item_ids, threshold=data.threshold)
-    return moved.with_notes(data.notes)
+    return moved._with_notes(data.notes)
 
 
 def _places(own: Ids, ids: Ids, used: NDArray[np.bool_], name: str, side: str) -> NDArray[np.int64]:

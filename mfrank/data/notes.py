@@ -81,7 +81,7 @@ def noting(
         before: tuple[str, ...] = getattr(own, "_notes", ())
         if not isinstance(own, type):
             lines[0] += f": {found.nnz:,} of {counted(own.nnz, 'entry')}"  # type: ignore[attr-defined]
-        return found.with_notes([*before, *lines])
+        return found._with_notes([*before, *lines])
 
     return made
 
