@@ -124,6 +124,7 @@ inline py::tuple number_fields(const py::bytes& raw, const py::object& begins,
     if (bounds.data[0] != AHEAD) throw py::value_error("bounds must begin with 8");
     if (n < 0 || n > hashes.size || hashes.size > INT32_MAX)
         throw py::value_error("n must lie in 0..the number of hashes, which fits int32");
+    if (n && bounds.data[n] > bytes.size) throw py::value_error("bytes must have all known fields");
     DistinctTable own{slots.data, slots.size,  hashes.data, bounds.data,
                       bytes.data, hashes.size, bytes.size,  n};
     int64_t row = 0;

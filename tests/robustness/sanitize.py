@@ -52,7 +52,10 @@ OPTIONS = {
     },
 }
 
-QUICK = ("backends/test_zero_sizes.py", "arrays/test_unaligned.py", "backends/test_list_kernels.py")
+QUICK = (
+    *("backends/test_zero_sizes.py", "arrays/test_unaligned.py", "backends/test_list_kernels.py"),
+    "data/test_native_text.py",
+)
 KERNELS = (
     *QUICK,
     *("arrays/test_distinct.py", "arrays/test_random.py"),

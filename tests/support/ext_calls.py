@@ -453,6 +453,60 @@ def unaligned(array: NDArray[Any]) -> NDArray[Any]:
     return moved
 
 
+def fields_of_text(n: int) -> Arguments:
+    """Fields of one digit, between commas."""
+    begins = 24 + 2 * np.arange(n)
+    return {"raw": b"\0" * 24 + b"7," * n + b"\0", "begins": begins, "ends": begins + 1}
+
+
+def whole_numbers(dtype: str, n: int = 3) -> Arguments:
+    return fields_of_text(n) | {"out": np.zeros(n, np.int64)}
+
+
+def decimals(dtype: str, n: int = 3) -> Arguments:
+    return fields_of_text(n) | {"out": np.zeros(n), "valid": np.zeros(n, bool)}
+
+
+def dates(dtype: str, n: int = 3) -> Arguments:
+    return whole_numbers(dtype, n)
+
+
+def number_fields(dtype: str, n: int = 3, m: int = 4) -> Arguments:
+    slots, hashes = np.zeros(8, np.uint64), np.zeros(m, np.uint64)
+    bounds, texts = np.zeros(m + 1, np.int64), np.zeros(96, np.uint8)
+    bounds[0] = 8
+    known = _ext.number_fields(
+        **fields_of_text(min(m, 1)), table=(slots, hashes, bounds, texts), n=0,
+        out=np.zeros(min(m, 1), np.int32),
+    )  # fmt: skip
+    table = {"table": (slots, hashes, bounds, texts), "n": known[1]}
+    return fields_of_text(n) | table | {"out": np.zeros(n, np.int32)}
+
+
+def fill_slots(dtype: str, n: int = 3) -> Arguments:
+    return {"slots": np.zeros(8, np.uint64), "hashes": np.arange(n, dtype=np.uint64)}
+
+
+def split_rows(dtype: str, n: int = 3, m: int = 2) -> Arguments:
+    line = b",".join([b"7"] * m) + b"\n"
+    return {
+        "raw": b"\0" * 24 + line * n + b"\0",
+        "separator": b",",
+        "quote": b'"',
+        "columns": np.arange(m, dtype=np.int32),
+        "n_needed": m,
+        "name": None,
+        "n_first": 0,
+        "begins": np.zeros((m, n + 1), np.int64),
+        "ends": np.zeros((m, n + 1), np.int64),
+        "lines": np.zeros(n + 1, np.int64),
+        "odd": np.zeros(n + 1, np.int64),
+    }
+
+
+OF_TEXT = (whole_numbers, decimals, dates, number_fields, fill_slots, split_rows)
+
+
 def _makes() -> Iterator[tuple[str, Callable[..., Arguments]]]:
     for solver in ("auto", "cholesky", "cg"):
         yield "solve_rows", partial(solve_rows, solver, solver == "cg", solver != "auto")
@@ -496,11 +550,13 @@ def _makes() -> Iterator[tuple[str, Callable[..., Arguments]]]:
         yield "stationary", partial(stationary, either, False)
     yield "project", project
     yield "sketch", sketch
+    for make in OF_TEXT:
+        yield make.__name__, make
 
 
 CALLS = [
     Call(function, make, dtype)
     for function, make in _makes()
     for dtype in ("float32", "float64")
-    if function != "stationary" or dtype == "float64"
+    if dtype == "float64" or function not in ("stationary", *(make.__name__ for make in OF_TEXT))
 ]
