@@ -970,6 +970,8 @@ class Interactions(MadeOfFields):
         )
 
     def _repr_html_(self) -> str:
+        from mfrank.data.report import span_of
+
         values, times = self.user_items.data, self.timestamps
         rows = [
             ("users", self.user_ids.summary),
@@ -978,7 +980,7 @@ class Interactions(MadeOfFields):
             *([] if self.seen_only is None else [("only seen", f"{self.seen_only.nnz:,}")]),
             ("density", self._density or "none"),
             ("values", "ones" if (values == 1).all() else _range(values)),
-            ("timestamps", "none" if times is None else _range(times)),
+            ("timestamps", "none" if times is None else span_of(times)),
         ]
         return table("Interactions", rows)
 

@@ -368,6 +368,16 @@ def _long_gap(moments: NDArray[np.int64], n: int) -> tuple[int, int] | None:
     return int(moments[longest]), int(moments[longest + 1])
 
 
+def span_of(times: NDArray[np.int64]) -> str:
+    """From when to when, as dates if these are seconds since 1970 by their size."""
+    if not times.size:
+        return "none"
+    first, last = int(times.min()), int(times.max())
+    if first < _SINCE or last > LAST_SECOND:
+        return f"{first} to {last}"
+    return f"{_moment(first)} to {_moment(last)}"
+
+
 def _moment(second: int) -> str:
     second = min(max(second, FIRST_SECOND), LAST_SECOND)
     written = datetime.fromtimestamp(second, UTC).isoformat(" ").removesuffix("+00:00")

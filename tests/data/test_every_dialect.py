@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import http.server
 import io
 import json
 import lzma
 import shutil
 import sqlite3
 import tempfile
+import threading
 import zipfile
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -25,6 +28,7 @@ import mfrank
 from mfrank.data import ingest
 
 fsspec = pytest.importorskip("fsspec", reason="the extra remote is not installed")
+pytest.importorskip("aiohttp", reason="the extra remote is not installed")
 
 Rows = list[tuple[Any, Any, float, int]]
 """User, item, value, time."""
@@ -214,7 +218,38 @@ def by_url(path: Path, dialect: Dialect) -> mfrank.Interactions:
     return mfrank.Interactions.from_file(url, **dialect.options)
 
 
-DOORS = {"memory": in_memory, "ingest": by_ingest, "url": by_url}
+@cache
+def server() -> tuple[str, dict[str, bytes]]:
+    """The address of a server, and what it serves."""
+    content: dict[str, bytes] = {}
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None:
+            pass
+
+        def do_HEAD(self) -> None:
+            self.do_GET()
+
+        def do_GET(self) -> None:
+            body = content[self.path[1:]]
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(body)
+
+    made = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=made.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{made.server_port}", content
+
+
+def over_http(path: Path, dialect: Dialect) -> mfrank.Interactions:
+    address, content = server()
+    content[path.name] = path.read_bytes()
+    return mfrank.Interactions.from_file(f"{address}/{path.name}", **dialect.options)
+
+
+DOORS = {"memory": in_memory, "ingest": by_ingest, "url": by_url, "http": over_http}
 
 
 @pytest.mark.parametrize("door", DOORS)

@@ -27,6 +27,12 @@ def test_interactions_show_sizes_values_and_times() -> None:
     ]
 
 
+def test_times_in_seconds_are_shown_as_dates() -> None:
+    dates = np.array(["2024-02-29", "2024-01-01T10:30"], "datetime64[s]")
+    data = Interactions.from_arrays([0, 1], [0, 1], timestamps=dates)
+    assert page(data).cell("timestamps") == "2024-01-01 10:30:00 to 2024-02-29"
+
+
 def test_cells_that_are_only_seen_are_shown() -> None:
     data = Interactions.from_arrays(["u", "v", "v"], [5, 5, 9], [1, 2.5, 0])
     assert page(data).cell("only seen") == "1"
