@@ -349,10 +349,8 @@ def estimated_lines(path: str | os.PathLike[str], encoding: str | None = None) -
     file = file_of(path)
     with errors_of(file), opened_bytes(file) as raw:
         text = Text.of(raw, str(file), encoding, has_encoding=True)
-        text.fallback = "latin-1"  # lines are only counted
         n_bytes = n_lines = 0
-        for piece in text.pieces():  # an array of JSON may be one line
-            part = piece.encode()
+        for part in text._parts():  # of any bytes: lines are only counted, and may be of any length
             n_bytes, n_lines = n_bytes + len(part), n_lines + _n_ends(part)
             if n_bytes >= _BLOCK:
                 break
