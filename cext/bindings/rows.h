@@ -21,6 +21,7 @@ Cells<T> cells_view(const py::tuple& csr, const py::tuple& observed, bool users_
         const py::tuple term = observed[i];
         terms[i]->offset = Vector<const double>(term[0], "offset", n_users).data;
         terms[i]->slope = term[1].cast<double>();
+        terms[i]->of_dislikes = term.size() > 2 ? term[2].cast<double>() : 0;
         const double* offset = terms[i]->offset;
         cells.users_are_alike &= std::all_of(offset, offset + n_users,
                                              [offset](double each) { return each == *offset; });

@@ -9,11 +9,15 @@
 
 namespace mfrank {
 
-// A coefficient of observed cells, offset[user] + slope |r|.
+// A coefficient of observed cells, offset[user] + slope |r|; signed ones count of_dislikes times for
+// dislikes, r < 0.
 struct CellTerm {
     const double* offset;
-    double slope;
+    double slope, of_dislikes;
     double at(int64_t user, double magnitude) const { return offset[user] + slope * magnitude; }
+    double signed_at(int64_t user, double value) const {
+        return value > 0 ? at(user, value) : of_dislikes * at(user, -value);
+    }
 };
 
 // Observed cells by rows. Offsets are per user; users are the rows or the columns.

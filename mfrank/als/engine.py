@@ -293,7 +293,7 @@ def _watched(
 
 def _constant(objective: QuadraticObjective, users: RowProblem, items: RowProblem) -> float:
     """Return the objective's constant part: its value where all factors are 0."""
-    cells = users.row_sums(users.observed.constant, likes_only=True).sum()
+    cells = users.row_sums(users.observed.constant, signed=True).sum()
     return float(cells + objective.target**2 * users.weight.sum() * items.weight.sum())
 
 

@@ -23,7 +23,7 @@ Engine and backends use only these coefficients, whatever the objective.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -290,8 +290,8 @@ class RG2(QuadraticObjective):
     alpha = 0 is the loss of the paper. alpha > 0 adds a squared loss of the positives, as the
     authors' code does, and ranks clearly better. With ``weighted``, the first sum is
     sum r_xy (-s_xy + alpha (1 - s_xy)^2) over r > 0: a value is the weight of its cell beside the
-    background, whose n_x stays a number of cells. Values should be about 1 on average. Dislikes are
-    refused: the background draws to -1, so a cell of target 0 would be liked more than others.
+    background, whose n_x stays a number of cells. Values should be about 1 on average. A dislike,
+    r < 0, is pushed the other way: sum |r_xy| (s_xy + alpha (1 + s_xy)^2), to the background's -1.
 
     Parameters
     ----------
@@ -329,7 +329,7 @@ class RG2(QuadraticObjective):
 
     @property
     def accepts_dislikes(self) -> bool:
-        return False
+        return self.weighted
 
     @property
     def target(self) -> float:
@@ -340,8 +340,9 @@ class RG2(QuadraticObjective):
 
     def observed(self, n: NDArray[Any], n_items: int) -> ObservedLoss:
         if self.weighted:
-            extra = _same(n, 0.0, self.alpha)
-            return ObservedLoss(extra, _same(n, 0.0, 0.5 + self.alpha), extra)
+            pull = _same(n, 0.0, 0.5 + self.alpha)
+            extra = replace(_same(n, 0.0, self.alpha), of_dislikes=1.0)
+            return ObservedLoss(extra, replace(pull, of_dislikes=-1.0), extra)
         extra = _same(n, self.alpha)
         return ObservedLoss(extra, _same(n, 0.5 + self.alpha), extra)
 

@@ -209,7 +209,7 @@ def _positive_counts(rows: CSR) -> Vector:
     """Count the entries r > 0 of each row."""
     ones = CellTerm(np.ones(rows.n_rows))
     problem = RowProblem(rows, ones.offset, ones.offset, ObservedLoss(ones, ones, ones), True)
-    return problem.row_sums(ones, likes_only=True)
+    return problem.row_sums(ones, signed=True)
 
 
 def _scale_directions(

@@ -21,17 +21,22 @@ _FEW = 0.25
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CellTerm:
-    """A coefficient of observed cells, ``offset_x + slope |r_xy|``; offsets (n_users,)."""
+    """A coefficient of observed cells, ``offset_x + slope |r_xy|``; offsets (n_users,).
+
+    A pull or a constant counts ``of_dislikes`` times for dislikes, r < 0: by default not at all.
+    """
 
     offset: Vector
     slope: float = 0.0
+    of_dislikes: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ObservedLoss:
-    """Loss of observed cells with score s: c s^2 - 2 d s + k, where d = k = 0 unless r > 0.
+    """Loss of observed cells with score s: c s^2 - 2 d s + k.
 
-    ``curvature`` is c, ``pull`` is d, ``constant`` is k.
+    ``curvature`` is c, ``pull`` is d, ``constant`` is k; the last two are 0 for dislikes, r < 0,
+    unless their terms have a multiple for these.
     """
 
     curvature: CellTerm
@@ -41,7 +46,7 @@ class ObservedLoss:
     def of_users(self, users: NDArray[Any]) -> ObservedLoss:
         """The same for some users, renumbered in the given order."""
         terms = (self.curvature, self.pull, self.constant)
-        return ObservedLoss(*(CellTerm(term.offset[users], term.slope) for term in terms))
+        return ObservedLoss(*(replace(term, offset=term.offset[users]) for term in terms))
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -118,21 +123,21 @@ class RowProblem:
 
     def pull(self) -> Vector:
         """Coefficients d of the entries, float64, shape (nnz,)."""
-        return self._coefficients(self.observed.pull) * self.likes()
+        return self._coefficients(self.observed.pull) * self.signs(self.observed.pull)
 
     def constant(self) -> Vector:
         """Coefficients k of the entries, float64, shape (nnz,)."""
-        return self._coefficients(self.observed.constant) * self.likes()
+        return self._coefficients(self.observed.constant) * self.signs(self.observed.constant)
 
-    def likes(self) -> NDArray[np.bool_]:
-        """Whether an entry is positive (r > 0), bool, shape (nnz,)."""
+    def signs(self, term: CellTerm, entries: slice = slice(None)) -> Vector:
+        """How often a term counts for each entry: 1, or its multiple for dislikes; float64."""
         if self.rows.data is None:
-            return np.ones(len(self.rows.indices), dtype=bool)
-        return np.asarray(self.rows.data > 0)
+            return np.ones(len(self.rows.indices[entries]))
+        return np.where(self.rows.data[entries] > 0, 1.0, term.of_dislikes)
 
-    def row_sums(self, term: CellTerm, *, likes_only: bool = False) -> Vector:
-        """Sum of a cell term over each row's entries (or the positive ones), float64, (R,)."""
-        if term.slope == 0 and not (likes_only and self.rows.data is not None):
+    def row_sums(self, term: CellTerm, *, signed: bool = False) -> Vector:
+        """Sum of a cell term over each row's entries, by signs or all alike, float64, (R,)."""
+        if term.slope == 0 and not (signed and self.rows.data is not None):
             if self.users_are_rows:
                 return term.offset * self.rows.counts
             if len(term.offset) and np.all(term.offset == term.offset[0]):
@@ -142,8 +147,8 @@ class RowProblem:
         for first, last in self.rows.blocks(_ENTRIES_AT_ONCE):
             cells = self._coefficients(term, first, last)
             begins = self.rows.indptr[first : last + 1]
-            if likes_only and self.rows.data is not None:
-                cells *= self.rows.data[begins[0] : begins[-1]] > 0
+            if signed:
+                cells *= self.signs(term, slice(begins[0], begins[-1]))
             running = np.zeros(len(cells) + 1)
             cells.cumsum(out=running[1:])
             ends = running[begins - begins[0]]

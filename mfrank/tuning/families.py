@@ -207,7 +207,7 @@ class Closed(Family):
         data = facts.data
         users = unit.user_problem(data.user_rows("float32"), data.counts)
         items = unit.item_problem(data.item_rows("float32"), data.counts)
-        pull = users.row_sums(users.observed.pull, likes_only=True).sum() / data.nnz
+        pull = users.row_sums(users.observed.pull, signed=True).sum() / data.nnz
         threshold = values["ridge"] * facts.spread * pull
         regularization = threshold / np.sqrt(users.ridge.mean() * items.ridge.mean())
         made: QuadraticObjective = replace(unit, regularization=short(regularization))

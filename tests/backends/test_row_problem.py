@@ -33,13 +33,13 @@ def test_blocks_cut_the_rows_into_consecutive_parts(counts: list[int], at_once: 
 
 @pytest.mark.parametrize("at_once", [1, 5, 1000])
 @pytest.mark.parametrize("users_are_rows", [True, False])
-@pytest.mark.parametrize("likes_only", [True, False])
+@pytest.mark.parametrize("signed", [True, False])
 @pytest.mark.parametrize("slope", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("n_users", [1, 9])
 def test_row_sums_are_those_of_the_matrix(
     at_once: int,
     users_are_rows: bool,
-    likes_only: bool,
+    signed: bool,
     slope: float,
     n_users: int,
     monkeypatch: pytest.MonkeyPatch,
@@ -49,13 +49,13 @@ def test_row_sums_are_those_of_the_matrix(
     matrix = sp.csr_array(dense)
     term = CellTerm(np.linspace(1, 2, len(dense)), slope)
     cells = np.where(dense != 0, term.offset[:, None] + slope * np.abs(dense), 0)
-    if likes_only:
+    if signed:
         cells[dense < 0] = 0
     rows = CSR.from_scipy(matrix if users_are_rows else sp.csr_array(matrix.T), "f4")
     nothing = np.zeros(rows.n_rows)
     problem = RowProblem(rows, nothing, nothing, ObservedLoss(term, term, term), users_are_rows)
     expected = cells.sum(axis=1 if users_are_rows else 0)
-    only: dict[str, bool] = {"likes_only": True} if likes_only else {}
+    only: dict[str, bool] = {"signed": True} if signed else {}
     np.testing.assert_allclose(problem.row_sums(term, **only), expected)
 
 
@@ -102,7 +102,7 @@ def test_only_what_is_above_zero_is_liked() -> None:
     np.testing.assert_array_equal(problem.curvature(), [2, 1, 2.5])
     for of_likes in (problem.pull(), problem.constant()):
         np.testing.assert_array_equal(of_likes, [0, 0, 2.5])
-    assert problem.row_sums(problem.observed.pull, likes_only=True) == 2.5
+    assert problem.row_sums(problem.observed.pull, signed=True) == 2.5
 
 
 def test_without_values_every_cell_is_one() -> None:

@@ -24,7 +24,8 @@ WEIGHTED = {
     "rg2": mfrank.RG2(alpha=0.3, regularization=0.1, weighted=True),
     "rgx": mfrank.RGX(alpha=0.3, regularization=0.1, weighted=True),
 }
-SIGNED = ["ials", "eals"]
+TO_ZERO = ["ials", "eals"]
+"""Objectives whose dislikes have the target 0; those of others are pushed below the unknown."""
 BOTH = mfrank.Interactions.from_pandas(
     mfrank.Interactions.from_sparse(toy(20, 15, values="dislikes")).to_pandas()
 )
@@ -32,10 +33,8 @@ SMALL = {"factors": 3, "iterations": 3, "random_state": 0}
 
 
 def data_of(name: str) -> mfrank.Interactions:
-    """Values of both signs, if the objective takes them."""
-    ids = {"user_ids": BOTH.user_ids, "item_ids": BOTH.item_ids}
-    above_0 = mfrank.Interactions.from_sparse(abs(BOTH.user_items), **ids)
-    return BOTH if name in SIGNED else above_0
+    """Values of both signs."""
+    return BOTH
 
 
 def model(name: str, **options: Any) -> mfrank.ALS:
@@ -110,7 +109,7 @@ def test_a_long_fit_ends_at_the_dense_minimum(name: str) -> None:
         assert np.linalg.norm(slope) <= 1e-7 * np.linalg.norm(at_zero)
 
 
-@pytest.mark.parametrize("name", SIGNED)
+@pytest.mark.parametrize("name", TO_ZERO)
 def test_a_heavier_dislike_brings_the_score_nearer_to_0(name: str) -> None:
     """Of the user folded in, whatever else they like: 0 is the target of all that is not liked."""
     fitted = model(name).fit(data_of(name))
@@ -124,8 +123,21 @@ def test_a_heavier_dislike_brings_the_score_nearer_to_0(name: str) -> None:
     assert len(set(scores)) == len(scores)
 
 
+@pytest.mark.parametrize("name", ["rg2", "rgx"])
+def test_a_dislike_scores_below_the_unknown_and_a_heavier_one_lower(name: str) -> None:
+    fitted = model(name).fit(data_of(name))
+    scores = []
+    for weight in (1.0, 0.0, -0.1, -1, -10):
+        row = np.zeros((1, BOTH.n_items))
+        row[0, :3] = 1, 1, weight
+        factors = fitted.recalculate_user([BOTH.user_ids.raw([0])[0]], sp.csr_array(row))
+        scores.append(float(factors[0] @ fitted.item_factors[2]))
+    assert scores == sorted(scores, reverse=True)
+    assert len(set(scores)) == len(scores)
+
+
 def test_an_objective_without_weights_names_those_that_have_them() -> None:
-    for objective in (mfrank.RG2(), mfrank.RG2(weighted=True), mfrank.IALS()):
+    for objective in (mfrank.RG2(), mfrank.RG2Sampled(), mfrank.IALS()):
         with refuses(ValueError, "user_items", remedy=r"IALS\(weighted=True\)"):
             mfrank.ALS(objective, factors=2).fit(BOTH)
     for odd in (1, "yes", None):

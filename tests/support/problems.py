@@ -106,7 +106,8 @@ def stated_loss(objective: QuadraticObjective, r: Dense) -> Callable[[Dense, Den
         o = objective
         assert isinstance(o, mfrank.RG2)
         s = p @ q.T
-        loss = (w * (-s + o.alpha * (1 - s) ** 2)).sum()
+        pushed = np.sign(r) * s  # dislikes the other way
+        loss = (w * (-pushed + o.alpha * (1 - pushed) ** 2)).sum()
         loss += (n[:, None] / (2 * items) * (s + 1) ** 2).sum()
         if isinstance(o, mfrank.RGX):
             loss -= (n / (2 * items**2) * s.sum(1) ** 2).sum()

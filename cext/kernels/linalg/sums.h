@@ -100,8 +100,7 @@ static double row_value(const ValueTask<T>& task, int64_t row, Blocks& blocks) {
         const double value = cells.value(e), magnitude = std::abs(value);
         const int64_t user = cells.user(row, e);
         sum += cells.curvature.at(user, magnitude) * score * score;
-        if (value > 0)
-            sum += cells.constant.at(user, magnitude) - 2 * cells.pull.at(user, magnitude) * score;
+        sum += cells.constant.signed_at(user, value) - 2 * cells.pull.signed_at(user, value) * score;
     }
     return sum;
 }

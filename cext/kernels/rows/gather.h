@@ -75,7 +75,7 @@ static T dot(const T* a, const T* b, int64_t n) {
     return sum_of<T>(sum);
 }
 
-// Writes c_e and d_e of a row's entries [begin, begin + n). Dislikes, r < 0, have d_e = 0.
+// Writes c_e and d_e of a row's entries [begin, begin + n).
 template <class T>
 static void load_cells(const Cells<T>& cells, int64_t row, int64_t begin, int64_t n, T* curvature,
                        T* pull) {
@@ -85,7 +85,7 @@ static void load_cells(const Cells<T>& cells, int64_t row, int64_t begin, int64_
             const double value = cells.value(begin + e), magnitude = std::abs(value);
             const int64_t user = cells.user(row, begin + e);
             curvature[e] = T(c.at(user, magnitude));
-            pull[e] = value > 0 ? T(d.at(user, magnitude)) : T(0);
+            pull[e] = T(d.signed_at(user, value));
         }
         return;
     }
@@ -100,6 +100,7 @@ static void load_cells(const Cells<T>& cells, int64_t row, int64_t begin, int64_
     for (int64_t e = 0; e < n; ++e) {
         const double value = data[e], magnitude = std::abs(value);
         curvature[e] = T(c0 + c.slope * magnitude);
-        pull[e] = value > 0 ? T(d0 + d.slope * magnitude) : T(0);
+        const double size = d0 + d.slope * magnitude;
+        pull[e] = T(value > 0 ? size : d.of_dislikes * size);
     }
 }

@@ -94,7 +94,7 @@ def cells_of(problem: RowProblem) -> dict[str, Any]:
     terms = (observed.curvature, observed.pull, observed.constant)
     return {
         "rows": (rows.indptr, rows.indices, rows.data),
-        "observed": tuple((term.offset, term.slope) for term in terms),
+        "observed": tuple((term.offset, term.slope, term.of_dislikes) for term in terms),
         "users_are_rows": problem.users_are_rows,
     }
 

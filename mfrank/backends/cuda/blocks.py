@@ -183,7 +183,8 @@ def _block(
     begins, first = indptr[rows.start : rows.stop + 1], int(problem.rows.indptr[rows.start])
     users = rows if problem.users_are_rows else slice(None)
     of_curvature = numbers.curvature_offset[users], observed.curvature.slope
-    terms = *of_curvature, numbers.pull_offset[users], observed.pull.slope
+    of_pull = numbers.pull_offset[users], observed.pull.slope, observed.pull.of_dislikes
+    terms = *of_curvature, *of_pull
     cells = begins, columns, values
     device.launch(
         Module.of("cells", dtype),

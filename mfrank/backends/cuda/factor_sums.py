@@ -115,7 +115,7 @@ def observed_value(
 ) -> float:
     """Sum of c s^2 - 2 d s + k over the entries."""
     dtype, k = fixed.dtype, fixed.shape[1]
-    total = float(problem.row_sums(problem.observed.constant, likes_only=True).sum())
+    total = float(problem.row_sums(problem.observed.constant, signed=True).sum())
     every = slice(0, problem.rows.n_rows)
     for block in blocks(device, resident, problem, every, 2, dtype):
         values = device.xp.empty(block.n_rows, np.float64)

@@ -104,13 +104,13 @@ class Coefficients:
         """The coefficients of the rows over these columns."""
         users = rows if problem.users_are_rows else columns
         terms = (problem.observed.curvature, problem.observed.pull)
-        cells = [CellTerm(_packed(term.offset[users]), term.slope) for term in terms]
+        cells = [replace(term, offset=_packed(term.offset[users])) for term in terms]
         return cls(_packed(problem.weight[rows]), _packed(problem.ridge[rows]), *cells)
 
     def observed(self, n_users: int) -> ObservedLoss:
         """The cell terms; a half-step has no use for the constant one."""
         curvature, pull = (
-            CellTerm(_unpacked(term.offset, n_users), term.slope)
+            replace(term, offset=_unpacked(term.offset, n_users))
             for term in (self.curvature, self.pull)
         )
         return ObservedLoss(curvature, pull, CellTerm(np.zeros(n_users)))
