@@ -123,17 +123,21 @@ class RowProblem:
 
     def pull(self) -> Vector:
         """Coefficients d of the entries, float64, shape (nnz,)."""
-        return self._coefficients(self.observed.pull) * self.signs(self.observed.pull)
+        pull: Vector = self._coefficients(self.observed.pull) * self.signs(self.observed.pull)
+        return pull
 
     def constant(self) -> Vector:
         """Coefficients k of the entries, float64, shape (nnz,)."""
-        return self._coefficients(self.observed.constant) * self.signs(self.observed.constant)
+        constant = self.observed.constant
+        found: Vector = self._coefficients(constant) * self.signs(constant)
+        return found
 
-    def signs(self, term: CellTerm, entries: slice = slice(None)) -> Vector:
-        """How often a term counts for each entry: 1, or its multiple for dislikes; float64."""
+    def signs(self, term: CellTerm, entries: slice = slice(None)) -> NDArray[Any]:
+        """How often a term counts for each entry: 1, or its multiple for dislikes."""
         if self.rows.data is None:
             return np.ones(len(self.rows.indices[entries]))
-        return np.where(self.rows.data[entries] > 0, 1.0, term.of_dislikes)
+        likes: NDArray[Any] = np.asarray(self.rows.data[entries] > 0)
+        return np.where(likes, 1.0, term.of_dislikes) if term.of_dislikes else likes
 
     def row_sums(self, term: CellTerm, *, signed: bool = False) -> Vector:
         """Sum of a cell term over each row's entries, by signs or all alike, float64, (R,)."""

@@ -100,7 +100,11 @@ static double row_value(const ValueTask<T>& task, int64_t row, Blocks& blocks) {
         const double value = cells.value(e), magnitude = std::abs(value);
         const int64_t user = cells.user(row, e);
         sum += cells.curvature.at(user, magnitude) * score * score;
-        sum += cells.constant.signed_at(user, value) - 2 * cells.pull.signed_at(user, value) * score;
+        if (value > 0)
+            sum += cells.constant.at(user, magnitude) - 2 * cells.pull.at(user, magnitude) * score;
+        else if (cells.pull.of_dislikes != 0)
+            sum += cells.constant.signed_at(user, value) -
+                   2 * cells.pull.signed_at(user, value) * score;
     }
     return sum;
 }
