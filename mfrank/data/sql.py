@@ -20,6 +20,7 @@ from mfrank.data.frame_chunks import Chunk
 from mfrank.data.labels import objects
 from mfrank.data.remote import password_in, without_password
 from mfrank.errors import InputTypeError, InputValueError
+from mfrank.files import path_of
 
 _TABLE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*){0,2}", re.ASCII)
 _WRITES = re.compile(
@@ -48,6 +49,8 @@ def rows_of_query(
         The query is empty or would write; or the database refuses it, whose message is kept.
     TypeError
         The connection is neither of DB-API 2 nor of SQLAlchemy.
+    FileNotFoundError
+        The URL is of a file of SQLite that is missing.
     ModuleNotFoundError
         The connection is a URL, and SQLAlchemy is not installed.
     """
@@ -117,6 +120,7 @@ def _connected(connection: Any) -> Iterator[tuple[Any, Any]]:
     engine = connection
     if isinstance(connection, str | sqlalchemy.engine.URL):
         try:
+            _check_there(sqlalchemy.engine.make_url(connection))
             engine = sqlalchemy.create_engine(connection)
         except sqlalchemy.exc.ArgumentError:
             raise InputValueError(
@@ -138,6 +142,15 @@ def _connected(connection: Any) -> Iterator[tuple[Any, Any]]:
     finally:
         if engine is not connection:
             engine.dispose()
+
+
+def _check_there(url: Any) -> None:
+    """Raise FileNotFoundError for a file of SQLite that is missing, which SQLite would make."""
+    file = url.database
+    if url.get_backend_name() != "sqlite" or file in (None, "", ":memory:") or "file:" in file:
+        return
+    if not path_of(file).exists():
+        raise FileNotFoundError(f"there is no database {file}")
 
 
 def _fetched(cursor: Any, n_rows: int) -> Generator[Chunk, None, None]:

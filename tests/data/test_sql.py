@@ -280,3 +280,12 @@ def test_types_of_ids_do_not_depend_on_chunks(
             same(got, mfrank.Interactions.from_frame(frame))
             with refuses(ValueError, "user", remedy="make text"):
                 mfrank.Interactions.from_sql("plays", connection, folder=tmp_path / "x")
+
+
+def test_a_missing_file_is_not_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"sqlite:///{tmp_path / 'none.db'}"
+    with pytest.raises(FileNotFoundError, match="there is no database"):
+        mfrank.Interactions.from_sql("plays", url)
+    assert main(["info", url, "--query", "plays"]) == 2
+    assert "there is no database" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
