@@ -23,13 +23,15 @@ from mfrank.models.factor_model import (
     options_of,
     refuse_no_likes,
 )
-from mfrank.models.options import check_backend, tell_unread_values
+from mfrank.models.options import check_backend, tell_of_liked, tell_unread_values
 from mfrank.models.parameters import describe
 from mfrank.models.partial_fit import Delta
 from mfrank.models.row_updates import update_of
 from mfrank.retrieval import (
     Answer,
+    LikedItems,
     Matrix,
+    ModelState,
     QueryFactors,
     Raw,
     Recommender,
@@ -208,7 +210,8 @@ class Popularity(FactorModel):
         same = np.ones((rows.shape[0], 1))
         return same[0] if is_single(userid) else same
 
-    def _somebody(self, *_: Any, **options: Any) -> QueryFactors:
+    def _somebody(self, held: ModelState, own: LikedItems, *, has_values: bool) -> QueryFactors:
+        tell_of_liked(self, own.values, held.store.threshold, given=has_values)
         return QueryFactors(np.ones((1, 1)), None)
 
     @of_one_state

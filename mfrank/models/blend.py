@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, Self, cast
 
@@ -31,6 +31,7 @@ from mfrank.models.blend_parts import (
 )
 from mfrank.models.factor_model import Callback, check_callback, options_of
 from mfrank.models.item_models import NeighborRecommender
+from mfrank.models.options import values_told
 from mfrank.models.parameters import Parameters
 from mfrank.retrieval import (
     Answer,
@@ -47,7 +48,7 @@ from mfrank.retrieval import (
     given_id,
     of_one_state,
 )
-from mfrank.store import IMPORTED, FactorStore, OwnClasses
+from mfrank.store import IMPORTED, FactorStore, History, OwnClasses
 
 
 @dataclass(eq=False, repr=False)
@@ -332,10 +333,12 @@ class Blend(Parameters, Recommender):
 
     # The state: one store, of which the parts are made when they are needed.
 
-    def _hold_blend(self, models: Sequence[Recommender], scales: Sequence[float]) -> None:
+    def _hold_blend(
+        self, models: Sequence[Recommender], scales: Sequence[float], history: History = ()
+    ) -> None:
         """Hold the blend of fitted models, whose scores are multiplied by ``scales``."""
         store = joined(models, scales, weights=self._weights, epochs=list(self._epochs))
-        self._hold(store, copy(models[0].seen))
+        self._hold(replace(store, history=history), copy(models[0].seen))
 
     def _parts_of(self, store: FactorStore) -> Recommender:
         """What ranks by the store."""
@@ -350,12 +353,20 @@ class Blend(Parameters, Recommender):
         return last[1]
 
     def _each(self, change: Callable[[Any], object]) -> None:
-        """Change copies of all parts, and hold their blend."""
+        """Change copies of all parts, and hold their blend, unless the first stays as it is.
+
+        What the first part tells of new values is told once.
+        """
         held = self._now()
-        models = [copy(model) for model in self._models_of(held)]
-        for model in models:
-            change(model)
-        self._hold_blend(models, scales_in(held.store))
+        before = self._models_of(held)
+        first, *others = models = [copy(model) for model in before]
+        change(first)
+        if first._is_as(before[0]):  # it has had this batch
+            return
+        with values_told():
+            for model in others:
+                change(model)
+        self._hold_blend(models, scales_in(held.store), held.store.history)
 
     @classmethod
     def _from_store(cls, store: FactorStore, own: OwnClasses = IMPORTED) -> Self:

@@ -29,6 +29,7 @@ from mfrank.models.options import (
     check_backend,
     runnable,
     tell_below,
+    tell_of_liked,
     tell_unread_values,
     warn_if_slow,
 )
@@ -52,7 +53,9 @@ from mfrank.pagerank import (
 )
 from mfrank.retrieval import (
     KnownQueries,
+    LikedItems,
     Matrix,
+    ModelState,
     OwnRows,
     Raw,
     Rows,
@@ -443,6 +446,11 @@ class SupervisedPageRank(Parameters, RowScorer):
         given = sp.csr_array((ones, rows.indices, rows.indptr), rows.shape, copy=True)
         given.eliminate_zeros()  # what is only seen
         return self._walk.starts(given)
+
+    def _somebody(self, held: ModelState, own: LikedItems, *, has_values: bool) -> sp.csr_array:
+        tell_of_liked(self, own.values, held.store.threshold, given=has_values)
+        rows: sp.csr_array = super()._somebody(held, own, has_values=has_values)
+        return rows
 
     def _scores_of(self, rows: sp.csr_array, n_threads: int) -> NDArray[Any]:
         fitted = self._fitted()

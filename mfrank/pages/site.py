@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from mfrank.arrays import check_instance
 from mfrank.data import Counts, Interactions, UnknownIdError
 from mfrank.errors import InputValueError
-from mfrank.models import ALS
+from mfrank.models import ALS, Blend
 from mfrank.pages.catalog import SiteCatalog
 from mfrank.retrieval import Recommender, RowScorer
 from mfrank.serving.answers import Items, explains_alone, recommendations
@@ -153,7 +153,7 @@ class Site:
         value.
         """
         model = self.models[index]
-        if not isinstance(model, ALS) or explains_alone(model):
+        if not isinstance(model, ALS | Blend) or explains_alone(model):
             return None
         seen = self.user_items(index, user).seen
         values = [value for _, value in seen if value is not None]

@@ -31,7 +31,7 @@ from mfrank.retrieval.side import Raw, Rows, Side, sides
 from mfrank.retrieval.steered import scored_steered
 from mfrank.retrieval.top_k import Lists
 from mfrank.steering import Levers, Steering
-from mfrank.store import FactorStore, empty_rows
+from mfrank.store import FactorStore, empty_rows, joins_weights
 from mfrank.store import contents as extra_rows
 
 _P = ParamSpec("_P")
@@ -262,7 +262,7 @@ class ItemBlend(RowScorer):
     _similar = Recommender._similar
 
     def _adopt(self, store: FactorStore) -> None:
-        if store.fitter["name"] != type(self).__name__:
+        if not joins_weights(store):
             raise InputValueError(
                 "`store` must be one of mfrank.blend that has weights between items; it is of "
                 f"{store.fitter['name']}"

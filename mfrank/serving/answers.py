@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from mfrank.arrays import check_time, on_host
 from mfrank.data import Ids, objects, spelled_like
 from mfrank.errors import InputValueError
-from mfrank.models import ALS, SupervisedPageRank, values_told
+from mfrank.models import ALS, Blend, SupervisedPageRank, values_told
 from mfrank.retrieval import (
     Answer,
     Fallback,
@@ -250,15 +250,11 @@ def explanation(
             f"{type(model).__name__} does not explain its scores; models of mfrank fit and mfrank "
             "pagerank do"
         )
-    if (
-        row is None
-        and isinstance(model, ALS)
-        and model.objective.uses_values
-        and not explains_alone(model)
-    ):
+    readers = _value_readers(model)
+    if row is None and readers and not explains_alone(model):
         raise CannotAnswer(
-            f"an explanation of {type(model.objective).__name__} needs the values of the user's "
-            "items, which are not saved with a model"
+            f"an explanation of {readers[0]} needs the values of the user's items, which are not "
+            "saved with a model"
         )
     why = model.explain(user, row, item, n)
     if isinstance(model, SupervisedPageRank):
@@ -275,10 +271,17 @@ def explanation(
     }
 
 
-def explains_alone(model: ALS) -> bool:
-    """Whether a model has the users' items, with their values if it reads them."""
+def explains_alone(model: Recommender) -> bool:
+    """Whether a model has the users' items, with their values if an ALS reads them."""
     seen = model.seen
-    return seen is not None and not (model.objective.uses_values and seen.matrix.dtype == bool)
+    return seen is not None and not (_value_readers(model) and seen.matrix.dtype == bool)
+
+
+def _value_readers(model: Recommender) -> list[str]:
+    """The objectives of a model, or of the parts of a blend, that read values."""
+    parts = model.parts if isinstance(model, Blend) else [model]
+    objectives = [part.objective for part in parts if isinstance(part, ALS)]
+    return [type(objective).__name__ for objective in objectives if objective.uses_values]
 
 
 def _portable(answer: Any) -> Any:

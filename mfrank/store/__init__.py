@@ -1,7 +1,13 @@
 """The factor store, the result of every fit: checked, saved atomically, exchanged."""
 
 from mfrank.store.blending import blend, check_ranks_by_factors, has_item_weights, ranks_by_factors
-from mfrank.store.cold_rows import empty_rows, has_counts, has_features, ranks_anybody
+from mfrank.store.cold_rows import (
+    empty_rows,
+    has_counts,
+    has_features,
+    joins_weights,
+    ranks_anybody,
+)
 from mfrank.store.contents import check_metadata, pack_neighbors, unpack_neighbors
 from mfrank.store.factors import FORMAT, FactorStore
 from mfrank.store.feature_weights import (
@@ -62,6 +68,7 @@ __all__ = [
     "has_item_weights",
     "history_of",
     "is_mapped",
+    "joins_weights",
     "means_of",
     "names_of",
     "pack",

@@ -139,6 +139,10 @@ def test_a_model_of_any_kind_forgets(folder):  # type: ignore[no-untyped-def]
     ("line", "message"),
     [
         ("update today.csv --model ranked --decay 0.5", "--decay is for models of mfrank fit"),
+        (
+            "update today.csv --model ranked --train before.csv",
+            "--train is for models of mfrank",
+        ),
         ("update today.csv --model nowhere", "there is no model nowhere"),
         ("update nothing.csv --model als", "there is no file nothing.csv"),
         ("update today.csv --model als --decay 0.5", "decay needs an objective that uses values"),

@@ -11,6 +11,8 @@ import pytest
 
 import mfrank
 from mfrank.models import spread
+from mfrank.serving import answers
+from mfrank.tuning import event_weights
 from tests.support.errors import refuses
 
 
@@ -235,3 +237,29 @@ def test_parts_without_factors_and_parts_of_other_data_are_refused() -> None:
         mfrank.Blend.from_models([als().fit(data()), other])
     with pytest.raises(mfrank.NotFittedError):
         mfrank.Blend.from_models([als(), als()])
+
+
+def test_what_is_recorded_of_a_blend_stays_in_updates() -> None:
+    made = mfrank.Blend([als(), cosines()]).fit(data())
+    event_weights.record_weights(made, {"view": 0.5, "purchase": None})
+    before = made.history
+    made.partial_fit(mfrank.Interactions.from_arrays(["u1"], ["i2"])).remove(users="u3")
+    assert before
+    assert made.history == before
+
+
+def test_a_blend_of_a_part_that_reads_values_is_not_explained_without_them(tmp_path: Path) -> None:
+    mfrank.Blend([als(mfrank.WRMF()), cosines()]).fit(data()).save(tmp_path / "model")
+    loaded, user, item = mfrank.load(tmp_path / "model"), "u1", "i2"
+    with pytest.raises(answers.CannotAnswer, match="WRMF needs the values"):
+        answers.explanation(loaded, user, item, 3)
+    row = data().user_items[data().user_ids.rows([user])]
+    assert answers.explanation(loaded, user, item, 3, row)["contributions"]
+
+
+def test_the_store_of_a_blend_with_links_ranks_as_the_blend_does() -> None:
+    made = fitted("links first")
+    again = mfrank.ItemBlend.of(made.store)
+    user = data().user_ids.labels[4]
+    one, other = (m.recommend(user, N=9, filter_already_liked_items=False) for m in (made, again))
+    assert one.ids.tolist() == other.ids.tolist()

@@ -228,3 +228,16 @@ def test_somebody_new_gets_the_list_of_a_user_with_these_items(kind: Any) -> Non
     assert ids.tolist() == expected.ids[0].tolist()
     np.testing.assert_allclose(scores, expected.scores[0])
     assert not set(ids.tolist()) & set(own.tolist())
+
+
+@pytest.mark.parametrize("kind", [mfrank.EASE, mfrank.Popularity, mfrank.SupervisedPageRank])
+def test_values_of_somebody_new_that_are_not_read_are_told(kind: Any, caplog: Any) -> None:
+    drawn = mfrank.synthetic(20, 9, 90, random_state=0)
+    data = mfrank.Interactions.from_arrays(
+        drawn.entry_users, drawn.user_items.indices, timestamps=np.arange(drawn.nnz)
+    )
+    model = kind().fit(data)
+    caplog.clear()
+    one = model.recommend_from_items([1, 2], N=3, values=[1, 5])
+    assert f"{kind.__name__} does not read values" in caplog.text
+    assert one.ids.tolist() == model.recommend_from_items([1, 2], N=3).ids.tolist()

@@ -88,9 +88,12 @@ def test_a_batch_is_taken_up_once(kind: str, caplog: Any) -> None:
     with caplog.at_level(logging.INFO):
         model.partial_fit(days()[1], batch="monday")
     assert "applied before" in caplog.text
+    assert caplog.text.count("applied before") == 1
     again = model.recommend(users, N=5)
     assert again.ids.tolist() == before.ids.tolist()
     np.testing.assert_array_equal(again.scores, before.scores)
+    store = model.store
+    assert model.partial_fit(days()[1], batch="monday").store is store
 
 
 def test_a_saved_model_takes_up_the_same(kind: str, tmp_path: Path) -> None:

@@ -89,7 +89,8 @@ def run(args: argparse.Namespace) -> None:
                 "fit it to all interactions",
                 place=args.model,
             )
-        used = [f"--{name}" for name in _OF_ALS if _given(args, name) is not None]
+        of_als = _OF_ALS if isinstance(model, Blend) else ("train", *_OF_ALS)
+        used = [f"--{name}" for name in of_als if _given(args, name) is not None]
         if used and not isinstance(model, ALS):
             raise InputValueError(
                 f"{args.model} is of {type(model).__name__}, and {used[0]} is for models of mfrank "
@@ -111,7 +112,7 @@ def _update(model: Any, args: argparse.Namespace) -> str:
     before, began = model.store, perf_counter()
     data = read_spelled_like(args, args.interactions, model)
     options: dict[str, Any] = {"batch": args.batch, "leave_out": read_left_out(args, data)}
-    if args.train is not None and isinstance(model, ALS | Blend):
+    if args.train is not None:
         options["user_items"] = read_spelled_like(args, args.train, model)
     if isinstance(model, ALS):
         options |= {
