@@ -240,10 +240,12 @@ class ALS(FactorModel):
             Stop when the ranking of held-out interactions no longer improves, and return to the
             best epoch. ``iterations`` is then the maximum.
         callback : function, optional
-            Called after every epoch with the epoch (from 0), its seconds, and the objective or
-            None. The model has the epoch's factors by then; later epochs do not change arrays that
-            you read from it. Returning true stops the fit. After an exception, including Ctrl-C,
-            the model has the last complete epoch (``docs/scale.md`` says what reading it costs).
+            Called after every epoch with the epoch (from 0), its seconds, the objective or None
+            and, if it can take a fourth argument, the metric of ``stopping`` or None, which
+            ``history`` has as "valid". The model has the epoch's factors by then; later epochs do
+            not change arrays that you read from it. Returning true stops the fit. After an
+            exception, including Ctrl-C, the model has the last complete epoch (``docs/scale.md``
+            says what reading it costs).
         checkpoint : path, optional
             Folder to which the whole state is saved after every epoch, for one fit at a time. If it
             contains an interrupted fit with the same data, ``start``, ``stopping`` and options,

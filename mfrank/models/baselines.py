@@ -19,7 +19,7 @@ from mfrank.errors import InputTypeError
 from mfrank.models.factor_model import (
     Callback,
     FactorModel,
-    check_callback,
+    after_epoch,
     options_of,
     refuse_no_likes,
 )
@@ -53,7 +53,7 @@ def fit_at_once(
 ) -> None:
     """Fit a model whose store follows from the data; see :meth:`mfrank.ItemKNN.fit`."""
     model.__post_init__()  # options may have been set since
-    check_callback(callback)
+    after = after_epoch(callback)
     began = perf_counter()
     data = Interactions.of(user_items)
     refuse_no_likes(data)
@@ -61,8 +61,8 @@ def fit_at_once(
         tell_unread_values(type(model).__name__, data)
     model._hold(model._store_of(data), copy(data.seen))  # shallow: the arrays are read-only
     model._origin = {}
-    if callback:
-        callback(0, perf_counter() - began, None)
+    if after:
+        after(0, perf_counter() - began, None, None)
 
 
 def update_at_once(

@@ -29,7 +29,7 @@ from mfrank.models.blend_parts import (
     unfitted,
     until,
 )
-from mfrank.models.factor_model import Callback, check_callback, options_of
+from mfrank.models.factor_model import Callback, after_epoch, options_of
 from mfrank.models.item_models import NeighborRecommender
 from mfrank.models.options import values_told
 from mfrank.models.parameters import Parameters
@@ -179,7 +179,7 @@ class Blend(Parameters, Recommender):
             As the fits of the parts, or no part has factors. The blend is unchanged.
         """
         self.__post_init__()
-        check_callback(callback)
+        after = after_epoch(callback)
         data = Interactions.of(user_items)
         if not any(has_factors(part) for part in self.parts):
             raise InputValueError(
@@ -191,8 +191,8 @@ class Blend(Parameters, Recommender):
             model = unfitted(part)
             model.fit(data, callback=until(epochs), show_progress=show_progress)
             models.append(model)
-            if callback is not None:
-                callback(number, perf_counter() - began, None)
+            if after is not None:
+                after(number, perf_counter() - began, None, None)
         self._hold_blend(models, scales_of(models, self._weights))
         self._origin = {}
         return self

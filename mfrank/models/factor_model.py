@@ -7,7 +7,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, replace
-from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+from inspect import Signature, signature
+from typing import Any, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 import scipy.sparse as sp
 
@@ -98,8 +99,13 @@ def note(
 
 _log = logging.getLogger("mfrank")
 
-Callback = Callable[[int, float, float | None], object]
-"""Called after epoch i = 0, 1, ... with (i, seconds, objective or None); true stops the fit."""
+Callback: TypeAlias = (
+    Callable[[int, float, float | None], object]
+    | Callable[[int, float, float | None, float | None], object]
+)
+"""Called after epoch i = 0, 1, ... with (i, seconds, objective or None) and, if it can take a
+fourth argument, the metric of ``stopping`` or None; true stops the fit."""
+AfterEpoch: TypeAlias = Callable[[int, float, float | None, float | None], object]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,7 +113,7 @@ class FitWatch:
     """What runs after each epoch: the arguments of ``fit`` with the same names."""
 
     stopping: Stopping | None
-    callback: Callback | None
+    callback: AfterEpoch | None
     show_progress: bool
 
     @classmethod
@@ -125,7 +131,7 @@ class FitWatch:
         TypeError, ValueError
             An argument has the wrong type, or ``stopping`` does not match ``train``.
         """
-        check_callback(callback)
+        after = after_epoch(callback)
         if stopping is not None:
             if not isinstance(stopping, Stopping):
                 raise InputTypeError(
@@ -134,13 +140,42 @@ class FitWatch:
             if isinstance(stopping, AlignedStopping):
                 stopping = stopping.in_rows_of(train)
             stopping.check(train.user_items)
-        return cls(stopping, callback, show_progress)
+        return cls(stopping, after, show_progress)
 
 
-def check_callback(callback: Callback | None) -> None:
-    """Raise TypeError unless it is a function or None."""
-    if callback is not None and not callable(callback):
+def after_epoch(callback: Callback | None) -> AfterEpoch | None:
+    """The callback as a function of four arguments, of which it gets as many as it can take.
+
+    Raises
+    ------
+    TypeError
+        It is not a function, or takes neither three nor four arguments.
+    """
+    if callback is None:
+        return None
+    if not callable(callback):
         raise InputTypeError(f"`callback` must be a function or None, got {shown(callback)}")
+    call: Callable[..., object] = callback
+    try:
+        takes = signature(call)
+    except (TypeError, ValueError):  # of C, without a signature
+        return lambda *epoch: call(*epoch[:3])
+    if _can_take(takes, 4):
+        return call
+    if _can_take(takes, 3):
+        return lambda *epoch: call(*epoch[:3])
+    raise InputTypeError(
+        "`callback` must take (epoch, seconds, objective) or (epoch, seconds, objective, valid), "
+        f"got a function of {takes}"
+    )
+
+
+def _can_take(function: Signature, n_arguments: int) -> bool:
+    try:
+        function.bind(*range(n_arguments))
+    except TypeError:
+        return False
+    return True
 
 
 def refuse_no_likes(data: Interactions) -> None:
@@ -212,7 +247,10 @@ class FactorModel(Parameters, Recommender):
                     best = self.store
                 if save:
                     save(self.placed, best)
-                if watch.callback and watch.callback(step.epoch - 1, step.seconds, step.objective):
+                valid = values[-1] if stopping else None
+                if watch.callback and watch.callback(
+                    step.epoch - 1, step.seconds, step.objective, valid
+                ):
                     break
                 if stopping and stopping.is_over(_settled(values, unsettled)):
                     break

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -27,7 +27,7 @@ from mfrank.descent import Adam, Optimizer, QueryLists, descend_linear
 from mfrank.errors import InputTypeError, InputValueError, unreadable
 from mfrank.files import Contents, Format, check_keys, path_of, read, write
 from mfrank.losses import ListNet, Loss
-from mfrank.models.factor_model import follow
+from mfrank.models.factor_model import Callback, after_epoch, follow
 from mfrank.models.options import OPTION_KINDS, check_kind, option_classes, warn_if_slow
 from mfrank.models.parameters import FitFacts, Parameters, describe, restore
 from mfrank.retrieval import NotFittedError
@@ -213,7 +213,7 @@ class LinearRanker(Parameters):
         judged: Judged,
         *,
         start: ArrayLike | None = None,
-        callback: Callable[[int, float, float | None], object] | None = None,
+        callback: Callback | None = None,
         show_progress: bool = False,
     ) -> Self:
         """Fit to judged documents.
@@ -242,8 +242,7 @@ class LinearRanker(Parameters):
             The fit diverges. The ranker has the last complete epoch.
         """
         self.__post_init__()
-        if callback is not None and not callable(callback):
-            raise InputTypeError(f"`callback` must be a function or None, got {shown(callback)}")
+        after = after_epoch(callback)
         queries = _query_lists(judged, self.loss)
         warn_if_slow()
         scaling = Scaling.of(judged.features) if self.scale else Scaling.none(judged.n_features)
@@ -268,7 +267,7 @@ class LinearRanker(Parameters):
                 tuple(history),
                 judged.feature_names,
             )
-            if callback and callback(step.epoch - 1, step.seconds, step.objective):
+            if after and after(step.epoch - 1, step.seconds, step.objective, None):
                 break
         return self
 

@@ -24,7 +24,7 @@ from mfrank.arrays import (
 from mfrank.backends import choose
 from mfrank.data import Interactions
 from mfrank.errors import InputTypeError, InputValueError, unreadable
-from mfrank.models.factor_model import Callback, check_callback
+from mfrank.models.factor_model import Callback, after_epoch
 from mfrank.models.options import (
     check_backend,
     runnable,
@@ -268,7 +268,7 @@ class SupervisedPageRank(Parameters, RowScorer):
         After KeyboardInterrupt, the model has the best weights of the complete steps.
         """
         self.__post_init__()
-        check_callback(callback)
+        after = after_epoch(callback)
         warn_if_slow(self.backend)
         if isinstance(data, Graphs):
             if item_features is not None:
@@ -286,7 +286,7 @@ class SupervisedPageRank(Parameters, RowScorer):
         try:
             learned.take_up(
                 self._steps(task.learning),
-                callback,
+                after,
                 self._most_steps(task),
                 show_progress=show_progress and self.method is not None,
             )

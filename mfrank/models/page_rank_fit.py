@@ -14,7 +14,7 @@ from mfrank.arrays import checked_rows
 from mfrank.data import Counts, Ids, Interactions, aligned, leave_last, without_zeros
 from mfrank.errors import InputTypeError, InputValueError
 from mfrank.models.cost import warn_if_steps_are_long
-from mfrank.models.factor_model import Callback, follow
+from mfrank.models.factor_model import AfterEpoch, follow
 from mfrank.pagerank import (
     Draw,
     Graphs,
@@ -182,7 +182,7 @@ class Learned:
     def take_up(
         self,
         steps: Iterator[LearnerStep],
-        callback: Callback | None,
+        after: AfterEpoch | None,
         most: int,
         *,
         show_progress: bool,
@@ -195,7 +195,7 @@ class Learned:
             self.history.append(tuned.record())
             if tuned.is_best:
                 self.weights = tuned.weights
-            if callback and callback(tuned.step - 1, tuned.seconds, tuned.loss):
+            if after and after(tuned.step - 1, tuned.seconds, tuned.loss, None):
                 break
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,6 +48,24 @@ def test_a_callback_may_stop_sooner() -> None:
         SPLIT.train, stopping=stopping, callback=lambda epoch, *_: epoch == 2
     )
     assert [epoch["epoch"] for epoch in model.store.history] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("kind", ["ALS", "Descent"])
+def test_the_callback_receives_the_held_out_metric(kind: str) -> None:
+    model: Any = getattr(mfrank, kind)(factors=4, iterations=4, random_state=0)
+    calls: list[Any] = []
+
+    def after(epoch: int, seconds: float, objective: float | None, valid: float | None) -> bool:
+        assert model.history[-1]["valid"] == valid
+        calls.append((epoch, valid))
+        return epoch == 2
+
+    model.fit(SPLIT.train, stopping=EarlyStopping(SPLIT.valid, patience=9), callback=after)
+    assert calls == [(epoch, record["valid"]) for epoch, record in enumerate(model.history)]
+    assert len(calls) == 3
+    assert all(value is not None for _, value in calls)
+    model.fit(SPLIT.train, callback=lambda *call: calls.append(call[3]))  # nothing is held out
+    assert calls[3:] == [None] * 4
 
 
 def test_the_rule_counts_epochs_without_a_new_best() -> None:

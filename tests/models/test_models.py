@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import defaultdict
 from itertools import pairwise
 from time import perf_counter
 from typing import Any
@@ -15,7 +16,9 @@ from hostile import nested
 from problems import OBJECTIVES, gradient, stated_loss, toy
 
 import mfrank
+from mfrank.models import LinearRanker
 from mfrank.models import als as models
+from mfrank.pagerank import GFN
 from mfrank.store import Step
 from tests.support.errors import refuses
 
@@ -284,6 +287,36 @@ def test_a_fit_that_diverges_keeps_the_epoch_before(monkeypatch: pytest.MonkeyPa
     assert same_factors(model, als(iterations=1).fit(toy()))
 
 
-def test_a_callback_must_be_a_function() -> None:
-    with refuses(TypeError, "callback"):
-        als().fit(toy(), callback=5)  # type: ignore[arg-type]
+DATED = mfrank.synthetic(20, 10, 80, random_state=0)
+JUDGED = mfrank.data.Judged(np.eye(6)[:, :3], np.arange(6) % 3, np.arange(6) // 3)
+FITS: dict[str, tuple[Any, Any]] = {
+    **{name: (getattr(mfrank, name)(), toy()) for name in ("EASE", "ItemFilter", "ItemKNN")},
+    "ALS": (als(), toy()),
+    "Descent": (mfrank.Descent(mfrank.BPR(), factors=4, iterations=3), toy()),
+    "Popularity": (mfrank.Popularity(), toy()),
+    "Blend": (mfrank.Blend([als(), mfrank.EASE()]), toy()),
+    "SupervisedPageRank": (
+        mfrank.SupervisedPageRank(GFN(iterations=2, random_state=0), random_state=0),
+        DATED,
+    ),
+    "LinearRanker": (LinearRanker(iterations=2, random_state=0), JUDGED),
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_a_callback_gets_as_many_arguments_as_it_takes(name: str) -> None:
+    """With one of three parameters, nothing has changed; any other number is refused at once."""
+    model, data = FITS[name]
+    calls: dict[str, list[Any]] = defaultdict(list)
+    for callback in (
+        lambda epoch, seconds, objective: calls["three"].append(epoch),
+        lambda epoch, *_: calls["some"].append(epoch),
+        lambda epoch, seconds, objective, valid: calls["four"].append((epoch, valid)),
+        lambda *call: calls["all"].append((call[0], *call[3:])),
+    ):
+        model.fit(data, callback=callback)
+    assert calls["three"] == calls["some"] == list(range(len(calls["three"]))) != []
+    assert calls["four"] == calls["all"] == [(epoch, None) for epoch in calls["three"]]
+    for other in (lambda: None, lambda epoch, seconds: None, lambda a, b, c, d, e: None, 5):
+        with refuses(TypeError, "callback"):
+            model.fit(data, callback=other)
