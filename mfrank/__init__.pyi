@@ -87,6 +87,7 @@ from mfrank.models import FaissLists as FaissLists
 from mfrank.models import ItemFilter as ItemFilter
 from mfrank.models import ItemKNN as ItemKNN
 from mfrank.models import LinearRanker as LinearRanker
+from mfrank.models import NextItem as NextItem
 from mfrank.models import Popularity as Popularity
 from mfrank.models import Reranker as Reranker
 from mfrank.models import SupervisedPageRank as SupervisedPageRank

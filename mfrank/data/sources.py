@@ -99,6 +99,7 @@ def from_arrays(
         shape = len(known_users), len(known_items)
     else:
         cells.check_room(shape)
+        shape = int(shape[0]), int(shape[1])  # numpy's may be narrow
         known_users = _of_rows("user", user_ids, shape[0])
         known_items = _of_rows("item", item_ids, shape[1])
         user_rows = _row_numbers("users", users, shape[0])

@@ -66,8 +66,9 @@ class Blend(Parameters, Recommender):
     ----------
     parts : sequence of models
         :class:`mfrank.ALS`, :class:`mfrank.Descent`, :class:`mfrank.EASE`,
-        :class:`mfrank.ItemFilter`, :class:`mfrank.ItemKNN`, :class:`mfrank.Popularity`, of which
-        one or more have factors (the first two and the last). A fit fits copies of them.
+        :class:`mfrank.ItemFilter`, :class:`mfrank.ItemKNN`, :class:`mfrank.NextItem`,
+        :class:`mfrank.Popularity`, of which one or more have factors (the first two and the last).
+        A fit fits copies of them.
     weights : sequence of float or None, default None
         > 0, one for each part; None is 1 for each.
     epochs : sequence of int or None, optional
@@ -322,6 +323,10 @@ class Blend(Parameters, Recommender):
 
     def _tell_set_since(self, fitter: Mapping[str, Any]) -> None:
         """The parts tell of theirs."""
+
+    @property
+    def _reads_order(self) -> bool:
+        return any(part._reads_order for part in self.parts)
 
     @property
     def _weights(self) -> list[float]:

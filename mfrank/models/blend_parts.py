@@ -22,15 +22,18 @@ from mfrank.models.descent import Descent
 from mfrank.models.ease import EASE
 from mfrank.models.factor_model import Callback
 from mfrank.models.item_models import ItemFilter, ItemKNN, NeighborRecommender
+from mfrank.models.next_item import NextItem
 from mfrank.retrieval import ModelState, Recommender
 from mfrank.store import FactorStore, blend
 from mfrank.store import contents as extra_rows
 
 PARTS: Mapping[str, type[Any]] = {
-    kind.__name__: kind for kind in (ALS, Descent, EASE, ItemFilter, ItemKNN, Popularity)
+    kind.__name__: kind for kind in (ALS, Descent, EASE, ItemFilter, ItemKNN, NextItem, Popularity)
 }
 """The models that can be parts of a blend, by name."""
 
+_JOINED = ("neighbors", "values")
+"""What :func:`mfrank.blend` joins of the extras of weights between items."""
 _SAMPLE = 64
 _SAMPLED_ITEMS = 4096
 
@@ -94,10 +97,15 @@ def joined(models: Sequence[Recommender], scales: Sequence[float], **options: An
         for name, array in (("user_biases", own.user_biases), ("item_biases", own.item_biases)):
             if array is not None:
                 extras[f"part{number}_{name}"] = array
-        if not isinstance(model, NeighborRecommender):
-            extras |= {f"part{number}_{name}": own.extras[name] for name in own.extras}
-        told = {"fitter": dict(own.fitter), "history": [dict(each) for each in own.history]}
-        described.append({**told, "width": own.factors * has_factors(model), "scale": float(scale)})
+        told: dict[str, Any] = {"fitter": dict(own.fitter)}
+        told["history"] = [dict(each) for each in own.history]
+        told |= {"width": own.factors * has_factors(model), "scale": float(scale)}
+        if isinstance(model, NeighborRecommender):
+            told["rows"] = model.similarity.shape[0]
+        for name, array in own.extras.items():
+            if not ("rows" in told and name.startswith(_JOINED)):
+                extras[f"part{number}_{name}"] = array
+        described.append(told)
     options["parts"] = described
     for name in ("user_features", "item_features"):
         if name in made.fitter["options"]:
@@ -128,9 +136,9 @@ def parts_of(held: ModelState, templates: Sequence[Any]) -> list[Any]:
             begin = columns.stop
         else:
             weights, values = extra_rows.unpack_neighbors(store.extras, store.n_users, n_items)
-            rows = slice(block, block + n_items)
+            rows = slice(block, block + told.get("rows", n_items))
             given = sp.csr_array(sp.csr_array(values[:, rows]) / told["scale"])
-            own = extra_rows.pack_neighbors(sp.csr_array(weights[rows]), given)
+            own |= extra_rows.pack_neighbors(sp.csr_array(weights[rows]), given)
             arrays["user_factors"] = np.ones((store.n_users, 1))
             arrays["item_factors"] = store.known_counts.items.astype(np.float64)[:, None]
             block = rows.stop

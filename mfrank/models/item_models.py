@@ -172,9 +172,12 @@ class NeighborRecommender(Parameters, RowScorer):
         else:
             known = KnownQueries.to_solve(users, userid)
             row = self._rows_given(OwnRows(known, user_items, items, None))
-        parts = row.data * self.similarity[row.indices][:, [item]].toarray().ravel()
-        largest = np.argsort(-parts, kind="stable")[: min(N, np.count_nonzero(parts))]
-        labels = items.answer(row.indices[largest].astype(np.int32)).tolist()
+        products = row.data * self.similarity[row.indices][:, [item]].toarray().ravel()
+        own, place = np.unique(row.indices % self.store.n_items, return_inverse=True)
+        parts = np.bincount(place, products, len(own))
+        linked = np.flatnonzero(parts)
+        largest = linked[np.argsort(-parts[linked], kind="stable")[:N]]
+        labels = items.answer(own[largest].astype(np.int32)).tolist()
         listed = list(zip(labels, parts[largest].tolist(), strict=True))
         return Explanation(float(parts.sum()), listed, 0.0, None)
 

@@ -299,6 +299,8 @@ def restore(
     for key, value in values.items():
         if isinstance(value, Mapping) and set(value) == {"name", "options"}:
             values[key] = restore(value, known, kinds, own)
+        elif isinstance(value, list):  # JSON has no tuples
+            values[key] = tuple(value)
     try:
         return kind(**values)
     except KeyboardInterrupt:
@@ -319,4 +321,4 @@ def _plain(value: Any) -> Any:
         return value.item()
     if isinstance(value, type | np.dtype):
         return np.dtype(value).name
-    return value
+    return list(value) if isinstance(value, tuple) else value

@@ -209,11 +209,14 @@ class LikedItems(NamedTuple):
         The items with a value other than 0, from which the user's factors are solved.
     values : shape (entries of likes,)
         The values in ``likes``.
+    given : int64, shape (n,)
+        The rows of the items in the order of the call; -1 is left out.
     """
 
     items: CSR
     likes: CSR
     values: NDArray[Any]
+    given: NDArray[np.int64]
 
     @classmethod
     def of(
@@ -250,7 +253,7 @@ class LikedItems(NamedTuple):
         else:
             sums = _fitting(np.bincount(place, numbers[order]), dtype)
             likes, kept = items[sums != 0], sums[sums != 0]
-        return cls(_row(items, None, n_items), _row(likes, kept, n_items), kept)
+        return cls(_row(items, None, n_items), _row(likes, kept, n_items), kept, columns)
 
 
 def _fitting(sums: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:

@@ -144,6 +144,11 @@ class Recommender:
         return model
 
     @property
+    def _reads_order(self) -> bool:
+        """Whether the order of the items that a user has counts."""
+        return False
+
+    @property
     def placed(self) -> FactorStore:
         """The store with the factors on the device of the fit, possibly a GPU."""
         return self._now().store
@@ -306,7 +311,8 @@ class Recommender:
         Parameters
         ----------
         itemids : 1-D array-like of ids
-            The user's items, which are left out of the list.
+            The user's items, oldest first (:class:`mfrank.NextItem` reads their order), which are
+            left out of the list.
         N, filter_items, items, by_row, fallback, n_threads, steer
             As in :meth:`recommend`; a user without a known item has no usable data.
         on_unknown : {"error", "skip"}, default "error"
@@ -336,7 +342,7 @@ class Recommender:
         users, side = sides(held.on_host(), by_row=by_row)
         levers = self._levers(steer, held.store, side, on_unknown)
         missing = None if on_unknown == "error" else -1
-        liked = given_ids(itemids, "itemids", ordered=values is not None)
+        liked = given_ids(itemids, "itemids", ordered=values is not None or self._reads_order)
         columns = side.rows(liked, "itemids", missing=missing)
         own = LikedItems.of(columns, values, len(side.ids), held.store.dtype)
         queries = self._somebody(held, own, has_values=values is not None)

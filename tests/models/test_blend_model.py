@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import mfrank
-from mfrank.models import spread
+from mfrank.models import NeighborRecommender, spread
 from mfrank.serving import answers
 from mfrank.tuning import event_weights
 from tests.support.errors import refuses
@@ -23,7 +23,9 @@ def data() -> mfrank.Interactions:
         drawn.user_ids.raw(drawn.entry_users),
         drawn.item_ids.raw(drawn.user_items.indices),
     )
-    return mfrank.Interactions.from_arrays([f"u{u}" for u in users], [f"i{i}" for i in items])
+    times = np.random.default_rng(0).permutation(len(users)) + 10**9
+    users, items = [f"u{u}" for u in users], [f"i{i}" for i in items]
+    return mfrank.Interactions.from_arrays(users, items, timestamps=times)
 
 
 def als(objective: Any = None, **options: Any) -> mfrank.ALS:
@@ -47,6 +49,10 @@ RECIPES: dict[str, tuple[Any, list[float]]] = {
         [0.3, 1, 0.5, 0.7, 0.2],
     ),
     "popularity": (lambda: [als(), mfrank.Popularity()], [1, 0.1]),
+    "next items": (
+        lambda: [mfrank.NextItem((1.0, 4.0)), als(), mfrank.EASE(9.0), mfrank.NextItem((2.0,))],
+        [1, 0.5, 0.2, 0.3],
+    ),
     "only popularity has factors": (lambda: [mfrank.EASE(9.0), mfrank.Popularity()], [1, 0.1]),
 }
 
@@ -113,7 +119,7 @@ def test_new_users_are_folded_into_each_part(blend: mfrank.Blend) -> None:
             users, data(), len(items), recalculate_user=True, filter_already_liked_items=False
         )
         scale = weight / spread(model)
-        if unit is None and not isinstance(model, mfrank.ItemKNN | mfrank.EASE | mfrank.ItemFilter):
+        if unit is None and not isinstance(model, NeighborRecommender):
             unit = scale
         for row, (ids, scores) in enumerate(zip(*own, strict=True)):
             known = [item is not None for item in ids]
@@ -123,7 +129,9 @@ def test_new_users_are_folded_into_each_part(blend: mfrank.Blend) -> None:
         np.testing.assert_allclose(
             scores[known] * unit, total[row, data().item_ids.rows(ids[known])], rtol=1e-3, atol=1e-4
         )
-    own = data().item_ids.raw(data().user_items[[2]].indices)
+    entries = np.flatnonzero(data().entry_users == 2)
+    entries = entries[np.argsort(data().timestamps[entries])]
+    own = data().item_ids.raw(data().user_items.indices[entries])
     new = blend.recommend_from_items(own, N=6)
     asked = blend.recommend(users[2:3], data(), 6, recalculate_user=True)
     assert new.ids.tolist() == asked.ids[0].tolist()

@@ -1,0 +1,210 @@
+"""NextItem is the minimizer of its loss, whichever way a user's items are given."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mfrank
+from mfrank import Interactions, NextItem
+from tests.support.errors import refuses
+
+N_ITEMS = 7
+HISTORIES = st.lists(
+    st.lists(st.integers(0, N_ITEMS - 1), max_size=N_ITEMS, unique=True), min_size=1, max_size=6
+).filter(lambda histories: any(histories))
+DECAYS = st.sampled_from([(1.0,), (0.3,), (0.5, 2.0), (0.2, 1.0, 5.0)])
+
+
+def data_of(histories: list[list[int]], start: int = 10**9) -> Interactions:
+    users = np.repeat(np.arange(len(histories)), [len(history) for history in histories])
+    times = np.concatenate([np.arange(len(history)) for history in histories])
+    items = np.concatenate([np.asarray(history, int) for history in histories])
+    shape = len(histories), N_ITEMS
+    return Interactions.from_arrays(users, items, timestamps=start + times, shape=shape)
+
+
+def of_history(before: list[int], decays: tuple[float, ...]) -> np.ndarray[Any, Any]:
+    row = np.zeros((len(decays), N_ITEMS))
+    for block, decay in enumerate(decays):
+        for distance, item in enumerate(reversed(before)):
+            if distance < np.ceil(4 * decay):
+                row[block, item] = np.exp(-distance / decay)
+    return row.ravel()
+
+
+def minimizer(
+    histories: list[list[int]], decays: tuple[float, ...], ahead: float, regularization: float
+) -> np.ndarray[Any, Any]:
+    """The solution of the normal equations, with a row per place."""
+    rows, targets = [], []
+    for history in histories:
+        for place in range(len(history)):
+            target = np.zeros(N_ITEMS)
+            for beyond, item in enumerate(history[place:]):
+                if beyond == 0:
+                    target[item] = 1
+                elif ahead and beyond <= np.ceil(4 * ahead):
+                    target[item] = np.exp(-beyond / ahead)
+            rows.append(of_history(history[:place], decays))
+            targets.append(target)
+    x, y = np.array(rows), np.array(targets)
+    gram = x.T @ x
+    ridges = regularization * np.diag(gram).reshape(-1, N_ITEMS).mean(axis=1)
+    ridge = np.diag(np.repeat(np.where(ridges, ridges, 1), N_ITEMS))
+    found: np.ndarray[Any, Any] = np.linalg.solve(gram + ridge, x.T @ y)
+    return found
+
+
+@settings(max_examples=30, deadline=None)
+@given(HISTORIES, DECAYS, st.sampled_from([0.0, 0.5, 2.0]), st.sampled_from([0.1, 1.0]))
+def test_the_weights_minimize_the_loss(histories, decays, ahead, regularization):
+    model = NextItem(decays, regularization, ahead, neighbors=N_ITEMS).fit(data_of(histories))
+    wanted = minimizer(histories, decays, ahead, regularization).reshape(-1, N_ITEMS, N_ITEMS)
+    for block in wanted:
+        np.fill_diagonal(block, 0)
+    found = model.similarity.toarray().reshape(wanted.shape)
+    np.testing.assert_allclose(found, wanted, atol=1e-12)
+
+
+@settings(max_examples=25, deadline=None)
+@given(HISTORIES, DECAYS)
+def test_a_history_ranks_the_same_by_every_door(histories, decays):
+    data = data_of(histories)
+    model = NextItem(decays).fit(data)
+    user = max(range(len(histories)), key=lambda row: len(histories[row]))
+    of_fit = model.recommend(user, N=N_ITEMS)
+    by_items = model.recommend_from_items(histories[user], N=N_ITEMS)
+    given_again = model.recommend(user, data, N=N_ITEMS, recalculate_user=True)
+    for other in (by_items, given_again):
+        assert other.ids.tolist() == of_fit.ids.tolist()
+        np.testing.assert_array_equal(other.scores, of_fit.scores)
+    row = of_history(histories[user], decays)
+    every = row @ model.similarity.toarray()
+    np.testing.assert_allclose(model.score([user] * N_ITEMS, range(N_ITEMS)), every, atol=1e-12)
+
+
+def test_the_latest_of_the_items_counts_most_and_repeats_count_once():
+    model = NextItem((0.4,)).fit(data_of([[0, 1, 2], [0, 1, 2], [3, 4, 5], [3, 4, 5], [1, 4, 6]]))
+    assert model.recommend_from_items([1, 4], N=1).ids.tolist() == [5]
+    assert model.recommend_from_items([4, 1], N=1).ids.tolist() == [2]
+    plain = model.recommend_from_items([1, 4], N=5)
+    for items, values in (([4, 1, 4], None), ([1, 4], [2, 3]), ([1, 0, 4], [1, -1, 1])):
+        other = model.recommend_from_items(items, N=5, values=values)
+        assert set(other.scores[~np.isnan(other.scores)]) <= set(plain.scores)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_items_without_an_order_are_refused(wrapped):
+    data = data_of([[0, 1, 2], [0, 1, 2], [3, 4, 5], [3, 4, 5], [1, 4, 6]])
+    model: Any = NextItem()
+    if wrapped:
+        model = mfrank.Blend([mfrank.ALS(factors=2, random_state=0), model])
+    model.fit(data)
+    with refuses(TypeError, "itemids", remedy="list"):
+        model.recommend_from_items({1, 4})
+
+
+def test_without_times_scores_are_means_over_all_orders(caplog):
+    data = data_of([[0, 1, 2, 5], [2, 1, 0, 6], [0, 1, 3], [3, 0, 1, 2], [4, 2, 5]])
+    model, items = NextItem((0.5, 2.0), neighbors=N_ITEMS).fit(data), [1, 3, 4]
+    orders = [of_history(list(order), model.decays) for order in permutations(items)]
+    wanted = np.mean(orders, axis=0) @ model.similarity.toarray()
+    row = Interactions.from_arrays([0] * 3, items, shape=(1, N_ITEMS)).user_items
+    with caplog.at_level(logging.INFO, "mfrank"):
+        found = model.recommend(0, row, N=N_ITEMS, recalculate_user=True)
+    assert "no timestamps" in caplog.text
+    listed = found.ids[found.ids >= 0]
+    np.testing.assert_allclose(found.scores[: len(listed)], wanted[listed], atol=1e-12)
+
+
+@settings(max_examples=25, deadline=None)
+@given(HISTORIES, HISTORIES, DECAYS)
+def test_an_update_is_a_fit_to_both(histories, later, decays):
+    """What is new is later, also where a user had it before."""
+    old, new = data_of(histories), data_of(later, start=2 * 10**9)
+    model = NextItem(decays).fit(old).partial_fit(new)
+    joined = [
+        [item for item in before if item not in after] + after
+        for before, after in zip(
+            histories + [[]] * len(later), later + [[]] * len(histories), strict=False
+        )
+    ][: max(len(histories), len(later))]
+    again = NextItem(decays).fit(data_of(joined))
+    np.testing.assert_allclose(
+        model.similarity.toarray(), again.similarity.toarray(), rtol=0, atol=1e-12
+    )
+    users = [user for user, history in enumerate(joined) if history]
+    found, wanted = (one.recommend(users, N=N_ITEMS) for one in (model, again))
+    np.testing.assert_allclose(found.scores, wanted.scores, atol=1e-9)
+
+
+def test_a_saved_model_answers_the_same_and_is_updated(tmp_path):
+    data = data_of([[0, 1, 2, 5], [2, 1, 0, 6], [0, 1, 3], [3, 0, 1, 2], [4, 2, 5]])
+    model = NextItem((0.5, 3.0), ahead=1.0).fit(data)
+    model.save(tmp_path / "model")
+    loaded = mfrank.load(tmp_path / "model")
+    assert repr(loaded) == repr(model)
+    assert loaded.get_params() == model.get_params()
+    new = data_of([[4], [], [2, 6]], start=2 * 10**9)
+    for one in (model, loaded):
+        one.partial_fit(new)
+    for one in (loaded, mfrank.refit(model, data).partial_fit(new)):
+        for found, wanted in zip(one.recommend([0, 1, 2]), model.recommend([0, 1, 2]), strict=True):
+            np.testing.assert_array_equal(found, wanted)
+
+
+def test_contributions_of_items_add_up_over_decays():
+    histories = [[0, 1, 2, 5], [2, 1, 0, 6], [0, 1, 3], [3, 0, 1, 2], [4, 2, 5]]
+    model = NextItem().fit(data_of(histories))
+    for item in (3, 4, 6):
+        told = model.explain(0, None, item, N=N_ITEMS)
+        assert {of for of, _ in told.contributions} <= set(histories[0])
+        assert len({of for of, _ in told.contributions}) == len(told.contributions)
+        assert told.score == pytest.approx(sum(part for _, part in told.contributions))
+        assert told.score == pytest.approx(model.score([0], [item])[0])
+
+
+def test_wide_regressions_are_of_single_precision(monkeypatch):
+    data = data_of([[0, 1, 2, 5], [2, 1, 0, 6], [0, 1, 3], [3, 0, 1, 2], [4, 2, 5]])
+    exact = NextItem().fit(data)
+    monkeypatch.setattr("mfrank.models.next_item._SINGLE_FROM", 1)
+    single = NextItem().fit(data)
+    difference = (single.similarity - exact.similarity).toarray()
+    assert 0 < np.abs(difference).max() < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("options", "argument"),
+    [
+        ({"decays": ()}, "decays"),
+        ({"decays": 3.0}, "decays"),
+        ({"decays": (1.0, 0)}, "decays"),
+        ({"decays": (1.0, float("nan"))}, "decays"),
+        ({"regularization": 0}, "regularization"),
+        ({"ahead": -1}, "ahead"),
+        ({"neighbors": 0}, "neighbors"),
+    ],
+)
+def test_options_are_checked(options, argument):
+    with refuses((TypeError, ValueError), argument):
+        NextItem(**options)
+
+
+def test_order_needs_times():
+    data = data_of([[0, 1, 2], [2, 1]])
+    untimed = replace(data, timestamps=None)
+    with refuses(ValueError, "NextItem"):
+        NextItem().fit(untimed)
+    model = NextItem().fit(data)
+    before = model.similarity.toarray()
+    with refuses(ValueError, "NextItem"):
+        model.partial_fit(untimed)
+    np.testing.assert_array_equal(model.similarity.toarray(), before)
