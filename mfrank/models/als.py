@@ -213,6 +213,8 @@ class ALS(FactorModel):
         """Whether the objective reads the values of interactions: WRMF, or ``weighted``."""
         return self.objective.uses_values
 
+    _keeps_values = uses_values
+
     @in_turn
     def fit(
         self,
@@ -515,8 +517,7 @@ class ALS(FactorModel):
         more, but lists still leave the item out.
 
         The old interactions are the ones that the model has for its filters; there is no second
-        copy. A saved model has them without values, so objectives that use values need
-        ``user_items`` after a load.
+        copy. A saved model has them, too, with their values if its objective uses them.
 
         Parameters
         ----------

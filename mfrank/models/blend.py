@@ -208,6 +208,10 @@ class Blend(Parameters, Recommender):
         """Whether a part reads the values of interactions."""
         return any(part.uses_values for part in self.parts)
 
+    @property
+    def _keeps_values(self) -> bool:
+        return any(isinstance(part, ALS) and part.uses_values for part in self.parts)
+
     @of_one_state
     def explain(
         self,
@@ -279,7 +283,7 @@ class Blend(Parameters, Recommender):
         new, batch, leave_out
             As in :meth:`mfrank.ALS.partial_fit`.
         user_items : Interactions or scipy sparse, optional
-            All old interactions, for an ALS under an objective that uses values, in a saved model.
+            All old interactions, for each ALS; by default, those that the model has.
 
         Returns
         -------

@@ -83,7 +83,7 @@ def training_rows(seen: Seen | None, objective: QuadraticObjective) -> Seen:
     if seen is None or (objective.uses_values and seen.matrix.dtype == bool):
         raise InputValueError(
             "`user_items` is needed: this model does not have the values of its training "
-            "interactions, which are not saved with it"
+            "interactions"
         )
     return seen
 

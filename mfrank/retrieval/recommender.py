@@ -681,8 +681,8 @@ class Recommender:
     ) -> Path | None:
         """Save as a folder, atomically, or to a file object; see :meth:`mfrank.FactorStore.save`.
 
-        ``with_seen`` also saves the seen items of each user (not the values), so that a loaded
-        model filters in the same way.
+        ``with_seen`` also saves the seen items of each user, so that a loaded model filters in the
+        same way, and their values if an ALS of it reads them.
 
         Raises
         ------
@@ -711,7 +711,7 @@ class Recommender:
                 ) from error
             self._tell_set_since(store.fitter)
             if held.seen is not None and with_seen:
-                store = pack(store, held.seen)
+                store = pack(store, held.seen, with_values=getattr(self, "_keeps_values", False))
             # In place before the save, which edits it: it may be stopped at any moment.
             self._origin = origin
             return store._save_over(folder, origin, overwrite=overwrite)

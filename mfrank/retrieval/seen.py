@@ -39,7 +39,7 @@ from mfrank.store import FactorStore, is_mapped
 _log = logging.getLogger("mfrank")
 
 _ENTRIES_AT_ONCE = 1 << 22
-_POSITIVE = "seen_positive"
+_POSITIVE, _VALUES = "seen_positive", "seen_values"
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,10 +194,13 @@ def without_relevant(seen: sp.csr_array, relevance: sp.csr_array) -> sp.csr_arra
     return select(seen, np.flatnonzero(kept))
 
 
-def pack(store: FactorStore, seen: sp.csr_array | Seen) -> FactorStore:
-    """Return the store with the pattern, not the values, of ``seen`` (users x items) in its extras.
+def pack(
+    store: FactorStore, seen: sp.csr_array | Seen, *, with_values: bool = False
+) -> FactorStore:
+    """Return the store with ``seen`` (users x items) in its extras.
 
-    Zeros are marked.
+    ``with_values`` is for models that read them, if they are known; others have the pattern, with
+    marks of the zeros.
 
     Raises
     ------
@@ -215,7 +218,9 @@ def pack(store: FactorStore, seen: sp.csr_array | Seen) -> FactorStore:
             "fit anew, or save with `with_seen=False`",
         ) from error
     extras = {**store.extras, **_arrays_of("seen", seen.matrix)}
-    if not (positive := seen.matrix.data != 0).all():
+    if with_values and seen.matrix.dtype != bool:
+        extras[_VALUES] = seen.matrix.data
+    elif not (positive := seen.matrix.data != 0).all():
         extras[_POSITIVE] = positive
     if seen.left_out is not None:
         extras |= _arrays_of("left_out", seen.left_out)
@@ -223,7 +228,9 @@ def pack(store: FactorStore, seen: sp.csr_array | Seen) -> FactorStore:
 
 
 def unpack(store: FactorStore) -> tuple[FactorStore, Seen | None]:
-    """Split a store into the store without the patterns, and the patterns as bool matrices or None.
+    """Split a store into the store without the seen entries, and these, or None.
+
+    They are bool matrices, but for the entries that were saved with their values.
 
     Memory-mapped columns are checked later, by :class:`Seen`: checking them here would read the
     whole file.
@@ -236,9 +243,9 @@ def unpack(store: FactorStore) -> tuple[FactorStore, Seen | None]:
     if not set(_names_of("seen")) <= set(store.extras):
         return store, None
     extras, shape = dict(store.extras), (store.n_users, store.n_items)
-    positive = extras.pop(_POSITIVE, None)
+    marks, values = extras.pop(_POSITIVE, None), extras.pop(_VALUES, None)
     try:
-        seen = _matrix_of("seen", extras, shape, positive)
+        seen = _matrix_of("seen", extras, shape, marks, values)
         left_out = None
         if set(_names_of("left_out")) <= set(extras):
             left_out = _matrix_of("left_out", extras, shape)
@@ -265,8 +272,9 @@ def _matrix_of(
     extras: dict[str, NDArray[Any]],
     shape: tuple[int, int],
     positive: NDArray[Any] | None = None,
+    values: NDArray[Any] | None = None,
 ) -> sp.csr_array:
-    """Take the arrays of a pattern out of the extras, as a bool matrix."""
+    """Take the arrays of a pattern out of the extras, as a matrix of bool or of these values."""
     indptr, indices = (extras.pop(each) for each in _names_of(name))
     if indptr.dtype != np.int64 or indices.dtype != np.int32:
         raise InputValueError(f"offsets are {indptr.dtype}, columns {indices.dtype}")
@@ -276,7 +284,11 @@ def _matrix_of(
         positive = np.ones(indices.size, dtype=bool)
     if positive.dtype != bool or positive.shape != indices.shape:
         raise InputValueError("`seen_positive` must be bool, one for each entry")
-    rows = sp.csr_array((positive, indices, indptr), shape)
+    if values is not None and (values.dtype.kind != "f" or values.shape != indices.shape):
+        raise InputValueError("`seen_values` must be floating-point numbers, one for each entry")
+    rows = sp.csr_array((positive if values is None else values, indices, indptr), shape)
     if not is_mapped(indices):
         check_seen(rows)
+        if values is not None and not np.isfinite(values).all():
+            raise InputValueError("`seen_values` must be finite")
     return rows

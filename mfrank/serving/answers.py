@@ -232,7 +232,7 @@ def explanation(
     n : int
         Maximum number of contributions, or paths.
     row : shape (1, n_items), optional
-        The user's items with their values: WRMF needs these, and saved models do not have them.
+        The user's items with their values; by default those of the model.
 
     Returns
     -------

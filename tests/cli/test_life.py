@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from copy import copy
 from pathlib import Path
 
 import numpy as np
@@ -74,10 +75,10 @@ def test_update_is_partial_fit(folder, capsys):  # type: ignore[no-untyped-def]
     assert main(["recommend", "--model", "als", "--user", TODAY.user_ids.labels[-1]]) == 0
 
 
-def test_values_come_from_the_old_file(folder, capsys):  # type: ignore[no-untyped-def]
-    assert main(["update", "today.csv", "--model", "wrmf"]) == 2
-    assert "--train is needed" in capsys.readouterr().err
+def test_values_are_those_of_the_model_or_of_the_old_file(folder):  # type: ignore[no-untyped-def]
     model = mfrank.ALS.load("wrmf")
+    assert main(["update", "today.csv", "--model", "wrmf", "--output", "alone"]) == 0
+    same(mfrank.load("alone"), copy(model).partial_fit(mfrank.Interactions.from_file("today.csv")))
     flags = ["--train", "before.csv", "--decay", "0.5", "--alternations", "2"]
     assert main(["update", "today.csv", "--model", "wrmf", *flags]) == 0
     before, today = map(mfrank.Interactions.from_file, ("before.csv", "today.csv"))

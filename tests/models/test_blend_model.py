@@ -11,6 +11,7 @@ import pytest
 
 import mfrank
 from mfrank.models import NeighborRecommender, spread
+from mfrank.retrieval import pack
 from mfrank.serving import answers
 from mfrank.tuning import event_weights
 from tests.support.errors import refuses
@@ -257,7 +258,8 @@ def test_what_is_recorded_of_a_blend_stays_in_updates() -> None:
 
 
 def test_a_blend_of_a_part_that_reads_values_is_not_explained_without_them(tmp_path: Path) -> None:
-    mfrank.Blend([als(mfrank.WRMF()), cosines()]).fit(data()).save(tmp_path / "model")
+    blend = mfrank.Blend([als(mfrank.WRMF()), cosines()]).fit(data())
+    pack(blend.store, blend.seen).save(tmp_path / "model")  # as models were once saved
     loaded, user, item = mfrank.load(tmp_path / "model"), "u1", "i2"
     with pytest.raises(answers.CannotAnswer, match="WRMF needs the values"):
         answers.explanation(loaded, user, item, 3)

@@ -20,6 +20,7 @@ import mfrank
 from mfrank.cli.main import main
 from mfrank.data import Judged
 from mfrank.models import from_implicit
+from mfrank.retrieval import pack
 from mfrank.store import FactorStore
 from tests.support.errors import refuses
 
@@ -77,17 +78,53 @@ def test_a_loaded_model_can_be_refitted_grown_and_saved_over_itself(tmp_path: Pa
     assert same_factors(model.fit(toy()), als().fit(toy()))
 
 
-def test_values_are_not_saved_and_so_not_explained(tmp_path: Path) -> None:
-    """Marks in place of values would give WRMF a wrong answer; objectives without values none."""
-    matrix = toy()
-    for objective in (mfrank.WRMF(alpha=2.0), mfrank.RG2()):
-        als(objective).fit(matrix).save(tmp_path / "m")
-        loaded: Any = mfrank.load(tmp_path / "m")
-        if objective.uses_values:
-            with refuses(ValueError, "user_items"):
-                loaded.explain(0, None, 3)
-        else:
-            assert loaded.explain(0, None, 3) == loaded.explain(0, matrix, 3)
+@pytest.mark.parametrize("mmap", [False, True])
+@pytest.mark.parametrize("weighted", [mfrank.WRMF(alpha=2.0), mfrank.IALS(weighted=True), None])
+def test_values_are_saved_with_what_reads_them(tmp_path: Path, weighted: Any, mmap: bool) -> None:
+    """So a saved model explains and is updated as the fitted one; others have the pattern alone."""
+    part: Any = als(weighted or mfrank.RG2())
+    new = mfrank.Interactions.from_arrays([1, 2], [3, 0], [2.0, 7.0])
+    for made in (part, mfrank.Blend([part, mfrank.EASE()])):
+        model = made.fit(3 * toy())
+        folder = tmp_path / type(model).__name__
+        model.save(folder)
+        loaded: Any = mfrank.load(folder, mmap=mmap)
+        assert (loaded.seen.matrix.dtype == bool) == (weighted is None)
+        assert loaded.explain(0, None, 3) == model.explain(0, None, 3)
+        for one in (model, loaded):
+            one.partial_fit(new)
+        assert same_factors(loaded, model)
+
+
+@pytest.mark.parametrize(
+    ("harmed", "told"),
+    [
+        (lambda known: np.where(known == known[0], np.nan, known), "finite"),
+        (lambda known: known[:-1], "one for each entry"),
+        (lambda known: known.astype(int), "floating-point"),
+    ],
+)
+def test_damaged_values_are_found(tmp_path: Path, harmed: Any, told: str) -> None:
+    model: Any = als(mfrank.WRMF()).fit(toy())
+    store = pack(model.store, model.seen, with_values=True)
+    extras = {**store.extras, "seen_values": harmed(store.extras["seen_values"])}
+    dataclasses.replace(store, extras=extras).save(tmp_path / "m")
+    with pytest.raises(ValueError, match=rf"seen items .* damaged: .*{told}"):
+        mfrank.load(tmp_path / "m")
+
+
+def test_a_model_that_was_saved_without_values_needs_them(tmp_path: Path) -> None:
+    """Marks in place of values would give WRMF a wrong answer."""
+    model: Any = als(mfrank.WRMF(alpha=2.0)).fit(toy())
+    pack(model.store, model.seen).save(tmp_path / "m")
+    loaded: Any = mfrank.load(tmp_path / "m")
+    for call in (lambda: loaded.explain(0, None, 3), lambda: loaded.partial_fit(toy())):
+        with refuses(ValueError, "user_items"):
+            call()
+    assert loaded.explain(0, toy(), 3) == model.explain(0, None, 3)
+    loaded.partial_fit(toy(), user_items=toy())
+    model.partial_fit(toy())
+    assert same_factors(loaded, model)
 
 
 @pytest.mark.parametrize("mmap", [False, True])

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mfrank
-from mfrank.retrieval import Answer
+from mfrank.retrieval import Answer, pack
 from mfrank.serving import answers
 from mfrank.serving.answers import EXACT, CannotAnswer, dump
 from mfrank.serving.description import page
@@ -229,14 +229,16 @@ def test_a_blend_with_weights_between_items_ranks_for_nobody_new() -> None:
 def test_an_explanation_by_values_needs_them(tmp_path: Any) -> None:
     served = model("WRMF")
     served.save(tmp_path / "model")
+    pack(served.store, served.seen).save(tmp_path / "marks")  # as models were once saved
     row = served.seen.matrix[[served.user_ids.rows([USER])[0]]].astype(float)
     told = answers.explanation(served, USER, ITEMS[0], 3, row)
     served.save(tmp_path / "bare", with_seen=False)
     assert answers.explains_alone(served)
     assert answers.explains_alone(model())
     assert not answers.explains_alone(mfrank.load(tmp_path / "bare"))
-    assert not answers.explains_alone(mfrank.load(tmp_path / "model"))
-    for loaded in (mfrank.load(tmp_path / "model"), mfrank.load(tmp_path / "bare")):
+    assert answers.explanation(mfrank.load(tmp_path / "model"), USER, ITEMS[0], 3) == told
+    for loaded in (mfrank.load(tmp_path / "marks"), mfrank.load(tmp_path / "bare")):
+        assert not answers.explains_alone(loaded)
         with pytest.raises(CannotAnswer, match="WRMF needs the values"):
             answers.explanation(loaded, USER, ITEMS[0], 3)
         again = answers.explanation(loaded, USER, ITEMS[0], 3, row)

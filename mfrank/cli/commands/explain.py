@@ -37,8 +37,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--train",
         metavar="FILE",
-        help="interactions of the user; required for wrmf, because a saved model has no values "
-        "(default: the interactions of the fit)",
+        help="interactions of the user (default: those of the fit)",
     )
     add_list_flags(parser, "maximum number of reasons")
     add_table_flags(parser)

@@ -52,8 +52,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--train",
         metavar="FILE",
-        help="all old interactions; required for objectives that use values, such as wrmf, because "
-        "a saved model has no values",
+        help="all old interactions (default: those of the model)",
     )
     parser.add_argument(
         "--alternations",
