@@ -162,6 +162,24 @@ def reader_of(hint: Any) -> Callable[[str], Any]:
     return number_or_none
 
 
+def add_needs_flag(parser: argparse._ActionsContainer, of: str = "") -> None:
+    """Add ``--needs`` of a search."""
+    parser.add_argument(
+        "--needs",
+        type=_needs_of,
+        default="everything",
+        metavar="NAMES",
+        help=f"{of}what the model must be able to do after the fit: update, explain, new-users, "
+        "with commas; nothing searches all models, too (default: everything)",
+    )
+
+
+def _needs_of(text: str) -> str | tuple[str, ...]:
+    if text in ("everything", "nothing"):
+        return text if text == "everything" else ()
+    return tuple(name.strip().replace("-", " ") for name in text.split(","))
+
+
 OBJECTIVES: dict[str, type[QuadraticObjective]] = {
     name.lower(): kind for name, kind in objective_classes().items()
 }

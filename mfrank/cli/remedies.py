@@ -47,6 +47,7 @@ _EXPRESSIONS = {
     "mfrank.WRMF()": "--objective wrmf",
     "mfrank.IALS(weighted=True)": "--objective ials --weighted",
     "filter_already_liked_items=False": "--include-seen",
+    "needs=()": "--needs nothing",
     "by_time": "--split time",
     "by_ratio": "--split ratio",
     "leave_last": "--split leave-last",

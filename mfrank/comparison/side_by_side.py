@@ -9,7 +9,7 @@ evaluated by the same code. Tuning comes first (:mod:`mfrank.comparison.tuned`).
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -40,6 +40,7 @@ def compare(
     models: Mapping[str, Any] | None = None,
     left_out: Any = None,
     tune: float | None = None,
+    needs: str | Collection[str] = "everything",
     factors: int | None = None,
     iterations: int = 15,
     n_threads: int = 0,
@@ -78,6 +79,8 @@ def compare(
         - Other models are unchanged.
 
         A model that cannot be fitted in the time or memory is left out, with a note.
+    needs : "everything" or collection of str, default "everything"
+        What the model that ``mfrank.tune`` finds must be able to do, as in :func:`mfrank.tune`.
     factors : int or None, default None
         Width of the factors of the default models: 64 or, with ``tune``, at most 512.
     iterations : int, default 15
@@ -109,9 +112,11 @@ def compare(
         - test data are missing or have another shape;
         - a metric is unknown, or there are no models;
         - with ``tune``, no model can be searched, ``train`` has dislikes, or the first metric has
-          no per-user values.
+          no per-user values; ``needs`` is given without ``mfrank.tune``.
     """
     check_count("repeats", repeats, 1)
+    if needs != "everything" and tune is None:
+        raise InputValueError("`needs` is of a search:", "pass `tune`, the minutes of one")
     if left_out is not None and tune is not None:
         raise InputValueError(
             "`left_out` does not go with `tune`:", "`mfrank.tune(events, target=...)` searches"
@@ -137,7 +142,10 @@ def compare(
     with values_told():
         if tune is not None:
             most = usual_factors(factors, tuned=True)
-            tuning = Tuning(tune, course.metrics[0], most, random_state, n_threads, show_progress)
+            tuning = Tuning(
+                *(tune, course.metrics[0], most, random_state, n_threads, show_progress),
+                needs=needs,
+            )
             contenders, leaderboards = tuned(contenders, course.train, tuning)
             of_search = tuning.notes(contenders, leaderboards)
         runs = course.alternate(contenders, repeats, show_progress=show_progress)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +22,7 @@ from mfrank.tuning import (
     SearchResult,
     Space,
     budget_of,
+    checked_needs,
     likes_of,
     metric_of,
     search,
@@ -42,6 +43,8 @@ class Tuning:
         Maximum width for ``mfrank.tune``; other contenders have their own.
     seed, n_threads : int
     show_progress : bool
+    needs : "everything" or collection of str
+        What ``mfrank.tune`` must find; the other contenders were named by the caller.
     """
 
     minutes: float
@@ -50,6 +53,7 @@ class Tuning:
     seed: Any
     n_threads: int
     show_progress: bool
+    needs: str | Collection[str] = "everything"
 
     def check(self, contenders: Mapping[str, Any], train: Interactions) -> Metric:
         """The metric.
@@ -62,6 +66,12 @@ class Tuning:
         check_above_zero(tune=self.minutes)
         check_count("factors", self.factors, 1)
         check_count("random_state", self.seed, 0)
+        checked_needs(self.needs)
+        if self.needs != "everything" and tune not in contenders.values():
+            raise InputValueError(
+                "`needs` is for `mfrank.tune`, which is none of `models`:",
+                "add it, or leave it out",
+            )
         if not any(space_of(contender) for contender in contenders.values()):
             raise InputValueError(
                 "`tune`: none of the models has hyper-parameters that are searched: "
@@ -128,6 +138,7 @@ def tuned(
             n_threads=tuning.n_threads,
             show_progress=tuning.show_progress,
             space=space,
+            needs=checked_needs(tuning.needs) if contender is tune else (),
         )
         leaderboards[name] = result.leaderboard
         if result.parts:

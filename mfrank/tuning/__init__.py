@@ -7,6 +7,7 @@ from mfrank.tuning.families import (
     FAMILIES,
     SPACE,
     TIMED_SPACE,
+    WEIGHTED,
     Closed,
     Counted,
     Filter,
@@ -14,7 +15,20 @@ from mfrank.tuning.families import (
     Regression,
     named,
 )
-from mfrank.tuning.family import Axis, Facts, Family, Point, Setting, Space, near, short, spread_out
+from mfrank.tuning.family import (
+    ABILITIES,
+    Axis,
+    Facts,
+    Family,
+    Point,
+    Setting,
+    Space,
+    checked_needs,
+    lacking,
+    near,
+    short,
+    spread_out,
+)
 from mfrank.tuning.leaderboard import Leaderboard
 from mfrank.tuning.mixture import (
     MOST_PARTS,
@@ -35,6 +49,7 @@ from mfrank.tuning.trial_journal import TrialJournal
 from mfrank.tuning.trials import Runner, TrialJudge, TrialWatch
 
 __all__ = [
+    "ABILITIES",
     "BASELINES",
     "CAUTION",
     "EPOCHS",
@@ -42,6 +57,7 @@ __all__ = [
     "MOST_PARTS",
     "SPACE",
     "TIMED_SPACE",
+    "WEIGHTED",
     "Axis",
     "BlendPart",
     "Budget",
@@ -75,7 +91,9 @@ __all__ = [
     "best",
     "blended",
     "budget_of",
+    "checked_needs",
     "finalists",
+    "lacking",
     "likes_of",
     "metric_of",
     "mixed",

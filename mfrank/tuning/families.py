@@ -58,6 +58,7 @@ class Regression(Family):
     """EASE and its powers. ``ridge``: its regularization, in units of ``Facts.spread`` squared."""
 
     name: str = "EASE"
+    kind = EASE
     first_values: tuple[float, ...] = (1.0, 0.5, 0.5)
 
     axes = (
@@ -103,6 +104,7 @@ class Filter(Family):
     """The normalized filter; its axes are its options."""
 
     name: str = "ItemFilter"
+    kind = ItemFilter
     first_values: tuple[float, ...] = (0.7, 0.5)
 
     axes = (
@@ -135,6 +137,7 @@ class Recent(Family):
     """Popularity within a window. ``share``: the fraction of interactions in the window."""
 
     name: str = "RecentPopularity"
+    kind = Popularity
     first_values: tuple[float, ...] = (0.01,)
 
     axes = (Axis("share", 3e-4, 0.3),)
@@ -178,6 +181,7 @@ class Closed(Family):
     weight: Callable[[float, Facts], dict[str, float]]
     first_values: tuple[float, ...]
 
+    kind = ALS
     axes = (
         Axis("background", 0.1, 10.0),
         Axis("ridge", 0.002, 2.0),
@@ -242,6 +246,7 @@ class Sampled(Family):
     loss: Callable[[], Any]
     first_values: tuple[float, ...] = (0.13, 0.12)
 
+    kind = Descent
     axes = (Axis("step", 0.03, 0.5), Axis("temperature", 0.05, 0.4))
 
     def model(self, point: Point, rung: int, setting: Setting) -> Descent:

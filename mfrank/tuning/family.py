@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
+from mfrank.arrays import shown
 from mfrank.data import Interactions
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.models import ALS, Baseline, Descent
+from mfrank.retrieval import Recommender
 
 # Points of the unit cube, and the hyper-parameters that they stand for.
 
@@ -125,10 +128,49 @@ class Setting:
         return max(1, min(self.factors // share, data.n_users, data.n_items))
 
 
+# What a model can do after its fit, by its class.
+
+
+ABILITIES: Mapping[str, Callable[[type[Any]], bool]] = {
+    "update": lambda kind: hasattr(kind, "partial_fit"),
+    "explain": lambda kind: getattr(kind, "explain", None) not in (None, Recommender.explain),
+    "new users": lambda kind: bool(getattr(kind, "folds_in", False)),
+}
+"""What a use may need: `partial_fit`, `explain`, and lists for users who are not in the fit."""
+
+
+def checked_needs(needs: str | Collection[str]) -> tuple[str, ...]:
+    """The abilities that ``needs`` of :func:`mfrank.tune` names, in the order of all."""
+    if isinstance(needs, str):
+        needs = tuple(ABILITIES) if needs == "everything" else (needs,)
+    if not isinstance(needs, Collection):
+        raise InputTypeError(
+            f"`needs` must be 'everything' or names of {_told(ABILITIES)}, got {shown(needs)}"
+        )
+    for need in needs:
+        if not isinstance(need, str) or need not in ABILITIES:
+            raise InputValueError(
+                f"`needs` has {shown(need)}, which is none of {_told(ABILITIES)}:",
+                'write those, `needs="everything"` or `needs=()`',
+            )
+    return tuple(name for name in ABILITIES if name in needs)
+
+
+def lacking(kind: type[Any], needs: Collection[str]) -> list[str]:
+    """Which of these abilities a class of models lacks."""
+    return [name for name in needs if not ABILITIES[name](kind)]
+
+
+def _told(names: Collection[str]) -> str:
+    return ", ".join(map(repr, names))
+
+
 class Family(ABC):
     """A kind of model, its axes and its rungs."""
 
     name: str
+    kind: type[Any]
+    """The class of its models, which says what they can do."""
     first_values: tuple[float, ...]
     axes: tuple[Axis, ...]
     rungs: int = 3
@@ -192,6 +234,27 @@ class Space:
         """The same space with further families on a ladder."""
         return Space({**self.ladders, ladder: (*self.ladders[ladder], *families)}, self.baselines)
 
+    def able(self, needs: Collection[str]) -> tuple[Space, dict[str, str]]:
+        """The space of the families whose models have these abilities, and why others are not."""
+        reasons = {
+            family.name: f"left out: {family.kind.__name__} lacks {_told(lacks)} of `needs`; "
+            "needs=() searches it, too"
+            for family in (*self.baselines, *self.families())
+            if (lacks := lacking(family.kind, needs))
+        }
+        if not reasons:
+            return self, reasons
+        ladders = {
+            name: kept
+            for name, of in self.ladders.items()
+            if (kept := tuple(family for family in of if family.name not in reasons))
+        }
+        if not ladders:
+            raise InputValueError(
+                f"`needs`: no model that is searched has {_told(needs)}:", "ask for less"
+            )
+        return Space(ladders, tuple(f for f in self.baselines if f.name not in reasons)), reasons
+
     def with_readers_first(self) -> Space:
         """The same space for varying values: families that read them come first in each ladder."""
         ladders = {
@@ -209,6 +272,10 @@ class Space:
         """The family or baseline with this name."""
         every = (*self.families(), *self.baselines)
         return next(family for family in every if family.name == name)
+
+    def has(self, name: str) -> bool:
+        """Whether a family or baseline has this name."""
+        return any(family.name == name for family in (*self.families(), *self.baselines))
 
     def ladder_of(self, family: str) -> str | None:
         """The name of the ladder of a family; None for a baseline."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +39,7 @@ from mfrank.tuning.event_weights import (
     weights_told,
 )
 from mfrank.tuning.families import SPACE
-from mfrank.tuning.family import Model
+from mfrank.tuning.family import Model, checked_needs
 from mfrank.tuning.leaderboard import Leaderboard
 from mfrank.tuning.mixture import BlendPart, blended
 from mfrank.tuning.search_result import (
@@ -119,6 +119,7 @@ def tune(
     random_state: int = 0,
     n_threads: int = 0,
     memory: float | None = None,
+    needs: str | Collection[str] = "everything",
     storage: str | os.PathLike[str] | None = None,
     show_progress: bool = False,
 ) -> TuneResult:
@@ -180,6 +181,10 @@ def tune(
         GiB for the search in addition to the data, > 0; by default, the free memory at the
         beginning. A model is left out if its fit is estimated to need more than a quarter of it,
         because the best models of each family stay in memory, too.
+    needs : "everything" or collection of str, default "everything"
+        What the model must be able to do after the fit, of "update" (``partial_fit``), "explain"
+        and "new users" (``recommend_from_items``). Models that cannot are left out, which the
+        leaderboard says; ``()`` searches all.
     storage : path or None, default None
         SQLite file to which every result is saved at once. The same call resumes an interrupted
         search; earlier time and trials count, and the best model is fitted even if no time is left.
@@ -224,6 +229,8 @@ def tune(
     for name, value, least in (("factors", factors, 1), ("random_state", random_state, 0)):
         check_count(name, value, least)
     check_threads(n_threads)
+    needed = checked_needs(needs)
+    SPACE.able(needed)
     chosen, clock = metric_of(metric), budget_of(minutes)
     of_target = None
     if target is not None:
@@ -263,6 +270,7 @@ def tune(
             valid=chooses,
             left_out=None if of_target is None else of_target.bought,
             held_out="as given" if of_target is None else of_target.held_out,
+            needs=needed,
         )
         model = _fitted(found, everything)
     if weights is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,11 +79,13 @@ def search(
     valid: Interactions | None = None,
     left_out: Interactions | None = None,
     held_out: str = "as given",
+    needs: Collection[str] = (),
 ) -> SearchResult:
     """Search a space; parameters are those of :func:`mfrank.tune`.
 
     ``valid`` and ``left_out`` have the ids of the data. Lists leave out ``left_out``, if the data
-    are events of which one kind is ranked; ``held_out`` says how ``valid`` was chosen.
+    are events of which one kind is ranked; ``held_out`` says how ``valid`` was chosen. ``needs``
+    are names of :data:`mfrank.tuning.family.ABILITIES`.
     """
     parts = [part for part in (data, valid, left_out) if part is not None]
     of = fingerprint(parts, metric=str(metric), factors=factors, random_state=seed)
@@ -94,7 +96,8 @@ def search(
         space = space.with_more("ALS", WEIGHTED)
     if values_vary(data.user_items.data):
         space = space.with_readers_first()
-    journal = TrialJournal(storage, of)
+    space, unable = space.able(needs)
+    journal = TrialJournal(storage, of, lambda trial: space.has(trial.family))
     clock.spend(sum(outcome.seconds for outcome in journal.outcomes))
     most = _FIT_SHARE * (memory_free_now() if memory is None else float(memory) * 2**30)
     setting = Setting(Facts.of(judge.train), factors, seed, n_threads, most)
@@ -117,7 +120,7 @@ def search(
     course.run(
         journal.outcomes, run, lambda propose: journal.claimed(propose, lambda: clock.left() > 0)
     )
-    reasons = course.left_out(journal.outcomes)
+    reasons = course.left_out(journal.outcomes) | unable
     return SearchResult(runner, journal.outcomes, reasons, *_chosen(runner, journal.outcomes))
 
 

@@ -75,11 +75,13 @@ class TrialJournal:
         The file, which is created if it does not exist.
     of : str
         Fingerprint of the search.
+    counts : function, optional
+        Whether a trial counts; others, of a call with other ``needs``, stay in the file.
 
     Attributes
     ----------
     outcomes : list of Outcome
-        Outcomes of all searches on the file, up to the last read.
+        Outcomes of all processes on the file, up to the last read.
 
     Raises
     ------
@@ -89,8 +91,14 @@ class TrialJournal:
         Another process has locked the file for too long.
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None, of: str) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None,
+        of: str,
+        counts: Callable[[Trial], bool] = lambda trial: True,
+    ) -> None:
         self._path = None if path is None else path_of(path)
+        self._counts = counts
         self.outcomes: list[Outcome] = []
         self._last = 0  # number of the last row that was read
         self._owner = f"{uuid.uuid4().hex} {os.getpid()} {_machine()}"
@@ -167,7 +175,9 @@ class TrialJournal:
             [self._last],
         )
         for number, text, checksum in rows.fetchall():
-            self.outcomes.append(_outcome(text, checksum, f"{self._path}: trial {number}"))
+            outcome = _outcome(text, checksum, f"{self._path}: trial {number}")
+            if self._counts(outcome.trial):
+                self.outcomes.append(outcome)
             self._last = number
 
     def _claims(self, connection: sqlite3.Connection) -> list[Trial]:
@@ -180,9 +190,9 @@ class TrialJournal:
                 is_live = until > time.time() and not _has_ended(owner.decode())
             except (AttributeError, KeyError, OverflowError, TypeError, ValueError):  # damaged
                 is_live = False
-            if is_live:
+            if is_live and self._counts(trial):
                 live.append(trial)
-            else:
+            elif not is_live:
                 connection.execute("DELETE FROM claims WHERE rowid = ?", [row])
         return live
 

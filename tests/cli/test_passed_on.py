@@ -39,7 +39,8 @@ def test_tune(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     assert saved == ["best"]
     assert capsys.readouterr().out.endswith("saved to best\n")
     line = "--minutes 2.5 --trials 3 --metric recall@5 --factors 7 --random-state 4 --n-threads 2"
-    run(f"tune plays.csv --model best {line} --memory 1.5 --storage s --valid plays.csv --json -")
+    line += " --memory 1.5 --storage s --needs update,new-users"
+    run(f"tune plays.csv --model best {line} --valid plays.csv --json -")
     given = calls[1][1]
     assert same(given.pop("valid"), DATA)
     assert given == {
@@ -50,6 +51,7 @@ def test_tune(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
         "random_state": 4,
         "n_threads": 2,
         "memory": 1.5,
+        "needs": ("update", "new users"),
         "storage": "s",
         "show_progress": False,
         "target": None,
@@ -74,12 +76,14 @@ def test_compare(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
     assert not any("PageRank" in name for name in models)
     line = "--factors 3 --iterations 4 --n-threads 2 --repeats 2 --random-state 5 --metric ndcg@3"
     objective = "--objective wrmf:alpha=7 --objective rg2"
-    run(f"compare plays.csv --walk --tune 0.5 {line} {objective} --csv t.csv --json -")
+    line += " --tune 0.5 --needs explain"
+    run(f"compare plays.csv --walk {line} {objective} --csv t.csv --json -")
     given = calls[1][1]
     models = given.pop("models")
     assert given == {
         "left_out": None,
         "tune": 0.5,
+        "needs": ("explain",),
         "factors": 3,
         "random_state": 5,
         "n_threads": 2,

@@ -14,7 +14,7 @@ from inspect import signature
 from typing import Any
 
 from mfrank.arrays import counted, share
-from mfrank.cli.flags import OBJECTIVES, objective, parameters
+from mfrank.cli.flags import OBJECTIVES, add_needs_flag, objective, parameters
 from mfrank.cli.inputs import (
     add_table_flags,
     add_target_flag,
@@ -106,6 +106,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "interactions held out of the training part; the models are then the result of mfrank "
         "tune, EASE, ItemKNN, Popularity and implicit's ALS, or the ones of --objective",
     )
+    add_needs_flag(parser, "with --tune, of the result of mfrank tune: ")
     for name in _COUNTS:
         default = signature(compare).parameters[name].default
         shown = "" if default is None else f" (default: {default})"
@@ -148,6 +149,7 @@ def run(args: argparse.Namespace) -> None:
         left_out=left_out,
         models=models,
         tune=args.tune,
+        needs=args.needs,
         factors=args.factors,
         random_state=args.random_state,
         n_threads=args.n_threads,

@@ -11,7 +11,7 @@ import shlex
 import sys
 from inspect import signature
 
-from mfrank.cli.flags import parameters
+from mfrank.cli.flags import add_needs_flag, parameters
 from mfrank.cli.inputs import (
     add_leave_out_flag,
     add_table_flags,
@@ -32,6 +32,7 @@ EXAMPLES = """\
   mfrank tune plays.tsv --at-least 4 --minutes 60 --storage search.sqlite --model model
   mfrank tune shop.csv --target purchase --minutes 10 --model model
   mfrank tune all.csv --refit model --model newer
+  mfrank tune plays.tsv --needs update,new-users --model model
   mfrank tune clicks.parquet --trials 40 --metric recall@20 --model model --json trials.json
 """
 
@@ -72,6 +73,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="fit the recipe of this saved model, such as yesterday's, to the interactions: no "
         "search",
     )
+    add_needs_flag(parser)
     add_json_flag(parser, "the leaderboard")
     add_leave_out_flag(parser)
     add_table_flags(parser)
@@ -104,7 +106,7 @@ def run(args: argparse.Namespace) -> None:
     if left_out is not None:
         found.model.leave_out(left_out)
     found.model.save(args.model)
-    told = [str(found), f"saved to {args.model}"]
+    told = [str(found).replace("needs=()", "--needs nothing"), f"saved to {args.model}"]
     if found.weights is not None:
         each = (f"{k}={'none' if w is None else format(w, 'g')}" for k, w in found.weights.items())
         told.insert(1, f"the same events: --weights {shlex.quote(','.join(each))}")
@@ -113,7 +115,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _refit(args: argparse.Namespace) -> None:
     usual = signature(tune).parameters
-    searching = ("target", "valid", "minutes", "trials", "metric", "storage", "memory")
+    searching = ("target", "valid", "minutes", "trials", "metric", "storage", "memory", "needs")
     if used := [name for name in searching if getattr(args, name) != usual[name].default]:
         raise ValueError(f"--refit searches nothing, so --{used[0]} has no effect")
     model = read_model(args.refit)
@@ -139,6 +141,7 @@ def _found(data: Interactions | Events, args: argparse.Namespace) -> TuneResult:
         random_state=args.random_state,
         n_threads=args.n_threads,
         memory=args.memory,
+        needs=args.needs,
         storage=args.storage,
         show_progress=somebody_watches(),
     )
