@@ -441,7 +441,8 @@ class Blend(Parameters, Recommender):
 
 
 def _named(part: Any) -> str:
-    return repr(unfitted(part)).removesuffix(", not fitted)").removesuffix("(not fitted)") + ")"
+    told = repr(unfitted(part)).removesuffix("not fitted)")
+    return told.removesuffix(", ") + ")"
 
 
 def _folded(model: Any, own: OwnRows) -> Any:

@@ -561,24 +561,24 @@ class Recommender:
         )
 
     def recalculate_user(self, userid: Raw, user_items: Matrix, *, by_row: bool = False) -> Factors:
-        """Raise TypeError: only models with a quadratic objective can fold users in."""
+        """Raise TypeError: factors alone do not say how they follow from what a user has."""
         raise self._folds_nobody_in()
 
     def _folds_nobody_in(self) -> InputTypeError:
         return InputTypeError(
-            f"{type(self).__name__} cannot fold users in: it has no objective with a closed-form "
-            "solution",
-            "Use `recalculate_user=False`; evaluate it by a split such as by_time or by_ratio, "
-            "whose test users are in the training part",
+            f"{type(self).__name__} cannot fold users in: factors alone do not say how",
+            "Use `recalculate_user=False`, or the fitted model itself, as of mfrank.load(folder)",
         )
 
     def recalculate_item(self, itemid: Raw, item_users: Matrix, *, by_row: bool = False) -> Factors:
         """Raise TypeError: only models with a quadratic objective can fold items in."""
-        raise InputTypeError(
-            f"{type(self).__name__} cannot fold items in: it has no objective with a closed-form "
-            "solution",
-            "Use `recalculate_item=False`",
-        )
+        what = f"{type(self).__name__} cannot fold items in:"
+        raise InputTypeError(what, "use `recalculate_item=False`")
+
+    def partial_fit(self, *args: Any, **options: Any) -> Self:
+        """Raise TypeError: this kind of model does not take up new interactions."""
+        what = f"{type(self).__name__} cannot be updated:"
+        raise InputTypeError(what, "fit it again, to all interactions")
 
     @in_turn
     def leave_out(self, user_items: Matrix | None) -> Self:

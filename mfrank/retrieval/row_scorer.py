@@ -288,9 +288,8 @@ class ItemBlend(RowScorer):
 
     def _rows_given(self, *_: Any) -> Any:
         raise InputTypeError(
-            "a blend cannot fold users in",
-            "use `recalculate_user=False`; evaluate it by a split such as by_time or by_ratio, "
-            "whose test users are in the training part",
+            "an ItemBlend cannot fold users in",
+            "use `recalculate_user=False`, or mfrank.Blend in place of mfrank.blend",
         )
 
     def _scores_of(self, rows: BlendRows, n_threads: int) -> NDArray[Any]:

@@ -22,6 +22,7 @@ from mfrank.cli.inputs import (
 )
 from mfrank.errors import InputValueError
 from mfrank.models import ALS, Blend
+from mfrank.retrieval import Recommender
 
 EXAMPLES = """\
   mfrank update today.csv --model model
@@ -82,7 +83,7 @@ def run(args: argparse.Namespace) -> None:
     """Load, update and save."""
     output = args.output or args.model
     with model_to_change(args.model, output) as model:
-        if not hasattr(model, "partial_fit"):
+        if type(model).partial_fit is Recommender.partial_fit:
             raise InputValueError(
                 f"{args.model} is of {type(model).__name__}, which cannot be updated",
                 "fit it to all interactions",
