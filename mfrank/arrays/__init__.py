@@ -26,6 +26,7 @@ from mfrank.arrays.csr_checks import (
     check_indptr,
     checked,
     checked_rows,
+    in_place,
     is_canonical,
 )
 from mfrank.arrays.device import Array, Device, Grid, converted, device_copy_of, register_copy
@@ -141,6 +142,7 @@ __all__ = [
     "gibibytes",
     "holds",
     "in_one_piece",
+    "in_place",
     "in_turn",
     "is_canonical",
     "is_count",

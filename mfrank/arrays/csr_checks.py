@@ -250,3 +250,21 @@ def _check_whole_numbers(array: NDArray[Any], name: str) -> None:
             f"`{name}` must be a one-dimensional numpy array of whole numbers, got {got} of shape "
             f"{np.shape(array)}"
         )
+
+
+def in_place(
+    data: NDArray[Any],
+    indices: NDArray[np.int32],
+    indptr: NDArray[np.int64],
+    shape: tuple[int, int],
+) -> sp.csr_array:
+    """The CSR of checked arrays, which are not copied but for the offsets.
+
+    scipy's constructor would copy columns beside int64 offsets, as int64, and a view of a much
+    larger array; of mapped ones, it would read the whole file.
+    """
+    rows = sp.csr_array(shape, dtype=data.dtype)
+    fits = indices.size <= np.iinfo(np.int32).max
+    rows.data, rows.indices = data, indices if fits else indices.astype(np.int64)
+    rows.indptr = indptr.astype(np.int32 if fits else np.int64)
+    return rows

@@ -7,14 +7,22 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.als import Explanation
-from mfrank.arrays import check_above_zero, check_count, counted, in_turn, paragraphs, shown
+from mfrank.arrays import (
+    check_above_zero,
+    check_count,
+    counted,
+    in_turn,
+    paragraphs,
+    shown,
+    turn_of,
+)
 from mfrank.data import Interactions
 from mfrank.errors import InputTypeError, InputValueError, unreadable
 from mfrank.models.als import ALS
@@ -85,8 +93,9 @@ class Blend(Parameters, Recommender):
 
     Notes
     -----
-    A saved blend has each table once. The fitted parts are made of it when they are first needed,
-    for new users, explanations and updates, which takes the memory of the factors once more.
+    A saved blend has each table once. The fitted parts are made of it when they are first needed:
+    new users and explanations take the memory of the item factors once more, and weights between
+    items are views; updates copy all tables.
 
     Examples
     --------
@@ -102,7 +111,6 @@ class Blend(Parameters, Recommender):
     weights: Sequence[float] | None = None
     epochs: Sequence[int | None] | None = None
     folds_in = True
-    _last_models = cast("tuple[ModelState, tuple[Any, ...]] | None", None)  # no option
 
     recommend = of_one_state(Recommender.recommend)
     recommend_from_items = of_one_state(Recommender.recommend_from_items)
@@ -356,10 +364,12 @@ class Blend(Parameters, Recommender):
         return ranker
 
     def _models_of(self, held: ModelState) -> tuple[Any, ...]:
-        last = self._last_models
-        if last is None or last[0] is not held:
-            self._last_models = last = held, tuple(parts_of(held, self.parts))
-        return last[1]
+        """The parts of a state, made once for all copies of the model that have it."""
+        with turn_of(held, "make the parts"):
+            made: tuple[Any, ...] | None = vars(held).get("_models")
+            if made is None:
+                made = vars(held)["_models"] = tuple(parts_of(held, self.parts))
+        return made
 
     def _each(self, change: Callable[[Any], object]) -> None:
         """Change copies of all parts, and hold their blend, unless the first stays as it is.

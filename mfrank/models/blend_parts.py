@@ -9,13 +9,14 @@ number.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import fields, replace
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from mfrank.arrays import lazy, read_only
 from mfrank.models.als import ALS
 from mfrank.models.baselines import Popularity
 from mfrank.models.descent import Descent
@@ -113,8 +114,49 @@ def joined(models: Sequence[Recommender], scales: Sequence[float], **options: An
     return replace(made, extras=extras, fitter={"name": "Blend", "options": options})
 
 
+class _PartStore(FactorStore):
+    """The store of a part, whose user factors are made of the blend's when they are first read.
+
+    New users and explanations need the factors of items alone.
+    """
+
+    _columns: NDArray[Any]
+    """Those of the part in the user factors of the blend."""
+    _root: float
+
+    @classmethod
+    def of(cls, store: FactorStore, columns: slice, scale: float, **others: Any) -> Self:
+        """The part of these columns of a blend's store, with other fields."""
+        whole, root = replace(store, **others), np.sqrt(scale)
+        given = {field.name: getattr(whole, field.name) for field in fields(whole)}
+        given["_columns"], given["_root"] = given.pop("user_factors")[:, columns], root
+        items = _unscaled(store.item_factors[:, columns], root)
+        given["item_factors"] = read_only(np.ascontiguousarray(items))
+        made = object.__new__(cls)
+        vars(made).update(given)
+        return made
+
+    @lazy
+    def user_factors(self) -> NDArray[Any]:
+        """As of any store."""
+        return read_only(np.ascontiguousarray(_unscaled(self._columns, self._root)))
+
+    def users_at(self, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """Without the others."""
+        if "user_factors" in vars(self):
+            return super().users_at(rows)
+        return _unscaled(self._columns[rows], self._root)
+
+
+def _unscaled(table: NDArray[Any], root: float) -> NDArray[Any]:
+    return table if root == 1 else (table / root).astype(table.dtype)
+
+
 def parts_of(held: ModelState, templates: Sequence[Any]) -> list[Any]:
-    """The fitted parts of a blend's store, each with the options of its template."""
+    """The fitted parts of a blend's store, each with the options of its template.
+
+    They have views of its tables where they can.
+    """
     store, models = held.on_host(), [unfitted(template) for template in templates]
     described = store.fitter["options"]["parts"]
     n_items, begin, block = store.n_items, 0, 0
@@ -125,24 +167,39 @@ def parts_of(held: ModelState, templates: Sequence[Any]) -> list[Any]:
             for name, array in store.extras.items()
             if name.startswith(prefix)
         }
-        arrays: dict[str, Any] = {
+        others: dict[str, Any] = {
             name: own.pop(name, None) for name in ("user_biases", "item_biases")
         }
+        others |= {"fitter": told["fitter"], "history": told["history"], "extras": own}
         if has_factors(model):
-            columns, root = slice(begin, begin + told["width"]), np.sqrt(told["scale"])
-            for side in ("user_factors", "item_factors"):
-                table = getattr(store, side)[:, columns]
-                arrays[side] = table if root == 1 else (table / root).astype(store.dtype)
+            columns = slice(begin, begin + told["width"])
+            if told["width"] == store.factors and told["scale"] == 1:
+                part = replace(store, **others)
+            else:
+                part = _PartStore.of(store, columns, told["scale"], **others)
             begin = columns.stop
         else:
-            weights, values = extra_rows.unpack_neighbors(store.extras, store.n_users, n_items)
             rows = slice(block, block + told.get("rows", n_items))
-            given = sp.csr_array(sp.csr_array(values[:, rows]) / told["scale"])
-            own |= extra_rows.pack_neighbors(sp.csr_array(weights[rows]), given)
-            arrays["user_factors"] = np.ones((store.n_users, 1))
-            arrays["item_factors"] = store.known_counts.items.astype(np.float64)[:, None]
+            others["extras"] = own | _of_items(store, rows, told["scale"])
+            part = replace(
+                store,
+                user_factors=np.ones((store.n_users, 1)),
+                item_factors=store.known_counts.items.astype(np.float64)[:, None],
+                **others,
+            )
             block = rows.stop
-        part = replace(store, fitter=told["fitter"], history=told["history"], extras=own, **arrays)
         model._adopt(part)
         model._hold(part, held.seen)
     return models
+
+
+def _of_items(store: FactorStore, block: slice, scale: float) -> dict[str, NDArray[Any]]:
+    """The extras of a part of weights between items, which are views of those of the blend."""
+    weights, values = extra_rows.unpack_neighbors(store.extras, store.n_users, store.n_items)
+    begin, end = weights.indptr[block.start], weights.indptr[block.stop]
+    given = values if block == slice(0, values.shape[1]) else sp.csr_array(values[:, block])
+    return extra_rows.pack("values", given if scale == 1 else sp.csr_array(given / scale)) | {
+        "neighbors": store.extras["neighbors"][begin:end],
+        "neighbors_indices": store.extras["neighbors_indices"][begin:end],
+        "neighbors_indptr": weights.indptr[block.start : block.stop + 1].astype(np.int64) - begin,
+    }

@@ -62,7 +62,7 @@ class RowMap:
     @classmethod
     def of(cls, store: FactorStore, likes: sp.csr_array) -> Self:
         """Fit the map to the users of a store and their items, shape (n_users, n_items)."""
-        users, items = store.user_factors, store.item_factors
+        items = store.item_factors
         width = items.shape[1]
         gram, products = np.zeros((width + 1, width + 1)), np.zeros((width + 1, width))
         shortest, longest = np.inf, 0.0
@@ -71,7 +71,7 @@ class RowMap:
             some = np.flatnonzero(np.diff(rows.indptr))
             if not len(some):
                 continue
-            theirs = users[begin + some].astype(np.float64)
+            theirs = store.users_at(begin + some).astype(np.float64)
             lengths = np.linalg.norm(theirs, axis=1)
             shortest, longest = min(shortest, lengths.min()), max(longest, lengths.max())
             sums = np.hstack([sums_of(rows[some], items), np.ones((len(some), 1))])

@@ -152,7 +152,10 @@ def _fill(call: ListCall, lists: Lists, rows: NDArray[np.int64], candidates: Can
     counts, history = call.popularity, call.history
     assert counts is not None
     items = replace(
-        call.own.answering, factors=counts, biases=None, unmet=lambda: empty_rows(counts, None)
+        call.own.answering,
+        table=lambda: counts,
+        biases=None,
+        unmet=lambda: empty_rows(counts, None),
     )
     rank = best
     if call.levers is not None:

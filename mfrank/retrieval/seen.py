@@ -16,6 +16,7 @@ from mfrank.arrays import (
     check_csr,
     check_indptr,
     counted,
+    in_place,
     is_canonical,
     lazy,
     read_only,
@@ -286,7 +287,7 @@ def _matrix_of(
         raise InputValueError("`seen_positive` must be bool, one for each entry")
     if values is not None and (values.dtype.kind != "f" or values.shape != indices.shape):
         raise InputValueError("`seen_values` must be floating-point numbers, one for each entry")
-    rows = sp.csr_array((positive if values is None else values, indices, indptr), shape)
+    rows = in_place(positive if values is None else values, indices, indptr, shape)
     if not is_mapped(indices):
         check_seen(rows)
         if values is not None and not np.isfinite(values).all():

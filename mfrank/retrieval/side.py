@@ -130,7 +130,8 @@ class Side:
     Attributes
     ----------
     name : {"user", "item"}
-    factors : shape (n, K)
+    table : function
+        Returns the factors, shape (n, K), which a store may make when they are first read.
     biases : shape (n,), or None
     ids : Ids
     by_row : bool
@@ -144,13 +145,18 @@ class Side:
     """
 
     name: str
-    factors: Factors
+    table: Callable[[], Factors]
     biases: NDArray[Any] | None
     ids: Ids
     by_row: bool
     directions: Callable[[], Factors]
     unmet: Callable[[], NDArray[np.bool_] | None]
     lone: Callable[[], NDArray[np.bool_] | None]
+
+    @property
+    def factors(self) -> Factors:
+        """The factors."""
+        return self.table()
 
     def rows(self, raw: Raw, argument: str, *, missing: int | None = None) -> Rows:
         """Row numbers of one or many ids, 1-D int64; ``missing`` is the row of unknown ids.
@@ -206,7 +212,7 @@ def sides(store: FactorStore, *, by_row: bool = False) -> tuple[Side, Side]:
     return (
         Side(
             "user",
-            store.user_factors,
+            lambda: store.user_factors,
             store.user_biases,
             store.user_ids,
             by_row,
@@ -216,7 +222,7 @@ def sides(store: FactorStore, *, by_row: bool = False) -> tuple[Side, Side]:
         ),
         Side(
             "item",
-            store.item_factors,
+            lambda: store.item_factors,
             store.item_biases,
             store.item_ids,
             by_row,

@@ -28,6 +28,7 @@ def app(
     allow_hosts: Iterable[str] = (),
     classes: Iterable[type] = (),
     trust: bool = False,
+    mmap: bool = False,
 ) -> FastAPI:
     """Return the ASGI application that serves a model.
 
@@ -48,6 +49,10 @@ def app(
         hosts are refused. By default, all are answered, but see :func:`run`.
     classes, trust
         As in :func:`mfrank.load`, for all models of the folder.
+    mmap : bool, default False
+        Memory-map the model, so that services on one machine share it; every load compares the
+        checksums. Replace its files only by a save, a copy to a new name or a rename: a file that
+        is cut short under a map ends the process.
 
     Raises
     ------
@@ -59,7 +64,7 @@ def app(
     """
     with needs("serve"):
         from mfrank.serving.application import build
-    return build(model, limits or Limits(), reload_seconds, allow_hosts, classes, trust)
+    return build(model, limits or Limits(), reload_seconds, allow_hosts, classes, trust, mmap)
 
 
 def run(application: FastAPI, *, host: str = "127.0.0.1", port: int = 8000) -> None:

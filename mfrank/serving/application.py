@@ -36,11 +36,12 @@ def build(
     allow_hosts: Iterable[str],
     classes: Iterable[type],
     trust: bool,
+    mmap: bool,
 ) -> FastAPI:
     """The application of :func:`mfrank.serving.app`."""
     check_above_zero(reload_seconds=reload_seconds)
     hosts = AllowedHosts(allow_hosts)
-    live, measures = LiveModel(model, classes, trust), Measures()
+    live, measures = LiveModel(model, classes, trust, mmap), Measures()
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

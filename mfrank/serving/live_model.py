@@ -16,7 +16,7 @@ from typing import Literal
 from mfrank.arrays import shown
 from mfrank.errors import InputTypeError, InputValueError
 from mfrank.files import MANIFEST, path_of
-from mfrank.models import load
+from mfrank.models import load, values_told
 from mfrank.retrieval import Recommender, unannounced
 
 _LOG = logging.getLogger("mfrank.serving")
@@ -52,13 +52,14 @@ class LiveModel:
         model: Recommender | str | os.PathLike[str],
         classes: Iterable[type] | type = (),
         trust: bool = False,
+        mmap: bool = False,
     ) -> None:
         self.folder = None if isinstance(model, Recommender) else _folder(model)
         self._classes = (classes,) if isinstance(classes, type) else tuple(classes)
-        self._trust = trust
-        if self.folder is None and (self._classes or trust):
+        self._trust, self._mmap = trust, mmap
+        if self.folder is None and (self._classes or trust or mmap):
             raise InputValueError(
-                "`classes` and `trust` are for a folder", "this model is loaded already"
+                "`classes`, `trust` and `mmap` are for a folder", "this model is loaded already"
             )
         self._version = self._look()
         self.current = model if isinstance(model, Recommender) else self._loaded(_folder(model))
@@ -140,7 +141,9 @@ class LiveModel:
         _LOG.info("%s: a newer model answers", self.folder)
 
     def _loaded(self, folder: Path) -> Recommender:
-        return load(folder, classes=self._classes, trust=self._trust)
+        # Mapped values are not checked, so the checksums are; this also reads them before requests.
+        mmap, classes, trust = self._mmap, self._classes, self._trust
+        return load(folder, mmap=mmap, verify=mmap, classes=classes, trust=trust)
 
     def _note(self, version: _Version, error: BaseException) -> None:
         """Count a failed load, and say when the next one is due."""
@@ -191,7 +194,10 @@ def _folder(model: object) -> Path:
 def _warm(model: Recommender) -> None:
     """Ask twice: what is computed only once, on the first or second call, delays no request."""
     users, items = model.user_ids.labels[:2], model.item_ids.labels[:1]
-    with unannounced():
+    with unannounced(), values_told():
+        if model.folds_in and len(items):
+            with suppress(ValueError):  # it lacks the interactions of its fit: requests say so
+                model.recommend_from_items(items, N=1, n_threads=1)
         for _ in range(2):
             filters = model.seen is not None
             model.recommend(users, N=1, filter_already_liked_items=filters, n_threads=1)

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import check_csr, check_indptr, on_host
+from mfrank.arrays import check_csr, check_indptr, in_place, on_host
 from mfrank.data import Counts, stored_ids
 from mfrank.errors import InputValueError, unreadable
 from mfrank.files import Contents, check_keys
@@ -122,7 +122,7 @@ def unpack(extras: Mapping[str, NDArray[Any]], name: str, shape: tuple[int, int]
     else:
         check_csr(indptr, indices, *shape, name)
         check_finite(name, data)
-    return sp.csr_array((data, indices, indptr), shape)
+    return in_place(data, indices, indptr, shape)
 
 
 def pack_neighbors(weights: sp.csr_array, values: sp.csr_array) -> dict[str, NDArray[Any]]:

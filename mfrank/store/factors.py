@@ -127,11 +127,11 @@ class FactorStore(MadeOfFields):
             put(f"{side}_ids", own)
             put(f"{side}_factors", fields.factor_matrix(side, factors, len(own)))
         users, items = len(self.user_ids), len(self.item_ids)
-        if self.item_factors.shape[1] != self.factors or self.item_factors.dtype != self.dtype:
+        theirs = self.user_factors.shape[1], self.user_factors.dtype
+        if theirs != (self.factors, self.dtype):
             raise InputValueError(
                 "`user_factors` and `item_factors` must have one width and dtype, got "
-                f"{self.factors} columns of {self.dtype} and {self.item_factors.shape[1]} of "
-                f"{self.item_factors.dtype}"
+                f"{theirs[0]} columns of {theirs[1]} and {self.factors} of {self.dtype}"
             )
         if is_on_gpu(self.user_factors) != is_on_gpu(self.item_factors):
             raise InputValueError(
@@ -161,12 +161,17 @@ class FactorStore(MadeOfFields):
     @property
     def factors(self) -> int:
         """Width of the factors."""
-        return int(self.user_factors.shape[1])
+        return int(self.item_factors.shape[1])
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Dtype of the factors, float32 or float64."""
-        return self.user_factors.dtype
+        return self.item_factors.dtype
+
+    def users_at(self, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """User factors of some rows."""
+        some: NDArray[Any] = self.user_factors[rows]
+        return some
 
     @property
     def known_counts(self) -> Counts:
@@ -266,7 +271,7 @@ class FactorStore(MadeOfFields):
 
     def on_host(self) -> FactorStore:
         """The store with factors, biases and prior in numpy; itself if they already are."""
-        if not is_on_gpu(self.user_factors):
+        if not is_on_gpu(self.item_factors):
             return self
         here: dict[str, Any] = arrays_on_host(self)
         return replace(self, **here)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from threading import Barrier, BrokenBarrierError
 from typing import Any
 
 import numpy as np
@@ -11,8 +14,10 @@ import pytest
 
 import mfrank
 from mfrank.models import NeighborRecommender, spread
+from mfrank.models import blend as blend_models
 from mfrank.retrieval import pack
 from mfrank.serving import answers
+from mfrank.store import is_mapped
 from mfrank.tuning import event_weights
 from tests.support.errors import refuses
 
@@ -136,6 +141,49 @@ def test_new_users_are_folded_into_each_part(blend: mfrank.Blend) -> None:
     new = blend.recommend_from_items(own, N=6)
     asked = blend.recommend(users[2:3], data(), 6, recalculate_user=True)
     assert new.ids.tolist() == asked.ids[0].tolist()
+
+
+def ask_for_somebody(model: mfrank.Blend) -> None:
+    own = data().item_ids.raw(data().user_items[[2]].indices)
+    model.recommend_from_items(own, N=3)
+    model.explain("u3", data(), "i3")
+    model.recommend(["u1", "u2"], data(), 3, recalculate_user=True)
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_new_users_and_explanations_copy_no_table_but_that_of_items(
+    blend: mfrank.Blend, mapped: bool, tmp_path: Path
+) -> None:
+    blend.save(tmp_path / "model")
+    model: Any = mfrank.load(tmp_path / "model", mmap=mapped)
+    ask_for_somebody(model)
+    store, mine = model.store, blend.models
+    assert is_mapped(store.user_factors) is is_mapped(model.seen.matrix.indices) is mapped
+    for part, alone in zip(model.models, mine, strict=True):
+        if isinstance(part, NeighborRecommender):
+            for own, name in ((part.similarity.data, ""), (part.similarity.indices, "_indices")):
+                assert np.shares_memory(own, store.extras[f"neighbors{name}"])
+        elif "user_factors" in vars(part.store):
+            shared = np.shares_memory(part.store.user_factors, store.user_factors)
+            assert shared or isinstance(part, mfrank.Popularity)
+        np.testing.assert_array_equal(part.user_factors, alone.user_factors)  # where it is read
+
+
+def test_parts_are_made_once_for_all_calls_and_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = mfrank.Blend([als(), cosines()]).fit(data())
+    made, both, parts_of = [], Barrier(2, timeout=9), blend_models.parts_of
+
+    def slowly(*given: Any) -> Any:
+        made.append(given)
+        with suppress(BrokenBarrierError):
+            both.wait(0.2)  # for another thread that makes them, too
+        return parts_of(*given)
+
+    monkeypatch.setattr(blend_models, "parts_of", slowly)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(ask_for_somebody, [model, model]))
+    assert len(made) == 1
+    assert model._snapshot().models is model.models
 
 
 def test_an_explanation_adds_up_those_of_the_parts(blend: mfrank.Blend) -> None:

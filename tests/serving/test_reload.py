@@ -9,6 +9,7 @@ import sys
 import threading
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -21,8 +22,11 @@ import mfrank
 from mfrank import serving
 from mfrank.cli.main import main
 from mfrank.files import MANIFEST
+from mfrank.models import blend as blend_models
+from mfrank.models import row_map
 from mfrank.serving import live_model
 from mfrank.serving.live_model import LiveModel
+from mfrank.store import is_mapped
 from tests.support.errors import refuses
 
 httpx2 = pytest.importorskip("httpx2")
@@ -147,6 +151,42 @@ def test_a_newer_model_has_been_asked_before_it_answers(
     assert live.current is newer
 
 
+def test_the_parts_of_a_blend_are_made_before_its_first_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blend = mfrank.Blend([model(), mfrank.Descent(mfrank.BPR(), 3, 2, random_state=0)])
+    blend.fit(named()).save(tmp_path / "model")
+    made, parts_of, map_of = list[str](), blend_models.parts_of, row_map.RowMap.of
+    monkeypatch.setattr(
+        blend_models, "parts_of", lambda *given: made.append("parts") or parts_of(*given)
+    )
+    monkeypatch.setattr(row_map.RowMap, "of", lambda *given: made.append("map") or map_of(*given))
+    with TestClient(serving.app(tmp_path / "model")) as asking:
+        assert made == ["parts", "map"]
+        some = named().item_ids.labels[:2].tolist()
+        assert asking.post("/recommend", json={"from_items": some, "n": 2}).status_code == 200
+        user, item = named().user_ids.labels[0], some[0]
+        assert asking.get(f"/explain/{quote(str(user), safe='')}/{item}").status_code == 200
+    assert made == ["parts", "map"]
+
+
+def test_a_mapped_model_is_shared_and_its_checksums_are_compared(tmp_path: Path) -> None:
+    model().save(tmp_path / "model")
+    live = LiveModel(tmp_path / "model", mmap=True)
+    assert is_mapped(live.current.store.item_factors)
+    older = live.current.item_factors.copy()
+    other().save(tmp_path / "model")
+    live.refresh()
+    assert live.loads == 1
+    assert is_mapped(live.current.store.item_factors)
+    assert not np.array_equal(live.current.item_factors, older)
+    (damaged,) = (tmp_path / "model").glob("data-*/item_factors.npy")
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"\x00")
+    live.refresh(forced=True)
+    assert live.failures == 1
+    assert "checksum" in str(live.error)
+
+
 def test_a_model_saved_after_a_failure_is_loaded_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,8 +223,8 @@ def test_newer_models_are_loaded_as_the_first_was(
     )
     application = serving.app(tmp_path / "model", classes=iter([Clock]), trust=True)
     application.state.live.refresh(forced=True)
-    assert asked == [{"classes": (Clock,), "trust": True}] * 2
-    for more in ({"trust": True}, {"classes": [Clock]}):
+    assert asked == [{"classes": (Clock,), "trust": True, "mmap": False, "verify": False}] * 2
+    for more in ({"trust": True}, {"classes": [Clock]}, {"mmap": True}):
         with refuses(ValueError, "classes"):
             serving.app(model(), **more)
 

@@ -27,6 +27,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``mfrank serve``."""
     parser.add_argument("model", metavar="MODEL", help="the folder of a saved model")
     add_address_flags(parser, 8000)
+    parser.add_argument(
+        "--mmap",
+        action="store_true",
+        help="memory-map the model, so that services on one machine share it",
+    )
     add_flags(parser.add_argument_group("limits of a request"), serving.Limits)
 
 
@@ -35,7 +40,9 @@ def run(args: argparse.Namespace) -> None:
     with handled(starting=True):
         check_holds_model(args.model)
         limits = serving.Limits(**given(args, serving.Limits))
-        application = serving.app(args.model, limits=limits, allow_hosts=args.allow_hosts)
+        application = serving.app(
+            args.model, limits=limits, allow_hosts=args.allow_hosts, mmap=args.mmap
+        )
         try:
             serving.run(application, host=args.host, port=args.port)
         except KeyboardInterrupt:
