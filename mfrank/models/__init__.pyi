@@ -21,11 +21,11 @@ from mfrank.models.faiss_index import from_faiss as from_faiss
 from mfrank.models.faiss_index import to_faiss as to_faiss
 from mfrank.models.fit_plan import FitPlan as FitPlan
 from mfrank.models.fit_plan import told_of_cluster as told_of_cluster
+from mfrank.models.item_links import nearest_items as nearest_items
 from mfrank.models.item_models import Baseline as Baseline
 from mfrank.models.item_models import ItemFilter as ItemFilter
 from mfrank.models.item_models import ItemKNN as ItemKNN
 from mfrank.models.item_models import NeighborRecommender as NeighborRecommender
-from mfrank.models.item_models import nearest_items as nearest_items
 from mfrank.models.linear_ranker import FORMAT as FORMAT
 from mfrank.models.linear_ranker import LinearRanker as LinearRanker
 from mfrank.models.linear_ranker import LinearStore as LinearStore

@@ -35,12 +35,16 @@ from mfrank.retrieval import (
     QueryFactors,
     Raw,
     Recommender,
+    Seen,
     given_id,
     given_ids,
     given_rows,
     is_single,
     of_one_state,
+    other_rows,
+    rows_to_remove,
     sides,
+    without,
 )
 from mfrank.store import IMPORTED, FactorStore
 
@@ -81,17 +85,28 @@ def update_at_once(
         rows = delta.user_items.astype(np.float32)
         joined = Interactions(rows, delta.user_ids, delta.item_ids)
         same = options_of(type(model), held.store.fitter, IMPORTED)
-        if isinstance(same, Popularity) and same.window is not None:
-            store = same._moved_on(held.store, joined, data)
-        else:
-            store = same._store_of(joined)
-        store = replace(store, threshold=held.store.threshold)
+        store = replace(same._updated(held, joined, data), threshold=held.store.threshold)
         return store, len(delta.user_ids) + len(delta.item_ids)
 
     found = update_of(held, old, new, batch, leave_out, after)
     if found is not None:
         model._tell_set_since(held.store.fitter)
         model._hold(*found)
+
+
+def removal_at_once(
+    model: Popularity | NeighborRecommender, users: Raw | None, items: Raw | None, *, by_row: bool
+) -> None:
+    """Remove users and items from such a model; see :meth:`mfrank.Recommender.remove`."""
+    held = model._now()
+    whole = held.on_host()
+    rows = rows_to_remove(whole, users, items, by_row=by_row)
+    store, seen = without(replace(whole, extras={}), held.seen, *rows)
+    left = other_rows(rows[0], whole.n_users), other_rows(rows[1], whole.n_items)
+    same = options_of(type(model), whole.fitter, IMPORTED)
+    popularity, extras = same._left(held, *left)
+    factors = popularity[:, None].astype(store.dtype)
+    model._hold(replace(store, item_factors=factors, extras=extras), seen)
 
 
 # The baseline that recommends the same to everybody: the items that most users have.
@@ -161,12 +176,17 @@ class Popularity(FactorModel):
         update_at_once(self, old, new, batch, leave_out)
         return self
 
-    def remove(self, *args: Any, **options: Any) -> Self:
-        """Raise TypeError: a new fit takes no longer than a removal would."""
-        raise InputTypeError(
-            f"{type(self).__name__} cannot remove users and items:",
-            "fit it anew to interactions without them",
-        )
+    @in_turn
+    def remove(
+        self, users: Raw | None = None, items: Raw | None = None, *, by_row: bool = False
+    ) -> Self:
+        """Remove users and items; the model is then as after a fit without their interactions.
+
+        Parameters and errors are those of :meth:`mfrank.Recommender.remove`. A window ends where it
+        did, also if its latest interaction was removed.
+        """
+        removal_at_once(self, users, items, by_row=by_row)
+        return self
 
     def _store_of(self, data: Interactions) -> FactorStore:
         if self.window is None:
@@ -189,8 +209,11 @@ class Popularity(FactorModel):
         arrays = {f"window_{name}": array.astype(np.int64) for name, array in kept.items()}
         return _store(data, items[late], describe(self), **arrays, window_end=np.array([end]))
 
-    def _moved_on(self, store: FactorStore, joined: Interactions, new: Interactions) -> FactorStore:
-        """The store after new interactions; ``joined`` are all, without times."""
+    def _updated(self, held: ModelState, joined: Interactions, new: Interactions) -> FactorStore:
+        """The store of a state after an update; ``joined`` are all interactions, without times."""
+        if self.window is None:
+            return self._store_of(joined)
+        store = held.store
         times = timestamps_of(new, "Popularity with a window", "window=None")
         rows, columns, own = _timed_likes(new)
         users = joined.user_ids.rows(new.user_ids.labels)[rows]
@@ -202,6 +225,23 @@ class Popularity(FactorModel):
         ends = np.append((np.diff(users) != 0) | (np.diff(items) != 0), True)
         end = int(max(store.extras["window_end"][0], times.max(initial=0)))
         return self._within(joined, users[ends], items[ends], own[ends], end)
+
+    def _left(
+        self, held: ModelState, users: NDArray[np.int64], items: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], dict[str, NDArray[Any]]]:
+        """The popularity and the extras of a state of which these rows are left."""
+        if self.window is None:
+            assert held.seen is not None
+            return Seen(held.seen.checked[users][:, items]).popularity[:, 0], {}
+        own, theirs, times = (
+            held.store.extras[f"window_{name}"] for name in ("users", "items", "times")
+        )
+        both = np.isin(own, users) & np.isin(theirs, items)
+        own, theirs = np.searchsorted(users, own[both]), np.searchsorted(items, theirs[both])
+        window = {"users": own, "items": theirs, "times": times[both]}
+        extras = {f"window_{name}": array.astype(np.int64) for name, array in window.items()}
+        counts = np.bincount(theirs, minlength=len(items)).astype(np.float64)
+        return counts, extras | {"window_end": held.store.extras["window_end"].copy()}
 
     def recalculate_user(self, userid: Raw, user_items: Matrix, *, by_row: bool = False) -> Factors:
         """The factor of any user, 1: shape (1,) for one user, (len(userid), 1) for many."""

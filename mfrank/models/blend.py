@@ -315,8 +315,6 @@ class Blend(Parameters, Recommender):
         self, users: Raw | None = None, items: Raw | None = None, *, by_row: bool = False
     ) -> Self:
         """Remove users and items from each part; see :meth:`mfrank.Recommender.remove`."""
-        if users is None and items is None:
-            raise InputValueError("remove needs `users` or `items`: ids, or a list of them")
         self._each(lambda model: model.remove(users, items, by_row=by_row))
         return self
 

@@ -22,12 +22,8 @@ from mfrank.arrays import (
     usable_cores,
 )
 from mfrank.models.cost import of_empty_rows
-from mfrank.models.item_models import (
-    NeighborRecommender,
-    rows_at_once,
-    strongest,
-    strongest_of_dense,
-)
+from mfrank.models.item_links import rows_at_once, strongest, strongest_of_dense
+from mfrank.models.item_models import NeighborRecommender
 
 # The inverse of a Gram matrix plus a ridge, block by block, in the memory of one such matrix.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, TypeAlias
 
@@ -12,16 +11,18 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.als import Explanation
-from mfrank.arrays import Work, check_count, check_powers, in_turn
-from mfrank.data import Interactions, cells, rank_in_rows
+from mfrank.arrays import check_count, check_powers, in_turn
+from mfrank.data import Interactions, cells
 from mfrank.errors import unreadable, within
 from mfrank.models.baselines import (
     Popularity,
     fit_at_once,
     popularity_store,
+    removal_at_once,
     update_at_once,
 )
 from mfrank.models.factor_model import Callback, restored
+from mfrank.models.item_links import changes, linked, marked, nearest_items, relinked, unit_columns
 from mfrank.models.options import tell_of_liked
 from mfrank.models.parameters import FitFacts, Parameters, describe, fit_of
 from mfrank.retrieval import (
@@ -104,11 +105,18 @@ class NeighborRecommender(Parameters, RowScorer):
         They are from the values of the users, or from a matrix of ones, shape (n_users, n_items).
         """
 
+    def _relinked(self, held: _Neighborhood, rows: sp.csr_array) -> sp.csr_array | None:
+        """The weights of changed rows, from those before; None if a fit is quicker."""
+        return None
+
     @in_turn
     def partial_fit(
         self, new: Any = None, *, batch: str | None = None, leave_out: Any = None
     ) -> Self:
-        """Update the model with new interactions: a fit to all that it has and to what is new.
+        """Update the model with new interactions; it is then as after a fit to all of them.
+
+        Links of items without new users are kept where no new interaction can change them, so the
+        time grows with the number of entries that share users with the items of ``new``.
 
         Parameters
         ----------
@@ -127,7 +135,18 @@ class NeighborRecommender(Parameters, RowScorer):
             The model is unchanged if it lacks its interactions, or ids are whole numbers in only
             one of the model and ``new``.
         """
-        update_at_once(self, self._fitted().values, new, batch, leave_out)
+        update_at_once(self, self._known(self._now()), new, batch, leave_out)
+        return self
+
+    @in_turn
+    def remove(
+        self, users: Raw | None = None, items: Raw | None = None, *, by_row: bool = False
+    ) -> Self:
+        """Remove users and items; the model is then as after a fit without their interactions.
+
+        Parameters and errors are those of :meth:`mfrank.Recommender.remove`.
+        """
+        removal_at_once(self, users, items, by_row=by_row)
         return self
 
     @of_one_state
@@ -185,6 +204,45 @@ class NeighborRecommender(Parameters, RowScorer):
         rows = self._read(data.user_items)
         return popularity_store(data, describe(self), **pack_neighbors(self._weights(rows), rows))
 
+    def _updated(self, held: ModelState, joined: Interactions, new: Interactions) -> FactorStore:
+        """The store of a state after an update; ``joined`` are all interactions."""
+        rows = self._read(joined.user_items)
+        near, values = held.parts
+        grown = cells.in_shape(near, (rows.shape[1],) * 2), cells.in_shape(values, rows.shape)
+        weights = self._relinked(_Neighborhood(*grown), rows)
+        if weights is None:
+            weights = self._weights(rows)
+        return popularity_store(joined, describe(self), **pack_neighbors(weights, rows))
+
+    def _left(
+        self, held: ModelState, users: NDArray[np.int64], items: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], dict[str, NDArray[Any]]]:
+        """The popularity and the extras of a state of which these rows are left."""
+        values = held.parts.values
+        stays = marked(users, held.store.n_users)[cells.entry_rows(values)]
+        stays &= marked(items, held.store.n_items)[values.indices]
+        rows = cells.select(values, np.flatnonzero(stays))
+        left = sp.csr_array(rows[users][:, items])
+        if not left.nnz:
+            weights = sp.csr_array((len(items), len(items)))
+        elif (near := self._relinked(held.parts, rows)) is None:
+            weights = self._weights(left)
+        else:
+            weights = sp.csr_array(near[items][:, items])
+        popularity = np.bincount(left.indices[left.data > 0], minlength=len(items))
+        return popularity.astype(np.float64), pack_neighbors(weights, left)
+
+    def _known(self, held: ModelState) -> sp.csr_array:
+        """The interactions of a state, with values of their signs if these are not read."""
+        values: sp.csr_array = held.parts.values
+        if self.uses_values or held.seen is None:
+            return values
+        seen = held.seen.positives
+        if seen.dtype != bool:
+            return seen
+        disliked = cells.select(seen, cells.not_in(seen, values))
+        return sp.csr_array(values - disliked.astype(np.float64))
+
     def _read(self, rows: sp.csr_array) -> sp.csr_array:
         """What the model reads of rows: their values, or ones for those above 0."""
         if self.uses_values:
@@ -239,123 +297,6 @@ class NeighborRecommender(Parameters, RowScorer):
 
 Baseline: TypeAlias = Popularity | NeighborRecommender
 """A model whose fit is one step: its store follows from the data."""
-
-
-# The nearest neighbors of every item, by products of the items' columns.
-
-
-_CELLS_AT_ONCE = 1 << 22
-
-
-def nearest_items(user_items: sp.csr_array, n_neighbors: int) -> sp.csr_array:
-    """The cosines of each item with its nearest neighbors, ties by lower row.
-
-    Parameters
-    ----------
-    user_items : csr_array, shape (n_users, n_items)
-        Canonical, without zeros.
-    n_neighbors : int
-        Maximum number of neighbors of an item; only cosines above 0 count.
-
-    Returns
-    -------
-    csr_array, float64, shape (n_items, n_items)
-        Row i has the neighbors of item i.
-    """
-    n_items = user_items.shape[1]
-    values, items = user_items.data.astype(np.float64), user_items.indices
-    largest = np.zeros(n_items)
-    np.maximum.at(largest, items, np.abs(values))
-    values = np.ldexp(values, -np.frexp(largest)[1][items])  # exact; no square leaves the range
-    lengths = np.sqrt(np.bincount(items, values**2))
-    units = sp.csr_array((values / lengths[items], items, user_items.indptr), user_items.shape)
-    columns = units.T.tocsr()
-
-    def cosines(part: slice) -> sp.csr_array:
-        found = sp.csr_array(columns[part] @ units)
-        return cells.select(found, np.flatnonzero(found.data > 0))
-
-    return strongest(cosines, n_items, n_neighbors, links_of(user_items))
-
-
-def links_of(user_items: sp.csr_array) -> NDArray[np.float64]:
-    """Number of pairs of entries that link each item to others, shape (n_items,)."""
-    of_users = np.diff(user_items.indptr)
-    weights = np.repeat(of_users, of_users).astype(np.float64)
-    found = np.bincount(user_items.indices, weights, minlength=user_items.shape[1])
-    return found.astype(np.float64, copy=False)
-
-
-def strongest(
-    weights_of: Callable[[slice], sp.csr_array],
-    n_items: int,
-    n_neighbors: int,
-    work_of: NDArray[np.float64] | None = None,
-) -> sp.csr_array:
-    """The weights between different items with the largest magnitudes.
-
-    Parameters
-    ----------
-    weights_of : function
-        Called with slices of items; returns their weights, sparse, shape (slice, n_items).
-    n_items, n_neighbors : int
-        ``n_neighbors`` is the maximum number of weights per row; ties by lower column.
-    work_of : shape (n_items,), optional
-        Cost of the weights of each item, in any unit; by default equal for all.
-
-    Returns
-    -------
-    csr_array, float64, shape (n_items, n_items)
-
-    Raises
-    ------
-    OutOfTimeError
-        See :mod:`mfrank.arrays.work`.
-    """
-    size = rows_at_once(n_items)
-    parts = [sp.csr_array((0, n_items))]
-    each = np.ones(n_items) if work_of is None else work_of
-    work = Work(float(each.sum()))
-    for begin in range(0, n_items, size):
-        weights = weights_of(slice(begin, min(begin + size, n_items)))
-        rows = cells.entry_rows(weights)
-        sizes = np.abs(weights.data)
-        sizes[weights.indices == begin + rows] = -1  # itself
-        least = np.maximum(_nth_largest(sizes, weights.indptr, n_neighbors), 0)
-        weights = cells.select(weights, np.flatnonzero(sizes >= least[rows]))
-        weights.sort_indices()  # so that ties are by row: the ranks are stable
-        if (np.diff(weights.indptr) > n_neighbors).any():  # of equals the first
-            near = rank_in_rows(weights.indptr, -np.abs(weights.data)) < n_neighbors
-            weights = cells.select(weights, np.flatnonzero(near))
-        parts.append(weights)
-        work.advance(float(each[begin : begin + size].sum()))
-    return sp.csr_array(sp.vstack(parts, format="csr"))
-
-
-def strongest_of_dense(rows: NDArray[np.floating], n: int) -> sp.csr_array:
-    """The largest magnitudes of dense rows: at least ``n`` entries per row, more for ties."""
-    sizes = np.abs(rows)
-    place = max(0, rows.shape[1] - n)
-    least = np.partition(sizes, place, axis=1)[:, place, None]
-    at, columns = np.nonzero((sizes >= least) & (sizes > 0))
-    indptr = np.searchsorted(at, np.arange(len(rows) + 1))
-    return sp.csr_array((rows[at, columns], columns, indptr), rows.shape)
-
-
-def _nth_largest(
-    sizes: NDArray[np.float64], indptr: NDArray[np.integer], n: int
-) -> NDArray[np.float64]:
-    """The n-th largest of each row; 0 if it has no more: much quicker than sorting all."""
-    found = np.zeros(len(indptr) - 1)
-    for row in np.flatnonzero(np.diff(indptr) > n):
-        own = sizes[indptr[row] : indptr[row + 1]]
-        found[row] = np.partition(own, len(own) - n)[len(own) - n]
-    return found
-
-
-def rows_at_once(n_columns: int) -> int:
-    """Number of rows that may be dense at once, for a matrix with this number of columns."""
-    return max(1, _CELLS_AT_ONCE // max(n_columns, 1))
 
 
 # A linear item-to-item filter that keeps all directions of the data, not only the strongest.
@@ -415,7 +356,8 @@ class ItemFilter(NeighborRecommender):
         check_powers(user_power=self.user_power, item_power=self.item_power)
         check_count("neighbors", self.neighbors, 1)
 
-    def _weights(self, likes: sp.csr_array) -> sp.csr_array:
+    def _halves(self, likes: sp.csr_array) -> tuple[sp.csr_array, sp.csr_array]:
+        """Two matrices whose product has the weights."""
         of_users, of_items = (np.maximum(likes.sum(axis=axis), 1.0) for axis in (1, 0))
         left = sp.csr_array(sp.diags_array(of_items**-self.item_power) @ likes.T)
         right = sp.csr_array(
@@ -423,12 +365,19 @@ class ItemFilter(NeighborRecommender):
             @ likes
             @ sp.diags_array(of_items ** (self.item_power - 1))
         )
-        return strongest(
-            lambda part: sp.csr_array(left[part] @ right),
-            likes.shape[1],
-            self.neighbors,
-            links_of(likes),
-        )
+        return left, right
+
+    def _weights(self, likes: sp.csr_array) -> sp.csr_array:
+        return linked(*self._halves(likes), self.neighbors)
+
+    def _relinked(self, held: _Neighborhood, rows: sp.csr_array) -> sp.csr_array | None:
+        users, columns = changes(held.values, rows)
+        own = columns
+        if self.user_power:  # what these users have is weighted otherwise
+            own = columns.copy()
+            for each in (held.values, rows):
+                own[each.indices[users[cells.entry_rows(each)]]] = True
+        return relinked(held.near, *self._halves(rows), self.neighbors, own, columns)
 
 
 # The baseline of item-to-item neighbors.
@@ -484,3 +433,7 @@ class ItemKNN(NeighborRecommender):
 
     def _weights(self, rows: sp.csr_array) -> sp.csr_array:
         return nearest_items(rows, self.neighbors)
+
+    def _relinked(self, held: _Neighborhood, rows: sp.csr_array) -> sp.csr_array | None:
+        columns = changes(held.values, rows)[1]
+        return relinked(held.near, *unit_columns(rows), self.neighbors, columns, columns)

@@ -27,7 +27,8 @@ from mfrank.models.baselines import popularity_store
 from mfrank.models.cost import of_empty_rows
 from mfrank.models.ease import load_algebra
 from mfrank.models.factor_model import options_of
-from mfrank.models.item_models import NeighborRecommender, strongest, strongest_of_dense
+from mfrank.models.item_links import strongest, strongest_of_dense
+from mfrank.models.item_models import NeighborRecommender
 from mfrank.models.options import tell_of_liked, tell_unread_values
 from mfrank.models.parameters import describe
 from mfrank.models.partial_fit import Delta
@@ -161,6 +162,20 @@ class NextItem(NeighborRecommender):
     def _store_of(self, data: Interactions) -> FactorStore:
         timestamps_of(data, "NextItem", "EASE")
         return self._made(data, places_of(data))
+
+    def _left(
+        self, held: ModelState, users: Ints, items: Ints
+    ) -> tuple[NDArray[np.float64], dict[str, NDArray[Any]]]:
+        shape = held.store.n_users, held.store.n_items
+        left = extra_rows.unpack(held.store.extras, "places", shape)[users][:, items]
+        left.sort_indices()
+        left.data = rank_in_rows(left.indptr, left.data) + 1.0
+        weights = sp.csr_array((len(self.decays) * len(items), len(items)))
+        if left.nnz:
+            weights = self._weights(left)
+        packed = pack_neighbors(weights, _history(left, self.decays))
+        popularity = np.bincount(left.indices, minlength=len(items)).astype(np.float64)
+        return popularity, packed | extra_rows.pack("places", left)
 
     def _made(self, data: Interactions, places: sp.csr_array) -> FactorStore:
         packed = pack_neighbors(self._weights(places), _history(places, self.decays))

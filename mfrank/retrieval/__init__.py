@@ -13,7 +13,14 @@ from mfrank.retrieval.lists_by_id import (
     OwnRows,
     QueryFactors,
 )
-from mfrank.retrieval.model_state import DeferredState, ModelState, NotFittedError
+from mfrank.retrieval.model_state import (
+    DeferredState,
+    ModelState,
+    NotFittedError,
+    other_rows,
+    rows_to_remove,
+    without,
+)
 from mfrank.retrieval.queries import LikedItems, Matrix, Queries, given_rows, given_seen
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.row_scorer import BlendRows, ItemBlend, RowScorer, of_one_state
@@ -81,14 +88,17 @@ __all__ = [
     "nearest",
     "of_filter",
     "of_one_state",
+    "other_rows",
     "pack",
     "popularity_of",
     "recommend",
+    "rows_to_remove",
     "score",
     "settled",
     "sides",
     "similar",
     "unannounced",
+    "without",
     "without_relevant",
     "without_repeats",
 ]

@@ -15,7 +15,7 @@ from mfrank.data import Counts, without_zeros
 from mfrank.errors import InputTypeError, InputValueError
 from mfrank.files import Origin
 from mfrank.retrieval.seen import Seen
-from mfrank.retrieval.side import Raw, given_ids, sides
+from mfrank.retrieval.side import Raw, Rows, given_ids, sides
 from mfrank.store import FactorStore, Record, columns_name, names_of
 
 
@@ -89,12 +89,21 @@ def removed(
     held: ModelState, users: Raw | None, items: Raw | None, *, by_row: bool
 ) -> tuple[FactorStore, Seen | None]:
     """The store and the seen entries of a state without the ids of :meth:`Recommender.remove`."""
-    user_side, item_side = sides(held.store, by_row=by_row)
+    return without(held.store, held.seen, *rows_to_remove(held.store, users, items, by_row=by_row))
+
+
+def rows_to_remove(
+    store: FactorStore, users: Raw | None, items: Raw | None, *, by_row: bool
+) -> tuple[Rows, Rows]:
+    """The rows of the users and items of :meth:`Recommender.remove`."""
+    if users is None and items is None:
+        raise InputValueError("remove needs `users` or `items`: ids, or a list of them")
+    user_side, item_side = sides(store, by_row=by_row)
     some_users, some_items = (
         side.rows([] if raw is None else given_ids(raw, name, ordered=False), name)
         for side, raw, name in ((user_side, users, "users"), (item_side, items, "items"))
     )
-    return without(held.store, held.seen, some_users, some_items)
+    return some_users, some_items
 
 
 def without(
@@ -131,7 +140,7 @@ def without(
             "remove from the model that was fitted, or from one saved with `with_seen=True`",
         )
     store = store.on_host()
-    kept = {"user": _others(users, store.n_users), "item": _others(items, store.n_items)}
+    kept = {"user": other_rows(users, store.n_users), "item": other_rows(items, store.n_items)}
     left = None
     if seen is not None:
         own = kept["user"], kept["item"]
@@ -159,7 +168,8 @@ def without(
     return replace(store, **fields), left
 
 
-def _others(rows: ArrayLike, n_rows: int) -> NDArray[np.int64]:
+def other_rows(rows: ArrayLike, n_rows: int) -> NDArray[np.int64]:
+    """All rows but some, ascending."""
     return np.setdiff1d(np.arange(n_rows), np.asarray(rows, np.int64))
 
 

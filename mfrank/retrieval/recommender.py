@@ -654,11 +654,8 @@ class Recommender:
             Both arguments are None; or the model was saved with ``with_seen=False``, so its counts
             cannot be lowered.
         TypeError
-            The model has no factors of its own, such as :class:`mfrank.ItemKNN` and
-            :class:`mfrank.SupervisedPageRank`.
+            The model cannot remove, such as :class:`mfrank.SupervisedPageRank`.
         """
-        if users is None and items is None:
-            raise InputValueError("remove needs `users` or `items`: ids, or a list of them")
         self._hold(*removed(self._now(), users, items, by_row=by_row))
         return self
 

@@ -218,7 +218,7 @@ def test_blocks_change_nothing(monkeypatch):
     model = ItemKNN(neighbors=5).fit(data)
     whole = model.recommend(data.user_ids.labels)
     monkeypatch.setattr("mfrank.retrieval.scored_lists._CELLS_AT_ONCE", 3 * N_ITEMS)
-    monkeypatch.setattr("mfrank.models.item_models._CELLS_AT_ONCE", 2 * N_ITEMS)
+    monkeypatch.setattr("mfrank.models.item_links._CELLS_AT_ONCE", 2 * N_ITEMS)
     again = ItemKNN(neighbors=5).fit(data)
     assert (again.similarity != model.similarity).nnz == 0
     for mine, theirs in zip(again.recommend(data.user_ids.labels), whole, strict=True):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import mfrank
 from mfrank.arrays import OutOfTimeError, time_limit
-from mfrank.models import ease, item_models
+from mfrank.models import ease, item_links
 from mfrank.store import pack_neighbors, unpack_neighbors
 from tests.support.errors import refuses
 
@@ -208,7 +208,7 @@ def test_a_fit_is_given_up_in_its_midst(
 ) -> None:
     """Wherever the time ends: the clock goes on by a second whenever it is looked at."""
     monkeypatch.setattr(ease, "BLOCK", 8)
-    for module in (ease, item_models):
+    for module in (ease, item_links):
         monkeypatch.setattr(module, "rows_at_once", lambda n_columns: 4)
     data = sp.csr_array(likes_of(*shape))
 

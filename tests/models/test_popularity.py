@@ -131,8 +131,6 @@ def test_options_are_checked_when_they_are_set_and_when_they_are_used() -> None:
 
 def test_what_popularity_does_not_do_is_told() -> None:
     model = Popularity().fit(toy())
-    with refuses(TypeError, remedy="fit it anew"):
-        model.remove(users=[1])
     with refuses(TypeError, remedy="use recommend"):
         model.recommend_users(1)
     for answer in (model.similar_items([1, 2], N=3), model.similar_users([1, 2], N=3)):

@@ -133,10 +133,45 @@ def test_the_model_goes_on_learning() -> None:
     assert model.user_ids.labels[-1] == "u4"
 
 
-def test_everybody_can_leave() -> None:
-    model = als().fit(labeled()).remove(users=USERS)
+FITS = [als, mfrank.EASE, mfrank.ItemFilter, mfrank.ItemKNN, mfrank.Popularity]
+
+
+@pytest.mark.parametrize("fit", FITS)
+def test_everybody_can_leave(fit: Any) -> None:
+    model = fit().fit(labeled()).remove(users=USERS)
     assert model.store.n_users == 0
     assert model.store.counts.items.tolist() == [0] * 7
+    model = fit().fit(labeled()).remove(items=ITEMS)
+    assert model.store.n_items == 0
+    assert model.store.counts.users.tolist() == [0] * 9
+
+
+@pytest.mark.parametrize("fit", FITS[1:])
+def test_no_file_of_item_models_holds_who_was_removed(fit: Any, tmp_path: Path) -> None:
+    model = fit().fit(with_secret())
+    model.save(tmp_path / "model")
+    assert holding(tmp_path, SECRET.encode())
+    model = mfrank.load(tmp_path / "model").remove(users=SECRET, items=["i2"])
+    model.save(tmp_path / "model")
+    assert not holding(tmp_path, SECRET.encode())
+    again = mfrank.load(tmp_path / "model")
+    left = np.delete(np.delete(toy().toarray(), 8, axis=0), 2, axis=1)
+    np.testing.assert_array_equal(again.seen.matrix.toarray(), left != 0)
+    with refuses(mfrank.UnknownIdError, "userid"):
+        again.recommend(SECRET)
+
+
+def test_a_window_keeps_what_is_left_of_it() -> None:
+    times = [1, 5, 6, 7, 9]
+    users, items = ["a", "b", "c", "a", "d"], ["x", "x", "y", "z", "z"]
+    data = mfrank.Interactions.from_arrays(users, items, timestamps=times)
+    model = mfrank.Popularity(window=4).fit(data)
+    model.remove(users="c", items="x")
+    assert model.store.item_factors[:, 0].tolist() == [0, 2]
+    late = mfrank.Interactions.from_arrays(["b"], ["y"], timestamps=[12])
+    model.partial_fit(late)
+    assert model.item_ids.labels.tolist() == ["y", "z"]
+    assert model.store.item_factors[:, 0].tolist() == [1, 1]
 
 
 def test_calls_under_way_end_with_the_model_as_it_was() -> None:
@@ -179,10 +214,11 @@ def test_calls_under_way_end_with_the_model_as_it_was() -> None:
         ({"items": 99, "by_row": True}, mfrank.UnknownIdError, "items"),
     ],
 )
+@pytest.mark.parametrize("fit", [als, mfrank.EASE, mfrank.ItemFilter, mfrank.Popularity])
 def test_what_cannot_be_removed_is_refused(
-    arguments: dict[str, Any], error: type[Exception], argument: str
+    fit: Any, arguments: dict[str, Any], error: type[Exception], argument: str
 ) -> None:
-    model = als().fit(labeled())
+    model = fit().fit(labeled())
     before = model.store
     with refuses(error, argument):
         model.remove(**arguments)
@@ -190,12 +226,12 @@ def test_what_cannot_be_removed_is_refused(
 
 
 def test_models_that_cannot_remove_say_so(tmp_path: Path) -> None:
-    for model in (mfrank.ItemKNN(), mfrank.Popularity()):
-        with refuses(TypeError, remedy="fit it anew"):
-            model.fit(labeled()).remove(users="u1")
-    als().fit(labeled()).save(tmp_path, with_seen=False)
-    with refuses(ValueError, "with_seen", remedy="with_seen=True"):
-        mfrank.load(tmp_path).remove(users="u1")
+    with refuses(TypeError, remedy="fit it anew"):
+        mfrank.SupervisedPageRank().remove(users="u1")
+    for model in (als(), mfrank.EASE(), mfrank.ItemKNN(), mfrank.Popularity()):
+        model.fit(labeled()).save(tmp_path, with_seen=False)
+        with refuses(ValueError, "with_seen", remedy="with_seen=True"):
+            mfrank.load(tmp_path).remove(users="u1")
 
 
 def test_counts_are_of_entries_whatever_their_values() -> None:

@@ -1,0 +1,261 @@
+"""Links between items: products of the items' columns, their strongest, and what a day changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mfrank.arrays import Work, check_time
+from mfrank.data import cells, rank_in_rows
+
+_CELLS_AT_ONCE = 1 << 22
+
+
+def nearest_items(user_items: sp.csr_array, n_neighbors: int) -> sp.csr_array:
+    """The cosines of each item with its nearest neighbors, ties by lower row.
+
+    Parameters
+    ----------
+    user_items : csr_array, shape (n_users, n_items)
+        Canonical, without zeros.
+    n_neighbors : int
+        Maximum number of neighbors of an item; only cosines above 0 count.
+
+    Returns
+    -------
+    csr_array, float64, shape (n_items, n_items)
+        Row i has the neighbors of item i.
+    """
+    return linked(*unit_columns(user_items), n_neighbors)
+
+
+def unit_columns(user_items: sp.csr_array) -> tuple[sp.csr_array, sp.csr_array]:
+    """Two matrices whose product has the cosines of items: columns of length 1, transposed first.
+
+    Rows are canonical, without zeros.
+    """
+    n_items = user_items.shape[1]
+    values, items = user_items.data.astype(np.float64), user_items.indices
+    largest = np.zeros(n_items)
+    np.maximum.at(largest, items, np.abs(values))
+    values = np.ldexp(values, -np.frexp(largest)[1][items])  # exact; no square leaves the range
+    lengths = np.sqrt(np.bincount(items, values**2))
+    units = sp.csr_array((values / lengths[items], items, user_items.indptr), user_items.shape)
+    return units.T.tocsr(), units
+
+
+def links_of(user_items: sp.csr_array) -> NDArray[np.float64]:
+    """Number of pairs of entries that link each item to others, shape (n_items,)."""
+    of_users = np.diff(user_items.indptr)
+    weights = np.repeat(of_users, of_users).astype(np.float64)
+    found = np.bincount(user_items.indices, weights, minlength=user_items.shape[1])
+    return found.astype(np.float64, copy=False)
+
+
+def linked(left: sp.csr_array, right: sp.csr_array, n_neighbors: int) -> sp.csr_array:
+    """The strongest links of each item; ``left @ right`` has all, of which those above 0 count."""
+    return strongest(
+        lambda part: _product(left[part], right), left.shape[0], n_neighbors, links_of(right)
+    )
+
+
+def _product(left: sp.csr_array, right: sp.csr_array) -> sp.csr_array:
+    found = sp.csr_array(left @ right)
+    above = found.data > 0
+    return found if above.all() else cells.select(found, np.flatnonzero(above))
+
+
+def strongest(
+    weights_of: Callable[[slice], sp.csr_array],
+    n_items: int,
+    n_neighbors: int,
+    work_of: NDArray[np.float64] | None = None,
+    items: NDArray[np.int64] | None = None,
+) -> sp.csr_array:
+    """The weights between different items with the largest magnitudes.
+
+    Parameters
+    ----------
+    weights_of : function
+        Called with slices of ``items``; returns their weights, sparse, shape (slice, n_items).
+    n_items, n_neighbors : int
+        ``n_neighbors`` is the maximum number of weights per row; ties by lower column.
+    work_of : shape (n_items,), optional
+        Cost of the weights of each item, in any unit; by default equal for all.
+    items : int, shape (R,), optional
+        The items whose weights are wanted; by default all.
+
+    Returns
+    -------
+    csr_array, float64, shape (R, n_items)
+
+    Raises
+    ------
+    OutOfTimeError
+        See :mod:`mfrank.arrays.work`.
+    """
+    size = rows_at_once(n_items)
+    parts = [sp.csr_array((0, n_items))]
+    wanted = np.arange(n_items) if items is None else items
+    each = np.ones(len(wanted)) if work_of is None else work_of[wanted]
+    work = Work(float(each.sum()))
+    for begin in range(0, len(wanted), size):
+        weights = weights_of(slice(begin, min(begin + size, len(wanted))))
+        rows = cells.entry_rows(weights)
+        sizes = np.abs(weights.data)
+        sizes[weights.indices == wanted[begin + rows]] = -1  # itself
+        least = np.maximum(_nth_largest(sizes, weights.indptr, n_neighbors), 0)
+        weights = cells.select(weights, np.flatnonzero(sizes >= least[rows]))
+        weights.sort_indices()  # so that ties are by row: the ranks are stable
+        if (np.diff(weights.indptr) > n_neighbors).any():  # of equals the first
+            near = rank_in_rows(weights.indptr, -np.abs(weights.data)) < n_neighbors
+            weights = cells.select(weights, np.flatnonzero(near))
+        parts.append(weights)
+        work.advance(float(each[begin : begin + size].sum()))
+    return sp.csr_array(sp.vstack(parts, format="csr"))
+
+
+def strongest_of_dense(rows: NDArray[np.floating], n: int) -> sp.csr_array:
+    """The largest magnitudes of dense rows: at least ``n`` entries per row, more for ties."""
+    sizes = np.abs(rows)
+    place = max(0, rows.shape[1] - n)
+    least = np.partition(sizes, place, axis=1)[:, place, None]
+    at, columns = np.nonzero((sizes >= least) & (sizes > 0))
+    indptr = np.searchsorted(at, np.arange(len(rows) + 1))
+    return sp.csr_array((rows[at, columns], columns, indptr), rows.shape)
+
+
+def _nth_largest(
+    sizes: NDArray[np.float64], indptr: NDArray[np.integer], n: int
+) -> NDArray[np.float64]:
+    """The n-th largest of each row; 0 if it has no more: much quicker than sorting all."""
+    found = np.zeros(len(indptr) - 1)
+    for row in np.flatnonzero(np.diff(indptr) > n):
+        own = sizes[indptr[row] : indptr[row + 1]]
+        found[row] = np.partition(own, len(own) - n)[len(own) - n]
+    return found
+
+
+def rows_at_once(n_columns: int) -> int:
+    """Number of rows that may be dense at once, for a matrix with this number of columns."""
+    return max(1, _CELLS_AT_ONCE // max(n_columns, 1))
+
+
+# What changed rows of users change. A weight is a sum over the users of both items, and all of them
+# are divided by sums over the column of one item, so most rows stay as they are, bit by bit.
+
+
+_COLUMN = 3
+"""Cost of a pair whose second item is in a changed column, beside that of one in a changed row."""
+_WORTH = 1.2
+"""Cost, in all pairs of entries, up to which it is quicker than to make all links anew (on globo,
+whose 2.6 million interactions are linked anew in a second)."""
+
+
+def changes(
+    before: sp.csr_array, after: sp.csr_array
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which users, and which items, have a cell that differs between two matrices of a shape."""
+    differ = sp.csr_array(after.astype(np.float64) - before)
+    return np.diff(differ.indptr) > 0, marked(differ.indices, after.shape[1])
+
+
+def marked(some: NDArray[np.integer], n: int) -> NDArray[np.bool_]:
+    """True at some of the numbers below n."""
+    found = np.zeros(n, dtype=bool)
+    found[some] = True
+    return found
+
+
+def relinked(
+    near: sp.csr_array,
+    left: sp.csr_array,
+    right: sp.csr_array,
+    n_neighbors: int,
+    rows: NDArray[np.bool_],
+    columns: NDArray[np.bool_],
+) -> sp.csr_array | None:
+    """The links of :func:`linked`, bit by bit, from those before a change; None if it is quicker.
+
+    Parameters
+    ----------
+    near : csr_array, shape (n_items, n_items)
+        The strongest links before the change.
+    left, right : csr_array
+        The matrices after the change.
+    n_neighbors : int
+        As for ``near``.
+    rows : bool, shape (n_items,)
+        Items any of whose links may have changed.
+    columns : bool, shape (n_items,)
+        Items to which the links of all items may have changed; they are among ``rows``.
+    """
+    pairs, n_items = links_of(right), near.shape[0]
+    if pairs[rows].sum() + _COLUMN * pairs[columns].sum() > _WORTH * pairs.sum():
+        return None
+    full = np.diff(near.indptr) == n_neighbors
+    least = np.zeros(n_items)  # a new link below it is in no list
+    least[full] = _last(near[np.flatnonzero(full)], n_neighbors)[0]
+    new = _strong_columns(left, right, columns, np.where(rows, np.inf, least))
+    kept = cells.select(near, np.flatnonzero(~columns[near.indices]))
+    changed = (np.diff(new.indptr) > 0) | (np.diff(kept.indptr) < np.diff(near.indptr))
+    some = np.flatnonzero(changed & ~rows)
+    merged = strongest(
+        lambda part: sp.csr_array(kept[some[part]] + new[some[part]]),
+        n_items,
+        n_neighbors,
+        items=some,
+    )
+    # A link that was not listed is not above the last one that was.
+    again = np.union1d(np.flatnonzero(rows), some[_falls(near[some], merged, n_neighbors)])
+    whole = strongest(
+        lambda part: _product(left[again[part]], right), n_items, n_neighbors, pairs, again
+    )
+    source = np.arange(n_items)
+    source[some] = n_items + np.arange(len(some))
+    source[again] = n_items + len(some) + np.arange(len(again))
+    return sp.csr_array(sp.vstack([near, merged, whole], format="csr")[source])
+
+
+def _strong_columns(
+    left: sp.csr_array,
+    right: sp.csr_array,
+    columns: NDArray[np.bool_],
+    least: NDArray[np.float64],
+) -> sp.csr_array:
+    """The links to some columns that reach the least of their row, shape (n_items, n_items)."""
+    n_items = len(least)
+    new = cells.select(right, np.flatnonzero(columns[right.indices]))
+    met = right.indices[np.repeat(np.diff(new.indptr) > 0, np.diff(right.indptr))]
+    some = np.flatnonzero(marked(met, n_items) & (least < np.inf))
+    size, parts = rows_at_once(n_items), [sp.csr_array((0, n_items))]
+    for begin in range(0, len(some), size):
+        part = some[begin : begin + size]
+        found = sp.csr_array(left[part] @ new)
+        reach = (found.data > 0) & (found.data >= least[part[cells.entry_rows(found)]])
+        parts.append(cells.select(found, np.flatnonzero(reach)))
+        check_time()
+    source = np.full(n_items, len(some))
+    source[some] = np.arange(len(some))
+    parts.append(sp.csr_array((1, n_items)))
+    return sp.csr_array(sp.vstack(parts, format="csr")[source])
+
+
+def _falls(before: sp.csr_array, after: sp.csr_array, n: int) -> NDArray[np.bool_]:
+    """The rows with n links before, of which some of those after come behind the last of these."""
+    full, filled = (np.diff(links.indptr) == n for links in (before, after))
+    falls: NDArray[np.bool_] = full & ~filled
+    both = np.flatnonzero(full & filled)
+    (old, old_at), (new, new_at) = (_last(links[both], n) for links in (before, after))
+    falls[both] = np.logical_or(new < old, (new == old) & (new_at > old_at))
+    return falls
+
+
+def _last(links: sp.csr_array, n: int) -> tuple[NDArray[np.float64], NDArray[np.integer]]:
+    """The weakest of n links of each row, and the last of its columns."""
+    values, columns = links.data.reshape(-1, n), links.indices.reshape(-1, n)
+    least = values.min(axis=1, initial=np.inf)
+    return least, np.where(values == least[:, None], columns, -1).max(axis=1, initial=-1)
