@@ -41,7 +41,11 @@ def of_history(before: list[int], decays: tuple[float, ...]) -> np.ndarray[Any, 
 
 
 def minimizer(
-    histories: list[list[int]], decays: tuple[float, ...], ahead: float, regularization: float
+    histories: list[list[int]],
+    decays: tuple[float, ...],
+    ahead: float,
+    regularization: float,
+    item_power: float,
 ) -> np.ndarray[Any, Any]:
     """The solution of the normal equations, with a row per place."""
     rows, targets = [], []
@@ -55,7 +59,8 @@ def minimizer(
                     target[item] = np.exp(-beyond / ahead)
             rows.append(of_history(history[:place], decays))
             targets.append(target)
-    x, y = np.array(rows), np.array(targets)
+    users = np.maximum([sum(item in one for one in histories) for item in range(N_ITEMS)], 1)
+    x, y = np.array(rows), np.array(targets) * (users / users.mean()) ** -item_power
     gram = x.T @ x
     ridges = regularization * np.diag(gram).reshape(-1, N_ITEMS).mean(axis=1)
     ridge = np.diag(np.repeat(np.where(ridges, ridges, 1), N_ITEMS))
@@ -64,10 +69,17 @@ def minimizer(
 
 
 @settings(max_examples=30, deadline=None)
-@given(HISTORIES, DECAYS, st.sampled_from([0.0, 0.5, 2.0]), st.sampled_from([0.1, 1.0]))
-def test_the_weights_minimize_the_loss(histories, decays, ahead, regularization):
-    model = NextItem(decays, regularization, ahead, neighbors=N_ITEMS).fit(data_of(histories))
-    wanted = minimizer(histories, decays, ahead, regularization).reshape(-1, N_ITEMS, N_ITEMS)
+@given(
+    HISTORIES,
+    DECAYS,
+    st.sampled_from([0.0, 0.5, 2.0]),
+    st.sampled_from([0.1, 1.0]),
+    st.sampled_from([0.0, 0.3]),
+)
+def test_the_weights_minimize_the_loss(histories, decays, ahead, regularization, power):
+    model = NextItem(decays, regularization, ahead, power, N_ITEMS).fit(data_of(histories))
+    wanted = minimizer(histories, decays, ahead, regularization, power)
+    wanted = wanted.reshape(-1, N_ITEMS, N_ITEMS)
     for block in wanted:
         np.fill_diagonal(block, 0)
     found = model.similarity.toarray().reshape(wanted.shape)
@@ -190,6 +202,7 @@ def test_wide_regressions_are_of_single_precision(monkeypatch):
         ({"decays": (1.0, float("nan"))}, "decays"),
         ({"regularization": 0}, "regularization"),
         ({"ahead": -1}, "ahead"),
+        ({"item_power": 2}, "item_power"),
         ({"neighbors": 0}, "neighbors"),
     ],
 )
