@@ -21,7 +21,7 @@ from mfrank.als import IALS, RG2, RGX, WRMF, HalfSteps, QuadraticObjective
 from mfrank.arrays import Seed, check_time, usable_cores
 from mfrank.backends import SolveOptions, choose
 from mfrank.data import Interactions
-from mfrank.models import ALS, EASE, ItemKNN, Popularity, Stopping, SupervisedPageRank
+from mfrank.models import ALS, EASE, ItemKNN, NextItem, Popularity, Stopping, SupervisedPageRank
 from mfrank.retrieval import Recommender
 from mfrank.tuning import EPOCHS, Closed, Point, Setting, named, short, tune
 
@@ -121,10 +121,13 @@ def fit_once(unfitted: Any, train: Interactions) -> TimedFit:
 
 
 def needs_times(model: Any) -> bool:
-    """Whether a fit reads timestamps: a walk, popularity within a window, or a blend with one."""
+    """Whether a fit reads timestamps, as a walk does, or a blend with something that does."""
     if isinstance(model, Popularity):
         return model.window is not None
-    return isinstance(model, SupervisedPageRank) or getattr(model, "needs_times", False) is True
+    return (
+        isinstance(model, NextItem | SupervisedPageRank)
+        or getattr(model, "needs_times", False) is True
+    )
 
 
 def is_implicit_als(model: Any) -> bool:

@@ -11,6 +11,7 @@ from mfrank.tuning.families import (
     Closed,
     Counted,
     Filter,
+    Following,
     Recent,
     Regression,
     named,
@@ -46,7 +47,7 @@ from mfrank.tuning.outcomes import Outcome, Trial
 from mfrank.tuning.search_result import SearchResult, budget_of, likes_of, metric_of, search
 from mfrank.tuning.successive_halving import CAUTION, Budget, Ladder, Search, best, refit_seconds
 from mfrank.tuning.trial_journal import TrialJournal
-from mfrank.tuning.trials import Runner, TrialJudge, TrialWatch
+from mfrank.tuning.trials import Predict, Runner, TrialJudge, TrialWatch
 
 __all__ = [
     "ABILITIES",
@@ -66,10 +67,12 @@ __all__ = [
     "Facts",
     "Family",
     "Filter",
+    "Following",
     "Ladder",
     "Leaderboard",
     "Outcome",
     "Point",
+    "Predict",
     "Recent",
     "Regression",
     "Runner",

@@ -23,7 +23,7 @@ from mfrank.arrays import usable_cores
 from mfrank.backends import SolveOptions
 from mfrank.data import kth_largest
 from mfrank.descent import Adam
-from mfrank.models import ALS, EASE, Descent, ItemFilter, ItemKNN, Popularity
+from mfrank.models import ALS, EASE, Descent, ItemFilter, ItemKNN, NextItem, Popularity
 from mfrank.tuning.family import Axis, Facts, Family, Point, Setting, Space, short
 
 # How fast this machine computes.
@@ -53,6 +53,11 @@ _BYTES_A_WEIGHT = 40
 """Bytes of a sparse weight between items while the rows are put together."""
 
 
+def most_neighbors(usual: int, setting: Setting) -> int:
+    """More than usual where items are few: each weight that is left out costs a little."""
+    return max(usual, _MOST_WEIGHTS // setting.facts.data.n_items)
+
+
 @dataclass(frozen=True)
 class Regression(Family):
     """EASE and its powers. ``ridge``: its regularization, in units of ``Facts.spread`` squared."""
@@ -73,7 +78,7 @@ class Regression(Family):
         values = self.values(point)
         return EASE(
             short(values["ridge"] * setting.facts.spread**2),
-            self._neighbors(setting),
+            most_neighbors(EASE.neighbors, setting),
             short(values["user_power"]),
             short(values["item_power"]),
         )
@@ -91,12 +96,12 @@ class Regression(Family):
     def bytes_needed(self, rung: int, setting: Setting) -> int:
         """See :meth:`Family.bytes_needed`."""
         data = setting.facts.data
-        weights = _BYTES_A_WEIGHT * data.n_items * min(self._neighbors(setting), data.n_items)
+        weights = (
+            _BYTES_A_WEIGHT
+            * data.n_items
+            * min(most_neighbors(EASE.neighbors, setting), data.n_items)
+        )
         return EASE.bytes_needed(data.n_users, data.n_items) + weights
-
-    def _neighbors(self, setting: Setting) -> int:
-        """The default, or more where items are few: each weight that is left out costs a little."""
-        return max(EASE.neighbors, _MOST_WEIGHTS // setting.facts.data.n_items)
 
 
 @dataclass(frozen=True)
@@ -129,7 +134,60 @@ class Filter(Family):
         return _BYTES_A_WEIGHT * n_items * min(ItemFilter.neighbors, n_items)
 
 
-# What is popular now, for data with times.
+# What follows, and what is popular now, for data with times.
+
+
+_LAST = (
+    Axis("last", 0.3, 3.0),
+    Axis("ridge", 0.1, 10.0),
+    Axis("ahead", 0.1, 3.0),
+    Axis("item_power", 0.0, 0.4, logarithmic=False),
+)
+
+
+@dataclass(frozen=True)
+class Following(Family):
+    """The regression on a user's last items, with one decay or two.
+
+    ``last`` and ``long`` are its decays, ``ridge`` its regularization. ``ahead`` begins where it
+    changes nothing.
+    """
+
+    name: str
+    first_values: tuple[float, ...]
+
+    axes: tuple[Axis, ...] = _LAST
+    rungs = 1
+    kind = NextItem
+
+    def model(self, point: Point, rung: int, setting: Setting) -> NextItem:
+        """See :meth:`Family.model`."""
+        values = {name: short(value) for name, value in self.values(point).items()}
+        return NextItem(
+            tuple(values[name] for name in ("last", "long") if name in values),
+            values["ridge"],
+            values["ahead"],
+            values["item_power"],
+            most_neighbors(NextItem.neighbors, setting),
+        )
+
+    def work(self, rung: int, setting: Setting) -> float:
+        """See :meth:`Family.work`."""
+        data, decays = setting.facts.data, self._decays
+        width = decays * data.n_items
+        solved = (width**3 / 6 + width**2 * data.n_items) * multiply_add_seconds()
+        pairs = 3e-8 * data.nnz * decays**2 * (10 if decays == 1 else 60)
+        return solved + pairs + 2.5e-8 * width * data.n_items
+
+    def bytes_needed(self, rung: int, setting: Setting) -> int:
+        """See :meth:`Family.bytes_needed`."""
+        n_items, decays = setting.facts.data.n_items, self._decays
+        kept = min(most_neighbors(NextItem.neighbors, setting), n_items)
+        return NextItem.bytes_needed(decays, n_items) + _BYTES_A_WEIGHT * decays * n_items * kept
+
+    @property
+    def _decays(self) -> int:
+        return 1 + len(self.axes) - len(_LAST)
 
 
 @dataclass(frozen=True)
@@ -381,7 +439,22 @@ BASELINES: tuple[Family, ...] = (
 SPACE = Space(FAMILIES, BASELINES)
 """All that is searched by :func:`mfrank.tune`."""
 
-TIMED_SPACE = Space({"recent popularity": (Recent(),), **FAMILIES}, BASELINES)
-"""The same where models are judged by what came later: what is popular changes, too."""
+TIMED_SPACE = Space(
+    {
+        "recent popularity": (Recent(),),
+        "next item": (
+            Following(
+                "NextItem of two decays",
+                (1.0, 1.0, 0.5, 0.1, 10.0),
+                (*_LAST, Axis("long", 3.0, 60.0)),
+            ),
+            Following("NextItem", (1.0, 1.0, 0.1, 0.1)),
+        ),
+        **FAMILIES,
+    },
+    BASELINES,
+)
+"""The same where models are judged by what came later: the last items tell what is next, and what
+is popular changes, too."""
 
 named = SPACE.named

@@ -132,7 +132,9 @@ class Setting:
 
 
 ABILITIES: Mapping[str, Callable[[type[Any]], bool]] = {
-    "update": lambda kind: hasattr(kind, "partial_fit"),
+    "update": lambda kind: (
+        getattr(kind, "partial_fit", None) not in (None, Recommender.partial_fit)
+    ),
     "explain": lambda kind: getattr(kind, "explain", None) not in (None, Recommender.explain),
     "new users": lambda kind: bool(getattr(kind, "folds_in", False)),
 }

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import scipy.sparse as sp
 
 from mfrank.arrays import (
     OutOfTimeError,
     check_above_zero,
+    check_choice,
     check_count,
     check_threads,
     paragraphs,
@@ -50,7 +51,7 @@ from mfrank.tuning.search_result import (
     search,
     without_dislikes,
 )
-from mfrank.tuning.trials import Runner
+from mfrank.tuning.trials import Predict, Runner
 
 _DEFAULT_MINUTES = 10.0
 
@@ -67,7 +68,7 @@ class TuneResult:
         other data.
     leaderboard : Leaderboard
         All trials, best first.
-    validation : {"by time", "per user", "as given"}
+    validation : {"by time", "next", "per user", "as given"}
         How the validation part was held out.
     uses_values : bool or None
         Whether the model, or a part of a blend, reads the values of the interactions; None if all
@@ -98,7 +99,8 @@ class TuneResult:
         return paragraphs(self._told()) + self.leaderboard._repr_html_()
 
     def _told(self) -> list[str]:
-        told = [repr(self.model), f"chosen on interactions held out {self.validation}"]
+        how = "as the next of each user" if self.validation == "next" else self.validation
+        told = [repr(self.model), f"chosen on interactions held out {how}"]
         if self.weights is not None:
             told.append(f"fitted to events with {weights_told(self.weights)}")
         if self.uses_values is not None:
@@ -112,6 +114,7 @@ def tune(
     target: Any = None,
     weights: KindWeights | None = None,
     valid: Any = None,
+    predict: Predict | None = None,
     minutes: float | None = None,
     trials: int | None = None,
     metric: Metric | str = NDCG @ 20,
@@ -125,8 +128,7 @@ def tune(
 ) -> TuneResult:
     """Search for the model that ranks held-out interactions best, and fit it to all data.
 
-    1. *Hold out* a tenth of the interactions: the latest, if there are timestamps and enough users
-       have interactions before and after; otherwise a random tenth of each user's.
+    1. *Hold out* interactions to judge by (``predict``).
     2. *Search*: fit models to the rest and evaluate them on the held-out part after every epoch,
        by at most 5,000 users. Each fit returns to its best epoch. All models begin narrow; the
        best continue with more factors.
@@ -134,10 +136,11 @@ def tune(
        families, to all data.
 
     The families are ALS under several objectives, a sampled softmax, linear item-to-item models
-    (:class:`mfrank.ItemFilter`; :class:`mfrank.EASE` if users or items are few) and, if the latest
-    interactions are held out, popularity within windows of time. Ranges are in units of the data
-    (numbers of rows, columns and entries, mean values), so the search space is the same for all
-    data. If values vary, models that read them (ALS under WRMF, ItemKNN) compete with the others.
+    (:class:`mfrank.ItemFilter`; :class:`mfrank.EASE` if users or items are few) and, if later
+    interactions are held out, :class:`mfrank.NextItem` and popularity within windows of time.
+    Ranges are in units of the data (numbers of rows, columns and entries, mean values), so the
+    search space is the same for all data. If values vary, models that read them (ALS under WRMF,
+    ItemKNN) compete with the others.
 
     **Time**: a fit begins only if it and all later steps are expected to be in time, judging by
     earlier fits. A fit that is slower than expected ends early or is stopped: an item-to-item model
@@ -163,6 +166,12 @@ def tune(
         Validation part, in place of a tenth of the data. It should resemble later use, such as each
         user's last interactions. Matched by id; users who are not in the data, and entries that
         are, do not count. The final fit is to both.
+    predict : {"later", "next", "any"} or None, default None
+        What the model is for, and so what is held out of the data, without ``valid``: "later" is
+        the latest tenth of all interactions, "next" the last one of each user, "any" a random tenth
+        of each user's. By default "later" if there are timestamps and enough users have
+        interactions both before and after that moment; otherwise "next" if there are timestamps and
+        most users have at most 10 interactions, as in sessions; otherwise "any".
     minutes : float or None
         Maximum minutes of the whole call, > 0. Default 10, or None with ``trials``.
     trials : int or None, default None
@@ -230,6 +239,14 @@ def tune(
         check_count(name, value, least)
     check_threads(n_threads)
     needed = checked_needs(needs)
+    if predict is not None:
+        check_choice("predict", predict, get_args(Predict))
+        for name, value in (("valid", valid), ("target", target)):
+            if value is not None:
+                raise InputValueError(
+                    f"`predict` does not go with `{name}`, which says what is held out:",
+                    "leave out one of them",
+                )
     SPACE.able(needed)
     chosen, clock = metric_of(metric), budget_of(minutes)
     of_target = None
@@ -271,6 +288,7 @@ def tune(
             left_out=None if of_target is None else of_target.bought,
             held_out="as given" if of_target is None else of_target.held_out,
             needs=needed,
+            predict=predict,
         )
         model = _fitted(found, everything)
     if weights is not None:

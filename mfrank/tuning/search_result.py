@@ -21,7 +21,7 @@ from mfrank.tuning.mixture import BlendPart, finalists, mixed
 from mfrank.tuning.outcomes import Outcome, Trial
 from mfrank.tuning.successive_halving import Budget, Search, best, refit_seconds
 from mfrank.tuning.trial_journal import TrialJournal, fingerprint
-from mfrank.tuning.trials import Runner, TrialJudge
+from mfrank.tuning.trials import Predict, Runner, TrialJudge
 
 _PLANNED = 0.97
 """Share of the time that is planned; the rest is for what cannot be predicted."""
@@ -80,6 +80,7 @@ def search(
     left_out: Interactions | None = None,
     held_out: str = "as given",
     needs: Collection[str] = (),
+    predict: Predict | None = None,
 ) -> SearchResult:
     """Search a space; parameters are those of :func:`mfrank.tune`.
 
@@ -88,8 +89,9 @@ def search(
     are names of :data:`mfrank.tuning.family.ABILITIES`.
     """
     parts = [part for part in (data, valid, left_out) if part is not None]
-    of = fingerprint(parts, metric=str(metric), factors=factors, random_state=seed)
-    judge = TrialJudge.of(data, metric, seed, n_threads, valid, left_out, held_out)
+    judge = TrialJudge.of(data, metric, seed, n_threads, valid, left_out, held_out, predict)
+    options = {"metric": str(metric), "factors": factors, "random_state": seed}
+    of = fingerprint(parts, **options, held_out=judge.kind)
     if space is SPACE and data.timestamps is not None and judge.kind != "per user":
         space = TIMED_SPACE
     if left_out is not None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.arrays import OutOfTimeError
-from mfrank.data import Interactions, Split, by_ratio, by_time
+from mfrank.data import Interactions, Split, by_ratio, by_time, leave_last
 from mfrank.errors import InputValueError
 from mfrank.evaluation import Evaluation, Metric, Score, evaluate
 from mfrank.models import ALS, Baseline
@@ -25,6 +25,9 @@ from mfrank.tuning.successive_halving import CAUTION, Budget
 
 
 HELD_OUT = 0.1
+Predict = Literal["later", "next", "any"]
+_OF_A_SESSION = 10
+"""Items of most sessions, at most."""
 _USERS = 5_000
 """Maximum number of evaluated users: enough to separate models that differ by a few percent."""
 _CLEAR_DROP = 0.005
@@ -41,7 +44,7 @@ class TrialJudge:
     Attributes
     ----------
     train, valid : Interactions
-    kind : {"by time", "per user", "as given"}
+    kind : {"by time", "next", "per user", "as given"}
         How the validation part was held out.
     users : int64, shape (n_judged,)
         Rows of the evaluated users: users with training and validation entries.
@@ -69,10 +72,11 @@ class TrialJudge:
         valid: Interactions | None = None,
         left_out: Interactions | None = None,
         kind: str = "as given",
+        predict: Predict | None = None,
     ) -> Self:
         """Evaluate on ``valid``, which has the ids of the data, or on a held-out part of them.
 
-        The held-out part is the latest tenth of the interactions, or a random tenth of each user's.
+        ``predict`` says which part (:func:`mfrank.tune`).
         ``left_out`` is by default the training part, and ``kind`` says what ``valid`` is.
 
         Raises
@@ -83,7 +87,7 @@ class TrialJudge:
         if valid is not None:
             train = data
         else:
-            kind, train, valid = _divided(data, seed)
+            kind, train, valid = _divided(data, seed, predict)
         left_out = train if left_out is None else left_out
         users = _known_users(train, valid, left_out)
         if not len(users):
@@ -169,13 +173,36 @@ class TrialWatch:
         return int(np.argmax([score.value for score in self.scores]))
 
 
-def _divided(data: Interactions, seed: int) -> tuple[str, Interactions, Interactions]:
+def _divided(
+    data: Interactions, seed: int, predict: Predict | None
+) -> tuple[str, Interactions, Interactions]:
     """How the data are divided, the training part, and the part to judge by."""
-    kind, split = "by time", _later(data)
-    if split is None:
-        kind = "per user"
-        split = by_ratio(data, train=1 - HELD_OUT, valid=0.0, test=HELD_OUT, random_state=seed)
-    return kind, split.train, split.test
+    later = None if predict in ("next", "any") else _later(data)
+    if later is None and predict == "later":
+        raise InputValueError(
+            "`predict` cannot be 'later': there are no timestamps, or too few users have "
+            "interactions both before and after the latest tenth",
+            "use 'next' or 'any'",
+        )
+    if later is not None:
+        return "by time", later.train, later.test
+    if predict == "next" and data.timestamps is None:
+        raise InputValueError(
+            "`predict` cannot be 'next': there are no timestamps",
+            "pass them to `Interactions.from_arrays`, or use 'any'",
+        )
+    if predict == "next" or (predict is None and _are_sessions(data)):
+        split = leave_last(data, random_state=seed)
+        return "next", split.train, split.test
+    split = by_ratio(data, train=1 - HELD_OUT, valid=0.0, test=HELD_OUT, random_state=seed)
+    return "per user", split.train, split.test
+
+
+def _are_sessions(data: Interactions) -> bool:
+    """Whether users have times, and mostly a handful of items."""
+    if data.timestamps is None or not np.ptp(data.timestamps):
+        return False
+    return bool(np.median(data.counts.users[data.counts.users > 0]) <= _OF_A_SESSION)
 
 
 def _later(data: Interactions) -> Split | None:

@@ -54,6 +54,7 @@ def test_tune(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
         "needs": ("update", "new users"),
         "storage": "s",
         "show_progress": False,
+        "predict": None,
         "target": None,
         "weights": None,
     }

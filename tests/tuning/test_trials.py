@@ -330,7 +330,7 @@ def test_a_tenth_is_held_out() -> None:
         assert judge.valid.nnz == pytest.approx(data.nnz / 10, rel=0.05)
 
 
-@pytest.mark.parametrize(("both", "kind"), [(11, "by time"), (10, "per user")])
+@pytest.mark.parametrize(("both", "kind"), [(11, "by time"), (10, "next")])
 def test_time_serves_where_a_tenth_of_the_users_are_on_both_sides(both: int, kind: str) -> None:
     """Of 109 users, who have ten interactions each, and of whom most have all before or after."""
     users, items = np.repeat(np.arange(109), 10), np.tile(np.arange(10), 109)

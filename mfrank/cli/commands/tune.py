@@ -10,6 +10,7 @@ import argparse
 import shlex
 import sys
 from inspect import signature
+from typing import get_args
 
 from mfrank.cli.flags import add_needs_flag, parameters
 from mfrank.cli.inputs import (
@@ -25,13 +26,14 @@ from mfrank.cli.inputs import (
 from mfrank.cli.printing import add_json_flag, check_json, somebody_watches, tell
 from mfrank.data import Events, Interactions
 from mfrank.models import refit
-from mfrank.tuning import TuneResult, tune
+from mfrank.tuning import Predict, TuneResult, tune
 
 EXAMPLES = """\
   mfrank tune ratings.csv --minutes 10 --model model
   mfrank tune plays.tsv --at-least 4 --minutes 60 --storage search.sqlite --model model
   mfrank tune shop.csv --target purchase --minutes 10 --model model
   mfrank tune all.csv --refit model --model newer
+  mfrank tune sessions.csv --predict next --model model
   mfrank tune plays.tsv --needs update,new-users --model model
   mfrank tune clicks.parquet --trials 40 --metric recall@20 --model model --json trials.json
 """
@@ -62,6 +64,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             metavar=metavar,
             help=told[name].text.rstrip(".") + shown,
         )
+    parser.add_argument(
+        "--predict",
+        choices=get_args(Predict),
+        help="what the model is for, and so what is held out to choose by: the latest tenth, "
+        "the next item of each user, or a random tenth (default: by the data)",
+    )
     add_target_flag(
         parser,
         "rank events of this kind, such as purchase, and learn from all; without --weights, what "
@@ -115,7 +123,17 @@ def run(args: argparse.Namespace) -> None:
 
 def _refit(args: argparse.Namespace) -> None:
     usual = signature(tune).parameters
-    searching = ("target", "valid", "minutes", "trials", "metric", "storage", "memory", "needs")
+    searching = (
+        "target",
+        "valid",
+        "predict",
+        "minutes",
+        "trials",
+        "metric",
+        "storage",
+        "memory",
+        "needs",
+    )
     if used := [name for name in searching if getattr(args, name) != usual[name].default]:
         raise ValueError(f"--refit searches nothing, so --{used[0]} has no effect")
     model = read_model(args.refit)
@@ -134,6 +152,7 @@ def _found(data: Interactions | Events, args: argparse.Namespace) -> TuneResult:
         target=args.target,
         weights=None if args.target is None else args.weights,
         valid=args.valid,
+        predict=args.predict,
         minutes=args.minutes,
         trials=args.trials,
         metric=args.metric,
