@@ -43,10 +43,10 @@ from mfrank.tuning.mixture import (
     weighed,
 )
 from mfrank.tuning.one_call import TuneResult, _fitted, tune
-from mfrank.tuning.outcomes import Outcome, Trial
+from mfrank.tuning.outcomes import Former, Outcome, Trial
 from mfrank.tuning.search_result import SearchResult, budget_of, likes_of, metric_of, search
 from mfrank.tuning.successive_halving import CAUTION, Budget, Ladder, Search, best, refit_seconds
-from mfrank.tuning.trial_journal import TrialJournal
+from mfrank.tuning.trial_journal import DayRecord, TrialJournal, days_of
 from mfrank.tuning.trials import Predict, Runner, TrialJudge, TrialWatch
 
 __all__ = [
@@ -64,10 +64,12 @@ __all__ = [
     "Budget",
     "Closed",
     "Counted",
+    "DayRecord",
     "Facts",
     "Family",
     "Filter",
     "Following",
+    "Former",
     "Ladder",
     "Leaderboard",
     "Outcome",
@@ -95,6 +97,7 @@ __all__ = [
     "blended",
     "budget_of",
     "checked_needs",
+    "days_of",
     "finalists",
     "lacking",
     "likes_of",

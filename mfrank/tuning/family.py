@@ -132,13 +132,16 @@ class Setting:
 
 
 ABILITIES: Mapping[str, Callable[[type[Any]], bool]] = {
-    "update": lambda kind: (
-        getattr(kind, "partial_fit", None) not in (None, Recommender.partial_fit)
-    ),
-    "explain": lambda kind: getattr(kind, "explain", None) not in (None, Recommender.explain),
+    "update": lambda kind: _has_own(kind, "partial_fit"),
+    "explain": lambda kind: _has_own(kind, "explain"),
     "new users": lambda kind: bool(getattr(kind, "folds_in", False)),
 }
 """What a use may need: `partial_fit`, `explain`, and lists for users who are not in the fit."""
+
+
+def _has_own(kind: type[Any], method: str) -> bool:
+    """Whether a class has a method that is not the one that raises."""
+    return getattr(kind, method, None) not in (None, getattr(Recommender, method))
 
 
 def checked_needs(needs: str | Collection[str]) -> tuple[str, ...]:

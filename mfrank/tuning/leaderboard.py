@@ -4,22 +4,42 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from textwrap import wrap
 from typing import Any, overload
 
 from mfrank.arrays import needs, table, terminal_width
 from mfrank.evaluation import Score
 from mfrank.files import path_of, replacing
+from mfrank.tuning.family import Point
 from mfrank.tuning.mixture import BlendPart
 from mfrank.tuning.outcomes import Outcome
+from mfrank.tuning.successive_halving import best
+from mfrank.tuning.trial_journal import DayRecord, days_of
 from mfrank.tuning.trials import Runner
 
 Row = dict[str, Any]
 """A line of a leaderboard, as types that JSON has."""
 
+_CELLS: Mapping[str, Callable[[Row], str]] = {
+    "rank": lambda row: str(row["rank"]),
+    "day": lambda row: row["day"] or "",
+    "value": lambda row: "-" if row["value"] is None else f"{row['value']:.4f}",
+    "interval": lambda row: "-" if row["low"] is None else f"{row['low']:.4f} to {row['high']:.4f}",
+    "metric": lambda row: row["metric"],
+    "trials": lambda row: str(row["trials"]),
+    "factors": lambda row: "-" if row["factors"] is None else str(row["factors"]),
+    "epochs": lambda row: str(row["epochs"]),
+    "seconds": lambda row: f"{row['seconds']:.1f}",
+    "used": lambda row: "" if row["weight"] is None else f"{row['weight']:g}",
+    "model": lambda row: (
+        row["model"] if row["error"] is None else f"{row['model']}: {row['error']}"
+    ),
+}
+"""What is shown of a row, by column."""
 _COLUMNS = ("rank", "value", "interval", "factors", "epochs", "seconds", "used", "model")
+_OF_DAYS = ("day", "value", "interval", "metric", "trials", "seconds", "model")
 _SHOWN = 10
 
 
@@ -37,6 +57,7 @@ class Leaderboard(Sequence[Row]):
     ``seconds``                      duration of the trial
     ``weight``                       weight in the final model; None if it is not part of it
     ``error``                        why the trial failed or was stopped
+    ``day``                          the day of the earlier search that found the setting, or None
     ================================ ============================================================
 
     Families without enough memory or time have a row, too, without a value; ``error`` says why.
@@ -45,9 +66,30 @@ class Leaderboard(Sequence[Row]):
     Attributes
     ----------
     rows : tuple of dict
+    columns : tuple of str
+        Those that are shown.
     """
 
     rows: tuple[Row, ...]
+    columns: tuple[str, ...] = _COLUMNS
+
+    @classmethod
+    def of_days(cls, storage: str | os.PathLike[str]) -> Leaderboard:
+        """What each search in a file of ``tune(storage=)`` found: a row for each, the newest first.
+
+        Rows have ``day``, ``began`` (seconds since 1970), ``metric``, ``value``,
+        ``standard_error``, ``low``, ``high``, ``trials``, ``seconds``, ``model`` and ``error``. The
+        values of different days are on different held-out parts.
+
+        Raises
+        ------
+        ValueError
+            There is no such file, or it has no searches, or it is damaged.
+        TimeoutError
+            Another process has locked the file for half a minute.
+        """
+        rows = [_day(record, outcomes) for record, outcomes in reversed(days_of(storage))]
+        return cls(tuple(rows), _OF_DAYS)
 
     @overload
     def __getitem__(self, index: int) -> Row: ...
@@ -83,7 +125,7 @@ class Leaderboard(Sequence[Row]):
         return pd.DataFrame(list(self.rows))
 
     def __repr__(self) -> str:
-        cells = [_COLUMNS, *self._cells()]
+        cells = [self.columns, *self._cells()]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         most = terminal_width()
         lines = [line for row in cells for line in _lines(row, widths, most)]
@@ -91,22 +133,10 @@ class Leaderboard(Sequence[Row]):
         return "\n".join([*lines, *([f"... {left_out} more"] if left_out > 0 else [])])
 
     def _repr_html_(self) -> str:
-        return table("Leaderboard", self._cells(), _COLUMNS)
+        return table("Leaderboard", self._cells(), self.columns)
 
     def _cells(self) -> list[tuple[str, ...]]:
-        return [
-            (
-                str(row["rank"]),
-                "-" if row["value"] is None else f"{row['value']:.4f}",
-                "-" if row["low"] is None else f"{row['low']:.4f} to {row['high']:.4f}",
-                "-" if row["factors"] is None else str(row["factors"]),
-                str(row["epochs"]),
-                f"{row['seconds']:.1f}",
-                "" if row["weight"] is None else f"{row['weight']:g}",
-                row["model"] if row["error"] is None else f"{row['model']}: {row['error']}",
-            )
-            for row in self.rows[:_SHOWN]
-        ]
+        return [tuple(_CELLS[name](row) for name in self.columns) for row in self.rows[:_SHOWN]]
 
 
 def _lines(row: Sequence[str], widths: Sequence[int], most: int | None) -> list[str]:
@@ -128,18 +158,51 @@ def leaderboard_of(
     left_out: Mapping[str, str],
     parts: Sequence[BlendPart],
     score: Score | None,
+    days: Mapping[tuple[str, Point], str],
 ) -> Leaderboard:
     """All outcomes, families left out and, if ``score`` is of a blend, the blend."""
     weights = {part.outcome.trial: part.weight for part in parts}
     metric = str(runner.judge.metric)
-    rows = [_row(runner, outcome, weights.get(outcome.trial), metric) for outcome in outcomes]
+    rows = [
+        _row(runner, outcome, weights.get(outcome.trial), metric)
+        | {"day": days.get((outcome.trial.family, outcome.trial.point))}
+        for outcome in outcomes
+    ]
     if score is not None:
-        together = " + ".join(f"{part.weight:g} {part.outcome.trial.family}" for part in parts)
         of_blend = _interval(score.value, score.standard_error)
-        rows.append(_unfitted("blend", together, metric) | of_blend | {"weight": 1.0})
+        rows.append(_unfitted("blend", told_parts(parts), metric) | of_blend | {"weight": 1.0})
     rows += [_unfitted(name, name, metric) | {"error": reason} for name, reason in left_out.items()]
     rows.sort(key=lambda row: -1.0 if row["value"] is None else row["value"], reverse=True)
-    return Leaderboard(tuple({"rank": rank, **row} for rank, row in enumerate(rows, 1)))
+    of_former = any(row["day"] for row in rows)
+    columns = (_COLUMNS[0], "day", *_COLUMNS[1:]) if of_former else _COLUMNS
+    return Leaderboard(tuple({"rank": rank, **row} for rank, row in enumerate(rows, 1)), columns)
+
+
+def told_parts(parts: Sequence[BlendPart]) -> str:
+    """The families of the parts, with their weights if they are several."""
+    if len(parts) == 1:
+        return parts[0].outcome.trial.family
+    return " + ".join(f"{part.weight:g} {part.outcome.trial.family}" for part in parts)
+
+
+def _day(record: DayRecord, outcomes: Sequence[Outcome]) -> Row:
+    """The row of a search of a file; of one that did not end, its best trial."""
+    found = record.best
+    if found is None:
+        leader = best(outcomes)
+        found = {"model": "-", "value": None, "standard_error": None}
+        if leader is not None:
+            found = asdict(leader) | {"model": leader.trial.family}
+    return {
+        "day": record.day,
+        "began": record.began,
+        "metric": record.metric,
+        **_interval(found["value"], found["standard_error"]),
+        "trials": len(outcomes),
+        "seconds": sum(outcome.seconds for outcome in outcomes),
+        "model": found["model"],
+        "error": None if record.best else "the search did not end",
+    }
 
 
 def _row(runner: Runner, outcome: Outcome, weight: float | None, metric: str) -> Row:
@@ -171,6 +234,7 @@ def _unfitted(family: str, model: str, metric: str) -> Row:
         "seconds": 0.0,
         "weight": None,
         "error": None,
+        "day": None,
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self
 
@@ -18,7 +19,7 @@ from mfrank.models import ALS, Blend, Descent, NeighborRecommender, spread
 from mfrank.retrieval import Recommender, unannounced, without_relevant
 from mfrank.tuning.families import SPACE
 from mfrank.tuning.family import Setting, Space
-from mfrank.tuning.outcomes import Outcome
+from mfrank.tuning.outcomes import Former, Outcome
 from mfrank.tuning.successive_halving import refit_seconds
 from mfrank.tuning.trials import Runner, TrialJudge
 
@@ -219,11 +220,14 @@ class BlendPart:
     weight: float = 1.0
 
 
-def mixed(runner: Runner, outcomes: Sequence[Outcome]) -> tuple[list[BlendPart], Score | None]:
+def mixed(
+    runner: Runner, outcomes: Sequence[Outcome], former: Sequence[Former] = ()
+) -> tuple[list[BlendPart], Score | None]:
     """Begin with the best outcome, and add the outcomes that raise the metric most.
 
-    A part is added only if all parts can still be refitted in time. Also returns the score of the
-    blend; None for a single model.
+    A part is added only if all parts can still be refitted in time. The blend of an earlier search,
+    with its weights, is taken if it is better. Also returns the score of the blend; None for a
+    single model.
     """
     candidates = _affordable(runner, outcomes)
     first = [BlendPart(candidates[0])]
@@ -249,14 +253,31 @@ def mixed(runner: Runner, outcomes: Sequence[Outcome]) -> tuple[list[BlendPart],
         ]
 
     chosen = weighed(value, joining)
+    with suppress(OutOfTimeError):
+        earlier = _as_formerly(candidates[: len(models)], former)
+        in_time = _in_time(runner, [candidates[each] for each in earlier])
+        if len(earlier) > 1 and in_time and value(earlier) > value(chosen):
+            chosen = earlier
     if len(chosen) == 1:
         return first, None
+    unit = next(iter(chosen.values()))
     parts = [
-        BlendPart(candidates[each], float(f"{weight / chosen[0]:.3g}"))
+        BlendPart(candidates[each], float(f"{weight / unit:.3g}"))
         for each, weight in chosen.items()
     ]
     together = blended([models[each] for each in chosen], parts)
     return parts, runner.judge.score(together)
+
+
+def _as_formerly(candidates: Sequence[Outcome], former: Sequence[Former]) -> Weights:
+    """The weights of an earlier search for its settings; none if one of them is no candidate."""
+    numbered = reversed(list(enumerate(candidates)))  # so that the best of a setting is the last
+    place = {(one.trial.family, one.trial.point): at for at, one in numbered}
+    parts = [one for one in former if one.weight is not None]
+    found = {place.get((one.trial.family, one.trial.point)): one.weight or 0.0 for one in parts}
+    return (
+        {at: weight for at, weight in found.items() if at is not None} if None not in found else {}
+    )
 
 
 def blended(models: Sequence[Recommender], parts: Sequence[BlendPart]) -> Blend:

@@ -76,6 +76,8 @@ class TuneResult:
     weights : mapping of str to float or None, optional
         With a ``target``: what an event of each kind counts, given or found; None for kinds that
         are left out. The history of the model has them, too.
+    days : Leaderboard or None, optional
+        With a ``storage``: what each search in it found, the newest first.
     """
 
     model: Recommender
@@ -83,6 +85,7 @@ class TuneResult:
     validation: str
     uses_values: bool | None = None
     weights: Mapping[str, float | None] | None = None
+    days: Leaderboard | None = None
 
     def refit(self, data: Any) -> Any:
         """A new model of the same recipe, fitted to other data without a search.
@@ -197,7 +200,9 @@ def tune(
     storage : path or None, default None
         SQLite file to which every result is saved at once. The same call resumes an interrupted
         search; earlier time and trials count, and the best model is fitted even if no time is left.
-        Several processes that make the same call share the trials.
+        Several processes that make the same call share the trials. A call with other data, such as
+        the next day's, is another search in the file, which begins with the best settings of the
+        latest by the same metric.
     show_progress : bool, default False
         Show each result on stderr.
 
@@ -214,7 +219,7 @@ def tune(
         - the data have no positive values, or have dislikes;
         - no user has interactions to hold out;
         - only one of ``data`` and ``valid`` has timestamps or ids;
-        - ``storage`` is damaged or belongs to another search.
+        - ``storage`` is damaged, or has a search of these data with other options.
     TimeoutError
         Another process has locked ``storage`` for half a minute.
 
@@ -298,7 +303,8 @@ def tune(
         used = any(
             found.runner.space.named(part.outcome.trial.family).uses_values for part in found.parts
         )
-    return TuneResult(model, found.leaderboard, found.runner.judge.kind, used, weights)
+    days = None if storage is None else Leaderboard.of_days(storage)
+    return TuneResult(model, found.leaderboard, found.runner.judge.kind, used, weights, days)
 
 
 def _weights(data: TargetData, given: KindWeights | None, search: WeightSearch) -> ByKind:

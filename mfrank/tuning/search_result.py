@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from mfrank.arrays import OutOfTimeError, counted, memory_free_now, shown
@@ -15,12 +15,12 @@ from mfrank.evaluation import CatalogMetric, KnownMetric, Metric, Score
 from mfrank.evaluation import metric as read_metric
 from mfrank.models import refuse_no_likes, values_vary
 from mfrank.tuning.families import SPACE, TIMED_SPACE, WEIGHTED
-from mfrank.tuning.family import Facts, Setting, Space
-from mfrank.tuning.leaderboard import Leaderboard, leaderboard_of
+from mfrank.tuning.family import Facts, Point, Setting, Space
+from mfrank.tuning.leaderboard import Leaderboard, leaderboard_of, told_parts
 from mfrank.tuning.mixture import BlendPart, finalists, mixed
-from mfrank.tuning.outcomes import Outcome, Trial
+from mfrank.tuning.outcomes import Former, Outcome, Trial
 from mfrank.tuning.successive_halving import Budget, Search, best, refit_seconds
-from mfrank.tuning.trial_journal import TrialJournal, fingerprint
+from mfrank.tuning.trial_journal import TrialJournal, digest_of, fingerprint
 from mfrank.tuning.trials import Predict, Runner, TrialJudge
 
 _PLANNED = 0.97
@@ -43,6 +43,8 @@ class SearchResult:
         Parts of the best model; empty if no fit succeeded.
     score : Score or None
         Score of the blend, if there are several parts.
+    days : mapping of (family, point) to str
+        The day of the search that found a setting, of those that are of an earlier one.
     """
 
     runner: Runner
@@ -50,11 +52,25 @@ class SearchResult:
     left_out: Mapping[str, str]
     parts: Sequence[BlendPart]
     score: Score | None
+    days: Mapping[tuple[str, Point], str] = field(default_factory=dict)
 
     @property
     def leaderboard(self) -> Leaderboard:
         """All trials, best first."""
-        return leaderboard_of(self.runner, self.outcomes, self.left_out, self.parts, self.score)
+        return leaderboard_of(
+            *(self.runner, self.outcomes, self.left_out, self.parts, self.score, self.days)
+        )
+
+    @property
+    def best(self) -> dict[str, Any]:
+        """What was chosen, as types that JSON has (:attr:`mfrank.tuning.DayRecord.best`)."""
+        found: Score | Outcome = self.parts[0].outcome if self.score is None else self.score
+        return {
+            "model": told_parts(self.parts),
+            "value": found.value,
+            "standard_error": found.standard_error,
+            "parts": [[asdict(part.outcome.trial), part.weight] for part in self.parts],
+        }
 
 
 def budget_of(minutes: float | None) -> Budget:
@@ -90,8 +106,8 @@ def search(
     """
     parts = [part for part in (data, valid, left_out) if part is not None]
     judge = TrialJudge.of(data, metric, seed, n_threads, valid, left_out, held_out, predict)
-    options = {"metric": str(metric), "factors": factors, "random_state": seed}
-    of = fingerprint(parts, **options, held_out=judge.kind)
+    digest, options = digest_of(parts), {"metric": str(metric), "factors": factors}
+    of = fingerprint(digest, **options, random_state=seed, held_out=judge.kind)
     if space is SPACE and data.timestamps is not None and judge.kind != "per user":
         space = TIMED_SPACE
     if left_out is not None:
@@ -99,7 +115,7 @@ def search(
     if values_vary(data.user_items.data):
         space = space.with_readers_first()
     space, unable = space.able(needs)
-    journal = TrialJournal(storage, of, lambda trial: space.has(trial.family))
+    journal = TrialJournal(storage, of, digest, str(metric), lambda one: space.has(one.family))
     clock.spend(sum(outcome.seconds for outcome in journal.outcomes))
     most = _FIT_SHARE * (memory_free_now() if memory is None else float(memory) * 2**30)
     setting = Setting(Facts.of(judge.train), factors, seed, n_threads, most)
@@ -118,12 +134,18 @@ def search(
         if show_progress:
             _tell(outcome, journal.outcomes, clock, metric)
 
-    course = Search(setting, clock, trials, space)
+    course = Search(setting, clock, trials, space, journal.former)
     course.run(
         journal.outcomes, run, lambda propose: journal.claimed(propose, lambda: clock.left() > 0)
     )
-    reasons = course.left_out(journal.outcomes) | unable
-    return SearchResult(runner, journal.outcomes, reasons, *_chosen(runner, journal.outcomes))
+    found = SearchResult(
+        *(runner, journal.outcomes, course.left_out(journal.outcomes) | unable),
+        *_chosen(runner, journal.outcomes, journal.former),
+        {(one.trial.family, one.trial.point): one.day for one in journal.former},
+    )
+    if found.parts:
+        journal.conclude(found.best)
+    return found
 
 
 def metric_of(metric: Metric | str) -> Metric:
@@ -157,7 +179,9 @@ def without_dislikes(data: Any, name: str) -> Interactions:
     return interactions
 
 
-def _chosen(runner: Runner, outcomes: Sequence[Outcome]) -> tuple[list[BlendPart], Score | None]:
+def _chosen(
+    runner: Runner, outcomes: Sequence[Outcome], former: Sequence[Former] = ()
+) -> tuple[list[BlendPart], Score | None]:
     """The parts of the best model, and the score of their blend if they are several."""
     leader = best(outcomes)
     if leader is None:
@@ -166,7 +190,7 @@ def _chosen(runner: Runner, outcomes: Sequence[Outcome]) -> tuple[list[BlendPart
     if candidates := finalists(outcomes, runner.space, runner.setting):
         try:
             with runner.budget.keeping(refit_seconds(leader)):
-                mixture, mixed_score = mixed(runner, candidates)
+                mixture, mixed_score = mixed(runner, candidates, former)
         except OutOfTimeError:
             return parts, score
         value = mixture[0].outcome.value if mixed_score is None else mixed_score.value

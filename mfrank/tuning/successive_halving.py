@@ -12,7 +12,7 @@ from mfrank.arrays import OutOfTimeError, time_limit
 from mfrank.models import Popularity
 from mfrank.tuning.families import SPACE
 from mfrank.tuning.family import Family, Setting, Space, near, spread_out
-from mfrank.tuning.outcomes import Outcome, Trial
+from mfrank.tuning.outcomes import Former, Outcome, Trial
 
 # Successive halving without waiting (Li et al. 2020, ASHA): which trial comes next.
 #
@@ -230,14 +230,22 @@ _WEIGHINGS = 7
 class Search:
     """Chooses the next trial from the outcomes so far and the time and trials left.
 
+    First come the settings of an earlier search, if there are some.
+
     The ladders take turns: next is the ladder that used the fewest seconds or, if only trials are
     counted, the fewest trials. Before time or trials run out, the best point of each ladder is
     moved to the highest rung that is still affordable, if no point of its ladder was there.
     """
 
     def __init__(
-        self, setting: Setting, budget: Budget, trials: int | None, space: Space = SPACE
+        self,
+        setting: Setting,
+        budget: Budget,
+        trials: int | None,
+        space: Space = SPACE,
+        former: Sequence[Former] = (),
     ) -> None:
+        self._former = former
         self._setting, self._budget, self._trials = setting, budget, trials
         self._space, self._is_alone = space, len(space.ladders) == 1
         self._seconds = max(0.0, budget.left())
@@ -267,10 +275,12 @@ class Search:
         searched = [one for ladder in self._ladders.values() for one in ladder.of(done)]
         if not self._ladders or self._budget.left() <= 0:
             return None
+        if self._trials is not None and searched and len(searched) >= self._trials:
+            return None
+        if trial := self._of_former(done):
+            return trial
         if not searched:  # if it can be done, however long it is expected to take
             return next(iter(self._ladders.values())).proposed([], 0)
-        if self._trials is not None and len(searched) >= self._trials:
-            return None
         for name in self._turns(done):
             if trial := self._of_ladder(name, done):
                 return trial
@@ -349,15 +359,43 @@ class Search:
 
         return sorted(self._ladders, key=had)
 
+    def _of_former(self, done: Sequence[Outcome]) -> Trial | None:
+        """The next setting of an earlier search, on its rung or below, as time and memory allow."""
+        known = {(one.trial.family, one.trial.point) for one in done}
+        ladder_of = {
+            family.name: (ladder, len(family.axes))
+            for ladder in self._ladders.values()
+            for family in ladder.families
+        }
+        for former in self._former:
+            name, point = former.trial.family, former.trial.point
+            ladder, n_axes = ladder_of.get(name, (None, 0))
+            if ladder is None or len(point) != n_axes or (name, point) in known:
+                continue
+            own, rung = ladder.of(done), min(former.trial.rung, ladder.top)
+            if self._is_over(ladder, own):
+                continue
+            second = former.seconds / self._work(name, rung)
+            most = min(rung, self._highest_that_fits(ladder), _highest_possible(own, ladder.top))
+            for rung in range(most, -1, -1):
+                if _WITH_REFIT * second * self._work(name, rung) <= self._share(done)[1]:
+                    return Trial(name, point, rung)
+        return None
+
+    def _share(self, done: Sequence[Outcome]) -> tuple[float, float]:
+        """Seconds that are not reserved, and those that a ladder with rungs may have of them."""
+        available = self._budget.left() - self.reserve(done)
+        ladders = [each for each in self._ladders.values() if each.top]
+        going_on = sum(not self._is_over(each, each.of(done)) for each in ladders)
+        return available, available / max(1, going_on)
+
     def _of_ladder(self, name: str, done: Sequence[Outcome]) -> Trial | None:
         """The ladder's next trial; None if no trial of it fits into the time left."""
         ladder = self._ladders[name]
         own = ladder.of(done)
         if self._is_over(ladder, own):
             return None
-        available = self._budget.left() - self.reserve(done)
-        ladders = [each for each in self._ladders.values() if each.top]
-        share = available / max(1, sum(not self._is_over(each, each.of(done)) for each in ladders))
+        available, share = self._share(done)
         cost = {rung: _WITH_REFIT * seconds for rung, seconds in self._costs(ladder, own).items()}
         top = max((rung for rung in cost if cost[rung] <= share), default=0)
         top = min(top, _highest_possible(own, ladder.top), self._highest_that_fits(ladder))

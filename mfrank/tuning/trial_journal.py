@@ -1,4 +1,4 @@
-"""Outcomes of a search in an SQLite file, to resume it or to share it between processes."""
+"""Outcomes of searches in an SQLite file: to resume one, to share it, to begin the next day's."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ import threading
 import time
 import uuid
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from mfrank._version import __version__
 from mfrank.arrays import counted
@@ -25,21 +26,28 @@ from mfrank.data import Interactions
 from mfrank.errors import InputValueError
 from mfrank.files import open_regular, path_of
 from mfrank.retrieval import of_filter
-from mfrank.tuning.outcomes import Outcome, Trial
+from mfrank.tuning.outcomes import Former, Outcome, Trial
 
 if TYPE_CHECKING:
     import sqlite3
 
 _APPLICATION = int.from_bytes(b"mfrk", "big")
 """In the header of an SQLite file, says whose it is."""
-_VERSION = 1
+_VERSION = 2
 _HEADER = 100
 _TABLES = {
-    "search": "CREATE TABLE IF NOT EXISTS search (fingerprint TEXT)",
+    "search": "CREATE TABLE IF NOT EXISTS search (fingerprint TEXT, record TEXT, crc32 INTEGER)",
     "trials": "CREATE TABLE IF NOT EXISTS trials "
-    "(number INTEGER PRIMARY KEY AUTOINCREMENT, outcome TEXT, crc32 INTEGER)",
-    "claims": "CREATE TABLE IF NOT EXISTS claims (owner TEXT PRIMARY KEY, until REAL, trial TEXT)",
+    "(number INTEGER PRIMARY KEY AUTOINCREMENT, outcome TEXT, crc32 INTEGER, search TEXT)",
+    "claims": "CREATE TABLE IF NOT EXISTS claims "
+    "(owner TEXT PRIMARY KEY, until REAL, trial TEXT, search TEXT)",
 }
+_COLUMNS = {
+    "search": (["fingerprint"], ["record", "crc32"]),
+    "trials": (["number", "outcome"], ["crc32", "search"]),
+    "claims": (["owner", "until", "trial"], ["search"]),
+}
+"""Of each table: what files of all versions have, and what was added later, in this order."""
 _LOCKED = 30.0
 """Seconds to wait for a lock."""
 _CLAIMED = 60.0
@@ -50,16 +58,91 @@ _PAUSE = 0.2
 _log = logging.getLogger("mfrank")
 
 
-def fingerprint(parts: Sequence[Interactions], **options: Any) -> str:
-    """Fingerprint of the data, the options that affect outcomes, and mfrank's version."""
+def digest_of(parts: Sequence[Interactions]) -> str:
+    """Digest of the data of a search."""
     matrices = [part.user_items for part in parts]
-    of_each = [(matrix.shape, of_filter(matrix, with_values=True)) for matrix in matrices]
-    known = [__version__, options, of_each]
-    digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode())
+    known = [(matrix.shape, of_filter(matrix, with_values=True)) for matrix in matrices]
+    digest = hashlib.sha256(json.dumps(known).encode())
     for part in parts:
         if part.timestamps is not None:
             digest.update(part.timestamps.tobytes())
     return digest.hexdigest()
+
+
+def fingerprint(data: str, **options: Any) -> str:
+    """Fingerprint of a digest of data, the options that affect outcomes, and mfrank's version."""
+    known = [__version__, options, data]
+    return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class DayRecord:
+    """What a file says of one search.
+
+    Attributes
+    ----------
+    data, metric : str
+        Digest of the data, and the metric.
+    began : float
+        Time of its first call.
+    former : tuple of Former
+        What it began with, in this order.
+    best : dict or None
+        ``model``, ``value`` and ``standard_error`` of what was chosen, and its ``parts``, as trials
+        and weights; None if the search did not end.
+    """
+
+    data: str
+    metric: str
+    began: float
+    former: tuple[Former, ...] = ()
+    best: dict[str, Any] | None = None
+
+    @property
+    def day(self) -> str:
+        """The date on which it began, in local time."""
+        return datetime.fromtimestamp(self.began).date().isoformat()
+
+    @property
+    def parts(self) -> list[tuple[Trial, float]]:
+        """The trials that were chosen, and their weights."""
+        listed = (self.best or {}).get("parts", [])
+        return [(Trial.from_dict(trial), float(weight)) for trial, weight in listed]
+
+    @classmethod
+    def from_row(cls, text: Any, checksum: int | None, where: str) -> Self:
+        """The record of a row; raise ValueError, which names the row, if it is damaged."""
+        try:
+            if checksum != _crc32(text):
+                raise ValueError("its checksum is another")
+            known = json.loads(text)
+            former = [{**one, "trial": Trial.from_dict(one["trial"])} for one in known["former"]]
+            return cls(**{**known, "former": tuple(Former(**one) for one in former)})
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise InputValueError(
+                f"`storage`: {where} is damaged ({error})",
+                "delete this row of the table search, or name another file",
+            ) from error
+
+    def next_day(self, outcomes: Sequence[Outcome]) -> tuple[Former, ...]:
+        """What the next search begins with: what was chosen, then the best of each family."""
+        judged = [one for one in outcomes if one.value is not None and one.trial.point]
+        judged.sort(key=lambda one: -(one.value or 0.0))
+        seconds = {one.trial: one.seconds for one in reversed(judged)}
+        weights = {trial: weight for trial, weight in self.parts if trial in seconds}
+        leaders = dict[str, Trial]()
+        for one in judged:
+            leaders.setdefault(one.trial.family, one.trial)
+        days = {(one.trial.family, one.trial.point): one.day for one in self.former}
+        return tuple(
+            Former(
+                replace(trial, is_new=False),
+                days.get((trial.family, trial.point), self.day),
+                seconds[trial],
+                weights.get(trial),
+            )
+            for trial in dict.fromkeys([*weights, *leaders.values()])
+        )
 
 
 class TrialJournal:
@@ -75,18 +158,24 @@ class TrialJournal:
         The file, which is created if it does not exist.
     of : str
         Fingerprint of the search.
+    data, metric : str
+        Digest of its data, and its metric. A file may have searches of several data; a new one
+        begins with the best settings of the latest by the same metric.
     counts : function, optional
         Whether a trial counts; others, of a call with other ``needs``, stay in the file.
 
     Attributes
     ----------
     outcomes : list of Outcome
-        Outcomes of all processes on the file, up to the last read.
+        Outcomes of all processes of this search, up to the last read.
+    former : tuple of Former
+        What the search begins with.
 
     Raises
     ------
     ValueError
-        The file is not a search, or is another search, or has a damaged row; it is not changed.
+        The file is not a search, or has one of these data with other options, or a damaged row; it
+        is not changed.
     TimeoutError
         Another process has locked the file for too long.
     """
@@ -95,19 +184,28 @@ class TrialJournal:
         self,
         path: str | os.PathLike[str] | None,
         of: str,
+        data: str = "",
+        metric: str = "",
         counts: Callable[[Trial], bool] = lambda trial: True,
     ) -> None:
         self._path = None if path is None else path_of(path)
-        self._counts = counts
+        self._of, self._counts = of, counts
         self.outcomes: list[Outcome] = []
+        self.former: tuple[Former, ...] = ()
         self._last = 0  # number of the last row that was read
         self._owner = f"{uuid.uuid4().hex} {os.getpid()} {_machine()}"
         self._renewal: _Renewal | None = None
         if self._path is not None:
             _check_file(self._path)
             with self._opened() as connection:
-                _prepare(connection, self._path, of)
+                record = _prepare(connection, self._path, of, DayRecord(data, metric, time.time()))
+                self.former = record.former
                 self._read(connection)
+            if self.former:
+                _log.info(
+                    "storage: the search begins with %s of an earlier one in %s",
+                    *(counted(len(self.former), "setting"), self._path),
+                )
 
     def claimed(
         self,
@@ -163,19 +261,24 @@ class TrialJournal:
             if not gone.rowcount and any(one.trial == outcome.trial for one in self.outcomes):
                 return  # this process was stopped for so long that another ran the trial
             row = connection.execute(
-                "INSERT INTO trials (outcome, crc32) VALUES (?, ?)", [text, _crc32(text.encode())]
+                "INSERT INTO trials (outcome, crc32, search) VALUES (?, ?, ?)",
+                [text, _crc32(text.encode()), self._of],
             )
             self._last = row.lastrowid or self._last
         self.outcomes.append(outcome)
 
+    def conclude(self, best: Mapping[str, Any]) -> None:
+        """Save what was chosen; see :attr:`DayRecord.best`."""
+        if self._path is None:
+            return
+        with self._opened() as connection:
+            record = _records(connection, self._path)[self._of]
+            if record is not None:
+                _write(connection, self._of, replace(record, best=dict(best)))
+
     def _read(self, connection: sqlite3.Connection) -> None:
         """Append the outcomes that were saved since the last reading."""
-        rows = connection.execute(
-            "SELECT number, outcome, crc32 FROM trials WHERE number > ? ORDER BY number",
-            [self._last],
-        )
-        for number, text, checksum in rows.fetchall():
-            outcome = _outcome(text, checksum, f"{self._path}: trial {number}")
+        for number, outcome in _outcomes(connection, self._path, self._of, self._last):
             if self._counts(outcome.trial):
                 self.outcomes.append(outcome)
             self._last = number
@@ -183,8 +286,10 @@ class TrialJournal:
     def _claims(self, connection: sqlite3.Connection) -> list[Trial]:
         """The trials that others run; claims of those that ended are removed."""
         live = list[Trial]()
-        rows = connection.execute("SELECT rowid, owner, until, trial FROM claims").fetchall()
-        for row, owner, until, text in rows:
+        rows = connection.execute(
+            "SELECT rowid, owner, until, trial FROM claims WHERE search = ?", [self._of]
+        )
+        for row, owner, until, text in rows.fetchall():
             try:
                 trial = Trial.from_dict(json.loads(text))
                 is_live = until > time.time() and not _has_ended(owner.decode())
@@ -198,8 +303,8 @@ class TrialJournal:
 
     def _claim(self, connection: sqlite3.Connection, trial: Trial) -> None:
         connection.execute(
-            "INSERT OR REPLACE INTO claims VALUES (?, ?, ?)",
-            [self._owner, time.time() + _CLAIMED, json.dumps(asdict(trial))],
+            "INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?)",
+            [self._owner, time.time() + _CLAIMED, json.dumps(asdict(trial)), self._of],
         )
 
     def _renew(self) -> None:
@@ -209,29 +314,32 @@ class TrialJournal:
                 [time.time() + _CLAIMED, self._owner],
             )
 
-    @contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
+    def _opened(self) -> AbstractContextManager[sqlite3.Connection]:
         """The file, which no other process writes meanwhile."""
-        import sqlite3
+        return _connected(self._path or Path())
 
-        try:
-            with closing(
-                sqlite3.connect(self._path or "", timeout=_LOCKED, isolation_level=None)
-            ) as connection:
-                connection.text_factory = bytes  # a damaged row may be no text
-                connection.execute("BEGIN IMMEDIATE")
-                with connection:  # commits, or rolls back
-                    yield connection
-        except sqlite3.DatabaseError as error:
-            if getattr(error, "sqlite_errorname", "").startswith("SQLITE_BUSY"):
-                raise TimeoutError(
-                    f"storage: another process has locked {self._path} for more than {_LOCKED:g} "
-                    "s; end it and make the same call again, or name another file"
-                ) from error
-            raise InputValueError(
-                f"`storage`: {self._path} cannot be used as the SQLite file of a search ({error})",
-                "name another file",
+
+@contextmanager
+def _connected(path: Path) -> Iterator[sqlite3.Connection]:
+    """A transaction on a file, which no other process writes meanwhile."""
+    import sqlite3
+
+    try:
+        with closing(sqlite3.connect(path, timeout=_LOCKED, isolation_level=None)) as connection:
+            connection.text_factory = bytes  # a damaged row may be no text
+            connection.execute("BEGIN IMMEDIATE")
+            with connection:  # commits, or rolls back
+                yield connection
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorname", "").startswith("SQLITE_BUSY"):
+            raise TimeoutError(
+                f"storage: another process has locked {path} for more than {_LOCKED:g} "
+                "s; end it and make the same call again, or name another file"
             ) from error
+        raise InputValueError(
+            f"`storage`: {path} cannot be used as the SQLite file of a search ({error})",
+            "name another file",
+        ) from error
 
 
 class _Renewal:
@@ -289,8 +397,51 @@ def _foreign(path: Path) -> ValueError:
     )
 
 
-def _prepare(connection: sqlite3.Connection, path: Path, of: str) -> None:
-    """Make the tables of a new file, add what an older file lacks; refuse a foreign one."""
+def _prepare(connection: sqlite3.Connection, path: Path, of: str, begun: DayRecord) -> DayRecord:
+    """Make the tables of a new file, add what an older file lacks; refuse a foreign one.
+
+    Returns the record of the search ``of``, which is ``begun`` if the file does not have it.
+    """
+    columns = _columns(connection, path)
+    records = _records(connection, path, columns)
+    others = [record for name, record in records.items() if name != of]
+    if columns and (
+        not records or any(record is None or record.data == begun.data for record in others)
+    ):
+        raise InputValueError(
+            f"`storage`: {path} has a search of these data with other options, or one of another "
+            "version of mfrank",
+            "name another file",
+        )
+    for statement in _TABLES.values():
+        connection.execute(statement)
+    for name, had in columns.items():
+        for column in _COLUMNS[name][1]:
+            if column not in had:
+                kind = "INTEGER" if column == "crc32" else "TEXT"
+                connection.execute(f"ALTER TABLE {name} ADD COLUMN {column} {kind}")
+    connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+    connection.execute(f"PRAGMA user_version = {_VERSION}")
+    known = records.get(of)
+    if known is not None:
+        return known
+    if of in records:  # the only search of an older file
+        connection.execute("UPDATE trials SET search = ?", [of])
+        connection.execute("DELETE FROM claims")
+    else:
+        connection.execute("INSERT INTO search (fingerprint) VALUES (?)", [of])
+    for name, record in reversed(records.items()):
+        if record is not None and record.metric == begun.metric:
+            outcomes = [outcome for _, outcome in _outcomes(connection, path, name)]
+            if former := record.next_day(outcomes):
+                begun = replace(begun, former=former)
+                break
+    _write(connection, of, begun)
+    return begun
+
+
+def _columns(connection: sqlite3.Connection, path: Path) -> dict[str, list[str]]:
+    """The columns of each table of a search's file; none if it is empty."""
     tables = connection.execute(
         "SELECT name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
     ).fetchall()
@@ -301,26 +452,70 @@ def _prepare(connection: sqlite3.Connection, path: Path, of: str) -> None:
         for (name,) in tables
         if name.decode() in _TABLES
     }
-    if tables and (
-        len(columns) < len(tables)
-        or columns.get("search") != ["fingerprint"]
-        or columns.get("trials") not in (["number", "outcome"], ["number", "outcome", "crc32"])
-    ):
+    if tables and (len(columns) < len(tables) or not {"search", "trials"} <= set(columns)):
         raise _foreign(path)
-    known = connection.execute("SELECT fingerprint FROM search").fetchall() if tables else []
-    if tables and known != [(of.encode(),)]:
-        raise InputValueError(
-            f"`storage`: {path} has a search of other data, options or another version of mfrank",
-            "name another file",
-        )
-    for statement in _TABLES.values():
-        connection.execute(statement)
-    if columns.get("trials") == ["number", "outcome"]:
-        connection.execute("ALTER TABLE trials ADD COLUMN crc32 INTEGER")
-    connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-    connection.execute(f"PRAGMA user_version = {_VERSION}")
-    if not known:
-        connection.execute("INSERT INTO search VALUES (?)", [of])
+    for name, had in columns.items():
+        first, later = _COLUMNS[name]
+        if had != [*first, *later[: max(0, len(had) - len(first))]]:
+            raise _foreign(path)
+    return columns
+
+
+def _records(
+    connection: sqlite3.Connection, path: Path, columns: Mapping[str, list[str]] | None = None
+) -> dict[str, DayRecord | None]:
+    """The searches of a file by their fingerprints, the oldest first; None of an older mfrank."""
+    if columns is not None and "record" not in columns.get("search", []):
+        rows = connection.execute("SELECT fingerprint FROM search") if columns else []
+        return {str(name, "utf-8", "replace"): None for (name,) in rows}
+    rows = connection.execute("SELECT fingerprint, record, crc32 FROM search ORDER BY rowid")
+    return {
+        str(name, "utf-8", "replace"): None
+        if text is None
+        else DayRecord.from_row(text, checksum, f"{path}: search {number}")
+        for number, (name, text, checksum) in enumerate(rows.fetchall(), 1)
+    }
+
+
+def _write(connection: sqlite3.Connection, of: str, record: DayRecord) -> None:
+    text = json.dumps(asdict(record))
+    connection.execute(
+        "UPDATE search SET record = ?, crc32 = ? WHERE fingerprint = ?",
+        [text, _crc32(text.encode()), of],
+    )
+
+
+def _outcomes(
+    connection: sqlite3.Connection, path: Path | None, of: str, after: int = 0
+) -> Iterator[tuple[int, Outcome]]:
+    """The outcomes of a search with their numbers, if above ``after``."""
+    rows = connection.execute(
+        "SELECT number, outcome, crc32 FROM trials WHERE search = ? AND number > ? ORDER BY number",
+        [of, after],
+    )
+    for number, text, checksum in rows.fetchall():
+        yield number, _outcome(text, checksum, f"{path}: trial {number}")
+
+
+def days_of(storage: str | os.PathLike[str]) -> list[tuple[DayRecord, list[Outcome]]]:
+    """The searches of a file with their outcomes, the oldest first.
+
+    Raises
+    ------
+    ValueError
+        There is no such file, or it is none of searches, or of an older mfrank, or damaged.
+    """
+    path = path_of(storage)
+    _check_file(path)
+    if not path.exists():
+        raise InputValueError(f"`storage`: there is no file {path}")
+    with _connected(path) as connection:
+        columns = _columns(connection, path)
+        return [
+            (record, [outcome for _, outcome in _outcomes(connection, path, name)])
+            for name, record in _records(connection, path, columns).items()
+            if record is not None
+        ]
 
 
 def _outcome(text: Any, checksum: int | None, where: str) -> Outcome:

@@ -29,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_tune(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     saved: list[str] = []
     best = SimpleNamespace(save=saved.append)
-    found = SimpleNamespace(model=best, leaderboard=({"value": 1},), weights=None)
+    found = SimpleNamespace(model=best, leaderboard=({"value": 1},), weights=None, days=None)
     calls = recorded(monkeypatch, f"{COMMANDS}.tune.tune", found)
     run("tune plays.csv --model best")
     (data,), given = calls[0]

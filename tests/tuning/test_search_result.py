@@ -62,7 +62,7 @@ def no_fits(monkeypatch: pytest.MonkeyPatch) -> list[Trial]:
         return Outcome(trial, 0.1 + len(ran) / 100, 0.01, 1, 1.0, 0.5, 0.01)
 
     monkeypatch.setattr(Runner, "run", run)
-    monkeypatch.setattr(module, "mixed", lambda runner, some: ([module.BlendPart(some[0])], None))
+    monkeypatch.setattr(module, "mixed", lambda _, some, __: ([module.BlendPart(some[0])], None))
     return ran
 
 
@@ -139,7 +139,7 @@ def test_the_time_of_earlier_searches_counts(no_fits: list[Trial], tmp_path: Pat
 
 
 @pytest.mark.usefixtures("no_fits")
-def test_a_file_is_that_of_one_search(tmp_path: Path) -> None:
+def test_a_file_has_one_search_of_the_same_data(tmp_path: Path) -> None:
     path = tmp_path / "search.sqlite"
     searched(storage=path)
     searched(storage=path, trials=2, n_threads=2, memory=5.0)  # these change no outcome
@@ -147,12 +147,12 @@ def test_a_file_is_that_of_one_search(tmp_path: Path) -> None:
         {"metric": mfrank.NDCG @ 6},
         {"factors": 9},
         {"seed": 4},
-        {"data": RATED},
-        {"valid": NEW},
     ]
-    for other in others:
-        with refuses(ValueError, "storage", remedy="name another file"):
-            searched(storage=path, **other)
+    for data in ({}, {"data": RATED}, {"valid": NEW}):  # of other data are other days
+        searched(storage=path, **data)
+        for other in others:
+            with refuses(ValueError, "storage", remedy="name another file"):
+                searched(storage=path, **data, **other)
 
 
 @pytest.mark.parametrize(("left", "waits"), [(0.5, True), (0.0, False)])
@@ -206,7 +206,7 @@ def chosen(blend: float | None, *, late: bool = False) -> SearchResult:
         1 if blend is None else 2
     )
 
-    def mixed(runner: Runner, candidates: Any) -> Any:
+    def mixed(runner: Runner, candidates: Any, former: Any) -> Any:
         if late:
             raise OutOfTimeError
         return parts, None if blend is None else Score(blend, 0.01)
@@ -261,7 +261,7 @@ def test_the_time_to_fit_the_best_again_is_left_after_blending(
 ) -> None:
     left = list[float]()
 
-    def mixed(runner: Runner, candidates: Any) -> Any:
+    def mixed(runner: Runner, candidates: Any, former: Any) -> Any:
         now[0] = 100.0 - refit_seconds(candidates[0]) - 0.01
         check_time()
         now[0] += 0.02

@@ -48,7 +48,9 @@ FOREIGN: dict[str, Callable[[Path], object]] = {
     "a newer version": lambda path: execute(written(path), "PRAGMA user_version = 9"),
     "another search": lambda path: TrialJournal(path, "other"),
     "nobody knows which search": lambda path: execute(written(path), "DELETE FROM search"),
-    "of two searches": lambda path: execute(written(path), "INSERT INTO search VALUES ('other')"),
+    "of two searches": lambda path: execute(
+        written(path), "INSERT INTO search (fingerprint) VALUES ('other')"
+    ),
 }
 
 
@@ -129,7 +131,9 @@ def test_a_row_without_a_checksum_is_read_as_strictly(tmp_path: Path, harm: dict
 def test_a_damaged_file_is_no_other_search(tmp_path: Path, data: st.DataObject) -> None:
     path = tmp_path / "search.sqlite"
     path.unlink(missing_ok=True)
-    text = bytearray(written(path).read_bytes())
+    with pytest.MonkeyPatch.context() as patch:  # the file has the time
+        patch.setattr(module.time, "time", lambda: 1e9)
+        text = bytearray(written(path).read_bytes())
     used = [at for at, byte in enumerate(text) if byte]  # most of a page is empty
     for at in data.draw(st.lists(st.sampled_from(used), min_size=1, max_size=3)):
         text[at] ^= 1 << data.draw(st.integers(0, 7))
@@ -173,7 +177,7 @@ def test_an_empty_file_becomes_that_of_a_search(tmp_path: Path) -> None:
     path.touch()
     assert TrialJournal(written(path), "search").outcomes == DONE[:3]
     header = path.read_bytes()[:100]
-    assert (header[60:64], header[68:72]) == (b"\0\0\0\1", b"mfrk")  # its version, and whose it is
+    assert (header[60:64], header[68:72]) == (b"\0\0\0\2", b"mfrk")  # its version, and whose it is
 
 
 def test_without_a_file_outcomes_are_in_memory() -> None:
@@ -191,10 +195,13 @@ def test_a_fingerprint_is_that_of_data_options_and_version(monkeypatch: pytest.M
     wider = mfrank.synthetic(20, 11, 60, random_state=0)
     rated = mfrank.Interactions.from_sparse(2.0 * data.user_items)
     all_of = [[data], [data, data], [timed[0]], [timed[1]], [data, timed[0]], [wider], [rated]]
-    found = [module.fingerprint(parts, factors=3) for parts in all_of]
-    found += [module.fingerprint([data], factors=4), module.fingerprint([data], factors=3, seed=0)]
+    digests = [module.digest_of(parts) for parts in all_of]
+    assert len(set(digests)) == len(digests)
+    assert module.digest_of([replace(data)]) == digests[0]
+    found = [module.fingerprint(digest, factors=3) for digest in digests[:2]]
+    found += [module.fingerprint(digests[0], **more) for more in ({"factors": 4}, {"seed": 0})]
+    found += [module.fingerprint(digests[0], factors=3, seed=0)]
     assert len(set(found)) == len(found)
-    assert module.fingerprint([replace(data)], factors=3) == found[0]
-    assert module.fingerprint([data], seed=0, factors=3) == found[-1]
+    assert module.fingerprint(digests[0], seed=0, factors=3) == found[-1]
     monkeypatch.setattr(module, "__version__", "0.0.0")
-    assert module.fingerprint([data], factors=3) not in found
+    assert module.fingerprint(digests[0], factors=3) not in found

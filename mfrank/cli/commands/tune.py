@@ -118,6 +118,8 @@ def run(args: argparse.Namespace) -> None:
     if found.weights is not None:
         each = (f"{k}={'none' if w is None else format(w, 'g')}" for k, w in found.weights.items())
         told.insert(1, f"the same events: --weights {shlex.quote(','.join(each))}")
+    if found.days is not None and len(found.days) > 1:
+        told += [f"the searches in {args.storage}, the newest first:", str(found.days)]
     tell("\n".join(told), list(found.leaderboard), args.json)
 
 
