@@ -28,7 +28,7 @@ from mfrank.files import (
     replacing,
 )
 from mfrank.models.parameters import describe
-from mfrank.store import FORMAT, FactorStore, check_ranks_by_factors
+from mfrank.store import FORMAT, FactorStore, check_ranks_by_factors, refuse_reranked
 
 # What formats of factors can hold: models that rank by them, biases as columns beside them.
 
@@ -75,6 +75,7 @@ def to_safetensors(store: FactorStore, path: StrPath) -> Path:
         Writing fails, such as on a full disk; an old file is unchanged.
     """
     check_instance("store", store, FactorStore, "a FactorStore, such as model.store")
+    refuse_reranked(store)
     safetensors = _safetensors()
     contents = store.to_contents()
     header = {

@@ -77,7 +77,8 @@ def refit(model: Recommender, user_items: Any, *, show_progress: bool = False) -
     Parameters
     ----------
     model : fitted model
-        As fitted, tuned or loaded; it stays as it is. Not one of factors alone.
+        As fitted, tuned or loaded; it stays as it is. Not one of factors alone. Of a
+        :class:`mfrank.Reranker`, the first stage is fitted again, and the trees stay.
     user_items : Interactions, scipy or CuPy sparse matrix (users x items), or DataFrame
     show_progress : bool, default False
         Show epochs and the remaining time on stderr.
@@ -107,6 +108,10 @@ def refit(model: Recommender, user_items: Any, *, show_progress: bool = False) -
             f"`model` is a {type(model).__name__}, whose factors are from elsewhere:",
             "pass a model with a `fit`, such as mfrank.load returns",
         )
+    first = getattr(model, "model", None)
+    if isinstance(first, Recommender):  # of a Reranker, whose trees stay
+        again: Any = model
+        return again.over(refit(first, user_items, show_progress=show_progress))
     fresh = unfitted(model)
     if isinstance(model, SupervisedPageRank):  # whose steps are those of a learner
         return fresh.fit(user_items, show_progress=show_progress)

@@ -20,6 +20,7 @@ from mfrank.store import (
     empty_rows,
     has_item_weights,
     ranks_by_factors,
+    refuse_reranked,
     unpack_neighbors,
 )
 
@@ -71,6 +72,7 @@ def to_onnx(store: FactorStore, path: str | os.PathLike[str]) -> Path:
         Writing fails; an old file is unchanged.
     """
     check_instance("store", store, FactorStore, "a FactorStore, such as model.store")
+    refuse_reranked(store)
     onnx = _onnx()
     if not store.n_items:
         raise InputValueError("`store` has no items, so there is nothing to rank")

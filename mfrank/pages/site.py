@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import check_instance
 from mfrank.data import Counts, Interactions, UnknownIdError
-from mfrank.errors import InputValueError
-from mfrank.models import ALS, Blend
+from mfrank.errors import InputTypeError, InputValueError
+from mfrank.models import ALS, Blend, Reranker
 from mfrank.pages.catalog import SiteCatalog
 from mfrank.retrieval import Recommender, RowScorer
 from mfrank.serving.answers import Items, explains_alone, recommendations
@@ -58,6 +58,11 @@ class Site:
             raise InputValueError(f"`models` must be one or two, got {len(models)}")
         for name, model in models.items():
             check_instance(f"models[{name!r}]", model, Recommender, "a fitted model")
+            if isinstance(model, Reranker):  # pages need scores of all items
+                raise InputTypeError(
+                    f"`models[{name!r}]` is a Reranker, which scores only candidates:",
+                    "show its first stage, reranker.model",
+                )
         if data is not None:
             check_instance("data", data, Interactions, "Interactions")
         self._sources, self.cache = (models, data, items), dict[Any, Any]()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from mfrank.arrays import check_time, on_host
 from mfrank.data import Ids, objects, spelled_like
 from mfrank.errors import InputValueError
-from mfrank.models import ALS, Blend, SupervisedPageRank, values_told
+from mfrank.models import ALS, Blend, Reranker, SupervisedPageRank, values_told
 from mfrank.retrieval import (
     Answer,
     Fallback,
@@ -238,7 +238,8 @@ def explanation(
     -------
     dict
         ``score``, and ``contributions`` of the user's items with ``baseline`` and ``others`` (the
-        rest of the sum), or ``paths`` of a walk with ``others``.
+        rest of the sum), ``features`` of a :class:`mfrank.Reranker` with both, or ``paths`` of a
+        walk with ``others``.
 
     Raises
     ------
@@ -256,17 +257,19 @@ def explanation(
             f"an explanation of {readers[0]} needs the values of the user's items, which are not "
             "saved with a model"
         )
+    of_trees = isinstance(model, Reranker)
     why = model.explain(user, row, item, n)
     if isinstance(model, SupervisedPageRank):
         told = [{"items": list(path.items), "mass": path.mass} for path in why.paths]
         rest = why.score - math.fsum(path.mass for path in why.paths)
         return {"score": why.score, "paths": told, "others": rest}
-    told = [{"id": each, "contribution": part} for each, part in why.contributions]
+    kind, name = ("features", "name") if of_trees else ("contributions", "id")
+    told = [{name: each, "contribution": part} for each, part in why.contributions]
     rest = why.score - why.baseline - math.fsum(part for _, part in why.contributions)
     return {
         "score": why.score,
         "baseline": why.baseline,
-        "contributions": told,
+        kind: told,
         "others": rest if len(told) == n else 0.0,
     }
 

@@ -163,6 +163,13 @@ class Contribution(BaseModel):
     contribution: float
 
 
+class FeatureShare(BaseModel):
+    """A feature of a re-ranked item, and its contribution to the trees' score."""
+
+    name: str
+    contribution: float
+
+
 class WalkPath(BaseModel):
     """A path from an item of the user, and its probability."""
 
@@ -171,13 +178,14 @@ class WalkPath(BaseModel):
 
 
 class Explained(BaseModel):
-    """score = contributions + others + baseline, or score = masses of paths + others."""
+    """score = contributions (or features) + others + baseline, or masses of paths + others."""
 
     user: Id
     item: Id
     score: float
     baseline: float | None = None
     contributions: list[Contribution] | None = None
+    features: list[FeatureShare] | None = None
     paths: list[WalkPath] | None = None
     others: float
 

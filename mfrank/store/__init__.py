@@ -1,6 +1,12 @@
 """The factor store, the result of every fit: checked, saved atomically, exchanged."""
 
-from mfrank.store.blending import blend, check_ranks_by_factors, has_item_weights, ranks_by_factors
+from mfrank.store.blending import (
+    blend,
+    check_ranks_by_factors,
+    has_item_weights,
+    ranks_by_factors,
+    refuse_reranked,
+)
 from mfrank.store.cold_rows import (
     empty_rows,
     has_counts,
@@ -75,6 +81,7 @@ __all__ = [
     "pack_neighbors",
     "ranks_anybody",
     "ranks_by_factors",
+    "refuse_reranked",
     "seconds_of",
     "summary",
     "unpack_neighbors",

@@ -119,12 +119,23 @@ def check_ranks_by_factors(store: FactorStore, remedy: str) -> None:
 
     ``remedy`` ends the message.
     """
+    refuse_reranked(store)
     if not extra_rows.has_rows(store.extras):
         return
     name = store.fitter["name"]
     what = "weights between items" if has_item_weights(store) else "a walk on items"
     only = f"{what} beside its factors" if joins_weights(store) else f"{what}, not by its factors"
     raise InputValueError(f"`store` is of {name}, which ranks by {only}", f"{remedy}")
+
+
+def refuse_reranked(store: FactorStore) -> None:
+    """Raise ValueError if a store is that of a Reranker, whose lists it does not make."""
+    if "second_stage" in store.fitter["options"]:
+        raise InputValueError(
+            f"`store` is of {store.fitter['name']}, which ranks by trees that are not in it",
+            "pass the store of its first stage, as of reranker.model, or write lists by "
+            "recommend_all",
+        )
 
 
 def has_item_weights(store: FactorStore) -> bool:
@@ -200,6 +211,7 @@ def _times(store: FactorStore, weight: float, like: FactorStore) -> dict[str, An
 
 def _refuse_walks(name: str, store: FactorStore) -> None:
     """Raise ValueError if the scores are neither products of factors nor weights between items."""
+    refuse_reranked(store)
     if extra_rows.has_rows(store.extras) and not has_item_weights(store):
         raise InputValueError(
             f"`{name}` is of {store.fitter['name']}, whose scores are no products of factors",

@@ -128,8 +128,11 @@ def test_a_first_stage_without_factors_is_reranked_by_its_own_scores() -> None:
     ids, _ = model.recommend(users, N=12)
     first, _ = knn.recommend(users, N=12)
     np.testing.assert_array_equal(np.sort(ids, axis=1), np.sort(first, axis=1))
-    with refuses(TypeError, "recalculate_user", remedy="Use recalculate_user=False"):
-        model.recommend(users[0], split.valid, recalculate_user=True)
+    rows = split.train
+    equal(
+        model.recommend(users, rows, 12, recalculate_user=True),
+        (ids, model.recommend(users, N=12)[1]),
+    )
 
 
 @pytest.mark.parametrize("at_once", [1, 30, 1 << 18])
@@ -305,15 +308,25 @@ def test_users_folded_in_are_described_by_their_own_rows(monkeypatch: pytest.Mon
         np.testing.assert_allclose(columns["user_norm"], np.linalg.norm(factors), rtol=1e-6)
 
 
-def test_features_of_users_are_needed_of_those_folded_in_too() -> None:
+def test_features_of_new_users_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("catboost", reason=CATBOOST)
     split = random_split()
     reranker = small(als().fit(split.train))
     reranker.fit(split.train, split.valid, user_features=np.arange(N_USERS)[:, None])
-    ids, _ = reranker.recommend("u7", split.train, recalculate_user=True)
-    assert len(set(ids)) == 10
-    with refuses(ValueError, "userid"):
-        reranker.recommend(["somebody"], split.train.user_items[[7]], recalculate_user=True)
+    told: list[Any] = []
+
+    def look(trees: Any, features: Any, n_threads: int) -> Any:
+        told.append(features[:, len(FEATURES)])
+        return np.arange(len(features), dtype=float)
+
+    monkeypatch.setattr(reranker_module.trees, "scores", look)
+    row = split.train.user_items[[7]]
+    reranker.recommend("u7", split.train, recalculate_user=True)
+    one = reranker.recommend(["somebody"], row, recalculate_user=True)
+    other = reranker.recommend_from_items(split.train.item_ids.raw(row.indices))
+    equal((one[0][0], one[1][0]), other)
+    assert (told[0] == 7).all()
+    assert np.isnan(told[1:]).all()
 
 
 def test_unknown_users_are_refused_as_by_any_model() -> None:

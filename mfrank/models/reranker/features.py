@@ -187,14 +187,27 @@ class GivenFeatures(NamedTuple):
             for column in range(table.shape[1])
         ]
 
-    def of_pairs(self, users: NDArray[np.int64] | None, items: NDArray[np.int64]) -> list[Table]:
-        """Features of (user, item) row pairs, one array per table; ``users=None`` skips users'."""
-        columns = []
-        if self.users is not None and users is not None:
-            columns.append(self.users[users])
-        if self.items is not None:
-            columns.append(self.items[items])
-        return columns
+    def of_pairs(self, users: NDArray[np.int64], items: NDArray[np.int64]) -> list[Table]:
+        """Features of (user, item) row pairs, one array per table; NaN of rows that are -1."""
+        pairs = ((self.users, users), (self.items, items))
+        return [_rows_of(table, rows) for table, rows in pairs if table is not None]
+
+    def aligned(self, store: FactorStore) -> GivenFeatures:
+        """The features of a store's users and items; those of others are unknown."""
+
+        def rows(table: Table | None, own: Ids, new: Ids) -> Table | None:
+            return None if table is None else _rows_of(table, own.rows(new.labels, missing=-1))
+
+        users = rows(self.users, self.user_ids, store.user_ids)
+        items = rows(self.items, self.item_ids, store.item_ids)
+        return GivenFeatures(users, items, store.user_ids, store.item_ids)
+
+
+def _rows_of(table: Table, rows: NDArray[np.int64]) -> Table:
+    found = table[np.maximum(rows, 0)] if len(table) else np.empty((len(rows), table.shape[1]))
+    found = found.astype(np.float32, copy=False)
+    found[rows < 0] = np.nan
+    return found
 
 
 def _table(name: str, values: Any, ids: Ids) -> Table | None:

@@ -223,16 +223,15 @@ def described(
     store: FactorStore,
     listed_users: ListedUsers,
     lists: FirstLists,
-    rows: NDArray[np.int64] | None,
+    rows: NDArray[np.int64],
     given: GivenFeatures,
 ) -> NDArray[np.float32]:
     """All features of all listed pairs, float32, shape (pairs, features).
 
-    ``rows`` are the users' rows in the model; None if ``given`` does not need them.
+    ``rows`` are the users' rows in the model; -1 is unknown.
     """
     users, places = lists.pairs
-    own = None if rows is None else rows[users]
-    extra = given.of_pairs(own, lists.rows[users, places])
+    extra = given.of_pairs(rows[users], lists.rows[users, places])
     return np.hstack([pair_features(store, listed_users, lists), *extra])
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import wraps
 from pathlib import Path
-from typing import Any, NamedTuple, Self
-
-import numpy as np
+from typing import Any, Self, TypeVar, cast
 
 from mfrank.arrays import (
     Seed,
@@ -29,43 +27,38 @@ from mfrank.models.parameters import FitFacts, Parameters, describe, set_since
 from mfrank.models.reranker import saving, trees
 from mfrank.models.reranker.features import FEATURES, GivenFeatures
 from mfrank.models.reranker.pairs import CandidateRecall, HeldOutOfUsers, in_rows_of, training_pairs
-from mfrank.models.reranker.second_stage import scores_of_trees
+from mfrank.models.reranker.second_stage import Asking, Reordered, SecondFit, TreeExplanation
 from mfrank.retrieval import (
     Answer,
     Fallback,
     Matrix,
+    ModelState,
     NotFittedError,
     Raw,
     Recommender,
     Seen,
+    given_id,
     given_ids,
     is_single,
-    unannounced,
 )
 from mfrank.steering import Steering
 from mfrank.store import OwnClasses
 
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
-class _Fitted(NamedTuple):
-    """The result of a fit: CatBoost's model, the caller's feature tables, statistics, options.
 
-    The options (:func:`~mfrank.models.parameters.describe`) lack the first stage, which may be
-    another one by now.
-    """
+def _of_first_stage(method: _Method) -> _Method:
+    """The method of a reranker's first stage."""
 
-    trees: Any
-    given: GivenFeatures
-    found: CandidateRecall
-    fitter: Mapping[str, Any]
+    @wraps(method)
+    def passed_on(reranker: Reranker, *args: Any, **options: Any) -> Any:
+        return getattr(reranker.model, method.__name__)(*args, **options)
 
-    @property
-    def candidates(self) -> int:
-        """The number of candidates that the trees were grown for."""
-        return int(self.fitter["options"]["candidates"])
+    return cast(_Method, passed_on)
 
 
 @dataclass(eq=False, repr=False)
-class Reranker(Parameters):
+class Reranker(Parameters, Recommender):
     """Re-rank a fitted model's best items by CatBoost's gradient-boosted trees.
 
     The first stage, any fitted model, recommends its best ``candidates`` items to each user. The
@@ -78,13 +71,15 @@ class Reranker(Parameters):
     without a held-out candidate, are not used in training. Recommendations cannot contain such
     items, so an evaluation counts them as missed; :attr:`found` has their number.
 
+    New users are folded in, similar items and users found, and users and items removed by the first
+    stage; an update updates it. The trees stay as they are until the next fit.
+
     Parameters
     ----------
     model : Recommender
         The fitted first stage. For a store, pass ``Recommender.of(store)``. A first stage without
         factors, such as :class:`mfrank.ItemKNN`, provides only scores and ranks: the features
-        ``cosine``, ``user_norm`` and ``item_norm`` carry no information, and users cannot be folded
-        in.
+        ``cosine``, ``user_norm`` and ``item_norm`` carry no information.
     candidates : int, default 100
         Number of items per user to re-rank, >= 2, and the maximum ``N``.
     loss : str, default "StochasticRank:metric=NDCG;top=20"
@@ -125,6 +120,8 @@ class Reranker(Parameters):
                 "`model` must be a model of mfrank, such as mfrank.ALS, or Recommender.of(store); "
                 f"got {shown(self.model)}"
             )
+        if isinstance(self.model, Reranker):
+            raise InputTypeError("`model` is a Reranker itself:", "pass its first stage, `model`")
         for name, least in (("candidates", 2), ("iterations", 1), ("depth", 1)):
             check_count(name, getattr(self, name), least)
         check_threads(self.n_threads)
@@ -187,7 +184,8 @@ class Reranker(Parameters):
         grown = trees.grow(
             growth, pairs.features, pairs.relevant, pairs.users, [*FEATURES, *given.names]
         )
-        self._adopt(_Fitted(grown, given, pairs.found, self._described()))
+        cbm = trees.to_bytes(grown)
+        self._adopt_fit(SecondFit(cbm, grown, given, pairs.found, self._described()))
         self._origin = {}
         return self
 
@@ -218,6 +216,11 @@ class Reranker(Parameters):
         moved.__post_init__()
         self._fitted().given.check(model.store)
         return moved
+
+    @property
+    def folds_in(self) -> bool:  # type: ignore[override]
+        """Whether users who are not in the fit get lists: if the first stage can fold them in."""
+        return self.model.folds_in
 
     def recommend(
         self,
@@ -253,21 +256,7 @@ class Reranker(Parameters):
             ``N`` exceeds ``candidates``, there is a ``steer``, or as in the first stage's
             ``recommend``.
         """
-        if steer is not None:
-            raise InputValueError(
-                "`steer` has no say in the order that trees make",
-                "leave it out, or steer the lists of the first stage, model",
-            )
-        userid, fitted = given_ids(userid, "userid"), self._fitted()
-        check_count("N", N, 1)
-        if fitted.candidates < N:
-            raise InputValueError(
-                f"`N` must be at most the {fitted.candidates} candidates of the first stage, got "
-                f"{N}:",
-                "fit with more candidates",
-            )
-        model = self.model._snapshot()  # which another thread may change meanwhile
-        fitted.given.check(model.store)
+        userid, (fitted, model) = given_ids(userid, "userid"), self._ready(N, steer)
 
         def first_stage(n: int, fallback: Fallback) -> Answer:
             return model.recommend(
@@ -284,28 +273,127 @@ class Reranker(Parameters):
                 n_threads=n_threads,
             )
 
-        filled = first_stage(N, fallback) if fallback != "none" else None  # checks it, too
-        with unannounced() if filled is not None else nullcontext():
-            ids, scores = first_stage(fitted.candidates, "none")
-        first = Answer(np.atleast_2d(ids), np.atleast_2d(scores))
-        new = scores_of_trees(
-            fitted.trees,
-            fitted.given,
-            model,
-            userid,
-            first,
-            user_items if recalculate_user else None,
-            by_row=by_row,
-            n_threads=n_threads,
-        )
-        order = np.argsort(-new, axis=1, kind="stable")[:, :N]  # NaN sorts last
-        best, scores = (np.take_along_axis(part, order, axis=1) for part in (first.ids, new))
-        if filled is not None:
-            left = np.isnan(scores)  # both have the same items in the places before these
-            best[left], scores[left] = (np.atleast_2d(part)[left] for part in filled)
-        return Answer(best[0], scores[0]) if is_single(userid) else Answer(best, scores)
+        def asking() -> Asking:
+            if recalculate_user and user_items is not None:
+                return Asking.folded(model, userid, user_items, by_row)
+            return Asking.known(model, userid, by_row)
 
-    def save(
+        lists = Reordered(fitted, model, by_row, n_threads).of(first_stage, asking, N, fallback)
+        return Answer(lists.ids[0], lists.scores[0]) if is_single(userid) else lists
+
+    def recommend_from_items(
+        self,
+        itemids: Any,
+        N: int = 10,
+        *,
+        values: Any = None,
+        filter_items: Any = None,
+        items: Any = None,
+        by_row: bool = False,
+        on_unknown: OnUnknown = "error",
+        fallback: Fallback = "none",
+        n_threads: int = 0,
+        steer: Steering | None = None,
+    ) -> Answer:
+        """Recommend items to an unknown user, from a list of liked items.
+
+        As :meth:`mfrank.Recommender.recommend_from_items` of the first stage, in the trees' order;
+        features of the user are unknown to the trees. Raises as :meth:`recommend`.
+        """
+        fitted, model = self._ready(N, steer)
+        liked = given_ids(itemids, "itemids", ordered=values is not None or model._reads_order)
+
+        def first_stage(n: int, fallback: Fallback) -> Answer:
+            options: dict[str, Any] = {"filter_items": filter_items, "items": items}
+            options |= {"values": values, "by_row": by_row, "on_unknown": on_unknown}
+            options |= {"fallback": fallback, "n_threads": n_threads}
+            return model.recommend_from_items(liked, n, **options)
+
+        def asking() -> Asking:
+            return Asking.somebody(model, liked, values, by_row, on_unknown)
+
+        lists = Reordered(fitted, model, by_row, n_threads).of(first_stage, asking, N, fallback)
+        return Answer(lists.ids[0], lists.scores[0])
+
+    def explain(
+        self,
+        userid: Raw,
+        user_items: Matrix | None,
+        itemid: Raw,
+        N: int = 10,
+        *,
+        by_row: bool = False,
+    ) -> TreeExplanation:
+        """Decompose the trees' score of a candidate into what each feature adds.
+
+        What the user's items add to the first stage's score is explained by ``model.explain``.
+
+        Parameters
+        ----------
+        userid, itemid : id
+        user_items : Interactions, scipy sparse, or None
+            The user's row, as with ``recalculate_user`` in :meth:`recommend`; None uses the user of
+            the fit.
+        N : int, default 10
+            Number of features to return, the largest contribution first.
+        by_row : bool, default False
+            Ids are row numbers.
+
+        Raises
+        ------
+        ValueError, TypeError
+            The item is not among the user's candidates, or as in :meth:`recommend`.
+        """
+        check_count("N", N, 1)
+        userid, itemid = given_id(userid, "userid"), given_id(itemid, "itemid")
+        fitted, model = self._ready(1, None)
+        return Reordered(fitted, model, by_row, 1).explained(userid, user_items, itemid, N)
+
+    def score(self, *args: Any, **options: Any) -> Any:
+        """Raise TypeError: the score of an item depends on the other candidates."""
+        raise InputTypeError(
+            "trees score candidates, each beside the others:",
+            "use recommend, explain, or the score of the first stage, model",
+        )
+
+    def recommend_users(self, *args: Any, **options: Any) -> Answer:
+        """Raise TypeError: the trees' scores of different users cannot be compared."""
+        raise InputTypeError(
+            "trees rank items for a user, and no users for an item:",
+            "use recommend_users of the first stage, model",
+        )
+
+    similar_items = _of_first_stage(Recommender.similar_items)
+    similar_users = _of_first_stage(Recommender.similar_users)
+    recalculate_user = _of_first_stage(Recommender.recalculate_user)
+    recalculate_item = _of_first_stage(Recommender.recalculate_item)
+
+    def partial_fit(self, *args: Any, **options: Any) -> Self:
+        """Update the first stage with new interactions; the trees stay until the next fit.
+
+        Arguments and errors are those of the first stage's ``partial_fit``. ``model`` is then
+        an updated copy: the model that was passed stays as it is. Features of new users and items,
+        if ``fit`` had any, are unknown to the trees.
+        """
+        return self._changed(lambda model: model.partial_fit(*args, **options))
+
+    def remove(
+        self, users: Raw | None = None, items: Raw | None = None, *, by_row: bool = False
+    ) -> Self:
+        """Remove users and items from a copy of the first stage, and their features.
+
+        See :meth:`mfrank.Recommender.remove`. The trees stay as they are.
+        """
+        return self._changed(lambda model: model.remove(users, items, by_row=by_row))
+
+    def leave_out(self, user_items: Matrix | None) -> Self:
+        """Let lists of a copy of the first stage leave out only these items.
+
+        See :meth:`mfrank.Recommender.leave_out`.
+        """
+        return self._changed(lambda model: model.leave_out(user_items))
+
+    def save(  # type: ignore[override]  # a folder of two stages, and no file
         self,
         folder: str | os.PathLike[str],
         *,
@@ -328,16 +416,16 @@ class Reranker(Parameters):
         self.__post_init__()
         with turn_of(self, "save"):
             origin = dict(self._origin)  # before what was fitted, as in other models
-            grown, given, found, fitter = self._fitted()
+            cbm, _, given, found, fitter = self._fitted()
             self._tell_set_since(fitter)
-            second = saving.SecondStage(trees.to_bytes(grown), given, found, origin)
+            second = saving.SecondStage(cbm, given, found, origin)
             options = fitter["options"]
             how = {"with_seen": with_seen, "overwrite": overwrite}
             self._origin = origin
             return saving.save(path_of(folder), self.model, options, second, **how)
 
     @classmethod
-    def load(
+    def load(  # type: ignore[override]
         cls,
         folder: str | os.PathLike[str],
         *,
@@ -368,7 +456,7 @@ class Reranker(Parameters):
         except (TypeError, ValueError) as error:
             raise unreadable(folder, "is damaged", error) from error
         fitter = loaded._described()
-        loaded._adopt(_Fitted(grown, second.given, second.found, fitter))
+        loaded._adopt_fit(SecondFit(second.cbm, grown, second.given, second.found, fitter))
         loaded._origin = second.origin
         return loaded
 
@@ -377,13 +465,76 @@ class Reranker(Parameters):
         del described["options"]["model"]
         return described
 
-    def _adopt(self, fitted: _Fitted) -> None:
+    def _adopt_fit(self, fitted: SecondFit) -> None:
         self._state = fitted
 
-    def _fitted(self) -> _Fitted:
+    def _fitted(self) -> SecondFit:
         if not hasattr(self, "_state"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit() first")
         return self._state
+
+    def _ready(self, n: int, steer: Steering | None) -> tuple[SecondFit, Recommender]:
+        """The fit and a snapshot of the first stage, for lists of length ``n``."""
+        if steer is not None:
+            raise InputValueError(
+                "`steer` has no say in the order that trees make",
+                "leave it out, or steer the lists of the first stage, model",
+            )
+        fitted, model = self._both()
+        check_count("N", n, 1)
+        if fitted.candidates < n:
+            raise InputValueError(
+                f"`N` must be at most the {fitted.candidates} candidates of the first stage, got "
+                f"{n}:",
+                "fit with more candidates",
+            )
+        return fitted, model
+
+    def _both(self) -> tuple[SecondFit, Recommender]:
+        """The fit and a snapshot of the first stage, whose users and items it has features of."""
+        fitted, model = self._fitted(), self.model._snapshot()
+        try:
+            fitted.given.check(model.store)
+        except InputValueError:  # unless another thread was about to change both
+            with turn_of(self, "change"):
+                fitted, model = self._fitted(), self.model._snapshot()
+            fitted.given.check(model.store)
+        return fitted, model
+
+    @in_turn
+    def _changed(self, change: Callable[[Any], object]) -> Self:
+        """Change a copy of the first stage, and hold it with the features of its rows."""
+        fitted, model = self._both()
+        change(model)
+        if not model._is_as(self.model):
+            self._state = fitted._replace(given=fitted.given.aligned(model.store))
+            self.model = model
+        return self
+
+    def _now(self) -> ModelState:
+        """The state of the first stage; its store says that trees order the lists."""
+        fitted, held = self._fitted(), self.model._now()
+        last = vars(held).get("_reranked")  # there, so that it ends with what it is made of
+        if last is None or last[0] is not fitted:
+            options = {**held.store.fitter["options"], "second_stage": fitted.digest}
+            fitter = {"name": type(self).__name__, "options": options}
+            last = fitted, ModelState(replace(held.store, fitter=fitter), held.seen)
+            vars(held)["_reranked"] = last
+        state: ModelState = last[1]
+        return state
+
+    def _snapshot(self) -> Self:
+        taken = copy(self)
+        taken._state, taken.model = self._both()
+        return taken
+
+    def _is_as(self, snapshot: Recommender) -> bool:
+        assert isinstance(snapshot, Reranker)
+        return self._fitted() is snapshot._fitted() and self.model._is_as(snapshot.model)
+
+    @property
+    def _reads_order(self) -> bool:
+        return self.model._reads_order
 
     def _fit_told(self) -> FitFacts | None:
         if not hasattr(self, "_state"):

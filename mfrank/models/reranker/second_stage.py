@@ -1,83 +1,250 @@
-"""The trees' scores of the first stage's lists."""
+"""The trees' scores of the first stage's lists, and what the features add to a score."""
 
 from __future__ import annotations
 
-from typing import Any
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.backends import choose
+from mfrank.errors import InputValueError
+from mfrank.models.options import values_told
 from mfrank.models.reranker import trees
-from mfrank.models.reranker.features import FirstLists, GivenFeatures, ListedUsers
-from mfrank.models.reranker.pairs import blocks, described
-from mfrank.retrieval import Answer, Matrix, Raw, Recommender, given_rows, sides
+from mfrank.models.reranker.features import FEATURES, FirstLists, GivenFeatures, ListedUsers
+from mfrank.models.reranker.pairs import CandidateRecall, blocks, described
+from mfrank.retrieval import (
+    Answer,
+    Fallback,
+    KnownQueries,
+    LikedItems,
+    ListCall,
+    ListOptions,
+    Matrix,
+    OwnRows,
+    Raw,
+    Recommender,
+    RowScorer,
+    given_ids,
+    given_rows,
+    sides,
+    unannounced,
+)
 
 
-def scores_of_trees(
-    grown: Any,
-    given: GivenFeatures,
-    model: Recommender,
-    userid: Raw,
-    first: Answer,
-    folded: Matrix | None,
-    *,
-    by_row: bool,
-    n_threads: int,
-) -> NDArray[np.float64]:
-    """Return the trees' score of each position of the lists; NaN for padding.
+class SecondFit(NamedTuple):
+    """The result of a fit: CatBoost's model, the caller's feature tables, statistics, options.
 
-    Parameters
+    The options (:func:`~mfrank.models.parameters.describe`) lack the first stage, which may be
+    another one by now. ``cbm`` is the model as bytes.
+    """
+
+    cbm: Any
+    trees: Any
+    given: GivenFeatures
+    found: CandidateRecall
+    fitter: Mapping[str, Any]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the trees and the tables."""
+        digest = hashlib.sha256(self.cbm.tobytes())
+        for table in (self.given.users, self.given.items):
+            digest.update(b"none" if table is None else table.tobytes())
+        return digest.hexdigest()
+
+    @property
+    def candidates(self) -> int:
+        """The number of candidates that the trees were grown for."""
+        return int(self.fitter["options"]["candidates"])
+
+
+class TreeExplanation(NamedTuple):
+    """Explanation of a re-ranked item: score = sum of contributions + baseline.
+
+    Attributes
     ----------
-    grown : CatBoost's model
-    given : GivenFeatures
-    model : Recommender
-        The first stage.
-    userid : id, or 1-D array-like of ids
-    first : Answer
-        The first stage's lists, of shape (users, candidates).
-    folded : Interactions or sparse matrix, optional
-        The users' rows, if they were folded in.
-    by_row : bool
-    n_threads : int
+    score : float
+    contributions : list of (feature, float)
+        What each feature adds (its SHAP value), largest first.
+    baseline : float
+        The mean score of the training pairs.
     """
-    store = model.store.on_host()
-    lists = _by_row(model, first, by_row)
-    listed_users, rows = _listed_users(model, userid, folded, by_row, given)
-    scores = np.full(lists.scores.shape, np.nan)
-    for block in blocks(*lists.scores.shape):
-        part, some = (
-            FirstLists(*(x[block] for x in lists)),
-            ListedUsers(*(x[block] for x in listed_users)),
-        )
-        own = None if rows is None else rows[block]
-        features = described(store, some, part, own, given)
-        if len(features):
+
+    score: float
+    contributions: list[tuple[str, float]]
+    baseline: float
+
+
+class Asking(NamedTuple):
+    """The users of a call, U of them.
+
+    Attributes
+    ----------
+    users : ListedUsers
+    rows : int64, shape (U,)
+        Their rows in the model; -1 is unknown.
+    """
+
+    users: ListedUsers
+    rows: NDArray[np.int64]
+
+    @classmethod
+    def known(cls, model: Recommender, userid: Raw, by_row: bool) -> Asking:
+        """Users of the fit, by their factors; unknown ones have no candidates."""
+        store = model.store.on_host()
+        rows = sides(store, by_row=by_row)[0].rows(userid, "userid", missing=0)
+        return cls(ListedUsers(store.user_factors[rows], store.known_counts.users[rows]), rows)
+
+    @classmethod
+    def folded(cls, model: Recommender, userid: Raw, matrix: Matrix, by_row: bool) -> Asking:
+        """Users as they are folded in from their rows of ``user_items``."""
+        held = model._now()
+        users, items = sides(held.on_host(), by_row=by_row)
+        rows = users.rows(userid, "userid", missing=-1)
+        counts = np.diff(given_rows(matrix, userid, users, items, "user_items").indptr)
+        own = OwnRows(KnownQueries.to_solve(users, userid), matrix, items, None)
+        options = ListOptions(1, None, None, 0, choose(model.backend), "error")
+        queries = None
+        if not isinstance(model, RowScorer):
+            queries = model._queries_of(ListCall(held, own, options, None, None, True))
+        return cls(ListedUsers(_factors(model, queries, len(rows)), counts.astype(np.int64)), rows)
+
+    @classmethod
+    def somebody(
+        cls, model: Recommender, itemids: Any, values: Any, by_row: bool, on_unknown: str
+    ) -> Asking:
+        """Somebody new who has these items."""
+        held = model._now()
+        items = sides(held.on_host(), by_row=by_row)[1]
+        missing = None if on_unknown == "error" else -1
+        liked = given_ids(itemids, "itemids", ordered=values is not None)
+        columns = items.rows(liked, "itemids", missing=missing)
+        own = LikedItems.of(columns, values, len(items.ids), held.store.dtype)
+        queries = None
+        if not isinstance(model, RowScorer):
+            with values_told():  # by the first stage
+                queries = model._somebody(held, own, has_values=values is not None)
+        counts = np.array([len(own.likes.indices)])
+        return cls(ListedUsers(_factors(model, queries, 1), counts), np.array([-1]))
+
+
+def _factors(model: Recommender, queries: Any, n_users: int) -> NDArray[Any]:
+    """Factors of queries; the placeholder of the fit if the model ranks by none."""
+    if queries is None:
+        return np.repeat(model.store.on_host().user_factors[:1], n_users, axis=0)
+    return np.atleast_2d(queries.factors)
+
+
+class Candidates(NamedTuple):
+    """The lists of a first stage, with all that the trees read of them."""
+
+    model: Recommender
+    given: GivenFeatures
+    asking: Asking
+    lists: FirstLists
+
+    @classmethod
+    def of(
+        cls, model: Recommender, given: GivenFeatures, asking: Asking, first: Answer, by_row: bool
+    ) -> Candidates:
+        """The lists ``first`` of a model, shape (U, candidates)."""
+        listed = ~np.isnan(first.scores)
+        rows = np.full(first.ids.shape, -1, dtype=np.int64)
+        if listed.any():
+            rows[listed] = sides(model.store, by_row=by_row)[1].rows(first.ids[listed], "items")
+        return cls(model, given, asking, FirstLists(rows, first.scores))
+
+    def _features(self) -> Iterator[tuple[slice, FirstLists, NDArray[np.float32]]]:
+        """Features of all listed pairs, block of users by block."""
+        store, (users, rows) = self.model.store.on_host(), self.asking
+        for block in blocks(*self.lists.scores.shape):
+            part = FirstLists(*(each[block] for each in self.lists))
+            some = ListedUsers(*(each[block] for each in users))
+            features = described(store, some, part, rows[block], self.given)
+            if len(features):
+                yield block, part, features
+
+    def scores(self, grown: Any, n_threads: int) -> NDArray[np.float64]:
+        """The trees' score of each position of the lists; NaN for padding."""
+        scores = np.full(self.lists.scores.shape, np.nan)
+        for block, part, features in self._features():
             scores[block][part.pairs] = trees.scores(grown, features, n_threads)
-    return scores
+        return scores
+
+    def shares(self, grown: Any, item: int) -> NDArray[np.float64] | None:
+        """What each feature adds to an item's score in the first list, and a baseline at the end.
+
+        None if the item is not in the list.
+        """
+        for _, part, features in self._features():
+            at = np.flatnonzero(part.rows[part.pairs] == item)
+            if len(at):
+                shares: NDArray[np.float64] = trees.shares(grown, features[at])[0]
+                return shares
+        return None
 
 
-def _by_row(model: Recommender, first: Answer, by_row: bool) -> FirstLists:
-    """The first stage's lists as item rows."""
-    listed = ~np.isnan(first.scores)
-    rows = np.full(first.ids.shape, -1, dtype=np.int64)
-    if listed.any():
-        rows[listed] = sides(model.store, by_row=by_row)[1].rows(first.ids[listed], "items")
-    return FirstLists(rows, first.scores)
+class Reordered(NamedTuple):
+    """Lists of a first stage, in the order of the trees."""
 
+    fitted: SecondFit
+    model: Recommender
+    by_row: bool
+    n_threads: int
 
-def _listed_users(
-    model: Recommender, userid: Raw, folded: Matrix | None, by_row: bool, given: GivenFeatures
-) -> tuple[ListedUsers, NDArray[np.int64] | None]:
-    """The users' factors and counts, and their rows in the model if they are needed.
+    def of(
+        self,
+        first_stage: Callable[[int, Fallback], Answer],
+        asking: Callable[[], Asking],
+        n: int,
+        fallback: Fallback,
+    ) -> Answer:
+        """The best ``n`` of the candidates, and popular items at the end."""
+        filled = first_stage(n, fallback) if fallback != "none" else None  # checks it, too
+        with unannounced() if filled is not None else nullcontext():
+            ids, scores = first_stage(self.fitted.candidates, "none")
+        first = Answer(np.atleast_2d(ids), np.atleast_2d(scores))
+        given = self.fitted.given
+        lists = Candidates.of(self.model, given, asking(), first, self.by_row)
+        new = lists.scores(self.fitted.trees, self.n_threads)
+        order = np.argsort(-new, axis=1, kind="stable")[:, :n]  # NaN sorts last
+        best, scores = (np.take_along_axis(part, order, axis=1) for part in (first.ids, new))
+        if filled is not None:
+            left = np.isnan(scores)  # both have the same items in the places before these
+            best[left], scores[left] = (np.atleast_2d(part)[left] for part in filled)
+        return Answer(best, scores)
 
-    Without ``folded`` these are the model's; with it, they come from the users' rows of it.
-    """
-    store = model.store.on_host()
-    users, items = sides(store, by_row=by_row)
-    if folded is None:
-        rows = users.rows(userid, "userid", missing=0)  # unknown ones have no candidates
-        return ListedUsers(store.user_factors[rows], store.known_counts.users[rows]), rows
-    factors = np.atleast_2d(model.recalculate_user(userid, folded, by_row=by_row))
-    rated = given_rows(folded, userid, users, items, "user_items")
-    own = None if given.users is None else users.rows(userid, "userid")
-    return ListedUsers(factors, np.diff(rated.indptr).astype(np.int64)), own
+    def explained(
+        self, userid: Raw, user_items: Matrix | None, itemid: Raw, n: int
+    ) -> TreeExplanation:
+        """What the ``n`` features that add most add to the score of an item; one id of each."""
+        users: Any = [userid]
+        (fitted, model, by_row, _), folds = self, user_items is not None
+        item = int(sides(model.store, by_row=by_row)[1].rows(itemid, "itemid")[0])
+        filters = folds or model.seen is not None
+        first = model.recommend(
+            *(users, user_items, fitted.candidates, filters),
+            recalculate_user=folds,
+            by_row=by_row,
+            n_threads=1,
+        )
+        if user_items is None:
+            asking = Asking.known(model, users, by_row)
+        else:
+            asking = Asking.folded(model, users, user_items, by_row)
+        candidates = Candidates.of(model, fitted.given, asking, first, by_row)
+        shares = candidates.shares(fitted.trees, item)
+        if shares is None:
+            raise InputValueError(
+                f"`itemid` is not among the user's {fitted.candidates} candidates, which the trees "
+                "score:",
+                "explain the score of the first stage, by model.explain",
+            )
+        names = [*FEATURES, *fitted.given.names]
+        order = np.argsort(-shares[:-1], kind="stable")[:n]
+        listed = [(names[at], float(shares[at])) for at in order]
+        return TreeExplanation(float(shares.sum()), listed, float(shares[-1]))

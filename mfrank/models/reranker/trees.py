@@ -77,6 +77,15 @@ def scores(trees: Any, features: NDArray[np.float32], n_threads: int) -> NDArray
     return predicted
 
 
+def shares(trees: Any, features: NDArray[np.float32]) -> NDArray[np.float64]:
+    """SHAP values of pairs, shape (pairs, features + 1): each row sums to its score."""
+    pool = _catboost().Pool(features, feature_names=trees.feature_names_)
+    values: NDArray[np.float64] = trees.get_feature_importance(
+        pool, type="ShapValues", thread_count=1
+    )
+    return values
+
+
 def to_bytes(trees: Any) -> NDArray[np.uint8]:
     """The trees as the bytes of CatBoost's own model file (cbm)."""
     with tempfile.TemporaryDirectory() as folder:
