@@ -28,7 +28,7 @@ from mfrank.data import Interactions, Split, in_rows_of
 from mfrank.errors import InputValueError
 from mfrank.evaluation import MAP, MRR, NDCG, Metric, Recall
 from mfrank.models import tell_readers, values_told
-from mfrank.tuning import Leaderboard
+from mfrank.tuning import Leaderboard, Predict
 
 DEFAULT_METRICS: tuple[Metric, ...] = (Recall @ 20, NDCG @ 20, MRR @ 20, MAP @ 20)
 
@@ -41,6 +41,7 @@ def compare(
     left_out: Any = None,
     tune: float | None = None,
     needs: str | Collection[str] = "everything",
+    predict: Predict | None = None,
     factors: int | None = None,
     iterations: int = 15,
     n_threads: int = 0,
@@ -81,6 +82,8 @@ def compare(
         A model that cannot be fitted in the time or memory is left out, with a note.
     needs : "everything" or collection of str, default "everything"
         What the model that ``mfrank.tune`` finds must be able to do, as in :func:`mfrank.tune`.
+    predict : {"later", "next", "any"} or None, default None
+        With ``tune``: what each search holds out of ``train``, as in :func:`mfrank.tune`.
     factors : int or None, default None
         Width of the factors of the default models: 64 or, with ``tune``, at most 512.
     iterations : int, default 15
@@ -112,11 +115,12 @@ def compare(
         - test data are missing or have another shape;
         - a metric is unknown, or there are no models;
         - with ``tune``, no model can be searched, ``train`` has dislikes, or the first metric has
-          no per-user values; ``needs`` is given without ``mfrank.tune``.
+          no per-user values; ``needs`` or ``predict`` are given without a search.
     """
     check_count("repeats", repeats, 1)
-    if needs != "everything" and tune is None:
-        raise InputValueError("`needs` is of a search:", "pass `tune`, the minutes of one")
+    for name, is_given in (("needs", needs != "everything"), ("predict", predict is not None)):
+        if is_given and tune is None:
+            raise InputValueError(f"`{name}` is of a search:", "pass `tune`, the minutes of one")
     if left_out is not None and tune is not None:
         raise InputValueError(
             "`left_out` does not go with `tune`:", "`mfrank.tune(events, target=...)` searches"
@@ -145,6 +149,7 @@ def compare(
             tuning = Tuning(
                 *(tune, course.metrics[0], most, random_state, n_threads, show_progress),
                 needs=needs,
+                predict=predict,
             )
             contenders, leaderboards = tuned(contenders, course.train, tuning)
             of_search = tuning.notes(contenders, leaderboards)

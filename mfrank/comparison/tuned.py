@@ -19,9 +19,11 @@ from mfrank.tuning import (
     SPACE,
     Family,
     Leaderboard,
+    Predict,
     SearchResult,
     Space,
     budget_of,
+    check_predict,
     checked_needs,
     likes_of,
     metric_of,
@@ -45,6 +47,8 @@ class Tuning:
     show_progress : bool
     needs : "everything" or collection of str
         What ``mfrank.tune`` must find; the other contenders were named by the caller.
+    predict : {"later", "next", "any"} or None
+        What is held out, for all contenders alike.
     """
 
     minutes: float
@@ -54,6 +58,7 @@ class Tuning:
     n_threads: int
     show_progress: bool
     needs: str | Collection[str] = "everything"
+    predict: Predict | None = None
 
     def check(self, contenders: Mapping[str, Any], train: Interactions) -> Metric:
         """The metric.
@@ -67,6 +72,7 @@ class Tuning:
         check_count("factors", self.factors, 1)
         check_count("random_state", self.seed, 0)
         checked_needs(self.needs)
+        check_predict(self.predict)
         if self.needs != "everything" and tune not in contenders.values():
             raise InputValueError(
                 "`needs` is for `mfrank.tune`, which is none of `models`:",
@@ -139,6 +145,7 @@ def tuned(
             show_progress=tuning.show_progress,
             space=space,
             needs=checked_needs(tuning.needs) if contender is tune else (),
+            predict=tuning.predict,
         )
         leaderboards[name] = result.leaderboard
         if result.parts:

@@ -47,7 +47,7 @@ from mfrank.tuning.outcomes import Former, Outcome, Trial
 from mfrank.tuning.search_result import SearchResult, budget_of, likes_of, metric_of, search
 from mfrank.tuning.successive_halving import CAUTION, Budget, Ladder, Search, best, refit_seconds
 from mfrank.tuning.trial_journal import DayRecord, TrialJournal, days_of
-from mfrank.tuning.trials import Predict, Runner, TrialJudge, TrialWatch
+from mfrank.tuning.trials import Predict, Runner, TrialJudge, TrialWatch, check_predict
 
 __all__ = [
     "ABILITIES",
@@ -96,6 +96,7 @@ __all__ = [
     "best",
     "blended",
     "budget_of",
+    "check_predict",
     "checked_needs",
     "days_of",
     "finalists",

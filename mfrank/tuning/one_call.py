@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 import scipy.sparse as sp
 
 from mfrank.arrays import (
     OutOfTimeError,
     check_above_zero,
-    check_choice,
     check_count,
     check_threads,
     paragraphs,
@@ -51,7 +50,7 @@ from mfrank.tuning.search_result import (
     search,
     without_dislikes,
 )
-from mfrank.tuning.trials import Predict, Runner
+from mfrank.tuning.trials import Predict, Runner, check_predict
 
 _DEFAULT_MINUTES = 10.0
 
@@ -244,8 +243,8 @@ def tune(
         check_count(name, value, least)
     check_threads(n_threads)
     needed = checked_needs(needs)
+    check_predict(predict)
     if predict is not None:
-        check_choice("predict", predict, get_args(Predict))
         for name, value in (("valid", valid), ("target", target)):
             if value is not None:
                 raise InputValueError(

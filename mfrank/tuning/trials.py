@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import OutOfTimeError
+from mfrank.arrays import OutOfTimeError, check_choice
 from mfrank.data import Interactions, Split, by_ratio, by_time, leave_last
 from mfrank.errors import InputValueError
 from mfrank.evaluation import Evaluation, Metric, Score, evaluate
@@ -171,6 +171,12 @@ class TrialWatch:
     def best(self) -> int:
         """Index of the best epoch."""
         return int(np.argmax([score.value for score in self.scores]))
+
+
+def check_predict(predict: Any) -> None:
+    """Raise ValueError unless it says what is held out, or is None."""
+    if predict is not None:
+        check_choice("predict", predict, get_args(Predict))
 
 
 def _divided(

@@ -202,10 +202,11 @@ def test_an_explanation_has_the_items_that_python_names(folder, run):  # type: i
     assert f"score {expected.score:.6g} = {sum(parts):.6g} of these rows" in told
 
 
-def test_values_that_no_model_has_come_from_the_file(folder, run, capsys):  # type: ignore[no-untyped-def]
+def test_values_that_no_model_has_come_from_the_file(folder, run, capsys, tmp_path):  # type: ignore[no-untyped-def]
     model = mfrank.ALS.load(folder / "wrmf")
     user, item = model.user_ids.labels[5], model.item_ids.labels[9]
-    line = ["explain", "--model", folder / "wrmf", user, item]
+    model.save(tmp_path / "bare", with_seen=False)
+    line = ["explain", "--model", tmp_path / "bare", user, item]
     assert "--train is needed" in refused(capsys, *line)
     rows, _ = run(*line, "--train", folder / "train.csv")
     data = mfrank.Interactions.from_file(folder / "train.csv")

@@ -85,6 +85,7 @@ def test_compare(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
         "left_out": None,
         "tune": 0.5,
         "needs": ("explain",),
+        "predict": "any",
         "factors": 3,
         "random_state": 5,
         "n_threads": 2,

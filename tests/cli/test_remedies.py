@@ -154,7 +154,6 @@ evaluate --model rated --test pairs.csv
 explain --model unseen 1 1
 explain --model ease 1 1
 remove --model unseen --user 1
-remove --model ease --user 1
 info --model folder
 """
 

@@ -28,6 +28,7 @@ from mfrank.comparison import DEFAULT_METRICS, DEFAULT_OBJECTIVES, compare, usua
 from mfrank.data import Interactions, Split, by_ratio, by_time, leave_k_out, leave_last
 from mfrank.errors import InputValueError
 from mfrank.models import SupervisedPageRank
+from mfrank.tuning import Predict
 
 EXAMPLES = """\
   mfrank compare ratings.csv
@@ -48,6 +49,8 @@ _SPLITS: dict[str, Callable[[float, int], tuple[Callable[..., Split], dict[str, 
     "time": lambda fraction, seed: (by_time, {"test": fraction}),
 }
 """Functions of a fraction and a seed: how to split, and its options."""
+_PREDICTS: dict[str, Predict] = {"ratio": "any", "leave-last": "next", "leave-out": "any"}
+"""What a search holds out, so that it chooses by what the test asks."""
 _COUNTS = ("factors", "iterations", "n_threads", "repeats", "random_state")
 
 
@@ -150,6 +153,7 @@ def run(args: argparse.Namespace) -> None:
         models=models,
         tune=args.tune,
         needs=args.needs,
+        predict=None if args.tune is None or args.test else _PREDICTS.get(args.split or "ratio"),
         factors=args.factors,
         random_state=args.random_state,
         n_threads=args.n_threads,
