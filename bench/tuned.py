@@ -1,18 +1,20 @@
 """How well ``mfrank.tune`` ranks, with the same single call for every data set.
 
 The test part is the published one where there is one, else the latest fifth of the interactions
-where there are times, else a random fifth of each user's. ``mfrank.compare`` gets this split and
-gives the minutes to ``tune`` and, for the same search on the same validation part, to implicit's
-ALS. Beside them: EASE as Steck states it, with a ridge chosen on that part (and only for the most
-popular items, ``--ease-items``, where its matrix would not fit), item-kNN and popularity. What was
-found is fitted once more to the whole training part and judged once on the test part; differences
-from ``tune`` are paired by users.
+where there are times, else a random fifth of each user's; of the sequences (ml-1m-seq,
+yoochoose-100k), the last item of each user or session, and the searches choose by the item before.
+``mfrank.compare`` gets this split and gives the minutes to ``tune`` and, for the same search on the
+same validation part, to implicit's ALS. Beside them: EASE as Steck states it, with a ridge chosen
+on that part (and only for the most popular items, ``--ease-items``, where its matrix would not
+fit), item-kNN and popularity. What was found is fitted once more to the whole training part and
+judged once on the test part; differences from ``tune`` are paired by users.
 
 With ``--develop`` no test part is read: a part is held out of the training part as ``tune`` does
 it; ``tune`` alone gets the rest, and is judged on the held-out part. Changes of the search are
 judged in this way.
 
     python bench/tuned.py lastfm-2k citeulike-a ml-1m gowalla retail globo --minutes 10
+    python bench/tuned.py ml-1m-seq yoochoose-100k --minutes 5
     python bench/tuned.py citeulike-a ml-1m lastfm-2k --minutes 1 --ease-items 4000 --threads 1
     python bench/tuned.py gowalla ml-1m --minutes 3 --threads 1 --seed 1 --develop
 """
@@ -27,7 +29,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from harness.records import line, parser, save
-from harness.subjects import developed, divided
+from harness.subjects import developed, divided, last_held_out
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
@@ -36,7 +38,8 @@ from mfrank.arrays import usable_cores
 from mfrank.data import Split
 from mfrank.tuning import TrialJudge
 
-SUBJECTS = ("ml-1m", "gowalla", "lastfm-2k", "citeulike-a", "globo", "retail")
+SEQUENCES = ("ml-1m-seq", "yoochoose-100k")
+SUBJECTS = (*SEQUENCES, "ml-1m", "gowalla", "lastfm-2k", "citeulike-a", "globo", "retail")
 CHOSEN_BY = mfrank.NDCG @ 20
 METRICS = (
     *(CHOSEN_BY, mfrank.NDCG @ 10, mfrank.Recall @ 20, mfrank.MRR @ 20),
@@ -51,19 +54,21 @@ RIDGES = (30.0, 100.0, 300.0, 1000.0, 3000.0)
 class Steck:
     """EASE (Steck 2019), whose ridge is chosen on a part that is held out."""
 
-    def __init__(self, seed: int, n_threads: int) -> None:
-        self.seed, self.n_threads = seed, n_threads
+    needs_times = True
 
-    def fit(self, user_items: sp.csr_matrix, **_: Any) -> None:
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.args = args
+
+    def fit(self, user_items: mfrank.Interactions, **_: Any) -> None:
         """Choose the ridge and fit to all."""
         judge = TrialJudge.of(
-            mfrank.Interactions.of(user_items), CHOSEN_BY, self.seed, self.n_threads
+            user_items, CHOSEN_BY, self.args.seed, self.args.threads, predict=self.args.predict
         )
         scores = []
         for ridge in RIDGES:
             self._fit(judge.train.user_items, ridge)
             scores.append(judge.score(self.recommend).value)
-        self._fit(user_items, RIDGES[int(np.argmax(scores))])
+        self._fit(user_items.user_items, RIDGES[int(np.argmax(scores))])
 
     def _fit(self, matrix: Any, ridge: float) -> None:
         self.model = mfrank.EASE(ridge, neighbors=2000).fit(likes_of(matrix))
@@ -76,8 +81,8 @@ class Steck:
 class PopularEASE(Steck):
     """The same of the most popular items; all others score 0."""
 
-    def __init__(self, n_items: int, seed: int, n_threads: int) -> None:
-        super().__init__(seed, n_threads)
+    def __init__(self, n_items: int, args: argparse.Namespace) -> None:
+        super().__init__(args)
         self.n_items = n_items
 
     def _fit(self, matrix: Any, ridge: float) -> None:
@@ -129,10 +134,10 @@ def contenders(split: Split, args: argparse.Namespace) -> dict[str, Any]:
     from implicit.cpu.als import AlternatingLeastSquares
 
     train = split.train
-    ease: dict[str, Any] = {"EASE": Steck(args.seed, args.threads)}
+    ease: dict[str, Any] = {"EASE": Steck(args)}
     if min(train.n_users, train.n_items) > args.ease_items:
         name = f"EASE, {args.ease_items:,} items"
-        ease = {name: PopularEASE(args.ease_items, args.seed, args.threads)}
+        ease = {name: PopularEASE(args.ease_items, args)}
     return {
         TUNE: mfrank.tune,
         "implicit ALS": AlternatingLeastSquares(
@@ -152,6 +157,7 @@ def rows_of(split: Split, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
         split,
         models=contenders(split, args),
         tune=args.minutes,
+        predict=args.predict,
         factors=MOST_FACTORS,
         n_threads=args.threads,
         repeats=1,
@@ -190,7 +196,8 @@ def main() -> None:
     for name in args.data:
         rows = []
         with threadpool_limits(args.threads, "blas"):
-            split = divided(name)
+            args.predict = "next" if name in SEQUENCES else None
+            split = last_held_out(name) if args.predict else divided(name)
             if args.develop:
                 split = developed(split, CHOSEN_BY, args.seed, args.threads)
             for row in rows_of(split, args):

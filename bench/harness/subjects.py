@@ -55,6 +55,14 @@ def divided(name: str) -> Split:
     )
 
 
+def last_held_out(name: str) -> Split:
+    """Each user's, or session's, last item as the test part; also where ranks stand for times."""
+    with np.load(data_folder(name) / "interactions.npz") as arrays:
+        times = arrays["timestamp"] if "timestamp" in arrays else arrays["pos"] + 10**9
+        data = Interactions.from_arrays(arrays["user"], arrays["item"], timestamps=times)
+    return mfrank.leave_last(data)
+
+
 def developed(split: Split, metric: Metric, seed: int, n_threads: int) -> Split:
     """The training part alone, divided as by ``mfrank.tune``, but by another seed."""
     judge = TrialJudge.of(split.train, metric, 1000 + seed, n_threads)
