@@ -483,15 +483,17 @@ def number_fields(
     begins: NDArray[np.int64],
     ends: NDArray[np.int64],
     *,
-    table: tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64], NDArray[np.uint8]],
+    table: tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.uint8]],
     n: int,
     out: NDArray[np.int32],
 ) -> tuple[int, int]:
     """Number the distinct fields in ``table``, which has ``n``, in the order of the first of each.
 
-    The table is slots, hashes, where each field ends (after an 8), and their bytes. Return how many
-    fields are numbered, up to the first without room, and how many distinct ones there are.
+    The table is slots of three numbers, where each field ends (after an 8), and their bytes. Return
+    how many fields are numbered, up to the first without room, and the number of distinct ones.
     """
 
-def fill_slots(slots: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> None:
-    """Write slots, all 0 before, for fields with these hashes."""
+def fill_slots(
+    table: tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.uint8]], n: int
+) -> None:
+    """Write the slots of a table that has n fields; all are 0 before."""

@@ -109,24 +109,30 @@ inline py::tuple split_rows(const py::bytes& raw, const py::bytes& separator,
     return py::make_tuple(task.is_full ? -1 : task.n_rows, task.n_odd, task.n_lines);
 }
 
+// A table of n distinct fields: slots, of three words each, bounds and bytes.
+inline DistinctTable distinct_table(const py::tuple& table, int64_t n) {
+    if (table.size() != 3) throw py::value_error("table must be (slots, bounds, bytes)");
+    const Vector<uint64_t> slots(table[0], "slots");
+    const Vector<int64_t> bounds(table[1], "bounds");
+    const Vector<uint8_t> bytes(table[2], "bytes");
+    const int64_t n_slots = slots.size / 3, most = bounds.size - 1;
+    if (slots.size % 3 || n_slots < 1 || n_slots & (n_slots - 1) || n_slots <= most)
+        throw py::value_error("slots must be three times a power of two, with some free ones");
+    if (most < 0 || bounds.data[0] != AHEAD) throw py::value_error("bounds must begin with 8");
+    if (n < 0 || n > most || most > INT32_MAX)
+        throw py::value_error("n must lie in 0..the number of bounds, which fits int32");
+    if (n && bounds.data[n] > bytes.size) throw py::value_error("bytes must have all known fields");
+    Slot* first = reinterpret_cast<Slot*>(slots.data);
+    return {first, n_slots, bounds.data, bytes.data, most, bytes.size, n};
+}
+
 // How many fields are numbered, and how many distinct ones there are now.
 inline py::tuple number_fields(const py::bytes& raw, const py::object& begins,
                                const py::object& ends, const py::tuple& table, int64_t n,
                                const py::object& out) {
     const TextFields fields(raw, begins, ends);
-    if (table.size() != 4) throw py::value_error("table must be (slots, hashes, bounds, bytes)");
-    const Vector<uint64_t> slots(table[0], "slots"), hashes(table[1], "hashes");
-    const Vector<int64_t> bounds(table[2], "bounds", hashes.size + 1);
-    const Vector<uint8_t> bytes(table[3], "bytes");
     const Vector<int32_t> codes(out, "out", fields.n);
-    if (slots.size & (slots.size - 1) || slots.size < 2 * hashes.size || slots.size < 2)
-        throw py::value_error("slots must be a power of two, and twice as many as hashes");
-    if (bounds.data[0] != AHEAD) throw py::value_error("bounds must begin with 8");
-    if (n < 0 || n > hashes.size || hashes.size > INT32_MAX)
-        throw py::value_error("n must lie in 0..the number of hashes, which fits int32");
-    if (n && bounds.data[n] > bytes.size) throw py::value_error("bytes must have all known fields");
-    DistinctTable own{slots.data, slots.size,  hashes.data, bounds.data,
-                      bytes.data, hashes.size, bytes.size,  n};
+    DistinctTable own = distinct_table(table, n);
     int64_t row = 0;
     {
         const ReleasedGil released;
@@ -135,15 +141,10 @@ inline py::tuple number_fields(const py::bytes& raw, const py::object& begins,
     return py::make_tuple(row, own.n);
 }
 
-inline void fill_slots(const py::object& slots, const py::object& hashes) {
-    const Vector<uint64_t> places(slots, "slots");
-    const Vector<const uint64_t> own(hashes, "hashes");
-    if (places.size & (places.size - 1) || places.size <= own.size)
-        throw py::value_error("slots must be a power of two, and more than hashes");
-    DistinctTable table{};
-    table.slots = places.data, table.n_slots = places.size;
-    for (int64_t number = 0; number < own.size; ++number)
-        put_in_slot(table, own.data[number], number);
+inline void fill_slots(const py::tuple& table, int64_t n) {
+    DistinctTable own = distinct_table(table, n);
+    const ReleasedGil released;
+    fill(own);
 }
 
 inline void bind_text(py::module_& m) {
@@ -155,7 +156,7 @@ inline void bind_text(py::module_& m) {
     m.def("dates", dates, "raw"_a, "begins"_a, "ends"_a, "out"_a);
     m.def("number_fields", number_fields, "raw"_a, "begins"_a, "ends"_a, py::kw_only(), "table"_a,
           "n"_a, "out"_a);
-    m.def("fill_slots", fill_slots, "slots"_a, "hashes"_a);
+    m.def("fill_slots", fill_slots, "table"_a, "n"_a);
 }
 
 }  // namespace mfrank

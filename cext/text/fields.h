@@ -93,7 +93,7 @@ inline bool short_decimal(const uint8_t* end, int64_t size, double& number) {
     }
     uint64_t found = 0;
     if (size < 1 || !digits_of(word, size, found)) return false;
-    number = double(found) / double(POWERS[places]);
+    number = double(int64_t(found)) / double(int64_t(POWERS[places]));
     return true;
 }
 

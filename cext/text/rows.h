@@ -5,13 +5,11 @@
 // csv module. mfrank/data/text_blocks.py does the same in numpy.
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
-#include <cstring>
-
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
+
+#include "text/fields.h"
 
 namespace mfrank {
 
@@ -94,7 +92,13 @@ struct SplitTask {
 
 class Splitter {
    public:
-    explicit Splitter(SplitTask& task) : task_(task) {}
+    explicit Splitter(SplitTask& task) : task_(task) {
+        if (!task.name) return;
+        uint8_t first[2 * AHEAD] = {};
+        known_ = std::min(task.name_size, AHEAD);
+        std::memcpy(first + AHEAD, task.name, known_);
+        word_ = last_bytes(first + AHEAD + known_, known_);
+    }
 
     void run() {
         task_.is_full = task_.capacity == 0;
@@ -201,11 +205,14 @@ class Splitter {
         const int64_t size = task_.ends[task_.n_rows] - begin;
         const uint8_t* field = task_.text + begin;
         if (field[0] <= ' ' || field[0] == 0xef) return true;  // a byte order mark
-        if (size < task_.name_size || std::memcmp(field, task_.name, task_.name_size)) return false;
+        if (size < task_.name_size || last_bytes(field + known_, known_) != word_) return false;
+        if (std::memcmp(field, task_.name, task_.name_size)) return false;
         return size == task_.name_size || field[task_.name_size] <= ' ';
     }
 
     SplitTask& task_;
+    int64_t known_ = 0;  // bytes of the name that are in the word
+    uint64_t word_ = 0;
     int64_t line_begin_, resume_, begin_, closed_, last_end_, field_, column_;
     bool odd_, encloses_, strays_, in_quotes_, has_doubled_;
 };

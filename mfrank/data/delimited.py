@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -60,12 +61,13 @@ def unsettled(
     """The result of :func:`read` with timestamps of no unit yet, and how the text was read."""
     part = part or TablePart()
     form = format_of(opened, dialect, usual, chosen, ids, tell, part)
-    commas = DecimalCommas()
-    found = _Joined(_parts(opened, form, ids, tell, part, commas))
+    commas, n_rows = DecimalCommas(), _estimated_rows(opened)
+    found = _Joined(_parts(opened, form, ids, tell, part, commas), n_rows)
     if found.has_other_times:
         kind = found.kind
         del found  # its memory is needed again
-        found = _Joined(_parts(opened, form, ids, _not_told, part, DecimalCommas(), kind))
+        parts = _parts(opened, form, ids, _not_told, part, DecimalCommas(), kind)
+        found = _Joined(parts, n_rows)
     columns = found.columns()
     _tell_if_lists(form, columns, tell)
     if not commas.are_sure:
@@ -193,7 +195,8 @@ def _parts(
 
 def _ids(fields: Fields, ids: IdsAs, known: Distinct) -> NDArray[np.int64] | Coded:
     """Int64 or, if a field is not spelled as one or by wish, text."""
-    numbers = fields.whole_numbers() if ids == "auto" else None
+    may_be_numbers = ids == "auto" and not len(known)  # after text, all of the column is text
+    numbers = fields.whole_numbers() if may_be_numbers else None
     return known.add(fields) if numbers is None else numbers
 
 
@@ -217,18 +220,25 @@ def _grouped(parts: Iterator[Columns], n_rows: int) -> Iterator[Columns]:
         waiting.append(part)
         left -= len(part["user"])
         if not left:
-            yield _Joined(waiting).columns()
+            yield _Joined(waiting, n_rows).columns()
             waiting, left = [], n_rows
     if waiting:
         yield _Joined(waiting).columns()
 
 
 class _Run:
-    """Parts of one kind that follow each other, as one array that grows: each is here once."""
+    """Parts of one kind that follow each other, as one array that grows: each is here once.
 
-    def __init__(self, first: Any) -> None:
-        self._like, self._array = first, _numbers_of(first).copy()
-        self._n = len(self._array)
+    There is room for ``n_rows`` from the start: only what is written takes memory.
+    """
+
+    def __init__(self, first: Any, n_rows: int) -> None:
+        numbers = _numbers_of(first)
+        self._like, self._array, self._n = first, numbers.copy(), len(numbers)
+        if numbers.dtype != object and n_rows > len(numbers):
+            with suppress(MemoryError):  # the estimate may be far from true
+                self._array = np.empty(n_rows, numbers.dtype)
+                self._array[: self._n] = numbers
 
     def add(self, part: Any) -> bool:
         """Append a part if it is of the same kind."""
@@ -271,14 +281,14 @@ class _Joined:
         Whether some are read as another kind, or not at all.
     """
 
-    def __init__(self, parts: Iterable[Columns]) -> None:
+    def __init__(self, parts: Iterable[Columns], n_rows: int = 0) -> None:
         self._runs: dict[str, list[_Run]] = {}
         kinds, has_missing = set[TimeKind](), False
         for part in parts:
             for role, column in part.items():
                 runs = self._runs.setdefault(role, [])
                 if not (runs and runs[-1].add(column)):
-                    runs.append(_Run(column))
+                    runs.append(_Run(column, n_rows))
             if (when := part.get("timestamp")) is not None:
                 kinds.add(when.kind)
                 has_missing |= len(when.numbers) < len(part["user"])
@@ -297,6 +307,16 @@ class _Joined:
             else:
                 joined[role] = np.concatenate(parts) if role == "value" else joined_ids(parts)
         return joined
+
+
+def _estimated_rows(opened: Opened) -> int:
+    """Rather a few too many; what is wrong with the text is told when it is read."""
+    try:
+        with opened() as text:
+            n_lines = text.estimated_lines()
+    except ValueError:
+        return 0
+    return n_lines + n_lines // 16
 
 
 def _numbers_of(part: Any) -> NDArray[Any]:

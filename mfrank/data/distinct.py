@@ -14,7 +14,7 @@ from mfrank.data.fields import Fields, as_text
 from mfrank.data.labels import objects
 
 _is_native: bool = _ext is not None
-_FIRST = 1 << 10
+_FIRST = 7 << 9
 """Distinct fields, and eight bytes for each, for which there is room at first."""
 _AT_ONCE = 1 << 22
 """Rows."""
@@ -28,8 +28,8 @@ class Distinct:
         self._places = dict[str, int]()
         self._n, self._in_python = 0, not _is_native
         if not self._in_python:
-            self._hashes, self._bounds = np.empty(0, np.uint64), np.array([8])
-            self._bytes, self._slots = np.empty(0, np.uint8), np.zeros(2, np.uint64)
+            self._slots, self._bounds = np.zeros(3, np.uint64), np.array([8])
+            self._bytes = np.empty(0, np.uint8)
 
     def __len__(self) -> int:
         return self._n
@@ -46,9 +46,8 @@ class Distinct:
         done = 0
         while done < n_rows:
             rest = slice(done, None)
-            table = self._slots, self._hashes, self._bounds, self._bytes
             more, self._n = _ext.number_fields(
-                fields.raw, fields.begins[rest], fields.ends[rest], table=table, n=self._n,
+                fields.raw, fields.begins[rest], fields.ends[rest], table=self._table, n=self._n,
                 out=codes[rest],
             )  # fmt: skip
             done += more
@@ -56,18 +55,21 @@ class Distinct:
                 self._grow(int(fields.ends[done] - fields.begins[done]))
         return Coded(self, codes)
 
+    @property
+    def _table(self) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.uint8]]:
+        return self._slots, self._bounds, self._bytes
+
     def _grow(self, size: int) -> None:
         """Make room for a field of this size, and as many as there are."""
         n = self._n
-        if n == len(self._hashes):
-            room = max(2 * n, _FIRST)
-            self._hashes = np.append(self._hashes, np.empty(room - n, np.uint64))
-            self._bounds = np.append(self._bounds, np.empty(room - n, np.int64))
-            self._slots = np.zeros(2 * room, np.uint64)
-            _ext.fill_slots(self._slots, self._hashes[:n])
         if (used := int(self._bounds[n])) + size > len(self._bytes):
             room = max(2 * used, 8 * _FIRST, used + size)
             self._bytes = np.append(self._bytes[:used], np.empty(room - used, np.uint8))
+        if n == len(self._bounds) - 1:
+            room = max(2 * n, _FIRST)
+            self._bounds = np.append(self._bounds, np.empty(room - n, np.int64))
+            self._slots = np.zeros(3 * (room * 8 // 7), np.uint64)  # some are always free
+            _ext.fill_slots(self._table, n)
 
     def texts(self) -> list[str]:
         """The distinct fields by their numbers. Do not write to it."""

@@ -149,7 +149,7 @@ class _Splitter:
     def rows(self, block: bytes) -> tuple[Rows, int]:
         """The rows of a block, and the number of bytes before a row that goes on after it."""
         ending = b"" if block.endswith((b"\n", b"\r")) else b"\n"
-        raw = b"\0" * AHEAD + block + ending + b"\0"
+        raw = b"".join((b"\0" * AHEAD, block, ending, b"\0"))
         n_header = max(self._layout.first_line - self.line, 0)
         rows, odd, n_lines = self._split(raw, n_header)
         n_read, marked = len(block), np.empty(0, np.int64)

@@ -128,11 +128,13 @@ class Text:
         """
         rest = b""
         for part in self._parts():
-            block = rest + part
             # A carriage return at the end may be followed by a line feed.
-            end = max(block.rfind(b"\n"), block.rfind(b"\r", 0, -1)) + 1
-            rest = block[end:]
-            yield from self._checked(block[:end])
+            if rest.endswith(b"\r"):
+                part, rest = rest + part, b""
+            end = max(part.rfind(b"\n"), part.rfind(b"\r", 0, -1)) + 1
+            block = b"".join((rest, memoryview(part)[:end])) if end else b""
+            rest = part[end:] if end else rest + part
+            yield from self._checked(block)
             self._refuse_long(rest)
         yield from self._checked(rest)
 
@@ -166,6 +168,17 @@ class Text:
             self._line += _n_ends(part)
         if rest := decoder.getstate()[0]:
             raise self._not_utf8(rest, 0)
+
+    def estimated_lines(self) -> int:
+        """About how many lines there are, from the bytes of the first ones; none is read after."""
+        n_bytes = n_lines = 0
+        for part in self._parts():  # of any bytes: lines are only counted, and may be of any length
+            n_bytes, n_lines = n_bytes + len(part), n_lines + _n_ends(part)
+            if n_bytes >= _BLOCK:
+                break
+        stored = self._raw if self._stored_in is None else self._stored_in
+        consumed, size = stored.tell(), stored.seek(0, io.SEEK_END)
+        return round(n_lines * size / max(1, consumed))
 
     def _parts(self) -> Iterator[bytes]:
         """Yield the bytes in UTF-8, many at a time, before any error."""
@@ -222,7 +235,8 @@ class Text:
         # The line that was begun in earlier parts; others are no longer than a part.
         self._refuse_long(block[: 1 + first_end(block)] if len(block) > LONGEST_LINE else b"")
         try:
-            block.decode()
+            if not block.isascii():
+                block.decode()
         except UnicodeDecodeError as error:
             if self.fallback is not None:
                 if self._say is not None:
@@ -347,15 +361,10 @@ def open_text(path: str | os.PathLike[str], tell: Tell | None = None) -> Text:
 def estimated_lines(path: str | os.PathLike[str], encoding: str | None = None) -> int:
     """About how many lines a file of text has, from the bytes of its first lines."""
     file = file_of(path)
-    with errors_of(file), opened_bytes(file) as raw:
-        text = Text.of(raw, str(file), encoding, has_encoding=True)
-        n_bytes = n_lines = 0
-        for part in text._parts():  # of any bytes: lines are only counted, and may be of any length
-            n_bytes, n_lines = n_bytes + len(part), n_lines + _n_ends(part)
-            if n_bytes >= _BLOCK:
-                break
-        consumed, size = raw.tell(), raw.seek(0, io.SEEK_END)
-    return round(n_lines * size / max(1, consumed))
+    with errors_of(file):
+        text = Text.of(opened_bytes(file), str(file), encoding, has_encoding=True)
+        with text:
+            return text.estimated_lines()
 
 
 def lines_of(path: str | os.PathLike[str]) -> Iterator[str]:

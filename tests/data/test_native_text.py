@@ -130,6 +130,16 @@ def test_a_table_of_distinct_texts_grows() -> None:
     assert numbers.tolist() == list(range(len(names)))
 
 
+@pytest.mark.parametrize("n_rows", [0, 1, 1 << 50])
+def test_an_estimate_of_rows_may_be_far_from_true(
+    n_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "".join(f"u{row % 7},{row % 5},{row / 2}\n" for row in range(300))
+    expected, _ = columns_of(text, 1 << 18, header=False)
+    monkeypatch.setattr(delimited, "_estimated_rows", lambda opened: n_rows)
+    assert columns_of(text, 100, header=False)[0] == expected
+
+
 @pytest.mark.parametrize(
     "call",
     [
@@ -141,7 +151,8 @@ def test_a_table_of_distinct_texts_grows() -> None:
             raw, separator=b",", quote=b"", columns=np.array([0, 5], np.int32), n_needed=2,
             name=None, n_first=0, begins=at[None], ends=at[None], lines=at, odd=at,
         ),
-        lambda raw, at: ext.fill_slots(np.zeros(3, np.uint64), np.zeros(1, np.uint64)),
+        lambda raw, at: ext.fill_slots((np.zeros(3, np.uint64), at, np.zeros(9, np.uint8)), 0),
+        lambda raw, at: ext.fill_slots((np.zeros(6, np.uint64), at // 3, np.zeros(9, np.uint8)), 1),
     ],
 )  # fmt: skip
 def test_what_lies_outside_is_refused(call: Any) -> None:

@@ -471,20 +471,21 @@ def dates(dtype: str, n: int = 3) -> Arguments:
     return whole_numbers(dtype, n)
 
 
+def _table(m: int) -> tuple[NDArray[Any], ...]:
+    return np.zeros(24, np.uint64), np.append(8, np.zeros(m, np.int64)), np.zeros(96, np.uint8)
+
+
 def number_fields(dtype: str, n: int = 3, m: int = 4) -> Arguments:
-    slots, hashes = np.zeros(8, np.uint64), np.zeros(m, np.uint64)
-    bounds, texts = np.zeros(m + 1, np.int64), np.zeros(96, np.uint8)
-    bounds[0] = 8
+    table, first = _table(m), min(m, 1)
     known = _ext.number_fields(
-        **fields_of_text(min(m, 1)), table=(slots, hashes, bounds, texts), n=0,
-        out=np.zeros(min(m, 1), np.int32),
-    )  # fmt: skip
-    table = {"table": (slots, hashes, bounds, texts), "n": known[1]}
-    return fields_of_text(n) | table | {"out": np.zeros(n, np.int32)}
+        **fields_of_text(first), table=table, n=0, out=np.zeros(first, np.int32)
+    )
+    return fields_of_text(n) | {"table": table, "n": known[1], "out": np.zeros(n, np.int32)}
 
 
 def fill_slots(dtype: str, n: int = 3) -> Arguments:
-    return {"slots": np.zeros(8, np.uint64), "hashes": np.arange(n, dtype=np.uint64)}
+    known = number_fields(dtype, 1, n)
+    return {"table": (np.zeros(24, np.uint64), *known["table"][1:]), "n": known["n"]}
 
 
 def split_rows(dtype: str, n: int = 3, m: int = 2) -> Arguments:
