@@ -280,7 +280,7 @@ def test_a_time_with_a_fraction_is_told_by_its_line(row: int, size: int) -> None
 
 def test_a_time_with_a_fraction_is_told_of_a_file_that_is_changed_meanwhile() -> None:
     """It is read again for the line, which is then not there."""
-    texts = iter([TIMES, TIMES, TIMES, TIMES[:20], TIMES[:20]])
+    texts = iter([*[TIMES] * 4, *[TIMES[:20]] * 2])
     tell, how = (lambda *_: None), (",", {"timestamp": "time"}, "auto")
     with pytest.raises(ValueError, match=r"whole numbers or dates, got 1\.5 in row 1"):
         delimited.read(lambda: opened(next(texts))(), Dialect(), *how, tell)
