@@ -56,6 +56,7 @@ from mfrank.evaluation import Serendipity as Serendipity
 from mfrank.evaluation import definitions as definitions
 from mfrank.evaluation import evaluate as evaluate
 from mfrank.evaluation import evaluate_queries as evaluate_queries
+from mfrank.evaluation import paired_change as paired_change
 from mfrank.evaluation import paired_differences as paired_differences
 from mfrank.losses import BCE as BCE
 from mfrank.losses import BPR as BPR
@@ -96,7 +97,9 @@ from mfrank.models import from_implicit as from_implicit
 from mfrank.models import from_parquet as from_parquet
 from mfrank.models import from_safetensors as from_safetensors
 from mfrank.models import load as load
+from mfrank.models import n_versions as n_versions
 from mfrank.models import refit as refit
+from mfrank.models import roll_back as roll_back
 from mfrank.models import to_faiss as to_faiss
 from mfrank.models import to_implicit as to_implicit
 from mfrank.models import to_onnx as to_onnx

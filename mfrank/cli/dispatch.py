@@ -59,7 +59,7 @@ def run(arguments: list[str]) -> int:
     with _messages_on_stderr(say):
         try:
             _import(getattr(args, "imported", []))
-            args.run(args)
+            status = args.run(args)
             sys.stdout.flush()
         except BrokenPipeError:
             raise
@@ -67,7 +67,7 @@ def run(arguments: list[str]) -> int:
             if is_ctrl_c(error):
                 raise
             return _report(error, say, debug=debug)
-    return 0
+    return status or 0
 
 
 class _Parser(argparse.ArgumentParser):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -517,15 +518,37 @@ def _rows(theirs: Ids, ids: Ids) -> NDArray[np.int64]:
 
 
 def read_model(folder: str) -> Recommender:
-    """Load a saved model as the class that saved it.
+    """Load a saved model as the class that saved it; ``model@1`` is the version before ``model``.
 
     Raises
     ------
     ValueError
-        The folder has no model, or a damaged one.
+        The folder has no model, or a damaged one; or the version was not kept.
     """
-    check_holds_model(folder)
-    return load(folder)
+    name, version = model_version(folder)
+    check_holds_model(name)
+    return load(name, version=version)
+
+
+def model_version(folder: str) -> tuple[str, int]:
+    """The folder and the number of a version, as in ``model@1``; 0 is the current one."""
+    found = re.fullmatch(r"(.+)@(\d{1,9})", folder)
+    if found is None or path_of(folder).exists():
+        return folder, 0
+    return found[1], int(found[2])
+
+
+def add_keep_flag(parser: argparse.ArgumentParser) -> None:
+    """Add ``--keep``."""
+    parser.add_argument(
+        "--keep",
+        type=int,
+        default=1,
+        metavar="INT",
+        help="number of versions that stay in the folder of the model, with the new one; "
+        "model@1 is the one before, for --model of commands that read it and for mfrank rollback "
+        "(default: 1)",
+    )
 
 
 @contextmanager

@@ -165,30 +165,33 @@ def told(model: FactorModel, fitted: object, data: Interactions, folder: str) ->
 
 @contextmanager
 def saved_when_fitted(
-    model: FactorModel | SupervisedPageRank, folder: str, left_out: Interactions | None
+    model: FactorModel | SupervisedPageRank,
+    folder: str,
+    left_out: Interactions | None,
+    keep: int = 1,
 ) -> Iterator[None]:
-    """Save a model after its fit, with what its lists leave out.
+    """Save a model after its fit, with what its lists leave out, beside kept earlier versions.
 
     If the fit ends by Ctrl-C, or by a full disk at its checkpoint, its last epoch is saved.
     """
     try:
         yield
     except (KeyboardInterrupt, OSError):
-        _save_what_there_is(model, folder, left_out)
+        _save_what_there_is(model, folder, left_out, keep)
         raise
-    _save(model, folder, left_out)
+    _save(model, folder, left_out, keep)
 
 
 def _save(
-    model: FactorModel | SupervisedPageRank, folder: str, left_out: Interactions | None
+    model: FactorModel | SupervisedPageRank, folder: str, left_out: Interactions | None, keep: int
 ) -> None:
     if left_out is not None:
         model.leave_out(left_out)
-    model.save(folder)
+    model.save(folder, keep=keep)
 
 
 def _save_what_there_is(
-    model: FactorModel | SupervisedPageRank, folder: str, left_out: Interactions | None
+    model: FactorModel | SupervisedPageRank, folder: str, left_out: Interactions | None, keep: int
 ) -> None:
     """Save the last complete epoch of a fit that was interrupted."""
     try:
@@ -196,7 +199,7 @@ def _save_what_there_is(
     except NotFittedError:
         print("mfrank: no epoch was complete, nothing was saved", file=sys.stderr)
         return
-    _save(model, folder, left_out)
+    _save(model, folder, left_out, keep)
     if isinstance(model, FactorModel):
         done = f"{epochs:,} of {counted(model.iterations, 'epoch')}"
     else:

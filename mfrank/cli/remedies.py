@@ -30,6 +30,7 @@ _PHRASES = {
     ", or load the factors alone with `mfrank.FactorStore.load`": "",
     "fit to `mfrank.log_weight(data)`, or ": "",
     "import it first; in the shell, by": "pass",
+    "save with `keep=3` to keep the last three": "mfrank update --keep 3 keeps the last three",
     "load it again and repeat the change, or pass `overwrite=True`": "run the command again",
     "fit it anew, save it `with_seen=True`, or pass `user_items=Interactions`": "fit it anew",
     "remove from the model that was fitted, or from one saved with `with_seen=True`": "fit anew "

@@ -25,9 +25,9 @@ from mfrank.evaluation.metrics import (
     Recall,
 )
 from mfrank.evaluation.names import definitions, metric
-from mfrank.evaluation.paired_tests import paired_differences
+from mfrank.evaluation.paired_tests import paired_change, paired_differences
 from mfrank.evaluation.rankers import SampledLists
-from mfrank.evaluation.report import Evaluation, Score
+from mfrank.evaluation.report import Difference, Evaluation, Score
 from mfrank.evaluation.stopping import EarlyStopping
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "NDCG",
     "CatalogMetric",
     "Coverage",
+    "Difference",
     "EarlyStopping",
     "Evaluation",
     "Gini",
@@ -63,6 +64,7 @@ __all__ = [
     "evaluate_queries",
     "judge",
     "metric",
+    "paired_change",
     "paired_differences",
     "relevant_of",
     "stand",

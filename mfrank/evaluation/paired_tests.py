@@ -1,20 +1,24 @@
-"""One model against many: differences with simultaneous intervals and p-values."""
+"""Paired tests: one model against many, and a model against an earlier version of it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.arrays import Seed, check_choice, check_count, check_instance, generator, shown
+from mfrank.data import Interactions, check_numbering, placed
 from mfrank.errors import InputValueError
-from mfrank.evaluation.metrics import Metric
+from mfrank.evaluation.full_ranking import evaluate
+from mfrank.evaluation.metrics import NDCG, Metric
 from mfrank.evaluation.report import Difference, Differences, Evaluation
+from mfrank.retrieval import Recommender
 
 Floats = NDArray[np.float64]
 
@@ -248,3 +252,116 @@ def _over_error(summed: Floats, powers: tuple[Any, Any, Any], n_users: int, tota
     # Rounding leaves something of a sum of values that are centered.
     ratio[shift**2 * zeroth <= _ROUNDING**2 * second] = 0.0
     return ratio
+
+
+# A model and an earlier version of it, which has fewer users and items.
+
+
+def paired_change(
+    model: Recommender,
+    earlier: Recommender,
+    test: Any,
+    metric: Metric | str = NDCG @ 10,
+    *,
+    n_threads: int = 0,
+) -> Difference:
+    """Compare a model with an earlier version of it, by interactions that neither has learned.
+
+    Both rank for the users whom both know, without what these have in the fit of ``model``. Test
+    items that the earlier version does not know count as relevant, too, as long as ``model`` knows
+    them: learning new items is a part of what has changed.
+
+    Parameters
+    ----------
+    model, earlier : Recommender
+        Such as ``mfrank.load("model")`` and ``mfrank.load("model", version=1)``.
+    test : Interactions, scipy sparse (users x items) or DataFrame
+        Such as those of the last day, before ``model`` learns them. Unknown users and items are
+        left out.
+    metric : Metric or str, default NDCG @ 10
+        With per-user values.
+    n_threads : int, default 0
+        0 uses every core this process may use.
+
+    Returns
+    -------
+    Difference
+        Of ``model`` minus ``earlier``; :meth:`Difference.is_fall` is for an alert.
+
+    Raises
+    ------
+    ValueError, TypeError
+        ``model`` lacks the interactions of its fit, ``test`` has nothing that both can be judged
+        by, ids are whole numbers in only one of them, or as in :func:`mfrank.evaluate`.
+
+    Examples
+    --------
+    >>> import mfrank
+    >>> data = mfrank.synthetic(200, 100, 4000, random_state=0)
+    >>> split = mfrank.by_time(data, test=0.1)
+    >>> earlier = mfrank.ALS(factors=8, random_state=0).fit(split.train)
+    >>> model = mfrank.ALS(factors=16, random_state=0).fit(split.train)
+    >>> mfrank.paired_change(model, earlier, split.test).is_fall(errors=3)
+    False
+    """
+    for name, one in (("model", model), ("earlier", earlier)):
+        check_instance(name, one, Recommender, "a fitted model")
+    if model.seen is None:
+        raise InputValueError(
+            "`model` has no interactions, which its lists leave out:",
+            "load a model saved with `with_seen=True`",
+        )
+    data = Interactions.of(test)
+    others: dict[str, Any] = {"test": data, "earlier": earlier}
+    for name, other in others.items():
+        check_numbering(other.user_ids, model.user_ids, name, "user")
+        check_numbering(other.item_ids, model.item_ids, name, "item")
+    if not (model.user_ids.rows(earlier.user_ids.labels, missing=-1) >= 0).any():
+        raise InputValueError(
+            "`earlier` knows no user of `model`:", "pass an earlier version of the same model"
+        )
+    users = model.user_ids.rows(data.user_ids.labels, missing=-1)
+    users[earlier.user_ids.rows(data.user_ids.labels, missing=-1) < 0] = -1
+    items = model.item_ids.rows(data.item_ids.labels, missing=-1)
+    judged = placed(data, users, items, model.user_ids, model.item_ids)
+    left_out = Interactions.from_sparse(
+        model.seen.filtered.checked, user_ids=model.user_ids, item_ids=model.item_ids
+    )
+    both = [
+        evaluate(ranker, judged, train=left_out, metrics=metric, n_threads=n_threads)
+        for ranker in (model, _InRowsOf(model, earlier, n_threads).recommend)
+    ]
+    if not both[0].n_users:
+        raise InputValueError(
+            "`test` has no relevant item of a user whom both models know, but what `model` has "
+            "learned already:",
+            "compare the models before the newer one learns `test`",
+        )
+    return both[0].compare(both[1], metric)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _InRowsOf:
+    """Recommends as ``earlier`` does, in rows of ``model``, and only its items."""
+
+    model: Recommender
+    earlier: Recommender
+    n_threads: int
+
+    def recommend(self, users: Any, user_items: Any, N: int) -> tuple[Any, Any]:
+        """Ids and scores for users whom both know, without ``user_items``."""
+        model, earlier = self.model, self.earlier
+        here = earlier.item_ids.rows(model.item_ids.labels, missing=-1)
+        there = model.item_ids.rows(earlier.item_ids.labels, missing=-1)
+        rows = user_items.tocoo()
+        known = here[rows.col] >= 0
+        cells = rows.row[known], here[rows.col[known]]
+        ids, scores = earlier.recommend(
+            earlier.user_ids.rows(model.user_ids.labels[users]),
+            sp.csr_array((rows.data[known], cells), (len(users), len(there))),
+            N,
+            filter_items=np.flatnonzero(there < 0),
+            by_row=True,
+            n_threads=self.n_threads,
+        )
+        return np.where(ids >= 0, there[ids], -1), scores

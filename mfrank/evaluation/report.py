@@ -170,6 +170,13 @@ class Difference:
     n_users: int
     test: str = "paired t-test"
 
+    def is_fall(self, errors: float = 3.0) -> bool:
+        """Whether the mean is below 0 by more than so many standard errors; never if it has none.
+
+        Without a difference between the users, any fall is one.
+        """
+        return self.mean < -errors * self.standard_error
+
     def __str__(self) -> str:
         told = p_value(self.p_value)
         p = told if told.startswith("<") else f"= {told}"

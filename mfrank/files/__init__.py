@@ -17,9 +17,11 @@ from mfrank.files.folder import (
     generation_of,
     joined_origins,
     metadata_of,
+    n_earlier,
     paths_of,
     read,
     refuse_other,
+    roll_back,
     write,
 )
 from mfrank.files.journal import CheckedFiles, Journal
@@ -57,6 +59,7 @@ __all__ = [
     "joined_origins",
     "locked",
     "metadata_of",
+    "n_earlier",
     "name_of",
     "open_regular",
     "parse_json",
@@ -69,6 +72,7 @@ __all__ = [
     "refuse_other",
     "replacing",
     "resuming_beside",
+    "roll_back",
     "wanting_room",
     "working_beside",
     "write",

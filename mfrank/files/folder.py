@@ -3,10 +3,13 @@
     <folder>/manifest.json                 format, shapes, dtypes, checksums, metadata
     <folder>/data-<16 hex digits>/<name>.npy   one generation of the arrays
     <folder>/data-<16 hex digits>/.files       its mark: names of its own files
+    <folder>/versions.json                 manifests of kept earlier generations, newest first
 
 Array files are never overwritten. A save writes a new generation, flushes it to disk, and then
 renames the new manifest into place, which replaces the old contents. An interrupted save (a crash,
-a full disk) leaves the old contents and some garbage, which the next save removes. A lock on
+a full disk) leaves the old contents and some garbage, which the next save removes. A save may keep
+earlier generations: they are listed before the new manifest is renamed, and the list is cut after
+that, so that none is lost. To roll back, an earlier manifest is renamed into place. A lock on
 ``<folder>/.lock`` serializes saves, so the last one wins; readers need no lock. Memory maps of a
 superseded generation stay valid on POSIX, where an open file outlives its name.
 
@@ -21,6 +24,7 @@ generation is refused.
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 from collections.abc import Collection, Container, Iterable, Mapping
@@ -28,8 +32,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from mfrank.errors import InputValueError, unreadable
-from mfrank.files.atomic import flush, is_file, is_folder, open_regular, sync, wanting_room
+from mfrank.errors import InputValueError, Notice, unreadable
+from mfrank.files.atomic import (
+    flush,
+    is_file,
+    is_folder,
+    open_regular,
+    replacing,
+    sync,
+    wanting_room,
+)
 from mfrank.files.locks import LOCK, locked
 from mfrank.files.manifest import (
     GENERATION,
@@ -37,16 +49,21 @@ from mfrank.files.manifest import (
     Contents,
     Format,
     Manifest,
+    dump_json,
     is_name,
     parse_json,
 )
 from mfrank.files.npy import read_array, write_array
+
+VERSIONS = "versions.json"
+"""Name of the file with the manifests of earlier generations."""
 
 Origin: TypeAlias = dict[str, tuple[str, ...]]
 """Names of generations by the absolute path of their folder. There are several if a save was
 interrupted at the rename, which may or may not have happened, or if the model's store was also
 saved by itself."""
 
+_log = logging.getLogger("mfrank")
 _PLACES = {
     MANIFEST: None,
     f"second/{MANIFEST}": "mfrank.reranker",
@@ -65,6 +82,7 @@ def write(
     format: Format,
     origin: Origin | None = None,
     overwrite: bool = False,
+    keep: int = 1,
 ) -> None:
     """Replace the contents of a folder, or create it.
 
@@ -80,6 +98,8 @@ def write(
         recognizes its own save even after a Ctrl-C.
     overwrite : bool, default False
         Whether to replace a generation that ``origin`` does not name, in a folder that it names.
+    keep : int, default 1
+        Number of generations that stay, with the new one; others are removed, which is logged.
 
     Raises
     ------
@@ -97,10 +117,34 @@ def write(
         if origin and not overwrite:
             _refuse_changed(folder, format, origin)
         _sweep(folder, format)
+        earlier = _earlier(folder, format)
+        if keep > 1 and (current := _current(folder, format)) is not None:
+            earlier = [current, *earlier]
+            _list(folder, format, earlier)
         try:
             _publish(folder, contents, format, {} if origin is None else origin)
+            _cut(folder, format, earlier, keep - 1)
         finally:
             _sweep(folder, format)
+
+
+def roll_back(folder: Path, format: Format) -> None:
+    """Make the generation before the current one current again, and remove the latter.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        As of :func:`read` with ``version=1`` and ``verify=True``; the folder is unchanged.
+    OSError
+        Writing fails; the folder is unchanged.
+    """
+    _manifest(folder, format)
+    with locked(folder), wanting_room(folder):
+        read(folder, format, version=1, mmap=True, verify=True)
+        first, *others = _earlier(folder, format)
+        _make_current(folder, first, format)
+        _cut(folder, format, others, len(others))
+        _sweep(folder, format)
 
 
 def read(
@@ -110,6 +154,7 @@ def read(
     mmap: bool = False,
     verify: bool = False,
     always_verify: Collection[str] = (),
+    version: int = 0,
 ) -> Contents:
     """Read the contents of a folder written by :func:`write`.
 
@@ -124,6 +169,8 @@ def read(
         Compare every array's file with its checksum. Shapes, dtypes and sizes are always checked.
     always_verify : names of arrays, default none
         Arrays whose checksums are compared even without ``verify``.
+    version : int, default 0
+        0 reads the current generation, 1 the one before it, as far as a save kept them.
 
     Raises
     ------
@@ -133,7 +180,7 @@ def read(
         If it has another format or version, or is damaged; the message says how.
     """
     while True:
-        manifest = _manifest(folder, format)
+        manifest = _version(folder, format, version)
         data = folder / manifest.data
         try:
             arrays = {
@@ -143,7 +190,7 @@ def read(
                 for name, entry in manifest.arrays.items()
             }
         except (FileNotFoundError, NotADirectoryError) as error:
-            if _manifest(folder, format).data == manifest.data:
+            if _version(folder, format, version).data == manifest.data:
                 raise unreadable(folder, "is damaged", f"{error.filename} is missing") from None
             continue  # a save replaced the arrays after the manifest was read
         return Contents(
@@ -196,6 +243,12 @@ def generation_of(folder: Path, format: Format) -> str:
     return _manifest(folder, format).data
 
 
+def n_earlier(folder: Path, format: Format) -> int:
+    """Number of the kept generations before the current one; errors as of :func:`read`."""
+    _manifest(folder, format)
+    return len(_earlier(folder, format))
+
+
 def refuse_other(folder: Path, format: Format) -> None:
     """Raise ValueError if something of another format was saved to a folder, and name its reader.
 
@@ -228,7 +281,8 @@ def paths_of(folder: Path) -> set[str]:
 def _refuse_changed(folder: Path, format: Format, origin: Origin) -> None:
     """Raise ChangedFolderError if the folder has another generation than the origin knows."""
     known = {name for path in paths_of(folder) for name in origin.get(path, ())}
-    if known and _current(folder, format) not in (None, *known):
+    current = _current(folder, format)
+    if known and current is not None and current.data not in known:
         raise ChangedFolderError(
             f"{folder} has changed since this was loaded from it or saved to it, and what others "
             "saved there would be lost:",
@@ -236,9 +290,63 @@ def _refuse_changed(folder: Path, format: Format, origin: Origin) -> None:
         )
 
 
-def _current(folder: Path, format: Format) -> str | None:
-    """Name of the current generation; None before the first."""
-    return _manifest(folder, format).data if os.path.lexists(folder / MANIFEST) else None
+def _current(folder: Path, format: Format) -> Manifest | None:
+    """The current generation; None before the first."""
+    return _manifest(folder, format) if os.path.lexists(folder / MANIFEST) else None
+
+
+def _version(folder: Path, format: Format, version: int) -> Manifest:
+    """The current generation, or one before it."""
+    current = _manifest(folder, format)
+    if version == 0:
+        return current
+    earlier = _earlier(folder, format)
+    if version > len(earlier):
+        raise InputValueError(
+            f"`version`: {folder} has no version {version}; {len(earlier)} before the current one "
+            "are kept:",
+            "save with `keep=3` to keep the last three",
+            place=folder,
+        )
+    return earlier[version - 1]
+
+
+def _earlier(folder: Path, format: Format) -> list[Manifest]:
+    """The kept generations before the current one, the newest first."""
+    path = folder / VERSIONS
+    try:
+        with open_regular(path) as file:
+            texts = parse_json(file.read(), path)
+    except FileNotFoundError:
+        return []
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise unreadable(path, "is damaged", "it must be a list of manifests")
+    current = _current(folder, format)  # listed while a save is under way
+    listed = [Manifest.parse(text, format, path) for text in texts]
+    return [each for each in listed if current is None or each.data != current.data]
+
+
+def _list(folder: Path, format: Format, earlier: list[Manifest]) -> None:
+    with replacing(folder / VERSIONS) as draft:
+        draft.write_text(dump_json([each.dump(format) for each in earlier]), encoding="utf-8")
+
+
+def _cut(folder: Path, format: Format, earlier: list[Manifest], most: int) -> None:
+    """Keep so many of the earlier generations on the list, after a new manifest is in place."""
+    if not os.path.lexists(folder / VERSIONS):
+        return
+    sync(folder)
+    if most:
+        _list(folder, format, earlier[:most])
+    else:
+        (folder / VERSIONS).unlink()
+        if earlier:
+            _log.info(
+                Notice(
+                    f"{folder}: all earlier versions ({len(earlier)}) are removed; `keep=3` keeps "
+                    "the last three"
+                )
+            )
 
 
 def _manifest(folder: Path, format: Format) -> Manifest:
@@ -264,12 +372,13 @@ def _manifest(folder: Path, format: Format) -> Manifest:
 
 
 def _sweep(folder: Path, format: Format) -> None:
-    """Remove every generation but the current one."""
+    """Remove every generation but the current one and those that are kept."""
     # Old generations may be removed only when the new manifest is on the disk.
     sync(folder)
     current = _current(folder, format)
+    kept = {each.data for each in _earlier(folder, format)} | {current.data if current else ""}
     for entry in folder.iterdir():
-        if GENERATION.fullmatch(entry.name) and entry.name != current:
+        if GENERATION.fullmatch(entry.name) and entry.name not in kept:
             remove(entry)
 
 
@@ -282,17 +391,23 @@ def _publish(folder: Path, contents: Contents, format: Format, origin: Origin) -
         for name, array in contents.arrays.items()
     }
     manifest = Manifest(generation.name, entries, contents.metadata)
+    paths, replaced = paths_of(folder), _current(folder, format)
+    may_be_there = (generation.name,) if replaced is None else (replaced.data, generation.name)
+    origin |= dict.fromkeys(paths, may_be_there)
+    _make_current(folder, manifest, format)
+    origin |= dict.fromkeys(paths, (generation.name,))
+
+
+def _make_current(folder: Path, manifest: Manifest, format: Format) -> None:
+    """Rename the manifest into place when it and its generation are on the disk."""
+    generation = folder / manifest.data
     draft = generation / MANIFEST
-    with draft.open("xb") as file:
+    with draft.open("wb") as file:
         file.write(manifest.dump(format).encode())
         flush(file)
     sync(generation)
     sync(folder)
-    paths, replaced = paths_of(folder), _current(folder, format)
-    may_be_there = (generation.name,) if replaced is None else (replaced, generation.name)
-    origin |= dict.fromkeys(paths, may_be_there)
     os.replace(draft, folder / MANIFEST)
-    origin |= dict.fromkeys(paths, (generation.name,))
 
 
 # Marks of folders that a save created, so that a later save removes these and no others.

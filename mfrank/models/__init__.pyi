@@ -30,7 +30,9 @@ from mfrank.models.linear_ranker import FORMAT as FORMAT
 from mfrank.models.linear_ranker import LinearRanker as LinearRanker
 from mfrank.models.linear_ranker import LinearStore as LinearStore
 from mfrank.models.loading import load as load
+from mfrank.models.loading import n_versions as n_versions
 from mfrank.models.loading import refit as refit
+from mfrank.models.loading import roll_back as roll_back
 from mfrank.models.next_item import NextItem as NextItem
 from mfrank.models.onnx_graph import to_onnx as to_onnx
 from mfrank.models.options import are_marks as are_marks

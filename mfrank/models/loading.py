@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
 from mfrank.arrays import check_instance
 from mfrank.errors import InputTypeError
-from mfrank.files import Place
+from mfrank.files import Place, n_earlier, path_of
+from mfrank.files import roll_back as folder_rolled_back
 from mfrank.models.als import ALS
 from mfrank.models.blend import Blend
 from mfrank.models.blend_parts import PARTS, unfitted, until
 from mfrank.models.descent import Descent
 from mfrank.models.page_rank import SupervisedPageRank
 from mfrank.retrieval import ItemBlend, Recommender
-from mfrank.store import FactorStore, OwnClasses
+from mfrank.store import FORMAT, FactorStore, OwnClasses
 
 _MODELS: dict[str, type[Recommender]] = {
     model.__name__: model
@@ -32,6 +34,7 @@ def load(
     verify: bool = False,
     classes: Iterable[type] = (),
     trust: bool = False,
+    version: int = 0,
 ) -> Recommender:
     """Load any saved model as the class that saved it; see :meth:`mfrank.FactorStore.load`.
 
@@ -49,6 +52,9 @@ def load(
     trust : bool, default False
         Import the modules that the folder names, which runs their code: only for folders from a
         trusted source. Modules inside the folder are never imported.
+    version : int, default 0
+        1 loads the version before the current one, 2 the one before that, if they were kept
+        (``save(keep=)``).
 
     Raises
     ------
@@ -58,12 +64,43 @@ def load(
         The folder has no model, or a damaged one; or the model uses a class that is neither
         imported nor passed, or whose module or constructor raises an error (the cause).
     """
-    return loaded(folder, OwnClasses.of(classes, trust, folder), mmap=mmap, verify=verify)
+    own = OwnClasses.of(classes, trust, folder)
+    return loaded(folder, own, mmap=mmap, verify=verify, version=version)
 
 
-def loaded(place: Place, own: OwnClasses, *, mmap: bool, verify: bool) -> Recommender:
+def n_versions(folder: str | os.PathLike[str]) -> int:
+    """Return the number of versions of a saved model that its folder has, with the current one.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        As :func:`load`.
+    """
+    return n_earlier(path_of(folder), FORMAT) + 1
+
+
+def roll_back(folder: str | os.PathLike[str]) -> None:
+    """Replace a saved model by the version before it, which a save kept (``save(keep=)``).
+
+    It is atomic, and a server takes the earlier version up like a newer one. The version that was
+    current is removed. What it had learned can be learned again: an update of the same ``batch``
+    is applied.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such folder.
+    ValueError
+        No earlier version was kept, or it is damaged; the folder is unchanged.
+    """
+    folder_rolled_back(path_of(folder), FORMAT)
+
+
+def loaded(
+    place: Place, own: OwnClasses, *, mmap: bool, verify: bool, version: int = 0
+) -> Recommender:
     """As :func:`load`."""
-    store = FactorStore.load(place, mmap=mmap, verify=verify)
+    store = FactorStore.load(place, mmap=mmap, verify=verify, version=version)
     model = _MODELS.get(store.fitter["name"], Recommender)
     return model._from_place(place, store, own)
 

@@ -666,6 +666,7 @@ class Recommender:
         *,
         with_seen: bool = True,
         overwrite: bool = False,
+        keep: int = 1,
     ) -> Path: ...
 
     @overload
@@ -674,25 +675,24 @@ class Recommender:
     ) -> None: ...
 
     def save(
-        self, folder: Place, *, with_seen: bool = True, overwrite: bool = False
+        self, folder: Place, *, with_seen: bool = True, overwrite: bool = False, keep: int = 1
     ) -> Path | None:
         """Save as a folder, atomically, or to a file object; see :meth:`mfrank.FactorStore.save`.
 
         ``with_seen`` also saves the seen items of each user, so that a loaded model filters in the
-        same way, and their values if an ALS of it reads them.
+        same way, and their values if an ALS of it reads them. ``keep=3`` keeps the two versions
+        before this one: ``mfrank.load(folder, version=1)``, ``mfrank.roll_back(folder)``.
 
         Raises
         ------
         mfrank.files.folder.ChangedFolderError
             A ValueError: another process has saved to the folder since this model was loaded from
-            it or saved to it, and its changes would be lost. Load the model again and repeat the
-            change, or pass ``overwrite=True``. A newly fitted model replaces the folder.
+            it or saved to it. Load the model again and repeat the change, or pass
+            ``overwrite=True``. A newly fitted model replaces the folder.
         ValueError
             Before anything is written: :meth:`load` would refuse the model (the class of an option
             cannot be imported, or arrays of the interactions were modified since the fit), or the
             folder contains something other than a model.
-        OSError
-            Writing fails; the folder is unchanged.
         """
         with turn_of(self, "save"):  # else an older state of the model could be saved last
             origin = self._origin  # first: a fit that ends now has none, and replaces both
@@ -711,7 +711,7 @@ class Recommender:
                 store = pack(store, held.seen, with_values=getattr(self, "_keeps_values", False))
             # In place before the save, which edits it: it may be stopped at any moment.
             self._origin = origin
-            return store._save_over(folder, origin, overwrite=overwrite)
+            return store._save_over(folder, origin, overwrite=overwrite, keep=keep)
 
     @classmethod
     def load(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from mfrank._version import __version__
 from mfrank.arrays import (
     MadeOfFields,
+    check_count,
     counted,
     covariance_of,
     directions_of,
@@ -312,19 +313,24 @@ class FactorStore(MadeOfFields):
         return self._save_over(folder, origin, overwrite=True)
 
     def _save_over(
-        self, folder: Place, origin: Origin | None = None, *, overwrite: bool = False
+        self, folder: Place, origin: Origin | None = None, *, overwrite: bool = False, keep: int = 1
     ) -> Path | None:
         """As :meth:`save`, for a model of this origin; see :func:`mfrank.files.folder.write`."""
+        check_count("keep", keep, 1)
         place, contents = place_of(folder), self.to_contents()
         check_values(contents.arrays)
         if not isinstance(place, Path):
+            if keep > 1:
+                raise InputValueError("`keep` needs a folder: a file object has one version")
             write_to(place, contents, FORMAT)
             return None
-        write(place, contents, FORMAT, origin, overwrite)
+        write(place, contents, FORMAT, origin, overwrite, keep)
         return place
 
     @classmethod
-    def load(cls, folder: Place, *, mmap: bool = False, verify: bool = False) -> FactorStore:
+    def load(
+        cls, folder: Place, *, mmap: bool = False, verify: bool = False, version: int = 0
+    ) -> FactorStore:
         """Load a store saved by :meth:`save`.
 
         Parameters
@@ -336,6 +342,9 @@ class FactorStore(MadeOfFields):
             accessed parts are read. Values are then not checked.
         verify : bool, default False
             Compare every file with its SHA-256. Shapes, dtypes and sizes are always checked.
+        version : int, default 0
+            1 loads the version before the current one, 2 the one before that, if they were kept
+            (``save(keep=)`` of a model).
 
         Raises
         ------
@@ -346,11 +355,14 @@ class FactorStore(MadeOfFields):
         ValueError
             If it is not a store, has another format version, or is damaged; the message says how.
         """
+        check_count("version", version, 0)
         place = place_of(folder)
         if isinstance(place, Path):
-            return cls.from_contents(read(place, FORMAT, mmap=mmap, verify=verify), place)
-        if mmap:
-            raise InputValueError("`mmap=True` needs a folder: a file object cannot be mapped")
+            contents = read(place, FORMAT, mmap=mmap, verify=verify, version=version)
+            return cls.from_contents(contents, place)
+        if mmap or version:
+            given = "mmap=True" if mmap else "version"
+            raise InputValueError(f"`{given}` needs a folder: this is a file object")
         return cls.from_contents(read_from(place, FORMAT), name_of(place))
 
     def to_contents(self) -> Contents:

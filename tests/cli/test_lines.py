@@ -32,6 +32,7 @@ NEEDED = {
     "recommend": ["--model m"],
     "recommend-all": ["--model m", "--folder f"],
     "remove": ["--model m"],
+    "rollback": ["--model m"],
     "serve": ["m"],
     "similar-items": ["tea", "--model m"],
     "tune": ["a.csv", "--model m"],

@@ -27,8 +27,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_tune(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    saved: list[str] = []
-    best = SimpleNamespace(save=saved.append)
+    saved: list[tuple[str, int]] = []
+    best = SimpleNamespace(save=lambda folder, keep: saved.append((folder, keep)))
     found = SimpleNamespace(model=best, leaderboard=({"value": 1},), weights=None, days=None)
     calls = recorded(monkeypatch, f"{COMMANDS}.tune.tune", found)
     run("tune plays.csv --model best")
@@ -36,7 +36,7 @@ def test_tune(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     assert same(data, DATA)
     assert given.pop("show_progress") is False
     assert given == defaults(mfrank.tune, given)
-    assert saved == ["best"]
+    assert saved == [("best", 1)]
     assert capsys.readouterr().out.endswith("saved to best\n")
     line = "--minutes 2.5 --trials 3 --metric recall@5 --factors 7 --random-state 4 --n-threads 2"
     line += " --memory 1.5 --storage s --needs update,new-users"

@@ -28,14 +28,12 @@ def test_serve_and_explore(
     apps = recorded(monkeypatch, "mfrank.serving.app", "the service")
     sites = recorded(monkeypatch, "mfrank.pages.app", "the site")
     run("serve m")
-    assert apps[0] == (
-        ("m",),
-        {"limits": mfrank.serving.Limits(), "allow_hosts": [], "mmap": False},
-    )
+    given = {"limits": mfrank.serving.Limits(), "allow_hosts": [], "mmap": False}
+    assert apps[0] == (("m",), given)
     assert runs[0] == (("the service",), {"host": "127.0.0.1", "port": 8000})
-    run("serve m --port 9 --host 0.0.0.0 --allow-host a --max-n 5")
-    limits = mfrank.serving.Limits(max_n=5)
-    assert apps[1] == (("m",), {"limits": limits, "allow_hosts": ["a"], "mmap": False})
+    run("serve m --port 9 --host 0.0.0.0 --allow-host a --max-n 5 --mmap")
+    given = {"limits": mfrank.serving.Limits(max_n=5), "allow_hosts": ["a"], "mmap": True}
+    assert apps[1] == (("m",), given)
     assert runs[1] == (("the service",), {"host": "0.0.0.0", "port": 9})
     run("explore m")
     (models, data, items), given = sites[0]

@@ -24,8 +24,11 @@ class Command(Protocol):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the command's arguments to its parser."""
 
-    def run(self, args: argparse.Namespace) -> None:
-        """Run with the parsed arguments; print results on stdout, all else on stderr."""
+    def run(self, args: argparse.Namespace) -> int | None:
+        """Run with the parsed arguments; print results on stdout, all else on stderr.
+
+        The exit status may be returned; None is 0.
+        """
 
 
 def commands(arguments: Sequence[str] = ()) -> dict[str, Command]:

@@ -11,6 +11,7 @@ import argparse
 
 from mfrank.cli.flags import add_cluster_flag, add_flags, given, spec_reader, summaries
 from mfrank.cli.inputs import (
+    add_keep_flag,
     add_leave_out_flag,
     add_table_flags,
     check_takes_model,
@@ -47,6 +48,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--checkpoint", metavar="FOLDER", help="where to save the state after each epoch"
     )
+    add_keep_flag(parser)
     add_leave_out_flag(parser)
     add_table_flags(parser)
     for name, family in (
@@ -75,7 +77,7 @@ def run(args: argparse.Namespace) -> None:
     data = read_table(args, args.interactions)
     left_out = read_left_out(args, data)
     announce(model.loss, data)
-    with saved_when_fitted(model, args.model, left_out):
+    with saved_when_fitted(model, args.model, left_out, args.keep):
         model.fit(
             data,
             start=start,

@@ -1,6 +1,8 @@
 """Rank all items for the users of a test file and score the rankings.
 
-Seen items (of the training data) are excluded.
+Seen items (of the training data) are excluded. With --against, the model is compared with an
+earlier version of it, by interactions that neither has learned. The exit status is 0, or 3 if
+--alert finds a fall (2 and 1 are errors).
 """
 
 from __future__ import annotations
@@ -8,19 +10,29 @@ from __future__ import annotations
 import argparse
 import sys
 
-from mfrank.arrays import counted
+from mfrank.arrays import check_at_least_zero, counted
 from mfrank.cli.flags import add_cluster_flag, add_steering_flags, add_threads_flag, steering_of
-from mfrank.cli.inputs import add_table_flags, add_target_flag, read_like, read_model
+from mfrank.cli.inputs import (
+    add_table_flags,
+    add_target_flag,
+    check_holds_model,
+    model_version,
+    read_like,
+    read_model,
+)
 from mfrank.cli.printing import add_json_flag, check_json, tell
 from mfrank.cluster import check_cluster
-from mfrank.data import without_password
+from mfrank.data import Interactions, without_password
 from mfrank.errors import InputValueError
-from mfrank.evaluation import DEFAULT_METRICS, evaluate
+from mfrank.evaluation import DEFAULT_METRICS, Difference, evaluate, paired_change
+from mfrank.models import n_versions
+from mfrank.retrieval import Recommender
 
 EXAMPLES = """\
   mfrank evaluate --model model --test test.csv
   mfrank evaluate --model model --test test.csv --metric ndcg@10 --metric recall@20 --json scores.json
   mfrank evaluate --model model --test june.csv --target purchase
+  mfrank evaluate --model model --against model@1 --test today.csv --metric ndcg@20 --alert 3
   mfrank evaluate --model model --test test.csv --metric ndcg@10 --metric coverage@10 --diversity 0.3
 """  # noqa: E501 (a command line)
 
@@ -46,6 +58,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="metric such as ndcg@10; may be repeated "
         f"(default: {' '.join(map(str, DEFAULT_METRICS)).lower()})",
     )
+    parser.add_argument(
+        "--against",
+        metavar="FOLDER",
+        help="an earlier version, such as model@1, the one before --model: compare the first "
+        "--metric of users whom both know, paired by users; before --keep has kept a version, "
+        "nothing is compared",
+    )
+    parser.add_argument(
+        "--alert",
+        type=float,
+        metavar="FLOAT",
+        help="with --against: exit with status 3 if the metric is lower by more than this many "
+        "standard errors of the paired difference",
+    )
     add_json_flag(parser, "the scores")
     add_threads_flag(parser)
     add_steering_flags(parser)
@@ -53,10 +79,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_cluster_flag(parser, "evaluate users", "the numbers are the same")
 
 
-def run(args: argparse.Namespace) -> None:
-    """Evaluate and print."""
+def run(args: argparse.Namespace) -> int:
+    """Evaluate and print; the status is that of an alert."""
     check_json(args.json)
     check_cluster(args.cluster)
+    _check_against(args)
     if args.target is not None and args.weights is not None:
         raise ValueError("--weights is for all kinds of events, and --target reads one")
     model = read_model(args.model)
@@ -87,4 +114,45 @@ def run(args: argparse.Namespace) -> None:
             f"nothing to evaluate: no user of {name} has a relevant item that is ranked{seen}",
             place=name,
         )
-    tell(scores, scores.to_dict(), args.json)
+    change = None if args.against is None else _change(args, model, test)
+    told = scores.to_dict()
+    if change is None:
+        tell(scores, told, args.json)
+        return 0
+    falls = args.alert is not None and change.is_fall(args.alert)
+    alert = f"\nALERT: it has fallen by more than {args.alert:g} standard errors" if falls else ""
+    told["against"] = {
+        name: getattr(change, name)
+        for name in ("mean", "standard_error", "low", "high", "p_value", "n_users")
+    }
+    tell(f"{scores}\nagainst {args.against}: {change}{alert}", told, args.json)
+    return 3 if falls else 0
+
+
+def _check_against(args: argparse.Namespace) -> None:
+    if args.against is None:
+        if args.alert is not None:
+            raise InputValueError(
+                "--alert is about a change:", "name the model before with --against"
+            )
+        return
+    others = {"--train": args.train, "--include-seen": args.include_seen, "--cluster": args.cluster}
+    if used := [flag for flag, given in others.items() if given]:
+        raise InputValueError(f"{used[0]} does not go with --against", "leave it out")
+    if args.alert is not None:
+        check_at_least_zero(alert=args.alert)
+
+
+def _change(args: argparse.Namespace, model: Recommender, test: Interactions) -> Difference | None:
+    """The change from an earlier version; None, which is told, if none was kept yet."""
+    folder, version = model_version(args.against)
+    check_holds_model(folder)
+    if version > 0 and n_versions(folder) == 1:
+        print(
+            f"mfrank: {folder} has no earlier version yet, and is compared with none; --keep of "
+            "mfrank update keeps them",
+            file=sys.stderr,
+        )
+        return None
+    metric = (args.metric or DEFAULT_METRICS)[0]
+    return paired_change(model, read_model(args.against), test, metric, n_threads=args.n_threads)

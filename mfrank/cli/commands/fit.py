@@ -14,6 +14,7 @@ from typing import Any
 from mfrank.arrays import counted, share
 from mfrank.cli.flags import add_cluster_flag, add_flags, add_objective_flags, given, objective_of
 from mfrank.cli.inputs import (
+    add_keep_flag,
     add_leave_out_flag,
     add_table_flags,
     check_takes_model,
@@ -47,6 +48,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="where to save the state after each epoch; with --hold-out, of the last fit",
     )
+    add_keep_flag(parser)
     add_leave_out_flag(parser)
     add_table_flags(parser)
     add_objective_flags(parser, ALS().objective)
@@ -105,7 +107,7 @@ def run(args: argparse.Namespace) -> None:
         else {"show_progress": somebody_watches()}
     )
     told_before = nullcontext() if held_out is None else values_told()
-    with saved_when_fitted(model, args.model, left_out), told_before:
+    with saved_when_fitted(model, args.model, left_out, args.keep), told_before:
         model.fit(data, **how, **watched)
     print(told(model, model.objective, data, args.model))
 

@@ -11,6 +11,7 @@ import argparse
 from mfrank.arrays import counted
 from mfrank.cli.flags import add_flags, given, spec_reader, summaries
 from mfrank.cli.inputs import (
+    add_keep_flag,
     add_leave_out_flag,
     add_table_flags,
     check_takes_model,
@@ -35,6 +36,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``mfrank pagerank``."""
     parser.add_argument("interactions", metavar="FILE", help="the interactions to fit to")
     parser.add_argument("--model", required=True, metavar="FOLDER", help="where to save the model")
+    add_keep_flag(parser)
     add_leave_out_flag(parser)
     add_table_flags(parser)
     method = parser.add_argument_group("method", summaries(_METHODS)).add_mutually_exclusive_group()
@@ -63,7 +65,7 @@ def run(args: argparse.Namespace) -> None:
     data = read_table(args, args.interactions)
     left_out = read_left_out(args, data)
     announce("a walk", data)
-    with saved_when_fitted(model, args.model, left_out):
+    with saved_when_fitted(model, args.model, left_out, args.keep):
         model.fit(data, show_progress=somebody_watches())
     losses = [record["objective"] for record in model.store.history]
     learned = f"{counted(len(losses), 'step')} to a loss of {losses[-1]:g}" if losses else "untuned"

@@ -14,6 +14,7 @@ from typing import get_args
 
 from mfrank.cli.flags import add_needs_flag, parameters
 from mfrank.cli.inputs import (
+    add_keep_flag,
     add_leave_out_flag,
     add_table_flags,
     add_target_flag,
@@ -83,6 +84,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add_needs_flag(parser)
     add_json_flag(parser, "the leaderboard")
+    add_keep_flag(parser)
     add_leave_out_flag(parser)
     add_table_flags(parser)
 
@@ -113,7 +115,7 @@ def run(args: argparse.Namespace) -> None:
         raise
     if left_out is not None:
         found.model.leave_out(left_out)
-    found.model.save(args.model)
+    found.model.save(args.model, keep=args.keep)
     told = [str(found).replace("needs=()", "--needs nothing"), f"saved to {args.model}"]
     if found.weights is not None:
         each = (f"{k}={'none' if w is None else format(w, 'g')}" for k, w in found.weights.items())
@@ -144,7 +146,7 @@ def _refit(args: argparse.Namespace) -> None:
     left_out = read_left_out(args, data)
     if left_out is not None:
         made.leave_out(left_out)
-    made.save(args.model)
+    made.save(args.model, keep=args.keep)
     print(f"{made}\nsaved to {args.model}")
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from mfrank.arrays import counted
 from mfrank.cli.inputs import (
+    add_keep_flag,
     add_leave_out_flag,
     add_table_flags,
     model_to_change,
@@ -28,6 +29,7 @@ EXAMPLES = """\
   mfrank update today.csv --model model
   mfrank update today.csv --model model --batch 2026-11-25
   mfrank update today.csv --model model --output newer
+  mfrank update today.csv --model model --batch 2026-11-25 --keep 3
   mfrank update today.csv --model model --item-features new-items.csv
   mfrank update today.csv --model model --train before.csv --decay 0.9
 """
@@ -75,6 +77,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             metavar="FILE",
             help=f"table of features of new {side}s, with the columns of the fit",
         )
+    add_keep_flag(parser)
     add_leave_out_flag(parser)
     add_table_flags(parser)
 
@@ -99,7 +102,7 @@ def run(args: argparse.Namespace) -> None:
             )
         told = _update(model, args)
         if told or output != args.model:
-            model.save(output)
+            model.save(output, keep=args.keep)
             print(f"{told}saved to {output}")
 
 
