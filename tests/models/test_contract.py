@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import csv
+import io
+import pickle
 import re
 from functools import partial
 from pathlib import Path
@@ -172,6 +175,10 @@ def test_an_update_takes_up_new_users_and_items(subject: str, table: Table) -> N
     found = [set(ids[~np.isnan(scores)].tolist()) for ids, scores in zip(*lists, strict=True)]
     assert found[0]
     assert not found[0] & {table.name("item", 0), new[1]}
+    whole = data + day
+    every = model.recommend(users_of(whole), N=20)
+    for user, ids in zip(users_of(whole), every.ids.tolist(), strict=True):
+        assert not set(ids) & set(items_of(whole, whole.user_ids.rows([user])[0]))
     after = model.store
     model.partial_fit(day, batch="monday")
     assert model.store is after
@@ -256,6 +263,54 @@ def test_a_loaded_model_is_the_saved_one(subject: str, table: Table, tmp_path_fa
         same(loaded.similar_items(item, N=3), model.similar_items(item, N=3))
         if model.folds_in:
             same(*(each.recommend_from_items(item, 5) for each in (loaded, model)))
+
+
+@every_model
+@FEW
+@given(table=TABLES)
+def test_a_copy_is_the_model_and_stays_as_it_is(subject: str, table: Table) -> None:
+    data = table.data()
+    model, users = fitted(subject, data), users_of(data)
+    lists = model.recommend(users, data, N=9)
+    copies = [copy.copy(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
+    if can(model, "update"):
+        model.partial_fit(table.of([0, 1, 2], [1, 2, 3], [1, 5, 2]))
+    if not isinstance(model, mfrank.Reranker):
+        model.save(file := io.BytesIO())
+        file.seek(0)
+        copies.append(mfrank.load(file))
+        same(copies.pop().recommend(users, data, N=9), model.recommend(users, data, N=9))
+    for each in copies:
+        same(each.recommend(users, data, N=9), lists)
+        assert repr(each).startswith(type(model).__name__)
+
+
+@every_model
+@FEW
+@given(table=TABLES)
+def test_lists_are_filtered_filled_and_steered(subject: str, table: Table) -> None:
+    data = table.data()
+    model, user = fitted(subject, data), users_of(data)[0]
+    strangers = [user, "stranger" if table.named else -7]
+    whole = model.recommend(user, data, N=9)
+    best = [each["id"] for each in whole.to_dicts()]
+    assert model.recommend(user, data, 9, items=best[:1]).ids[0] == best[0]
+    assert best[0] not in model.recommend(user, data, 9, filter_items=best[:1]).ids
+    with pytest.raises(mfrank.UnknownIdError):
+        model.recommend(strangers, filter_already_liked_items=False)
+    options = {"on_unknown": "skip", "filter_already_liked_items": False, "N": 3}
+    assert np.isnan(model.recommend(strangers, **options).scores[1]).all()
+    if model.seen is None:
+        refused(lambda: model.recommend(strangers, fallback="popularity", **options))
+    else:
+        filled = model.recommend(strangers, fallback="popularity", **options)
+        assert not np.isnan(filled.scores).any()
+    last = {best[-1]: 1e3}
+    if isinstance(model, mfrank.Reranker):
+        refused(lambda: model.recommend(user, data, steer=mfrank.Steering(boosts=last)))
+    else:
+        boosted = model.recommend(user, data, N=9, steer=mfrank.Steering(boosts=last))
+        assert boosted.ids[0] == best[-1]
 
 
 @every_model
