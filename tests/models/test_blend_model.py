@@ -202,22 +202,6 @@ def test_an_explanation_adds_up_those_of_the_parts(blend: mfrank.Blend) -> None:
         )
 
 
-def test_a_saved_blend_is_the_same_blend(blend: mfrank.Blend, tmp_path: Path) -> None:
-    blend.save(tmp_path / "model")
-    for mapped in (False, True):
-        loaded = mfrank.load(tmp_path / "model", mmap=mapped)
-        assert isinstance(loaded, mfrank.Blend)
-        assert repr(loaded) == repr(blend)
-        for before, after in zip(whole(blend), whole(loaded), strict=True):
-            np.testing.assert_array_equal(before, after)
-        items = data().item_ids.labels[:3]
-        one, other = (each.recommend_from_items(items, N=5) for each in (blend, loaded))
-        assert one.ids.tolist() == other.ids.tolist()
-        np.testing.assert_array_equal(one.scores, other.scores)
-    with pytest.raises(ValueError, match="Blend"):
-        mfrank.ALS.load(tmp_path / "model")
-
-
 def test_a_fit_of_the_same_recipe_is_the_same(blend: mfrank.Blend) -> None:
     again = mfrank.Blend(blend.parts, blend.weights).fit(data())
     for before, after in zip(whole(blend), whole(again), strict=True):

@@ -248,6 +248,8 @@ def test_a_loaded_model_is_the_saved_one(subject: str, table: Table, tmp_path_fa
     data, folder = table.data(), tmp_path_factory.mktemp("saved")
     model, users = fitted(subject, data), users_of(data)
     model.save(folder / "model")
+    other = mfrank.EASE if type(model) is not mfrank.EASE else mfrank.ALS
+    refused(lambda: other.load(folder / "model"))
     if isinstance(model, mfrank.Reranker):
         refused(lambda: mfrank.load(folder / "model"))
         loads = [type(model).load]
