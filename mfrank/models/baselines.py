@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -64,6 +64,7 @@ def fit_at_once(
     if not model.uses_values:
         tell_unread_values(type(model).__name__, data)
     model._hold(model._store_of(data), copy(data.seen))  # shallow: the arrays are read-only
+    model._kept = None
     model._origin = {}
     if after:
         after(0, perf_counter() - began, None, None)
@@ -78,13 +79,14 @@ def update_at_once(
 ) -> None:
     """Update such a model; ``old`` are the interactions that it has."""
     held = model._now()
+    same = options_of(type(model), held.store.fitter, IMPORTED)
+    same._kept = model._kept
 
     def after(delta: Delta, data: Interactions) -> tuple[FactorStore, int]:
         if not model.uses_values:
             tell_unread_values(type(model).__name__, data)
         rows = delta.user_items.astype(np.float32)
         joined = Interactions(rows, delta.user_ids, delta.item_ids)
-        same = options_of(type(model), held.store.fitter, IMPORTED)
         store = replace(same._updated(held, joined, data), threshold=held.store.threshold)
         return store, len(delta.user_ids) + len(delta.item_ids)
 
@@ -92,6 +94,7 @@ def update_at_once(
     if found is not None:
         model._tell_set_since(held.store.fitter)
         model._hold(*found)
+        model._kept = same._kept
 
 
 def removal_at_once(
@@ -104,9 +107,11 @@ def removal_at_once(
     store, seen = without(replace(whole, extras={}), held.seen, *rows)
     left = other_rows(rows[0], whole.n_users), other_rows(rows[1], whole.n_items)
     same = options_of(type(model), whole.fitter, IMPORTED)
+    same._kept = model._kept
     popularity, extras = same._left(held, *left)
     factors = popularity[:, None].astype(store.dtype)
     model._hold(replace(store, item_factors=factors, extras=extras), seen)
+    model._kept = same._kept
 
 
 # The baseline that recommends the same to everybody: the items that most users have.
@@ -145,6 +150,7 @@ class Popularity(FactorModel):
     backend: str = "auto"
     window: float | None = None
     folds_in = True
+    _kept = cast("Any", None)  # nothing
 
     def __post_init__(self) -> None:
         check_backend(self.backend)

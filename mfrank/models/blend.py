@@ -354,6 +354,7 @@ class Blend(Parameters, Recommender):
         """Hold the blend of fitted models, whose scores are multiplied by ``scales``."""
         store = joined(models, scales, weights=self._weights, epochs=list(self._epochs))
         self._hold(replace(store, history=history), copy(models[0].seen))
+        vars(self._held)["_kept"] = [getattr(model, "_kept", None) for model in models]
 
     def _parts_of(self, store: FactorStore) -> Recommender:
         """What ranks by the store."""
@@ -367,6 +368,8 @@ class Blend(Parameters, Recommender):
             made: tuple[Any, ...] | None = vars(held).get("_models")
             if made is None:
                 made = vars(held)["_models"] = tuple(parts_of(held, self.parts))
+                for model, kept in zip(made, vars(held).get("_kept", ()), strict=False):
+                    model._kept = kept
         return made
 
     def _each(self, change: Callable[[Any], object]) -> None:

@@ -44,7 +44,7 @@ from mfrank.store import contents as extra_rows
 # Recommendations from the nearest neighbors of a user's items.
 
 
-class _Neighborhood(NamedTuple):
+class Neighborhood(NamedTuple):
     """Cosines of items with their neighbors, and the values of users by which they are summed."""
 
     near: sp.csr_array
@@ -57,6 +57,9 @@ class NeighborRecommender(Parameters, RowScorer):
     A subclass defines the weights (:meth:`_weights`). Unless it ``uses_values``, values above 0
     count as 1, others as 0. Similar items are an item's neighbors, by weight.
     """
+
+    _kept: Any = None
+    """What an update or a removal keeps for the next, in memory alone."""
 
     @property
     def uses_values(self) -> bool:
@@ -105,7 +108,7 @@ class NeighborRecommender(Parameters, RowScorer):
         They are from the values of the users, or from a matrix of ones, shape (n_users, n_items).
         """
 
-    def _relinked(self, held: _Neighborhood, rows: sp.csr_array) -> sp.csr_array | None:
+    def _relinked(self, held: Neighborhood, rows: sp.csr_array) -> sp.csr_array | None:
         """The weights of changed rows, from those before; None if a fit is quicker."""
         return None
 
@@ -209,10 +212,17 @@ class NeighborRecommender(Parameters, RowScorer):
         rows = self._read(joined.user_items)
         near, values = held.parts
         grown = cells.in_shape(near, (rows.shape[1],) * 2), cells.in_shape(values, rows.shape)
-        weights = self._relinked(_Neighborhood(*grown), rows)
-        if weights is None:
-            weights = self._weights(rows)
+        weights = self._weights_after(Neighborhood(*grown), rows)
         return popularity_store(joined, describe(self), **pack_neighbors(weights, rows))
+
+    def _weights_after(
+        self, held: Neighborhood, rows: sp.csr_array, left: tuple[Rows, Rows] | None = None
+    ) -> sp.csr_array:
+        """The weights of changed rows, of the shape of those that are held; ``left`` are kept."""
+        near = self._relinked(held, rows)
+        if near is None:
+            return self._weights(rows if left is None else sp.csr_array(rows[left[0]][:, left[1]]))
+        return near if left is None else sp.csr_array(near[left[1]][:, left[1]])
 
     def _left(
         self, held: ModelState, users: NDArray[np.int64], items: NDArray[np.int64]
@@ -223,12 +233,9 @@ class NeighborRecommender(Parameters, RowScorer):
         stays &= marked(items, held.store.n_items)[values.indices]
         rows = cells.select(values, np.flatnonzero(stays))
         left = sp.csr_array(rows[users][:, items])
-        if not left.nnz:
-            weights = sp.csr_array((len(items), len(items)))
-        elif (near := self._relinked(held.parts, rows)) is None:
-            weights = self._weights(left)
-        else:
-            weights = sp.csr_array(near[items][:, items])
+        weights = sp.csr_array((len(items), len(items)))
+        if left.nnz:
+            weights = self._weights_after(held.parts, rows, (users, items))
         popularity = np.bincount(left.indices[left.data > 0], minlength=len(items))
         return popularity.astype(np.float64), pack_neighbors(weights, left)
 
@@ -257,15 +264,15 @@ class NeighborRecommender(Parameters, RowScorer):
     def _fit_told(self) -> FitFacts | None:
         return fit_of(self, self._held)
 
-    def _parts_of(self, store: FactorStore) -> _Neighborhood:
+    def _parts_of(self, store: FactorStore) -> Neighborhood:
         try:
             near, values = extra_rows.unpack_neighbors(store.extras, store.n_users, store.n_items)
         except (KeyError, ValueError) as error:
             raise unreadable("the neighbors saved with the store", "are damaged", error) from error
-        return _Neighborhood(near, values)
+        return Neighborhood(near, values)
 
-    def _fitted(self) -> _Neighborhood:
-        parts: _Neighborhood = self._now().parts
+    def _fitted(self) -> Neighborhood:
+        parts: Neighborhood = self._now().parts
         return parts
 
     def _rows_of(self, users: Rows) -> sp.csr_array:
@@ -370,7 +377,7 @@ class ItemFilter(NeighborRecommender):
     def _weights(self, likes: sp.csr_array) -> sp.csr_array:
         return linked(*self._halves(likes), self.neighbors)
 
-    def _relinked(self, held: _Neighborhood, rows: sp.csr_array) -> sp.csr_array | None:
+    def _relinked(self, held: Neighborhood, rows: sp.csr_array) -> sp.csr_array | None:
         users, columns = changes(held.values, rows)
         own = columns
         if self.user_power:  # what these users have is weighted otherwise
@@ -434,6 +441,6 @@ class ItemKNN(NeighborRecommender):
     def _weights(self, rows: sp.csr_array) -> sp.csr_array:
         return nearest_items(rows, self.neighbors)
 
-    def _relinked(self, held: _Neighborhood, rows: sp.csr_array) -> sp.csr_array | None:
+    def _relinked(self, held: Neighborhood, rows: sp.csr_array) -> sp.csr_array | None:
         columns = changes(held.values, rows)[1]
         return relinked(held.near, *unit_columns(rows), self.neighbors, columns, columns)

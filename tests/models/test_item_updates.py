@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import pickle
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mfrank
-from mfrank.models import item_links
+from mfrank.models import ease, held_inverse, item_links
 
 MODELS: dict[str, Any] = {
     "knn": lambda: mfrank.ItemKNN(3),
     "all neighbors": lambda: mfrank.ItemKNN(),
     "filter": lambda: mfrank.ItemFilter(neighbors=3),
     "filter of equal users": lambda: mfrank.ItemFilter(0.0, 0.3, neighbors=2),
-    "ease": lambda: mfrank.EASE(2.0, neighbors=4),
+    "ease": lambda: mfrank.EASE(2.0),
     "ease with powers": lambda: mfrank.EASE(3.0, 30, 0.5, 0.5),
     "popularity": lambda: mfrank.Popularity(),
 }
@@ -31,6 +34,14 @@ def named(rows: Any) -> mfrank.Interactions:
     users, items, values = zip(*rows, strict=True)
     ids = [f"u{user}" for user in users], [f"i{item}" for item in items]
     return mfrank.Interactions.from_arrays(*ids, list(values), duplicates="sum")
+
+
+def joined(rows: Any, *cuts: int) -> mfrank.Interactions:
+    """All rows, with ids in the order of parts that end at the cuts."""
+    ends = [0, *cuts, len(rows)]
+    return mfrank.Interactions.concat(
+        [named(rows[begin:end]) for begin, end in itertools.pairwise(ends)]
+    )
 
 
 def some_data(seed: int = 0, users: int = 80, items: int = 30, n: int = 900) -> Any:
@@ -59,6 +70,18 @@ def check_same(model: Any, whole: Any, *, exact: bool) -> None:
             np.testing.assert_allclose(mine.toarray(), theirs.toarray(), rtol=1e-8, atol=1e-10)
 
 
+def fitted_as(model: Any, data: mfrank.Interactions) -> Any:
+    """A fit with the same options, and the ridge that updates of an EASE with powers keep."""
+    options = model.get_params(deep=False)
+    if getattr(model, "_kept", None) is not None:
+        options["regularization"] *= model._kept.ridge / kind_of(model).of(model._kept.rows)
+    return type(model)(**options).fit(data)
+
+
+def kind_of(model: Any) -> Any:
+    return held_inverse.Ridge(model.regularization, model.user_power, model.item_power)
+
+
 @pytest.fixture(params=MODELS)
 def kind(request: Any) -> str:
     return str(request.param)
@@ -68,6 +91,7 @@ def kind(request: Any) -> str:
 def never_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where a fit to all would be quicker, which it is for data as small as these."""
     monkeypatch.setattr(item_links, "_WORTH", 5)
+    monkeypatch.setattr(held_inverse, "_WORTH", 2)
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -81,7 +105,7 @@ def test_updates_are_a_fit_to_all(kind: str, first: Any, batches: Any, data: Any
         today = named(rows)
         model.partial_fit(today)
         before = before + today
-    check_same(model, MODELS[kind]().fit(before), exact=kind in EXACT)
+    check_same(model, fitted_as(model, before), exact=kind in EXACT)
     gone = data.draw(st.sets(st.sampled_from(before.user_ids.labels.tolist()), max_size=4))
     gone_items = data.draw(st.sets(st.sampled_from(before.item_ids.labels.tolist()), max_size=3))
     model.remove(users=sorted(gone), items=sorted(gone_items))
@@ -101,7 +125,7 @@ def test_updates_are_a_fit_to_all(kind: str, first: Any, batches: Any, data: Any
         ids.labels[at] for ids, at in zip((before.user_ids, before.item_ids), kept, strict=True)
     ]
     without = mfrank.Interactions.from_sparse(matrix, user_ids=labels[0], item_ids=labels[1])
-    check_same(model, MODELS[kind]().fit(without), exact=kind in EXACT)
+    check_same(model, fitted_as(model, without), exact=kind in EXACT)
 
 
 def test_thirty_days_are_a_fit_to_all(kind: str) -> None:
@@ -113,7 +137,105 @@ def test_thirty_days_are_a_fit_to_all(kind: str) -> None:
         today = named(rows[begin : begin + 20])
         model.partial_fit(today)
         whole = whole + today
-    check_same(model, MODELS[kind]().fit(whole), exact=kind in EXACT)
+    check_same(model, fitted_as(model, whole), exact=kind in EXACT)
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each update or removal since was by the held inverse, and not by a fit."""
+    found = list[bool]()
+    updated = held_inverse.HeldInverse.updated
+
+    def spied(*args: Any) -> Any:
+        made = updated(*args)
+        found.append(made is not None)
+        return made
+
+    monkeypatch.setattr(held_inverse.HeldInverse, "updated", spied)
+    return found
+
+
+@pytest.mark.parametrize(("dtype", "error"), [(np.float64, 1e-12), (np.float32, 1e-4)])
+@pytest.mark.parametrize("powers", [(0.0, 0.0), (0.5, 0.0), (0.4, 0.6)])
+def test_thirty_updates_of_an_inverse_lose_no_accuracy(
+    monkeypatch: pytest.MonkeyPatch, quick: list[bool], powers: Any, dtype: Any, error: float
+) -> None:
+    """Relative to the largest weight; with users and items that are new, and removals between."""
+    monkeypatch.setattr(ease, "_SINGLE_FROM", 1 if dtype == np.float32 else 10**9)
+    monkeypatch.setattr(ease, "_DRIFT", {True: 1e9, False: 1e9})
+    rows = some_data(1, users=300, items=40, n=3000)
+    np.random.default_rng(0).shuffle(rows)
+    whole = named(rows[:2000])
+    model = mfrank.EASE(20.0, 400, *powers).fit(whole)
+    for day in range(31):
+        today = named([*rows[2000 + 10 * day :][:10], (300 + day, 40 + day // 3, 1.0)])
+        model.partial_fit(today)
+        whole = whole + today
+        if day % 10 == 9:
+            user, item = f"u{day}", f"i{day // 2}"
+            model.remove(users=user, items=item)
+            names = (
+                whole.user_ids.raw(whole.entry_users),
+                whole.item_ids.raw(whole.user_items.indices),
+            )
+            whole = whole.take((names[0] != user) & (names[1] != item)).k_core(1)
+    assert quick == [True] * 33
+    assert model._kept.matrix.dtype == dtype
+    weights, rows_of = (
+        fitted_as(model, whole).similarity,
+        model.item_ids.rows(whole.item_ids.labels),
+    )
+    difference = np.abs(model.similarity[rows_of][:, rows_of] - weights).max()
+    assert difference < error * np.abs(weights).max()
+
+
+def test_an_inverse_that_is_not_exact_is_made_anew(quick: list[bool]) -> None:
+    rows = some_data()
+    model = mfrank.EASE(2.0).fit(named(rows[:700])).partial_fit(named(rows[700:800]))
+    model._kept.matrix *= 1 + 1e-6
+    model.partial_fit(named(rows[800:]))
+    assert quick == [False]
+    check_same(model, mfrank.EASE(2.0).fit(joined(rows, 700, 800)), exact=False)
+
+
+def test_an_inverse_is_of_one_model_alone(quick: list[bool]) -> None:
+    """Of two copies, the second to be updated is fitted; other processes get none."""
+    rows = some_data()
+    model = mfrank.EASE(2.0).fit(named(rows[:700])).partial_fit(named(rows[700:800]))
+    other, sent = copy(model), pickle.loads(pickle.dumps(model))
+    assert sent._kept is None
+    for each in (other, model, sent):
+        each.partial_fit(named(rows[800:]))
+        check_same(each, mfrank.EASE(2.0).fit(joined(rows, 700, 800)), exact=False)
+    assert quick == [True, False]
+    assert model.fit(named(rows[:50]))._kept is None
+
+
+def test_a_change_of_many_items_or_of_the_ridge_is_a_fit(
+    monkeypatch: pytest.MonkeyPatch, quick: list[bool]
+) -> None:
+    monkeypatch.setattr(held_inverse, "_WORTH", 0.5)
+    rows = some_data()
+    for powers, n, found in (((0, 0), 400, False), ((0, 0), 2, True), ((0.5, 0.5), 60, False)):
+        quick.clear()
+        model = mfrank.EASE(2.0, 400, *powers).fit(named(rows[:450]))
+        model.partial_fit(named(rows[450:500])).partial_fit(named(rows[500 : 500 + n]))
+        assert all(quick) == found or not quick
+        whole = joined(rows[: 500 + n], 450, 500)
+        check_same(model, mfrank.EASE(2.0, 400, *powers).fit(whole), exact=False)
+
+
+def test_a_blend_keeps_the_inverses_of_its_parts(quick: list[bool]) -> None:
+    rows = some_data()
+    made = mfrank.Blend([mfrank.ALS(factors=2, random_state=0), mfrank.EASE(2.0), mfrank.ItemKNN()])
+    made.fit(named(rows[:800]))
+    for begin in (800, 830, 860):
+        made.partial_fit(named(rows[begin : begin + 30]))
+    made.remove(users="u4")
+    assert quick == [True] * 3
+    whole = joined(rows[:890], 800, 830, 860)
+    left = whole.take(whole.user_ids.raw(whole.entry_users) != "u4").k_core(1)
+    check_same(made.models[1], mfrank.EASE(2.0).fit(left), exact=False)
 
 
 def test_a_saved_model_is_updated_and_removes_as_the_one_in_memory(
