@@ -27,7 +27,7 @@ from mfrank.evaluation.metrics import (
 from mfrank.evaluation.names import definitions, metric
 from mfrank.evaluation.paired_tests import paired_change, paired_differences
 from mfrank.evaluation.rankers import SampledLists
-from mfrank.evaluation.report import Difference, Evaluation, Score
+from mfrank.evaluation.report import Difference, Evaluation, Score, p_value
 from mfrank.evaluation.stopping import EarlyStopping
 
 __all__ = [
@@ -64,6 +64,7 @@ __all__ = [
     "evaluate_queries",
     "judge",
     "metric",
+    "p_value",
     "paired_change",
     "paired_differences",
     "relevant_of",

@@ -139,6 +139,16 @@ class Score:
         """Weighted mean of the users' values, with its standard error."""
         return cls(*_mean_and_error(values, weights), values, weights)
 
+    def paired(self, other: Score, metric: Metric) -> Difference:
+        """``self - other`` of the same users, which both have, with a paired t-test."""
+        assert self.per_user is not None
+        assert self.weights is not None
+        assert other.per_user is not None
+        mean, error = _mean_and_error(self.per_user - other.per_user, self.weights)
+        n_users = len(self.per_user)
+        reach, probability = _student(mean, error, n_users - 1)
+        return Difference(metric, mean, error, mean - reach, mean + reach, probability, n_users)
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -336,10 +346,8 @@ class Evaluation:
             raise InputValueError(
                 f"`metric`: evaluations to compare must weigh users alike in {metric}"
             )
-        mean, error = _mean_and_error(mine.per_user - theirs.per_user, mine.weights)
-        reach, p_value = _student(mean, error, self.n_users - 1)
         chosen = read_metric(metric) if isinstance(metric, str) else metric
-        return Difference(chosen, mean, error, mean - reach, mean + reach, p_value, self.n_users)
+        return mine.paired(theirs, chosen)
 
     def _check_same_test(self, other: Evaluation) -> None:
         """Raise unless both evaluations have the same users, with the same relevant items."""

@@ -2,6 +2,7 @@ from mfrank.models.als import ALS as ALS
 from mfrank.models.baselines import Popularity as Popularity
 from mfrank.models.blend import Blend as Blend
 from mfrank.models.blend_parts import spread as spread
+from mfrank.models.blend_parts import unfitted as unfitted
 from mfrank.models.cost import check_batch_memory as check_batch_memory
 from mfrank.models.descent import Descent as Descent
 from mfrank.models.ease import EASE as EASE
@@ -29,6 +30,7 @@ from mfrank.models.item_models import NeighborRecommender as NeighborRecommender
 from mfrank.models.linear_ranker import FORMAT as FORMAT
 from mfrank.models.linear_ranker import LinearRanker as LinearRanker
 from mfrank.models.linear_ranker import LinearStore as LinearStore
+from mfrank.models.loading import fit_epochs as fit_epochs
 from mfrank.models.loading import load as load
 from mfrank.models.loading import n_versions as n_versions
 from mfrank.models.loading import refit as refit

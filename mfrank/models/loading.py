@@ -139,7 +139,7 @@ def refit(model: Recommender, user_items: Any, *, show_progress: bool = False) -
     2
     """
     check_instance("model", model, Recommender, "a fitted model")
-    history = model.store.history
+    _ = model.store  # raises if it is not fitted
     if not hasattr(model, "fit"):
         raise InputTypeError(
             f"`model` is a {type(model).__name__}, whose factors are from elsewhere:",
@@ -152,7 +152,11 @@ def refit(model: Recommender, user_items: Any, *, show_progress: bool = False) -
     fresh = unfitted(model)
     if isinstance(model, SupervisedPageRank):  # whose steps are those of a learner
         return fresh.fit(user_items, show_progress=show_progress)
-    epochs = None
-    if isinstance(model, ALS | Descent):  # the records of updates have numbers of rows
-        epochs = sum("rows" not in record and "objective" in record for record in history)
+    epochs = fit_epochs(model) if isinstance(model, ALS | Descent) else None
     return fresh.fit(user_items, callback=until(epochs), show_progress=show_progress)
+
+
+def fit_epochs(model: ALS | Descent) -> int:
+    """Epochs of the fit of a model, without the records of updates, which have numbers of rows."""
+    history = model.store.history
+    return sum("rows" not in record and "objective" in record for record in history)

@@ -46,6 +46,7 @@ from mfrank.tuning.one_call import TuneResult, _fitted, tune
 from mfrank.tuning.outcomes import Former, Outcome, Trial
 from mfrank.tuning.search_result import SearchResult, budget_of, likes_of, metric_of, search
 from mfrank.tuning.successive_halving import CAUTION, Budget, Ladder, Search, best, refit_seconds
+from mfrank.tuning.summary import Lead, Serving, code_of, in_words
 from mfrank.tuning.trial_journal import DayRecord, TrialJournal, days_of
 from mfrank.tuning.trials import Predict, Runner, TrialJudge, TrialWatch, check_predict
 
@@ -71,6 +72,7 @@ __all__ = [
     "Following",
     "Former",
     "Ladder",
+    "Lead",
     "Leaderboard",
     "Outcome",
     "Point",
@@ -80,6 +82,7 @@ __all__ = [
     "Runner",
     "Search",
     "SearchResult",
+    "Serving",
     "Setting",
     "Shortlists",
     "Space",
@@ -98,8 +101,10 @@ __all__ = [
     "budget_of",
     "check_predict",
     "checked_needs",
+    "code_of",
     "days_of",
     "finalists",
+    "in_words",
     "lacking",
     "likes_of",
     "metric_of",

@@ -209,7 +209,7 @@ def _row(runner: Runner, outcome: Outcome, weight: float | None, metric: str) ->
     model = runner.model(outcome.trial)
     return {
         "family": outcome.trial.family,
-        "model": repr(model).replace(", not fitted)", ")").replace("(not fitted)", "()"),
+        "model": call_of(model),
         "factors": getattr(model, "factors", None),
         "epochs": outcome.epochs,
         "rung": outcome.trial.rung,
@@ -219,6 +219,11 @@ def _row(runner: Runner, outcome: Outcome, weight: float | None, metric: str) ->
         "weight": weight,
         "error": outcome.error,
     }
+
+
+def call_of(model: Any) -> str:
+    """The call that makes an unfitted model."""
+    return repr(model).replace(", not fitted)", ")").replace("(not fitted)", "()")
 
 
 def _unfitted(family: str, model: str, metric: str) -> Row:

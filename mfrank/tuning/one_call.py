@@ -50,6 +50,7 @@ from mfrank.tuning.search_result import (
     search,
     without_dislikes,
 )
+from mfrank.tuning.summary import Lead, Serving, code_of, sentences
 from mfrank.tuning.trials import Predict, Runner, check_predict
 
 _DEFAULT_MINUTES = 10.0
@@ -77,6 +78,13 @@ class TuneResult:
         are left out. The history of the model has them, too.
     days : Leaderboard or None, optional
         With a ``storage``: what each search in it found, the newest first.
+    target : kind of event, optional
+        The kind that is ranked.
+    leads : tuple of Lead, optional
+        How far the model is ahead on the held-out part: of the best single model, if it is a blend,
+        and of the best of the families that it has no model of.
+    serving : Serving or None, optional
+        What it costs to serve, measured after the search.
     """
 
     model: Recommender
@@ -85,6 +93,25 @@ class TuneResult:
     uses_values: bool | None = None
     weights: Mapping[str, float | None] | None = None
     days: Leaderboard | None = None
+    target: Any = None
+    leads: tuple[Lead, ...] = ()
+    serving: Serving | None = None
+
+    @property
+    def code(self) -> str:
+        """Python to paste, which fits the same model without a search.
+
+        ``data`` are those of the call, together with ``valid`` if there was one; with a ``target``,
+        they are ``events``.
+        """
+        if self.weights is None:
+            return code_of(self.model)
+        weights = weights_told(self.weights).removeprefix("weights=")
+        return code_of(self.model, f"events.weighted({weights})", f"events[{self.target!r}]")
+
+    def summary(self) -> str:
+        """What won, how sure that is, what it costs to serve, and how to make it again."""
+        return "\n".join([*self._told(), self.code])
 
     def refit(self, data: Any) -> Any:
         """A new model of the same recipe, fitted to other data without a search.
@@ -95,19 +122,20 @@ class TuneResult:
         return refit(self.model, data)
 
     def __repr__(self) -> str:
-        return "\n".join([*self._told(), str(self.leaderboard)])
+        return f"{self.summary()}\n{self.leaderboard}"
 
     def _repr_html_(self) -> str:
-        return paragraphs(self._told()) + self.leaderboard._repr_html_()
+        return paragraphs(self.summary().splitlines()) + self.leaderboard._repr_html_()
 
     def _told(self) -> list[str]:
         how = "as the next of each user" if self.validation == "next" else self.validation
-        told = [repr(self.model), f"chosen on interactions held out {how}"]
+        told = [f"chosen on interactions held out {how}"]
         if self.weights is not None:
             told.append(f"fitted to events with {weights_told(self.weights)}")
         if self.uses_values is not None:
             told.append(f"it {'reads' if self.uses_values else 'does not read'} their values")
-        return told
+        again = "for new data: found.refit(data), mfrank tune FILE --refit MODEL --model NEWER, or"
+        return [*sentences(self.model, self.leaderboard, told, self.leads, self.serving), again]
 
 
 def tune(
@@ -303,7 +331,10 @@ def tune(
             found.runner.space.named(part.outcome.trial.family).uses_values for part in found.parts
         )
     days = None if storage is None else Leaderboard.of_days(storage)
-    return TuneResult(model, found.leaderboard, found.runner.judge.kind, used, weights, days)
+    return TuneResult(
+        *(model, found.leaderboard, found.runner.judge.kind, used, weights, days, target),
+        *(found.leads, Serving.of(model, n_threads)),
+    )
 
 
 def _weights(data: TargetData, given: KindWeights | None, search: WeightSearch) -> ByKind:

@@ -20,6 +20,7 @@ from mfrank.tuning.leaderboard import Leaderboard, leaderboard_of, told_parts
 from mfrank.tuning.mixture import BlendPart, finalists, mixed
 from mfrank.tuning.outcomes import Former, Outcome, Trial
 from mfrank.tuning.successive_halving import Budget, Search, best, refit_seconds
+from mfrank.tuning.summary import Lead
 from mfrank.tuning.trial_journal import TrialJournal, digest_of, fingerprint
 from mfrank.tuning.trials import Predict, Runner, TrialJudge
 
@@ -60,6 +61,33 @@ class SearchResult:
         return leaderboard_of(
             *(self.runner, self.outcomes, self.left_out, self.parts, self.score, self.days)
         )
+
+    @property
+    def leads(self) -> tuple[Lead, ...]:
+        """How far the choice is ahead: of the best single model, and of other families."""
+        if not self.parts:
+            return ()
+        chosen = {part.outcome.trial.family for part in self.parts}
+        others = [one for one in self.outcomes if one.trial.family not in chosen]
+        alone = None if self.score is None else best(self.outcomes)
+        mine, metric = self.score or self._score_of(self.parts[0].outcome), self.runner.judge.metric
+        return tuple(
+            Lead.of(one.trial.family, one is alone, mine, self._score_of(one), metric)
+            for one in (alone, best(others))
+            if one is not None
+        )
+
+    def _score_of(self, outcome: Outcome) -> Score:
+        """With the values of users, unless another process or an earlier call ran the trial.
+
+        Then the model is judged again, if it is there and there is time.
+        """
+        runner, trial = self.runner, outcome.trial
+        if trial in runner.scores:
+            return runner.scores[trial]
+        if trial in runner.kept and runner.budget.left() > 2 * outcome.judge_seconds:
+            return runner.judge.score(runner.kept[trial])
+        return Score(outcome.value or 0.0)
 
     @property
     def best(self) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -256,6 +256,8 @@ class Runner:
         Models of the best trials, fitted to the training part.
     space : Space
         Space of the trials' families.
+    scores : dict of Trial to Score
+        Of the best epoch, with the values of users, of the best trials of this process.
     """
 
     setting: Setting
@@ -263,6 +265,7 @@ class Runner:
     budget: Budget
     kept: dict[Trial, Model]
     space: Space = SPACE
+    scores: dict[Trial, Score] = field(default_factory=dict)
 
     def model(self, trial: Trial) -> Model:
         """The unfitted model of a trial."""
@@ -295,7 +298,7 @@ class Runner:
             last = len(watch.scores) - 1  # the model has this epoch, whichever is the best
         self.kept[trial] = model
         chosen = watch.best if last is None else last
-        score = watch.scores[chosen]
+        self.scores[trial] = score = watch.scores[chosen]
         return Outcome(
             trial,
             score.value,
@@ -307,10 +310,12 @@ class Runner:
         )
 
     def keep(self, outcomes: Sequence[Outcome]) -> None:
-        """Delete the models of all other trials."""
+        """Delete the models of all other trials, and the scores, but for those of baselines."""
         wanted = {outcome.trial for outcome in outcomes}
         for trial in [trial for trial in self.kept if trial not in wanted]:
             del self.kept[trial]
+        for trial in [trial for trial in self.scores if trial.point and trial not in wanted]:
+            del self.scores[trial]
 
     def refitted(self, outcome: Outcome, data: Interactions) -> Model:
         """The model of an outcome, fitted to data for its best number of epochs."""

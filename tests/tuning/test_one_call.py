@@ -260,7 +260,7 @@ def test_a_result_says_what_it_was_chosen_by_and_what_it_reads(
 ) -> None:
     model = mfrank.Popularity().fit(DATA)
     result = TuneResult(model, Leaderboard(()), "as given", uses)
-    head = [repr(model), "chosen on interactions held out as given", *told]
+    head = ["the best of 0 models is Popularity", "chosen on interactions held out as given", *told]
     assert repr(result).splitlines()[: len(head)] == head
     assert repr(result).endswith(str(result.leaderboard))
     assert all(text in result._repr_html_() for text in head[1:])

@@ -116,7 +116,9 @@ def run(args: argparse.Namespace) -> None:
     if left_out is not None:
         found.model.leave_out(left_out)
     found.model.save(args.model, keep=args.keep)
-    told = [str(found).replace("needs=()", "--needs nothing"), f"saved to {args.model}"]
+    text = str(found).replace("needs=()", "--needs nothing")
+    text = text.replace("--refit MODEL", f"--refit {shlex.quote(args.model)}")
+    told = [text, f"saved to {args.model}"]
     if found.weights is not None:
         each = (f"{k}={'none' if w is None else format(w, 'g')}" for k, w in found.weights.items())
         told.insert(1, f"the same events: --weights {shlex.quote(','.join(each))}")

@@ -1,0 +1,229 @@
+"""What a search found, in words: what won, how sure that is, what it costs, and how to make it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from mfrank.arrays import counted, is_on_gpu, sized
+from mfrank.evaluation import Metric, Score, p_value
+from mfrank.models import ALS, Blend, Descent, fit_epochs, unfitted, values_told
+from mfrank.retrieval import Recommender, unannounced
+from mfrank.tuning.family import ABILITIES, lacking
+from mfrank.tuning.leaderboard import Leaderboard, call_of
+
+# What it costs to serve.
+
+
+_USERS = 256
+_FIRST = 16
+_MOST_SECONDS = 0.25
+_LONGEST = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What it costs to serve a model.
+
+    Attributes
+    ----------
+    memory : int
+        Bytes of its arrays, with the users' items.
+    microseconds : float
+        Time of a list of ``length`` items, in a call for ``users`` of them.
+    users, length : int
+    """
+
+    memory: int
+    microseconds: float
+    users: int
+    length: int
+
+    @classmethod
+    def of(cls, model: Recommender, n_threads: int) -> Serving:
+        """Measured on a few hundred users; on fewer, if a quarter of a second is too short."""
+        n_users, length = len(model.user_ids), min(_LONGEST, len(model.item_ids))
+
+        def seconds(number: int) -> tuple[float, int]:
+            rows = np.unique(np.linspace(0, n_users - 1, min(number, n_users)).astype(np.int64))
+            began = perf_counter()
+            with unannounced(), values_told():
+                model.recommend(rows, N=length, by_row=True, n_threads=n_threads)
+            return perf_counter() - began, len(rows)
+
+        seconds(1)  # the first call makes what the others share
+        took, users = seconds(_FIRST)
+        most = int(_MOST_SECONDS * users / took)
+        if most > users:
+            took, users = seconds(min(_USERS, most))
+        return cls(bytes_of(model._now()), 1e6 * took / users, users, length)
+
+    def __str__(self) -> str:
+        return (
+            f"{sized(self.memory)} of memory, and {self.microseconds:,.3g} microseconds a list "
+            f"({counted(self.users, 'user')} at once)"
+        )
+
+
+def bytes_of(held: Any) -> int:
+    """Bytes of all arrays in an object, each once."""
+    found, known, left = dict[int, int](), dict[int, Any](), [held]
+    while left:
+        one = left.pop()
+        if id(one) in known or isinstance(one, type | str | bytes):
+            continue
+        known[id(one)] = one
+        if isinstance(one, np.ndarray):
+            place = one.__array_interface__["data"][0]
+            found[place] = max(one.nbytes, found.get(place, 0))
+        elif is_on_gpu(one):
+            found[id(one)] = one.nbytes
+        else:
+            left += _within(one)
+    return sum(found.values())
+
+
+def _within(one: Any) -> Iterator[Any]:
+    if isinstance(one, Mapping):
+        yield from one.values()
+    elif isinstance(one, list | tuple):
+        yield from one
+    else:
+        yield from getattr(one, "__dict__", {}).values()
+        if is_dataclass(one):
+            yield from (getattr(one, field.name, None) for field in fields(one))
+
+
+# How far it is ahead.
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """How much better the chosen model ranked the held-out part than another.
+
+    Attributes
+    ----------
+    over : str
+        Kind of the other model.
+    is_alone : bool
+        Whether it is the best single model, and a blend was chosen; else it is the best of the
+        families of which nothing was chosen.
+    difference : float
+        Mean over users.
+    standard_error, p_value : float or None
+        By a paired t-test over users; None if the values of users are not known any more.
+    """
+
+    over: str
+    is_alone: bool
+    difference: float
+    standard_error: float | None = None
+    p_value: float | None = None
+
+    @classmethod
+    def of(cls, over: str, is_alone: bool, mine: Score, theirs: Score, metric: Metric) -> Lead:
+        """The lead of one score over another."""
+        if mine.per_user is None or theirs.per_user is None or len(mine.per_user) < 2:
+            return cls(over, is_alone, mine.value - theirs.value)
+        found = mine.paired(theirs, metric)
+        return cls(over, is_alone, found.mean, found.standard_error, found.p_value)
+
+    def __str__(self) -> str:
+        which = "single model" if self.is_alone else "of the other families"
+        text = f"{self.difference:.4f} ahead of the best {which}, {self.over}"
+        if self.standard_error is None or self.p_value is None:
+            return text
+        told = p_value(self.p_value)
+        p = told if told.startswith("<") else f"= {told}"
+        chance = "" if self.p_value <= _SURE else ", which may be chance"
+        return f"{text} (standard error {self.standard_error:.4f}, p {p}{chance})"
+
+
+_SURE = 0.05
+
+
+# How to make it.
+
+
+def code_of(model: Any, data: str = "data", leaves_out: str | None = None) -> str:
+    """Python that fits the same model without a search; the arguments are expressions.
+
+    ``leaves_out`` is what lists leave out, if that is not all of ``data``.
+    """
+    until = ""
+    if isinstance(model, Blend):
+        parts = ", ".join(map(call_of, model.parts))
+        weights = list(model.weights or [1.0] * len(model.parts))
+        epochs = f", {list(model.epochs)}" if model.epochs else ""
+        made = f"Blend([{parts}], {weights}{epochs})"
+    else:
+        made = call_of(unfitted(model))
+        if isinstance(model, ALS | Descent):
+            until = f", callback=lambda epoch, *_: epoch == {fit_epochs(model) - 1}"
+    text = f"model = {made}.fit({data}{until})"
+    names = sorted(set(re.findall(r"\b[A-Z]\w+(?=\()", text)))
+    leave = "" if leaves_out is None else f"\nmodel.leave_out({leaves_out})"
+    return f"from mfrank import {', '.join(names)}\n{text}{leave}"
+
+
+# All of it in sentences.
+
+
+_CAN = {
+    "update": "be updated",
+    "explain": "explain its scores",
+    "new users": "rank for new users",
+}
+
+
+def sentences(
+    model: Any,
+    leaderboard: Leaderboard,
+    held_out: Sequence[str],
+    leads: Sequence[Lead],
+    serving: Serving | None,
+) -> list[str]:
+    """What was found; ``held_out`` are sentences on how it was chosen."""
+    if isinstance(model, Blend):
+        epochs = model.epochs or [None] * len(model.parts)
+        weights = model.weights or [1.0] * len(model.parts)
+        each = zip(weights, map(in_words, model.parts, epochs), strict=True)
+        what = f"a blend: {' + '.join(f'{weight:.3g} x {name}' for weight, name in each)}"
+    else:
+        what = in_words(model, fit_epochs(model) if isinstance(model, ALS | Descent) else None)
+    tried = sum(row["value"] is not None and row["family"] != "blend" for row in leaderboard)
+    told = [f"the best of {counted(tried, 'model')} is {what}", *_judged(leaderboard), *held_out]
+    told += [str(lead) for lead in leads]
+    if serving is not None:
+        told.append(f"to serve it takes {serving}")
+    lacks = lacking(type(model), ABILITIES)
+    can = [text for name, text in _CAN.items() if name not in lacks]
+    return [*told, *([f"it can {', '.join(can)}"] if can else [])]
+
+
+def in_words(model: Any, epochs: int | None) -> str:
+    """Such as "ALS under IALS, 64 factors, 7 epochs"."""
+    name = type(model).__name__
+    if not isinstance(model, ALS | Descent):
+        return f"{name} within a window" if getattr(model, "window", None) else name
+    under = model.objective if isinstance(model, ALS) else model.loss
+    width = counted(model.factors, "factor")
+    after = "" if epochs is None else f", {counted(epochs, 'epoch')}"
+    return f"{name} under {type(under).__name__} ({width}{after})"
+
+
+def _judged(leaderboard: Leaderboard) -> list[str]:
+    """The value of what was chosen, if it was judged."""
+    used = [row for row in leaderboard if row["weight"] is not None and row["value"] is not None]
+    used.sort(key=lambda row: row["family"] != "blend")
+    return [
+        f"{row['metric']} {row['value']:.4f}"
+        + ("" if row["low"] is None else f" (95 % interval {row['low']:.4f} to {row['high']:.4f})")
+        + ", somewhat too high because it was chosen by this"
+        for row in used[:1]
+    ]
