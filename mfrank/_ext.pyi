@@ -497,3 +497,45 @@ def fill_slots(
     table: tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.uint8]], n: int
 ) -> None:
     """Write the slots of a table that has n fields; all are 0 before."""
+
+def cell_keys(
+    users: NDArray[np.int32],
+    items: NDArray[np.int32],
+    of_item: int,
+    of_place: int,
+    out: NDArray[np.uint64],
+) -> None:
+    """Write a number for each entry: its user, and so many bits of its item and of its place."""
+
+def merge_cells(
+    keys: NDArray[np.uint64],
+    *,
+    of_item: int,
+    of_place: int,
+    n_items: int,
+    duplicates: str,
+    values: NDArray[np.floating],
+    times: NDArray[np.int64] | None,
+    indptr: NDArray[np.int64],
+    items: NDArray[np.int32],
+    merged: NDArray[np.float32],
+    latest: NDArray[np.int64] | None,
+) -> tuple[int, int, bool]:
+    """Write the cells of ascending ``keys``, which :func:`cell_keys` wrote, as rows of a CSR.
+
+    Cells whose sum is above their largest entry are written over the keys: the cell, and the entry
+    as float64. Return how many cells there are, how many such sums, and whether all values are 1.
+    """
+
+def mark_numbers(
+    numbers: NDArray[np.int32] | NDArray[np.int64], lowest: int, out: NDArray[np.bool_]
+) -> None:
+    """Mark which numbers occur, of those from ``lowest`` on."""
+
+def look_up_numbers(
+    numbers: NDArray[np.int32] | NDArray[np.int64],
+    lowest: int,
+    table: NDArray[np.int32],
+    out: NDArray[np.int32],
+) -> None:
+    """Write what the table has for each number; it begins with that of ``lowest``."""

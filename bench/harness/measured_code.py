@@ -34,7 +34,7 @@ MEASURED: Mapping[str, tuple[str, ...]] = {
         ("stream", "recency", "cold", "fold_in", "daily"), ("mfrank/als", "mfrank/models")
     ),
     "events": ("mfrank/als",),
-    "reading": ("mfrank/data", "cext/text"),
+    "reading": ("mfrank/data", "cext/cells", "cext/text"),
     "checkouts": ("mfrank",),
     "rerank": ("mfrank/models/reranker",),
     **dict.fromkeys(("topk_cost", "latency"), _LISTS),

@@ -2,7 +2,6 @@
 
 from mfrank.data.cells import (
     Counts,
-    Duplicates,
     ValuesFrom,
     from_triples,
     has_zeros,
@@ -53,6 +52,7 @@ from mfrank.data.joining import (
 from mfrank.data.judged import Judged, Scaling, feature_matrix, feature_names
 from mfrank.data.labels import RawIds, canonical, objects
 from mfrank.data.layouts import Dialect, Lines, layout_of
+from mfrank.data.merging import Duplicates
 from mfrank.data.odd_ids import tell_empty_rows
 from mfrank.data.on_disk import GrowingArray, Spill
 from mfrank.data.remote import without_password

@@ -15,10 +15,9 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
 from mfrank.arrays import check_memory, checked, counted, is_count, shown, unshared
+from mfrank.data.merging import Duplicates, Entries, merged, rounded
 from mfrank.data.notes import log as _log
 from mfrank.errors import InputTypeError, InputValueError, Notice
-
-Duplicates = Literal["sum", "max", "last"]
 
 ValuesFrom = Literal["given", "ones", "repeats", "threshold", "weights"]
 """Where values come from: as they were given, from a column of ones, from the number of equal rows,
@@ -168,33 +167,17 @@ def from_triples(
     timestamp. If values are themselves sums, ``largest`` has the largest entry of each. The numbers
     of merged entries and zeros are logged, or added to ``tally``.
     """
-    order, users, items, first = _by_cell(users, items, shape)
-    values = values[order]
-    timestamps = None if timestamps is None else timestamps[order]
-    largest = values if largest is None else largest[order]
-    del order
-    starts = np.flatnonzero(first)
-    entries, repeats = values, len(starts) < len(users)
-    if repeats:
-        values = _merge(values, timestamps, starts, duplicates)
-        timestamps = None if timestamps is None else np.maximum.reduceat(timestamps, starts)
-        users, items = users[starts], items[starts]
-    summed = None
-    values_from: ValuesFrom = "given"
-    if duplicates == "sum" and (repeats or largest is not entries):
-        if (largest == 1).all():
-            values_from = "repeats"
-        else:
-            summed = _summed(values, largest, starts, dtype)
-    indptr = np.zeros(shape[0] + 1, dtype=np.int64)
-    np.cumsum(np.bincount(users, minlength=shape[0]), out=indptr[1:])
-    rows = _rows(_rounded(values, dtype), items, indptr, shape)
+    entries = Entries(users, items, values, timestamps)
+    found = merged(entries, shape, duplicates, dtype, largest)
+    rows = _rows(found.values, found.items, found.indptr, shape)
+    summed = None if found.summed is None else SummedCells(*found.summed)
+    values_from: ValuesFrom = "repeats" if found.are_repeats else "given"
     counts = CellTally(duplicates) if tally is None else tally
-    counts.n_merged += len(entries) - len(starts)
-    found = _without_zeros(Cells(rows, timestamps, None, summed, values_from), counts)
+    counts.n_merged += len(users) - len(found.items)
+    made = _without_zeros(Cells(rows, found.timestamps, None, summed, values_from), counts)
     if tally is None:
-        counts.tell(found.rows.data)
-    return found
+        counts.tell(made.rows.data)
+    return made
 
 
 def from_sparse(matrix: Any, *, duplicates: Duplicates) -> Cells:
@@ -220,7 +203,7 @@ def from_sparse(matrix: Any, *, duplicates: Duplicates) -> Cells:
             unshared(array) if array.dtype == index else array.astype(index)  # one copy at most
             for array in (triples.indices, triples.indptr)
         )
-        data = unshared(_rounded(triples.data, dtype))
+        data = unshared(rounded(triples.data, dtype))
         tally = CellTally(duplicates)
         found = _without_zeros(Cells(_rows(data, indices, indptr, matrix.shape)), tally)
         tally.tell(found.rows.data)
@@ -376,89 +359,6 @@ def _rows(
 def _index_dtype(n_entries: int) -> type[np.int32 | np.int64]:
     """What scipy has for both offsets and columns; the former count the entries."""
     return np.int32 if n_entries < 2**31 else np.int64
-
-
-def _by_cell(
-    users: NDArray[Any], items: NDArray[Any], shape: tuple[int, int]
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
-    """The stable order of entries by their cells, their rows and columns, and which begin a cell.
-
-    Where user, item and position fit one int64, these numbers are sorted as they are.
-    """
-    of_item, of_place = (max(n - 1, 0).bit_length() for n in (shape[1], len(users)))
-    if max(shape[0] - 1, 0).bit_length() + of_item + of_place < 64:
-        keys = users.astype(np.int64)
-        for bits, part in ((of_item, items), (of_place, np.arange(len(users)))):
-            keys <<= bits
-            keys |= part
-        keys.sort()
-        order = keys & ((1 << of_place) - 1)
-        keys >>= of_place
-        first = _begin(keys)
-        items = (keys & ((1 << of_item) - 1)).astype(np.int32)
-        keys >>= of_item
-        return order, keys, items, first
-    order = _order(items, shape[1])
-    order = order[_order(users[order], shape[0])]
-    users, items = users[order], items[order]
-    return order, users, items, _begin(users) | _begin(items)
-
-
-def _begin(keys: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which keys differ from the one before; the first does."""
-    first = np.ones(len(keys), dtype=bool)
-    np.not_equal(keys[1:], keys[:-1], out=first[1:])
-    return first
-
-
-def _order(keys: NDArray[Any], n_keys: int) -> NDArray[Any]:
-    """Stable argsort of keys in 0..n_keys-1, in linear time.
-
-    Transposing the matrix with a single entry (r, keys[r]) in each row r is a counting sort.
-    """
-    n = len(keys)
-    entries = (np.zeros(n, dtype=np.int8), keys, np.arange(n + 1))
-    return np.asarray(sp.csr_array(entries, shape=(n, n_keys)).tocsc().indices)
-
-
-def _merge(
-    values: NDArray[Any],
-    timestamps: NDArray[np.int64] | None,
-    starts: NDArray[np.int64],
-    duplicates: Duplicates,
-) -> NDArray[Any]:
-    """One value for each run of equal cells; runs begin at ``starts``."""
-    if duplicates == "sum":
-        return np.add.reduceat(values, starts, dtype=np.float64)
-    if duplicates == "max":
-        return np.maximum.reduceat(values, starts)
-    ends = np.append(starts[1:], len(values))
-    if timestamps is None:
-        return np.asarray(values[ends - 1])
-    latest = np.repeat(np.maximum.reduceat(timestamps, starts), ends - starts)
-    candidates = np.where(timestamps == latest, np.arange(len(values)), -1)
-    return np.asarray(values[np.maximum.reduceat(candidates, starts)])
-
-
-def _rounded(values: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
-    """Values in ``dtype``; too large ones become infinite, and the caller raises on them."""
-    with np.errstate(over="ignore"):
-        return values.astype(dtype, copy=False)
-
-
-def _summed(
-    values: NDArray[Any], largest: NDArray[Any], starts: NDArray[np.int64], dtype: DTypeLike
-) -> SummedCells:
-    """The cells that have more than their largest entry."""
-    sizes = np.diff(starts, append=len(largest))
-    several = np.flatnonzero(sizes > 1)
-    greatest = largest[starts]
-    if len(several):
-        bounds = np.stack([starts[several], starts[several] + sizes[several]], axis=1).ravel()
-        bounds = bounds[: -1 if bounds[-1] == len(largest) else None]
-        greatest[several] = np.maximum.reduceat(largest, bounds)[::2]  # not what is between
-    places = np.flatnonzero(values > greatest)
-    return SummedCells(places, _rounded(greatest[places], dtype))
 
 
 def _without_zeros(found: Cells, tally: CellTally) -> Cells:

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.data import cells
-from mfrank.data.cells import Duplicates, ValuesFrom
+from mfrank.data.cells import ValuesFrom
 from mfrank.data.ids import Ids
+from mfrank.data.merging import Duplicates
 from mfrank.data.sources import Parts, check_duplicates, finite
 from mfrank.data.time_units import check_parts
 from mfrank.errors import InputValueError

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import ext as _ext
 from mfrank.data.fields import Fields, as_text
-from mfrank.data.labels import objects
+from mfrank.data.labels import looked_up, objects, present
 
 _is_native: bool = _ext is not None
 _FIRST = 7 << 9
@@ -136,26 +136,25 @@ class Coded:
 
     def mapped(self, of_texts: NDArray[Any]) -> NDArray[Any]:
         """For each row, what ``of_texts`` has for its text."""
+        if of_texts.dtype == np.int32:
+            return looked_up(self.codes, 0, of_texts)
         found = np.empty(len(self.codes), of_texts.dtype)
         for begin in range(0, len(self.codes), _AT_ONCE):  # numpy makes int64 of the codes
             part = slice(begin, begin + _AT_ONCE)
             found[part] = of_texts[self.codes[part]]
         return found
 
-    def present(self) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64]]:
-        """The texts of rows, their numbers in ascending order, and how many rows have each."""
-        counts = np.zeros(len(self.distinct), np.int64)
-        for begin in range(0, len(self.codes), _AT_ONCE):
-            counts += np.bincount(self.codes[begin : begin + _AT_ONCE], minlength=len(counts))
-        numbers = np.flatnonzero(counts)
+    def present(self) -> tuple[list[str], NDArray[np.int64]]:
+        """The texts of rows, and their numbers in ascending order."""
+        numbers = np.flatnonzero(present(self.codes, 0, len(self.distinct)))
         texts = self.distinct.texts()
-        return [texts[number] for number in numbers.tolist()], numbers, counts[numbers]
+        return [texts[number] for number in numbers.tolist()], numbers
 
     def among(self, distinct: Distinct) -> Coded:
         """The same column with numbers of other distinct texts, to which its own are added."""
         if distinct is self.distinct:
             return self
-        texts, numbers, _ = self.present()
+        texts, numbers = self.present()
         codes = np.empty(len(self.distinct), np.int32)
         codes[numbers] = distinct.add(Fields.of(texts)).codes
         return Coded(distinct, self.mapped(codes))

@@ -221,7 +221,7 @@ def _distinct(column: Any) -> tuple[list[Any], NDArray[np.int64]]:
     """The distinct values, and for each row the position of its value."""
     # numpy would make text of all in a list that has some, and so of NaN.
     if isinstance(column, Coded):
-        texts, numbers, _ = column.present()
+        texts, numbers = column.present()
         places_of = np.empty(len(column.distinct), np.int64)
         places_of[numbers] = np.arange(len(numbers))
         return list(texts), column.mapped(places_of)

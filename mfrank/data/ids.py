@@ -110,21 +110,8 @@ class Ids(MadeOfFields):
         other hashables are numbered in order of first appearance. Raises the errors of :meth:`of`,
         but ids may repeat.
         """
-        if isinstance(raw, Coded):
-            texts, numbers, _ = raw.present()
-            order = sorted(range(len(texts)), key=texts.__getitem__)
-            row_of = np.empty(len(raw.distinct), np.int64)
-            row_of[numbers[order]] = np.arange(len(order))
-            return cls._trusted(objects(texts[place] for place in order)), raw.mapped(row_of)
-        labels = canonical(raw)
-        if labels.dtype == np.int64:
-            unique, rows = number(labels)
-            return cls._trusted(unique), rows
-        seen = list(dict.fromkeys(labels))
-        if {*map(type, seen)} == {str}:
-            seen.sort()
-        ids = cls._trusted(objects(seen))
-        return ids, ids._find(labels)
+        ids, rows = factorized(raw)
+        return ids, rows.astype(np.int64, copy=False)
 
     @classmethod
     def _trusted(cls, table: NDArray[Any]) -> Ids:
@@ -198,7 +185,7 @@ class Ids(MadeOfFields):
             If an id is unknown and there is no ``missing``.
         """
         if isinstance(raw, Coded):
-            texts, numbers, _ = raw.present()
+            texts, numbers = raw.present()
             row_of = np.empty(len(raw.distinct), np.int64)
             row_of[numbers] = self.rows(objects(texts), missing=missing)
             return raw.mapped(row_of)
@@ -372,6 +359,25 @@ class Ids(MadeOfFields):
     @property
     def _examples(self) -> str:
         return ", ".join(repr(label) for label in self.labels[:3].tolist())
+
+
+def factorized(raw: RawIds) -> tuple[Ids, NDArray[np.integer]]:
+    """The result of :meth:`Ids.factorize`, with rows of any type of integers."""
+    if isinstance(raw, Coded):
+        texts, numbers = raw.present()
+        order = sorted(range(len(texts)), key=texts.__getitem__)
+        row_of = np.empty(len(raw.distinct), np.int32)
+        row_of[numbers[order]] = np.arange(len(order), dtype=np.int32)
+        return Ids._trusted(objects(map(texts.__getitem__, order))), raw.mapped(row_of)
+    labels = canonical(raw)
+    if labels.dtype == np.int64:
+        unique, rows = number(labels)
+        return Ids._trusted(unique), rows
+    seen = list(dict.fromkeys(labels))
+    if {*map(type, seen)} == {str}:
+        seen.sort()
+    ids = Ids._trusted(objects(seen))
+    return ids, ids._find(labels)
 
 
 def _first_duplicate(table: NDArray[Any]) -> tuple[int, int]:

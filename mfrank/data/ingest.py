@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import Advance, counted, progress_bar, sized
 from mfrank.data import cells, interaction_folder
-from mfrank.data.cells import Duplicates
 from mfrank.data.columns import Chosen
 from mfrank.data.events import EventWeights
 from mfrank.data.fields import IdsAs, as_text
@@ -33,6 +32,7 @@ from mfrank.data.interaction_folder import ENTRIES_AT_ONCE, FolderWriter, even_b
 from mfrank.data.labels import canonical
 from mfrank.data.layouts import Dialect
 from mfrank.data.locations import Location, files_at
+from mfrank.data.merging import Duplicates
 from mfrank.data.notes import note
 from mfrank.data.numbering import Numbered, Source, numbered
 from mfrank.data.on_disk import Spill

@@ -30,7 +30,7 @@ from mfrank.arrays import (
     table,
 )
 from mfrank.data import cells, interaction_folder, selection, sources
-from mfrank.data.cells import Cells, Counts, Duplicates, SummedCells, ValuesFrom
+from mfrank.data.cells import Cells, Counts, SummedCells, ValuesFrom
 from mfrank.data.concatenation import joined
 from mfrank.data.events import EventWeights, KindWeights, Where
 from mfrank.data.fields import IdsAs
@@ -41,6 +41,7 @@ from mfrank.data.ingest import ingest, ingest_chunks
 from mfrank.data.labels import RawIds
 from mfrank.data.layouts import Dialect, Lines
 from mfrank.data.locations import Location
+from mfrank.data.merging import Duplicates
 from mfrank.data.notes import MOST_LINES, noting
 from mfrank.data.sources import IdsLike
 from mfrank.data.sql import rows_of_query

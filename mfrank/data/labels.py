@@ -29,11 +29,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import distinct, shown, to_host
+from mfrank.arrays import ext as _ext
 from mfrank.errors import InputTypeError, InputValueError
 
 RawIds = ArrayLike | Iterable[Hashable]
 """Accepted as ids: an array, a column of a data frame, or any ordered iterable of hashables."""
 
+_is_native: bool = _ext is not None
 _INTEGERS = {int, *(np.dtype(code).type for code in "bhilqBHILQ")}
 _DATES = date | timedelta | np.datetime64 | np.timedelta64  # datetimes and pandas' are subclasses
 
@@ -62,16 +64,40 @@ def canonical(raw: RawIds, first_row: int = 0) -> NDArray[Any]:
     )
 
 
-def number(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def number(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.integer]]:
     """The distinct labels in ascending order, and the position of every label in them."""
-    if len(labels) and (span := int(labels.max()) - int(labels.min()) + 1) <= 4 * len(labels):
+    lowest, highest = (int(labels.min()), int(labels.max())) if len(labels) else (0, 2**63)
+    if (span := highest - lowest + 1) <= min(4 * len(labels), 2**31 - 1):
         # Dense labels, the usual case, are counted rather than sorted.
-        offsets = labels - labels.min()
-        present = np.zeros(span, dtype=bool)
-        present[offsets] = True
-        return np.flatnonzero(present) + labels.min(), (np.cumsum(present) - 1)[offsets]
+        there = present(labels, lowest, span)
+        return np.flatnonzero(there) + lowest, looked_up(labels, lowest, positions(there))
     ascending = distinct(labels)
     return ascending, np.searchsorted(ascending, labels)
+
+
+def present(numbers: NDArray[Any], lowest: int, span: int) -> NDArray[np.bool_]:
+    """Which of ``span`` numbers from ``lowest`` on occur."""
+    there = np.zeros(span, dtype=bool)
+    if _is_native and numbers.flags.c_contiguous:
+        _ext.mark_numbers(numbers, lowest, there)
+    else:
+        there[numbers - lowest] = True
+    return there
+
+
+def positions(there: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """The position of each among those that are there."""
+    return np.cumsum(there, dtype=np.int32) - np.int32(1)
+
+
+def looked_up(numbers: NDArray[Any], lowest: int, table: NDArray[np.int32]) -> NDArray[np.int32]:
+    """What the table has for each number, from ``lowest`` on."""
+    found = np.empty(len(numbers), np.int32)
+    if _is_native and numbers.flags.c_contiguous:
+        _ext.look_up_numbers(numbers, lowest, table, found)
+    else:
+        found[:] = table[numbers - lowest]
+    return found
 
 
 def _one_dimensional(raw: RawIds) -> NDArray[Any]:

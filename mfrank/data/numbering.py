@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import progress_bar
-from mfrank.data.cells import Duplicates, ValuesFrom
+from mfrank.data.cells import ValuesFrom
 from mfrank.data.columns import Chosen
 from mfrank.data.events import EventWeights, none_left, weighed
 from mfrank.data.fields import IdsAs, as_text
@@ -27,6 +27,7 @@ from mfrank.data.frame_chunks import Spool
 from mfrank.data.ids import Ids
 from mfrank.data.labels import canonical, objects
 from mfrank.data.layouts import Dialect
+from mfrank.data.merging import Duplicates
 from mfrank.data.odd_ids import check_ids, tell_converted
 from mfrank.data.table_parts import TableParts, none_in
 from mfrank.data.tables import Portion, read_portions

@@ -24,7 +24,7 @@ from mfrank.arrays import (
     to_host,
 )
 from mfrank.data import cells, tables
-from mfrank.data.cells import Cells, Duplicates
+from mfrank.data.cells import Cells
 from mfrank.data.columns import Chosen
 from mfrank.data.distinct import Coded, joined_ids
 from mfrank.data.events import EventWeights, none_left, rows_of, weighed
@@ -32,10 +32,11 @@ from mfrank.data.fields import IdsAs, spelled_like
 from mfrank.data.file_times import TimesOfFiles, seconds_in
 from mfrank.data.frame_chunks import ROWS_AT_ONCE, Chunk, chunks_of, columns_in
 from mfrank.data.frames import frame_columns, is_frame, is_stream_of_rows
-from mfrank.data.ids import Ids, UnknownIdError
+from mfrank.data.ids import Ids, UnknownIdError, factorized
 from mfrank.data.labels import RawIds, canonical
 from mfrank.data.layouts import Dialect
 from mfrank.data.locations import Location, files_at
+from mfrank.data.merging import Duplicates
 from mfrank.data.notes import log as _log
 from mfrank.data.notes import note
 from mfrank.data.odd_ids import check_ids, tell_converted, tell_empty_rows
@@ -108,7 +109,8 @@ def from_arrays(
         tell_empty_rows("item", shape[1], item_rows)
     cells.check_shape(shape)
     note(counted(len(user_rows), "row"))
-    user_rows, item_rows = user_rows.astype(np.int32), item_rows.astype(np.int32)
+    user_rows = user_rows.astype(np.int32, copy=False)
+    item_rows = item_rows.astype(np.int32, copy=False)
     _check("user", users if user_ids is None else user_ids, known_users, partial(_count, user_rows))
     _check("item", items if item_ids is None else item_ids, known_items, partial(_count, item_rows))
     del users, items  # the caller may have them no more
@@ -306,10 +308,10 @@ def _of_rows(side: str, given: IdsLike | None, n: int) -> Ids:
     return ids
 
 
-def _look_up(name: str, raw: RawIds, ids: IdsLike | None) -> tuple[Ids, NDArray[np.int64]]:
+def _look_up(name: str, raw: RawIds, ids: IdsLike | None) -> tuple[Ids, NDArray[np.integer]]:
     own = known("user_ids" if name == "users" else "item_ids", ids)
     try:
-        return Ids.factorize(raw) if own is None else (own, own.rows(raw))
+        return factorized(raw) if own is None else (own, own.rows(raw))
     except UnknownIdError as error:
         raise error.within(f"`{name}`") from error
     except (TypeError, ValueError) as error:

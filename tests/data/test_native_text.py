@@ -125,8 +125,8 @@ def test_a_table_of_distinct_texts_grows() -> None:
     texts = [f"{number % 5000:>{1 + number % 90}}" for number in range(20_000)]
     column = distinct.Distinct().add(fields.Fields.of(texts))
     assert column.tolist() == texts
-    names, numbers, counts = column.present()
-    assert (len(names), counts.sum()) == (len(set(texts)), 20_000)
+    names, numbers = column.present()
+    assert len(names) == len(set(texts))
     assert numbers.tolist() == list(range(len(names)))
 
 

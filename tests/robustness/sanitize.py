@@ -54,7 +54,7 @@ OPTIONS = {
 
 QUICK = (
     *("backends/test_zero_sizes.py", "arrays/test_unaligned.py", "backends/test_list_kernels.py"),
-    "data/test_native_text.py",
+    *("data/test_merging.py", "data/test_native_text.py"),
 )
 KERNELS = (
     *QUICK,

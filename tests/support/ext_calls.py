@@ -505,7 +505,45 @@ def split_rows(dtype: str, n: int = 3, m: int = 2) -> Arguments:
     }
 
 
+def _entries(n: int) -> Arguments:
+    rows = np.arange(n, dtype=np.int32)
+    return {"users": rows // 2, "items": rows % 2, "of_item": 1, "of_place": 4}
+
+
+def cell_keys(dtype: str, n: int = 5) -> Arguments:
+    return _entries(n) | {"out": np.zeros(n, np.uint64)}
+
+
+def merge_cells(times: bool, dtype: str, n: int = 5, m: int = 3) -> Arguments:
+    keys = cell_keys(dtype, n)
+    _ext.cell_keys(**keys)
+    return {
+        "keys": keys["out"],
+        "of_item": 1,
+        "of_place": 4,
+        "n_items": 2,
+        "duplicates": "sum",
+        "values": np.ones(n, dtype),
+        "times": np.zeros(n, np.int64) if times else None,
+        "indptr": np.zeros(m + 1, np.int64),
+        "items": np.zeros(n, np.int32),
+        "merged": np.zeros(n, np.float32),
+        "latest": np.zeros(n, np.int64) if times else None,
+    }
+
+
+def mark_numbers(dtype: str, n: int = 3, m: int = 4) -> Arguments:
+    return {"numbers": np.arange(n), "lowest": 0, "out": np.zeros(m, bool)}
+
+
+def look_up_numbers(dtype: str, n: int = 3, m: int = 4) -> Arguments:
+    table = np.zeros(m, np.int32)
+    found = np.zeros(n, np.int32)
+    return {"numbers": np.arange(n, dtype=np.int32), "lowest": 0, "table": table, "out": found}
+
+
 OF_TEXT = (whole_numbers, decimals, dates, number_fields, fill_slots, split_rows)
+OF_CELLS = (cell_keys, mark_numbers, look_up_numbers)
 
 
 def _makes() -> Iterator[tuple[str, Callable[..., Arguments]]]:
@@ -551,7 +589,9 @@ def _makes() -> Iterator[tuple[str, Callable[..., Arguments]]]:
         yield "stationary", partial(stationary, either, False)
     yield "project", project
     yield "sketch", sketch
-    for make in OF_TEXT:
+    for times in (False, True):
+        yield "merge_cells", partial(merge_cells, times)
+    for make in OF_TEXT + OF_CELLS:
         yield make.__name__, make
 
 

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 import mfrank
-from mfrank.data import distinct, fields, ingest, text_blocks, text_files
+from mfrank.data import distinct, fields, ingest, labels, merging, text_blocks, text_files
 
 Door = Callable[..., mfrank.Interactions]
 
 
 def in_numpy(patch: pytest.MonkeyPatch) -> None:
     """Read as where the extension is not built."""
-    for module in (distinct, fields, text_blocks):
+    for module in (distinct, fields, labels, merging, text_blocks):
         patch.setattr(module, "_is_native", False)
 
 
