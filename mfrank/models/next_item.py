@@ -62,8 +62,10 @@ class NextItem(NeighborRecommender):
     x_t has a block of columns for each of ``decays``: the item at distance k before t has
     exp(-(k - 1) / decay), and 0 beyond 4 decays. y_t has the item at t and, if ``ahead`` > 0,
     exp(-f / ahead) for the item f places after it. Item j of y_t is multiplied by
-    (m_j / mean of m)^-item_power, with the m_j users of item j. After SLIT (Choi et al. 2021), with
-    several decays at once, and without its normalization of the columns.
+    (m_j / mean of m)^-item_power, with the m_j users of item j. The same sum over all histories in
+    reverse, times ``backward``, is added: what precedes an item tells something of what follows it.
+    After SLIT (Choi et al. 2021), with several decays at once, and without its normalization of the
+    columns.
 
     Lists need only a user's last items, in their order: :meth:`recommend_from_items` takes them
     oldest first, and ``recalculate_user`` takes Interactions with timestamps. From rows without
@@ -81,6 +83,9 @@ class NextItem(NeighborRecommender):
     item_power : float, default 0.1
         0 to 1: larger ranks popular items lower. 0.1 ranked .3 to 1 % higher than 0 on the
         validation parts of MovieLens-1M (NDCG@10) and yoochoose (MRR@20).
+    backward : float, default 0.2
+        0 to 1. In sessions, 1 is best: on the validation part of yoochoose it ranked 15 % higher in
+        NDCG@20 than 0; on MovieLens-1M, 0.2 ranked 0.8 % higher.
     neighbors : int, default 400
         Maximum number of weights per item and decay, >= 1, largest magnitudes first.
 
@@ -111,6 +116,7 @@ class NextItem(NeighborRecommender):
     regularization: float = 1.0
     ahead: float = 0.0
     item_power: float = 0.1
+    backward: float = 0.2
     neighbors: int = 400
 
     def __post_init__(self) -> None:
@@ -123,7 +129,7 @@ class NextItem(NeighborRecommender):
             check_above_zero(decays=decay)
         check_above_zero(regularization=self.regularization)
         check_at_least_zero(ahead=self.ahead)
-        check_powers(item_power=self.item_power)
+        check_powers(item_power=self.item_power, backward=self.backward)
         check_count("neighbors", self.neighbors, 1)
 
     @property
@@ -206,7 +212,7 @@ class NextItem(NeighborRecommender):
         from scipy.linalg import cho_factor, cho_solve
 
         n_items = places.shape[1]
-        gram, cross = _products(places, self.decays, self.ahead)
+        gram, cross = _products(places, self.decays, self.ahead, self.backward)
         diagonal = gram[np.diag_indices(len(gram))].reshape(-1, n_items)
         ridges = self.regularization * diagonal.mean(axis=1, dtype=np.float64)
         gram[np.diag_indices(len(gram))] += np.repeat(np.where(ridges, ridges, 1.0), n_items)
@@ -353,45 +359,67 @@ class _Sequences(NamedTuple):
         before = (np.repeat(counts, counts) - 1 - behind)[order]
         return cls(places.indices[order].astype(np.int64), before, behind[order])
 
+    def reversed(self) -> _Sequences:
+        """The same histories, latest first."""
+        return _Sequences(self.items[::-1], self.behind[::-1], self.before[::-1])
+
     def pairs(self, distance: int) -> tuple[Ints, Ints, Ints]:
         """Earlier and later items at a distance, and how many follow the later one."""
         later = np.flatnonzero(self.before >= distance)
         return self.items[later - distance], self.items[later], self.behind[later]
 
 
-def _products(places: sp.csr_array, decays: Sequence[float], ahead: float) -> tuple[Dense, Dense]:
-    """X'X, on and below the diagonal, and X'Y: sums over pairs of items, never over rows of X.
-
-    An earlier item a of block d and a later item b of block e, at a distance, meet in the rows of
-    all places behind b that both reach. With k places between b and such a row, the product is
-    exp(-(distance + k) / d - k / e): over k, this is a geometric series.
-    """
+def _products(
+    places: sp.csr_array, decays: Sequence[float], ahead: float, backward: float
+) -> tuple[Dense, Dense]:
+    """X'X, on and below the diagonal, and X'Y: sums over pairs of items, never over rows of X."""
     n_items, width = places.shape[1], len(decays) * places.shape[1]
     dtype = np.float64 if width < _SINGLE_FROM else np.float32
     gram, cross = np.zeros((width, width), dtype), np.zeros((width, n_items), dtype)
-    sequences, reaches = _Sequences.of(places), [_reach(decay) for decay in decays]
-    further = _reach(ahead) if ahead else 0
-    work = Work(sum(reaches) + further)
-    for distance in range(max(reaches) + further + 1):
-        earlier, later, behind = sequences.pairs(distance)
-        for d, decay in enumerate(decays):
-            at = d * n_items
-            if distance:
-                times = _of_target(decay, ahead, distance)
-                np.add.at(cross.reshape(-1), (at + earlier) * n_items + later, dtype(times))
-            if distance >= reaches[d]:
-                continue
-            for e, other in enumerate(decays):
-                beside = e * n_items
-                most = min(reaches[d] - distance, reaches[e])
-                sums = _geometric(1 / decay + 1 / other, np.minimum(behind, most), most)
-                sums *= math.exp(-distance / decay)
-                if d >= e:
-                    _add(gram, at + earlier, beside + later, sums)
-                if distance and e >= d:
-                    _add(gram, beside + later, at + earlier, sums)
+    forward = _Sequences.of(places)
+    furthest = max(map(_reach, decays)) + (_reach(ahead) if ahead else 0)
+    directions = [(forward, 1.0)] + [(forward.reversed(), backward)] * (backward > 0)
+    work = Work(len(directions) * (furthest + 1))
+    for sequences, weight in directions:
+        for distance in range(furthest + 1):
+            _add_pairs(gram, cross, sequences.pairs(distance), distance, decays, ahead, weight)
             work.advance()
     return gram, cross
+
+
+def _add_pairs(
+    gram: Dense,
+    cross: Dense,
+    pairs: tuple[Ints, Ints, Ints],
+    distance: int,
+    decays: Sequence[float],
+    ahead: float,
+    weight: float,
+) -> None:
+    """Add the pairs at a distance to both products.
+
+    An earlier item a of block d and a later item b of block e meet in the rows of all places behind
+    b that both reach. With k places between b and such a row, the product is
+    exp(-(distance + k) / d - k / e): over k, this is a geometric series.
+    """
+    n_items = cross.shape[1]
+    earlier, later, behind = pairs
+    for d, decay in enumerate(decays):
+        at, reach = d * n_items, _reach(decay)
+        if distance:
+            times = weight * _of_target(decay, ahead, distance)
+            _add(cross, at + earlier, later, np.full(len(earlier), times))
+        if distance >= reach:
+            continue
+        for e, other in enumerate(decays):
+            beside = e * n_items
+            most = min(reach - distance, _reach(other))
+            sums = _geometric(1 / decay + 1 / other, np.minimum(behind, most), most)
+            sums *= weight * math.exp(-distance / decay)
+            if d >= e:
+                _add(gram, at + earlier, beside + later, sums)
+            if distance and e >= d:
+                _add(gram, beside + later, at + earlier, sums)
 
 
 def _add(table: Dense, rows: Ints, columns: Ints, values: NDArray[np.float64]) -> None:

@@ -142,6 +142,7 @@ _LAST = (
     Axis("ridge", 0.1, 10.0),
     Axis("ahead", 0.1, 3.0),
     Axis("item_power", 0.0, 0.4, logarithmic=False),
+    Axis("backward", 0.02, 1.0),
 )
 
 
@@ -168,6 +169,7 @@ class Following(Family):
             values["ridge"],
             values["ahead"],
             values["item_power"],
+            values["backward"],
             most_neighbors(NextItem.neighbors, setting),
         )
 
@@ -176,7 +178,7 @@ class Following(Family):
         data, decays = setting.facts.data, self._decays
         width = decays * data.n_items
         solved = (width**3 / 6 + width**2 * data.n_items) * multiply_add_seconds()
-        pairs = 3e-8 * data.nnz * decays**2 * (10 if decays == 1 else 60)
+        pairs = 6e-8 * data.nnz * decays**2 * (10 if decays == 1 else 60)
         return solved + pairs + 2.5e-8 * width * data.n_items
 
     def bytes_needed(self, rung: int, setting: Setting) -> int:
@@ -445,10 +447,10 @@ TIMED_SPACE = Space(
         "next item": (
             Following(
                 "NextItem of two decays",
-                (1.0, 1.0, 0.5, 0.1, 10.0),
+                (1.0, 1.0, 0.5, 0.1, 0.2, 10.0),
                 (*_LAST, Axis("long", 3.0, 60.0)),
             ),
-            Following("NextItem", (1.0, 1.0, 0.1, 0.1)),
+            Following("NextItem", (1.0, 2.0, 0.1, 0.1, 1.0)),
         ),
         **FAMILIES,
     },

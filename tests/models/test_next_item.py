@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from itertools import permutations
+from itertools import permutations, product
 from typing import Any
 
 import numpy as np
@@ -43,13 +43,17 @@ def of_history(before: list[int], decays: tuple[float, ...]) -> np.ndarray[Any, 
 def minimizer(
     histories: list[list[int]],
     decays: tuple[float, ...],
-    ahead: float,
     regularization: float,
+    ahead: float,
     item_power: float,
+    backward: float,
 ) -> np.ndarray[Any, Any]:
-    """The solution of the normal equations, with a row per place."""
-    rows, targets = [], []
-    for history in histories:
+    """The solution of the normal equations, with a row per place and direction."""
+    rows, targets, weights = [], [], []
+    both = [(history, 1.0) for history in histories]
+    both += [(history[::-1], backward) for history in histories]
+    for history, weight in both:
+        weights += [weight] * len(history)
         for place in range(len(history)):
             target = np.zeros(N_ITEMS)
             for beyond, item in enumerate(history[place:]):
@@ -61,24 +65,19 @@ def minimizer(
             targets.append(target)
     users = np.maximum([sum(item in one for one in histories) for item in range(N_ITEMS)], 1)
     x, y = np.array(rows), np.array(targets) * (users / users.mean()) ** -item_power
-    gram = x.T @ x
+    weighted = x * np.array(weights)[:, None]
+    gram = weighted.T @ x
     ridges = regularization * np.diag(gram).reshape(-1, N_ITEMS).mean(axis=1)
     ridge = np.diag(np.repeat(np.where(ridges, ridges, 1), N_ITEMS))
-    found: np.ndarray[Any, Any] = np.linalg.solve(gram + ridge, x.T @ y)
+    found: np.ndarray[Any, Any] = np.linalg.solve(gram + ridge, weighted.T @ y)
     return found
 
 
-@settings(max_examples=30, deadline=None)
-@given(
-    HISTORIES,
-    DECAYS,
-    st.sampled_from([0.0, 0.5, 2.0]),
-    st.sampled_from([0.1, 1.0]),
-    st.sampled_from([0.0, 0.3]),
-)
-def test_the_weights_minimize_the_loss(histories, decays, ahead, regularization, power):
-    model = NextItem(decays, regularization, ahead, power, N_ITEMS).fit(data_of(histories))
-    wanted = minimizer(histories, decays, ahead, regularization, power)
+@settings(max_examples=40, deadline=None)
+@given(HISTORIES, DECAYS, st.sampled_from(list(product((0.1, 1), (0, 0.5, 2), (0, 0.3), (0, 0.6)))))
+def test_the_weights_minimize_the_loss(histories, decays, options):
+    model = NextItem(decays, *options, neighbors=N_ITEMS).fit(data_of(histories))
+    wanted = minimizer(histories, decays, *options)
     wanted = wanted.reshape(-1, N_ITEMS, N_ITEMS)
     for block in wanted:
         np.fill_diagonal(block, 0)
@@ -104,7 +103,9 @@ def test_a_history_ranks_the_same_by_every_door(histories, decays):
 
 
 def test_the_latest_of_the_items_counts_most_and_repeats_count_once():
-    model = NextItem((0.4,)).fit(data_of([[0, 1, 2], [0, 1, 2], [3, 4, 5], [3, 4, 5], [1, 4, 6]]))
+    model = NextItem((0.4,), backward=0).fit(
+        data_of([[0, 1, 2], [0, 1, 2], [3, 4, 5], [3, 4, 5], [1, 4, 6]])
+    )
     assert model.recommend_from_items([1, 4], N=1).ids.tolist() == [5]
     assert model.recommend_from_items([4, 1], N=1).ids.tolist() == [2]
     plain = model.recommend_from_items([1, 4], N=5)
@@ -203,6 +204,7 @@ def test_wide_regressions_are_of_single_precision(monkeypatch):
         ({"regularization": 0}, "regularization"),
         ({"ahead": -1}, "ahead"),
         ({"item_power": 2}, "item_power"),
+        ({"backward": -0.1}, "backward"),
         ({"neighbors": 0}, "neighbors"),
     ],
 )
