@@ -36,7 +36,7 @@ _NAMES: Mapping[str, str] = {
 }
 
 _RARER_NAMES: Mapping[str, str] = {
-    "user": "reviewer username",
+    "user": "reviewer username session",
     "item": "parentasin",
     "value": "overall starrating bookrating userrating reviewrating",
     "timestamp": "eventtime when",

@@ -164,9 +164,10 @@ def by_session(
 ) -> HeldOutSplit:
     """Hold out the sessions that end last; the target is the last items of each.
 
-    Each user of the interactions is a session: read a file with ``user="session"``, the name of the
-    column. Sessions before the test sessions are for training (Ludewig & Jannach 2018).
-    ``mfrank.evaluate(model, split.test)`` folds each test session in from its first items.
+    Each user of the interactions is a session: a file with users, too, is read with the name of its
+    column, ``user="session"``. Sessions before the test sessions are for training (Ludewig &
+    Jannach 2018). ``mfrank.evaluate(model, split.test)`` folds each test session in from its first
+    items.
 
     Parameters
     ----------

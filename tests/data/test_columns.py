@@ -34,6 +34,12 @@ def test_value_and_timestamp_may_be_absent():
     assert assign(["user", "item", "title"], {}) == {"user": "user", "item": "item"}
 
 
+@pytest.mark.parametrize("name", ["session", "SessionId", "session_id:token"])
+def test_sessions_are_the_users_of_a_table_without_others(name):
+    assert assign([name, "ItemId", "Timestamp"], {})["user"] == name
+    assert assign([name, "user_id", "ItemId"], {})["user"] == "user_id"
+
+
 @pytest.mark.parametrize("name", ["click_timestamp", "EventTimestamp", "rating-timestamp"])
 def test_a_timestamp_of_something_is_one(name):
     assert assign(["user", "item", name], {})["timestamp"] == name
