@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from textwrap import wrap
 from typing import Any, overload
 
@@ -25,6 +26,7 @@ Row = dict[str, Any]
 _CELLS: Mapping[str, Callable[[Row], str]] = {
     "rank": lambda row: str(row["rank"]),
     "day": lambda row: row["day"] or "",
+    "began": lambda row: f"{datetime.fromtimestamp(row['began']):%Y-%m-%d %H:%M}",
     "value": lambda row: "-" if row["value"] is None else f"{row['value']:.4f}",
     "interval": lambda row: "-" if row["low"] is None else f"{row['low']:.4f} to {row['high']:.4f}",
     "metric": lambda row: row["metric"],
@@ -39,7 +41,7 @@ _CELLS: Mapping[str, Callable[[Row], str]] = {
 }
 """What is shown of a row, by column."""
 _COLUMNS = ("rank", "value", "interval", "factors", "epochs", "seconds", "used", "model")
-_OF_DAYS = ("day", "value", "interval", "metric", "trials", "seconds", "model")
+_OF_DAYS = ("began", "value", "interval", "metric", "trials", "seconds", "model")
 _SHOWN = 10
 
 

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.tuning import ABILITIES, TIMED_SPACE, WEIGHTED, Facts, Setting, Space, lacking
+from mfrank.tuning import ABILITIES, SPACE, TIMED_SPACE, WEIGHTED, Facts, Setting, Space, lacking
 from tests.support.errors import refuses
 
 DATA = mfrank.synthetic(120, 60, 2000, random_state=0)
@@ -33,6 +33,12 @@ def test_all_that_can_win_lives(family: Any) -> None:
     made: Any = family.model(family.first, 0, Setting(Facts.of(RATED), 8, 0, 1))
     assert type(made) is family.kind
     assert lacking(family.kind, ABILITIES) == []
+
+
+@pytest.mark.parametrize("space", [SPACE, TIMED_SPACE, SPACE.with_more("ALS", WEIGHTED)])
+def test_all_needs_leave_out_nothing(space: Space) -> None:
+    """With them and without, a search is the same on all data."""
+    assert space.able(tuple(ABILITIES)) == (space, {})
 
 
 def test_walks_and_bare_factors_lack_what_they_cannot() -> None:
