@@ -141,10 +141,10 @@ class _PartStore(FactorStore):
         """As of any store."""
         return read_only(np.ascontiguousarray(_unscaled(self._columns, self._root)))
 
-    def users_at(self, rows: NDArray[np.int64]) -> NDArray[Any]:
+    def _users_at(self, rows: NDArray[np.int64]) -> NDArray[Any]:
         """Without the others."""
         if "user_factors" in vars(self):
-            return super().users_at(rows)
+            return super()._users_at(rows)
         return _unscaled(self._columns[rows], self._root)
 
 

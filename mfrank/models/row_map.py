@@ -71,7 +71,7 @@ class RowMap:
             some = np.flatnonzero(np.diff(rows.indptr))
             if not len(some):
                 continue
-            theirs = store.users_at(begin + some).astype(np.float64)
+            theirs = store._users_at(begin + some).astype(np.float64)
             lengths = np.linalg.norm(theirs, axis=1)
             shortest, longest = min(shortest, lengths.min()), max(longest, lengths.max())
             sums = np.hstack([sums_of(rows[some], items), np.ones((len(some), 1))])

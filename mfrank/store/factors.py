@@ -169,7 +169,7 @@ class FactorStore(MadeOfFields):
         """Dtype of the factors, float32 or float64."""
         return self.item_factors.dtype
 
-    def users_at(self, rows: NDArray[np.int64]) -> NDArray[Any]:
+    def _users_at(self, rows: NDArray[np.int64]) -> NDArray[Any]:
         """User factors of some rows."""
         some: NDArray[Any] = self.user_factors[rows]
         return some
