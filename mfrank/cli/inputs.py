@@ -50,6 +50,8 @@ from mfrank.models import are_marks, load, n_below
 from mfrank.retrieval import Recommender
 from mfrank.store import FORMAT
 
+_DAY = 86_400
+
 
 def add_table_flags(parser: argparse.ArgumentParser, *, at_least: bool = True) -> None:
     """Add the flags for reading a file of interactions."""
@@ -87,6 +89,19 @@ def add_table_flags(parser: argparse.ArgumentParser, *, at_least: bool = True) -
         metavar="KIND=NUMBER,...",
         help="what an event of each kind counts, such as view=1,cart=3,purchase=5, in place of a "
         "value; 0: only seen; none: left out",
+    )
+    group.add_argument(
+        "--cap",
+        type=float,
+        metavar="FLOAT",
+        help="with --weights: lower larger sums of the events of a user and an item to this",
+    )
+    group.add_argument(
+        "--half-life",
+        type=float,
+        metavar="DAYS",
+        help="with --weights: an event counts half as much with each so many days before the "
+        "newest one; timestamps are seconds or dates",
     )
     group.add_argument(
         "--where",
@@ -199,9 +214,7 @@ def read_table(args: argparse.Namespace, path: str, threshold: float | None = No
         data = Interactions.from_file(
             path,
             **columns_of(args),
-            event=args.event,
-            weights=args.weights,
-            where=where_of(args),
+            **events_of(args),
             timestamp_unit=args.timestamp_unit,
             **asdict(dialect_of(args)),
             ids=args.ids,
@@ -238,9 +251,7 @@ def read_query(args: argparse.Namespace, path: str, **how: Any) -> Interactions:
         args.query,
         path,
         **columns_of(args),
-        event=args.event,
-        weights=args.weights,
-        where=where_of(args),
+        **events_of(args),
         timestamp_unit=args.timestamp_unit,
         duplicates=args.duplicates,
         **how,
@@ -309,6 +320,25 @@ def _used(args: argparse.Namespace, *, at_least: bool = True) -> list[str]:
     add_table_flags(parser, at_least=at_least)
     flags = parser._actions
     return [each.option_strings[0] for each in flags if getattr(args, each.dest) != each.default]
+
+
+def events_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Kinds of events, their weights and the rows to read, as arguments of a reader."""
+    found = {"event": args.event, "weights": args.weights, "where": where_of(args)}
+    half_life = None if args.half_life is None else args.half_life * _DAY
+    return {**found, "cap": args.cap, "half_life": half_life}
+
+
+def sums_of(args: argparse.Namespace) -> dict[str, float | None]:
+    """What is done with sums of events, as arguments of ``Events.weighted``."""
+    return {name: events_of(args)[name] for name in ("cap", "half_life")}
+
+
+def refuse_sums(args: argparse.Namespace, why: str) -> None:
+    """Raise ValueError if flags for sums of weighted events are used."""
+    for flag, given in (("--cap", args.cap), ("--half-life", args.half_life)):
+        if given is not None:
+            raise ValueError(f"{flag}: {why}")
 
 
 def columns_of(args: argparse.Namespace) -> dict[str, Any]:
@@ -401,7 +431,7 @@ def read_left_out(args: argparse.Namespace, data: Interactions) -> Interactions 
     # Whatever the value: a threshold keeps what is below it as seen, which is left out as well.
     change: dict[str, Any] = {"at_least": 0.0, "keep_seen": True}
     if args.leave_out is not None:
-        change |= {"event": None, "weights": None, "where": None}
+        change |= dict.fromkeys(("event", "weights", "where", "cap", "half_life"))
         return read_spelled_like(_changed(args, change), args.leave_out, data)
     if args.leave_out_events is None:
         return None
@@ -416,6 +446,7 @@ def read_left_out(args: argparse.Namespace, data: Interactions) -> Interactions 
             f"--leave-out-events: {path} {why}", "use --leave-out FILE", place=path
         )
     change |= {"weights": {kind: 1.0 if kind in kinds else None for kind in weights}}
+    change |= dict.fromkeys(("cap", "half_life"))
     return read_table(_changed(args, change), args.interactions)
 
 

@@ -231,6 +231,18 @@ def ones(rows: sp.csr_array) -> sp.csr_array:
     return _rows(np.ones(rows.nnz, np.float32), rows.indices, rows.indptr, rows.shape)
 
 
+def with_values(found: Cells, values: NDArray[Any]) -> Cells:
+    """The same cells with other values, none of them 0 and none a sum."""
+    rows = sp.csr_array((values, found.rows.indices, found.rows.indptr), found.rows.shape)
+    return Cells(rows, found.timestamps, found.seen_only)
+
+
+def capped(found: Cells, most: float) -> Cells:
+    """The same cells with no value beyond ``most``, nor below ``-most``."""
+    values = np.clip(found.rows.data, -most, most).astype(found.rows.dtype)
+    return with_values(found, values)._replace(values_from="given")
+
+
 def moved(found: Cells, users: NDArray[Any], items: NDArray[Any], shape: tuple[int, int]) -> Cells:
     """The cells in other rows and columns; cells moved to -1 are left out."""
     rows, columns = users[entry_rows(found.rows)], items[found.rows.indices]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,22 @@ from mfrank.data.ids import Ids
 from mfrank.data.merging import Duplicates
 from mfrank.data.sources import Parts, check_duplicates, finite
 from mfrank.data.time_units import check_parts
-from mfrank.errors import InputValueError
+from mfrank.errors import InputTypeError, InputValueError
 
 if TYPE_CHECKING:
     from mfrank.data.interactions import Interactions
+
+
+def as_parts(parts: Any, kind: type[Interactions]) -> list[Interactions]:
+    """A list of interactions; raise ValueError or TypeError if it is something else."""
+    each = list(parts) if isinstance(parts, Iterable) else [parts]
+    wrong = [part for part in each if not isinstance(part, kind)]
+    if wrong or not isinstance(parts, Iterable):
+        got = type((wrong or each)[0]).__name__
+        raise InputTypeError(f"`parts` must be a list of Interactions, got {got}")
+    if not each:
+        raise InputValueError("`parts` must have at least one Interactions")
+    return each
 
 
 def joined(each: Sequence[Interactions], duplicates: Duplicates) -> Parts:

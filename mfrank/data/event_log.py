@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import (
     MadeOfFields,
-    check_above_zero,
     check_same_rows,
     counted,
     read_only,
@@ -34,13 +33,11 @@ from mfrank.data.layouts import Dialect
 from mfrank.data.locations import Location
 from mfrank.data.splits import Split, by_ratio, by_time, leave_k_out, leave_last, timestamps_of
 from mfrank.data.sql import rows_of_query
-from mfrank.data.time_units import TimestampUnit, check_unit, tell_of_duration
+from mfrank.data.time_units import TimestampUnit, check_unit
 from mfrank.data.times import epoch_seconds
 from mfrank.data.values import as_numbers
 from mfrank.errors import InputTypeError, InputValueError
 
-_FADED = 100
-"""Half-lives after which events count the same: a weight of 0 would be of what is only seen."""
 _BY_TIME = (by_time, leave_last)
 _AT_RANDOM = (by_ratio, leave_k_out)
 
@@ -294,27 +291,23 @@ class Events(MadeOfFields):
             > 0. Larger sums are lowered to it (:meth:`mfrank.Interactions.capped`).
         half_life : float or None, default None
             > 0, in the unit of the timestamps. Each event counts half as much with each half-life
-            before the latest event, by its own time (:func:`mfrank.recency_weight` ages sums).
+            before the latest event that has a weight, by its own time
+            (:func:`mfrank.recency_weight` ages sums).
 
         Raises
         ------
         ValueError, TypeError
             A kind has no weight, or there are no timestamps to age by.
         """
-        if cap is not None:
-            check_above_zero(cap=cap)
         each = list(self.weights_of(weights).values())
+        found = EventWeights.of(None, weights, None, cap, half_life)
+        assert found is not None
         kept = np.array([weight is not None for weight in each], bool)[self.codes]
         own = np.array([weight or 0.0 for weight in each])[self.codes]
-        if half_life is not None:
-            check_above_zero(half_life=half_life)
-            if self.timestamps is None:
-                raise InputValueError("`half_life` needs timestamps, and these events have none")
-            tell_of_duration("half_life", half_life, self.timestamps)
-            ages = (self.timestamps.max(initial=-NEVER) - self.timestamps) / half_life
-            own = own * np.exp2(-np.minimum(ages, _FADED))
         if not kept.any() and len(kept):
             raise none_left()
+        times = None if self.timestamps is None else self.timestamps[kept]
+        own[kept] = found.aged(own[kept], times)
         summed = self._summed(kept, own)
         return summed if cap is None else summed.capped(cap)
 

@@ -11,12 +11,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import counted, is_number, shown
+from mfrank.arrays import check_above_zero, counted, is_number, shown
 from mfrank.data.columns import WHERE, Chosen
 from mfrank.data.distinct import Coded
 from mfrank.data.feature_columns import is_missing
 from mfrank.data.labels import objects
-from mfrank.data.time_units import Moments
+from mfrank.data.time_units import Moments, tell_of_duration
 from mfrank.errors import InputTypeError, InputValueError
 
 KindWeights = Mapping[Any, float | None]
@@ -25,7 +25,9 @@ KindWeights = Mapping[Any, float | None]
 Where = Mapping[Any, Any]
 """Values of columns, each one value or several; other rows are not read."""
 
-_SHOWN = 8
+_SHOWN, _LONG_AGO = 8, np.iinfo(np.int64).min
+_FADED = 100
+"""Half-lives after which events count the same: a weight of 0 would be of what is only seen."""
 _DECIMAL = re.compile(r"[+-]?(?:0|[1-9][0-9]*)\.[0-9]+")
 
 
@@ -42,17 +44,26 @@ class EventWeights:
         for values as they are.
     where : mapping of column name to set of str
         Rows are read only if each of these columns has one of its values, as text.
+    cap, half_life : float or None
+        Of the sums of weights, as in :meth:`mfrank.Events.weighted`.
     """
 
     column: Hashable | None
     weights: Mapping[str, float | None]
     where: Mapping[Hashable, frozenset[str]] = field(default_factory=dict)
+    cap: float | None = None
+    half_life: float | None = None
 
     @classmethod
     def of(
-        cls, column: Hashable | None, weights: KindWeights | None, where: Where | None = None
+        cls,
+        column: Hashable | None,
+        weights: KindWeights | None,
+        where: Where | None = None,
+        cap: float | None = None,
+        half_life: float | None = None,
     ) -> Self | None:
-        """Check the arguments ``event``, ``weights`` and ``where``; None if there are none.
+        """Check the arguments ``event``, ``weights`` and so on; None if there are none.
 
         Raises
         ------
@@ -61,6 +72,15 @@ class EventWeights:
             of columns to values.
         """
         rows = {} if where is None else _rows_wanted(where)
+        both = {"cap": cap, "half_life": half_life}
+        sums = {name: own for name, own in both.items() if own is not None}
+        check_above_zero(**sums)
+        if weights is None and sums:
+            raise InputValueError(
+                f"`{next(iter(sums))}` is of weighted events:",
+                "pass `weights={'view': 1, 'purchase': 5}`; `capped` and `mfrank.recency_weight` "
+                "are for values",
+            )
         if weights is None:
             if column is None:
                 return cls(None, {}, rows) if rows else None
@@ -84,11 +104,18 @@ class EventWeights:
                     f"`weights` must be finite numbers, or None for rows to leave out, got "
                     f"{shown(weight)} for {kind!r}"
                 )
-        return cls(column, {k: None if w is None else float(w) for k, w in known.items()}, rows)
+        each = {k: None if w is None else float(w) for k, w in known.items()}
+        return cls(column, each, rows, cap, half_life)
 
     @classmethod
-    def of_arrays(cls, events: Any, weights: KindWeights | None) -> Self | None:
-        """Check the arguments ``events``, an array, and ``weights``; None if there are neither."""
+    def of_arrays(
+        cls,
+        events: Any,
+        weights: KindWeights | None,
+        cap: float | None = None,
+        half_life: float | None = None,
+    ) -> Self | None:
+        """Check the arguments ``events``, an array, ``weights`` and so on."""
         if (events is None) != (weights is None):
             given, other = ("events", "weights") if weights is None else ("weights", "events")
             raise InputValueError(
@@ -96,7 +123,7 @@ class EventWeights:
                 "pass the kind of each event, such as ['view', 'purchase'], and what each kind "
                 "counts, such as {'view': 1, 'purchase': 5}",
             )
-        return None if weights is None else cls.of(None, weights)
+        return cls.of(None, weights, None, cap, half_life)
 
     def chosen(self, chosen: Chosen) -> Chosen:
         """The chosen columns, with that of the events and those of ``where``."""
@@ -152,9 +179,32 @@ class EventWeights:
             )
         return [self.weights[kind] for kind in kinds]
 
+    def aged(
+        self, values: NDArray[Any], times: NDArray[np.int64] | None, newest: int | None = None
+    ) -> NDArray[Any]:
+        """Values of events by their age at the newest, if there is a half-life.
+
+        Raises
+        ------
+        ValueError
+            There are no timestamps to age by.
+        """
+        if self.half_life is None:
+            return values
+        if times is None:
+            raise InputValueError(
+                "`half_life` needs timestamps, and these events have none", "name their column"
+            )
+        if newest is None:
+            tell_of_duration("half_life", self.half_life, times)
+            newest = int(times.max(initial=_LONG_AGO))
+        return values * np.exp2(-np.clip((newest - times) / self.half_life, 0, _FADED))
+
     def told(self) -> dict[str, Any]:
         """All that the result depends on, as JSON."""
         told: dict[str, Any] = {"column": self.column, "weights": dict(self.weights)}
+        sums = {"cap": self.cap, "half_life": self.half_life}
+        told |= {name: own for name, own in sums.items() if own is not None}
         if self.where:
             told["where"] = [[column, sorted(of)] for column, of in self.where.items()]
         return told

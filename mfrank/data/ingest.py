@@ -39,7 +39,12 @@ from mfrank.data.on_disk import Spill
 from mfrank.data.sources import check_duplicates
 from mfrank.data.tables import Portion, check_options
 from mfrank.data.text_files import is_stream
-from mfrank.data.time_units import TimestampUnit, check_unit, tell_of_odd_times
+from mfrank.data.time_units import (
+    TimestampUnit,
+    check_unit,
+    tell_of_duration,
+    tell_of_odd_times,
+)
 from mfrank.errors import InputValueError, unreadable
 from mfrank.files import Journal, path_of, resuming_beside, wanting_room, working_beside
 
@@ -124,7 +129,7 @@ def ingest(
     with resuming_beside(beside, lambda place: Journal.serves(place, origin)) as place:
         try:
             with wanting_room(folder):
-                _write(source, folder, Journal(place, origin), duplicates, show_progress)
+                _write(source, folder, Journal(place, origin), duplicates, show_progress, events)
         except OSError as error:
             if error.errno is None or not Journal.serves(place, origin):
                 raise
@@ -160,7 +165,7 @@ def ingest_chunks(
         with progress_bar(None, "reading rows", "row", shown=show_progress) as advance:
             rows.fill(_counted(read, advance))
         source = Source([rows], chosen, ids, Dialect(), unit, _ROWS_AT_ONCE)
-        _write(source, folder, journal, duplicates, show_progress)
+        _write(source, folder, journal, duplicates, show_progress, events)
 
 
 def _counted(portions: Iterator[Portion], advance: Advance) -> Iterator[Portion]:
@@ -170,15 +175,23 @@ def _counted(portions: Iterator[Portion], advance: Advance) -> Iterator[Portion]
 
 
 def _write(
-    source: Source, folder: Path, journal: Journal, duplicates: Duplicates, show_progress: bool
+    source: Source,
+    folder: Path,
+    journal: Journal,
+    duplicates: Duplicates,
+    show_progress: bool,
+    events: EventWeights | None,
 ) -> None:
     """Read all files twice, and write the folder."""
     known = numbered(source, journal, journal.files.folder, show_progress)
     note(counted(known.n_rows, "row"))
-    arrays = _arrays(source, known, duplicates, journal, show_progress)
+    sums = events or EventWeights(None, {})
+    arrays = _arrays(source, known, duplicates, journal, show_progress, sums)
+    n_cells = len(arrays["user_items.values"])
+    changed = sums.cap is not None or sums.half_life is not None
     interaction_folder.write_arrays(
         *(arrays, known.user_ids, known.item_ids, folder),
-        known.values_from(duplicates, len(arrays["user_items.values"])),
+        "given" if changed else known.values_from(duplicates, n_cells),
     )
 
 
@@ -196,8 +209,11 @@ def _arrays(
     duplicates: Duplicates,
     journal: Journal,
     show_progress: bool,
+    sums: EventWeights,
 ) -> dict[str, NDArray[Any]]:
     """The folder's arrays, mapped from files of the journal's folder."""
+    if not known.timestamps:
+        sums.aged(np.empty(0), None)
     bounds = even_bounds(known.of_users, _ENTRIES_AT_ONCE)
     by_user = Spill(journal.files, "entries", bounds, known.entry)
     done = journal.done
@@ -208,6 +224,10 @@ def _arrays(
                 entries = _entries(path, portion, known)
                 by_user.add(entries, entries["user"])
                 advance(len(entries))
+                if sums.half_life is not None:
+                    times = [entries["time"].min(), entries["time"].max()]
+                    span = [*journal.facts.get("span", []), *map(int, times)]
+                    journal.facts["span"] = [min(span), max(span)]
             journal.advance("entries")
     writer = FolderWriter(
         journal.files,
@@ -219,7 +239,7 @@ def _arrays(
     )
     with progress_bar(known.n_rows, "merging by users", "row", shown=show_progress) as advance:
         advance(known.n_rows - len(by_user))
-        _merge(by_user, writer, known, duplicates, journal, advance)
+        _merge(by_user, writer, known, duplicates, journal, advance, sums)
     with progress_bar(None, "sorting by items", "entry", shown=show_progress) as advance:
         for n_sorted in writer.sort_items(done["items"], partial(journal.advance, "items")):
             advance(n_sorted)
@@ -241,16 +261,22 @@ def _merge(
     duplicates: Duplicates,
     journal: Journal,
     advance: Advance,
+    sums: EventWeights,
 ) -> None:
     """Merge the entries of each block of users, and give them to the writer."""
     done = journal.done["users"]
     untold = cells.CellTally(duplicates)
+    newest = None
+    if sums.half_life is not None:
+        _, newest = journal.facts["span"]
+        tell_of_duration("half_life", sums.half_life, np.array(journal.facts["span"]))
     for begin, end, entries in by_user.blocks(done, partial(journal.advance, "users")):
+        times = entries["time"] if known.timestamps else None
         block = cells.from_triples(
             entries["user"] - begin,
             entries["item"],
-            entries["value"],
-            entries["time"] if known.timestamps else None,
+            sums.aged(entries["value"], times, newest),
+            times,
             shape=(end - begin, len(known.item_ids)),
             duplicates=duplicates,
             tally=untold,
@@ -265,7 +291,7 @@ def _merge(
                 "does not",
                 "drop or replace it",
             )
-        writer.add_cells(begin, block)
+        writer.add_cells(begin, block if sums.cap is None else cells.capped(block, sums.cap))
         advance(len(entries))
 
 

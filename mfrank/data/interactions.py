@@ -31,7 +31,7 @@ from mfrank.arrays import (
 )
 from mfrank.data import cells, interaction_folder, selection, sources
 from mfrank.data.cells import Cells, Counts, SummedCells, ValuesFrom
-from mfrank.data.concatenation import joined
+from mfrank.data.concatenation import as_parts, joined
 from mfrank.data.events import EventWeights, KindWeights, Where
 from mfrank.data.fields import IdsAs
 from mfrank.data.frame_chunks import ROWS_AT_ONCE
@@ -208,6 +208,8 @@ class Interactions(MadeOfFields):
         *,
         events: ArrayLike | None = None,
         weights: KindWeights | None = None,
+        cap: float | None = None,
+        half_life: float | None = None,
         timestamp_unit: TimestampUnit | None = None,
         shape: tuple[int, int] | None = None,
         duplicates: Duplicates = "sum",
@@ -235,6 +237,8 @@ class Interactions(MadeOfFields):
             times that of ``values``, if any. Events of a pair add up. 0 is only seen, below 0 is a
             dislike (see above), and None leaves the rows out. Models that read values learn from
             them, such as ALS under :class:`mfrank.WRMF`.
+        cap, half_life : float, optional
+            Of the sums of weights, as in :meth:`mfrank.Events.weighted`.
         timestamp_unit : {"s", "ms", "us", "ns"} or None, default None
             Unit of numeric timestamps, which become seconds; "s" leaves them unchanged. None
             recognizes milli-, micro- and nanoseconds since 1970 and dates like 20240131, and logs
@@ -251,8 +255,8 @@ class Interactions(MadeOfFields):
             not finite, or timestamps are not in one unit; the message names the row.
         """
         columns, known_ids = (users, items, values, timestamps), (user_ids, item_ids)
-        weighed = None if events is None and weights is None else (events, weights)
-        found = sources.from_arrays(*columns, timestamp_unit, duplicates, known_ids, shape, weighed)
+        kinds = events, EventWeights.of_arrays(events, weights, cap, half_life)
+        found = sources.from_arrays(*columns, timestamp_unit, duplicates, known_ids, shape, *kinds)
         return cls._of_cells(*found)
 
     @classmethod
@@ -292,6 +296,8 @@ class Interactions(MadeOfFields):
         timestamp: Hashable | Literal[False] | None = None,
         event: Hashable | None = None,
         weights: KindWeights | None = None,
+        cap: float | None = None,
+        half_life: float | None = None,
         where: Where | None = None,
         timestamp_unit: TimestampUnit | None = None,
         duplicates: Duplicates = "sum",
@@ -314,7 +320,7 @@ class Interactions(MadeOfFields):
         where : mapping of column name to a value or a list of values, optional
             Read only rows with these values, such as ``{"event": "purchase"}``, in all of these
             columns. Values are compared as text.
-        weights, timestamp_unit, duplicates, user_ids, item_ids
+        weights, cap, half_life, timestamp_unit, duplicates, user_ids, item_ids
             As in :meth:`from_arrays`.
 
         Raises
@@ -323,7 +329,7 @@ class Interactions(MadeOfFields):
             As in :meth:`from_arrays`, or a column is not recognized.
         """
         chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
-        ids, events = (user_ids, item_ids), EventWeights.of(event, weights, where)
+        ids, events = (user_ids, item_ids), EventWeights.of(event, weights, where, cap, half_life)
         how = chosen, timestamp_unit, duplicates, ids, events
         return cls._of_cells(*sources.from_frame(frame, *how))
 
@@ -343,6 +349,8 @@ class Interactions(MadeOfFields):
         timestamp: Hashable | Literal[False] | None = None,
         event: Hashable | None = None,
         weights: KindWeights | None = None,
+        cap: float | None = None,
+        half_life: float | None = None,
         where: Where | None = None,
         timestamp_unit: TimestampUnit | None = None,
         duplicates: Duplicates = "sum",
@@ -366,8 +374,8 @@ class Interactions(MadeOfFields):
         params : sequence or mapping, optional
             Values of the placeholders in the query, in the style of the driver; for SQLAlchemy a
             mapping of what is written as ``:name``.
-        user, item, value, timestamp, event, weights, where, timestamp_unit, duplicates
-        user_ids, item_ids
+        user, item, value, timestamp, event, weights, cap, half_life, where, timestamp_unit
+        duplicates, user_ids, item_ids
             As in :meth:`from_frame`.
         folder : path, optional
             Where to write the interactions, as :meth:`ingest` does, in place of memory. Then
@@ -383,7 +391,7 @@ class Interactions(MadeOfFields):
             The connection is a URL, and SQLAlchemy is not installed.
         """
         chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
-        events = EventWeights.of(event, weights, where)
+        events = EventWeights.of(event, weights, where, cap, half_life)
         if folder is not None and (user_ids is not None or item_ids is not None):
             raise InputValueError("`user_ids` and `item_ids` are not for `folder`:", "omit them")
         with closing(rows_of_query(query, connection, params, ROWS_AT_ONCE)) as chunks:
@@ -412,6 +420,8 @@ class Interactions(MadeOfFields):
         timestamp: str | int | Literal[False] | None = None,
         event: str | int | None = None,
         weights: KindWeights | None = None,
+        cap: float | None = None,
+        half_life: float | None = None,
         where: Where | None = None,
         timestamp_unit: TimestampUnit | None = None,
         sep: str | None = None,
@@ -445,8 +455,8 @@ class Interactions(MadeOfFields):
             one.
         user, item, value, timestamp, event : str or int, optional
             Name of the column or, in text, its number from 1.
-        weights : mapping of kind to number, optional
-            What an event of each kind counts, as in :meth:`from_arrays`.
+        weights, cap, half_life : optional
+            What an event of each kind counts, and their sums, as in :meth:`from_arrays`.
         where : mapping of column to a value or a list of values, optional
             Rows to read, as in :meth:`from_frame`; columns by name or number.
         sep : str or None, default None
@@ -482,14 +492,10 @@ class Interactions(MadeOfFields):
             Ids are then converted to the type of ``user_ids`` or ``item_ids``, if there are any.
         """
         chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
-        how = (
-            Dialect(sep, quote, header, columns, encoding, comment, lines),
-            ids,
-            timestamp_unit,
-            duplicates,
-        )
-        events = EventWeights.of(event, weights, where)
-        return cls._of_cells(*sources.from_file(path, chosen, *how, (user_ids, item_ids), events))
+        dialect = Dialect(sep, quote, header, columns, encoding, comment, lines)
+        how = dialect, ids, timestamp_unit, duplicates
+        weighed = (user_ids, item_ids), EventWeights.of(event, weights, where, cap, half_life)
+        return cls._of_cells(*sources.from_file(path, chosen, *how, *weighed))
 
     @classmethod
     def _of_cells(
@@ -823,6 +829,8 @@ class Interactions(MadeOfFields):
         timestamp: str | int | Literal[False] | None = None,
         event: str | int | None = None,
         weights: KindWeights | None = None,
+        cap: float | None = None,
+        half_life: float | None = None,
         where: Where | None = None,
         timestamp_unit: TimestampUnit | None = None,
         sep: str | None = None,
@@ -857,7 +865,7 @@ class Interactions(MadeOfFields):
             temporary folder. Rows of a database: ``from_sql(folder=)``.
         folder : path
             Its contents are replaced when everything has been read.
-        user, item, value, timestamp, event, weights, where, timestamp_unit
+        user, item, value, timestamp, event, weights, cap, half_life, where, timestamp_unit
         sep, quote, header, columns, encoding, comment, lines, ids, duplicates
             As in :meth:`from_file`. If one file has integer ids and another text, all ids become
             text.
@@ -881,7 +889,7 @@ class Interactions(MadeOfFields):
             dialect=Dialect(sep, quote, header, columns, encoding, comment, lines),
             duplicates=duplicates,
             show_progress=show_progress,
-            events=EventWeights.of(event, weights, where),
+            events=EventWeights.of(event, weights, where, cap, half_life),
         )
         return cls.open(folder)
 
@@ -907,20 +915,11 @@ class Interactions(MadeOfFields):
 
         Raises
         ------
-        ValueError
-            If there are no parts, ids are integers in only some parts, only some parts have
-            timestamps, or timestamps are in different units, such as seconds and (with
-            ``timestamp_unit="s"``, unconverted) milliseconds.
-        TypeError
-            If a part is not Interactions.
+        ValueError, TypeError
+            There are no parts, one is no Interactions, ids are integers in only some parts, or only
+            some have timestamps, or in different units (``timestamp_unit="s"``, unconverted).
         """
-        each = list(parts) if isinstance(parts, Iterable) else [parts]
-        wrong = [part for part in each if not isinstance(part, Interactions)]
-        if wrong or not isinstance(parts, Iterable):
-            kind = type((wrong or each)[0]).__name__
-            raise InputTypeError(f"`parts` must be a list of Interactions, got {kind}")
-        if not each:
-            raise InputValueError("`parts` must have at least one Interactions")
+        each = as_parts(parts, Interactions)
         origin = dict(item for part in each for item in part.origin.items())
         thresholds = {part.threshold for part in each}
         threshold = thresholds.pop() if len(thresholds) == 1 else None

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import counted, floats_of, is_count, is_number, refuse_labels, shown, to_host
@@ -38,7 +37,7 @@ def at_least(
     if keep_seen and not is_weighted:
         found = found._replace(values_from="threshold")
     if binary:
-        found = _with_values(found, np.ones_like(found.rows.data))
+        found = cells.with_values(found, np.ones_like(found.rows.data))
     if not is_weighted:
         known = threshold if known is None else max(threshold, known)
     known = None if known is None else float(known)
@@ -120,14 +119,13 @@ def capped(data: Interactions, most: float) -> Interactions:
             f"`most` must be at least the threshold {data.threshold:g} of these values, got {most}",
             "cap before `at_least(threshold)`",
         )
-    values = np.clip(data.user_items.data, -most, most).astype(data.user_items.dtype)
-    return data._with_cells(_with_values(data.cells, values)._replace(values_from="given"))
+    return data._with_cells(cells.capped(data.cells, most))
 
 
 def with_weighted_values(data: Interactions, values: NDArray[Any]) -> Interactions:
     """The same cells with weighted values, none of them 0; of ones, the weights are values."""
     are_ones = (data.user_items.data == 1).all()
-    found = _with_values(data.cells, values)
+    found = cells.with_values(data.cells, values)
     return data._with_cells(found if are_ones else found._replace(values_from="weights"))
 
 
@@ -171,9 +169,3 @@ def _also_seen(data: Interactions, more: NDArray[np.bool_]) -> Cells:
     if data.seen_only is not None:
         return cells.joined([data.seen_only.cells, found])
     return Cells(cells.ones(found.rows), found.timestamps)
-
-
-def _with_values(found: Cells, values: NDArray[Any]) -> Cells:
-    """The same cells with other values, none of them 0 and none a sum."""
-    rows = sp.csr_array((values, found.rows.indices, found.rows.indptr), found.rows.shape)
-    return Cells(rows, found.timestamps, found.seen_only)

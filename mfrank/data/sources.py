@@ -71,19 +71,21 @@ def from_arrays(
     duplicates: Duplicates,
     known_ids: KnownIds,
     shape: tuple[int, int] | None = None,
-    events: tuple[Any, Any] | None = None,
+    kinds: Any = None,
+    weighing: EventWeights | None = None,
 ) -> Parts:
-    """Build the parts of interactions from one array per column; ``events`` also has weights."""
+    """Build the parts of interactions from one array per column.
+
+    ``kinds`` are of events that ``weighing`` gives values; without, the values are these.
+    """
     user_ids, item_ids = known_ids
     check_duplicates(duplicates)
     check_unit(unit)
-    kinds, weights = events or (None, None)
-    weighing = EventWeights.of_arrays(kinds, weights)
     check_same_rows(users=users, items=items, values=values, timestamps=timestamps, events=kinds)
     users, items = to_host(users, "users"), to_host(items, "items")
     values, timestamps = to_host(values, "values"), to_host(timestamps, "timestamps")
     _refuse_unequal(users, items=items, values=values, timestamps=timestamps)
-    if weighing is not None:
+    if weighing is not None and kinds is not None:
         kinds = to_host(kinds, "events")
         _refuse_unequal(users, events=kinds)
         values, kept = weighing.values(kinds, None if values is None else as_numbers(values))
@@ -123,12 +125,16 @@ def from_arrays(
         Extent.of(numbers).tell()
     if times is not None:
         tell_of_odd_times(times)
+    numbers = numbers if weighing is None else weighing.aged(numbers, times)
     found = cells.from_triples(
         user_rows, item_rows, numbers, times, shape=shape, duplicates=duplicates
     )
     if values is not None and found.values_from == "given" and (found.rows.data == 1).all():
         found = found._replace(values_from="ones")
-    return finite(found, known_users, known_items)
+    parts = finite(found, known_users, known_items)
+    if weighing is None or weighing.cap is None:
+        return parts
+    return parts._replace(cells=cells.capped(found, weighing.cap))
 
 
 def from_sparse(matrix: Any, duplicates: Duplicates, known_ids: KnownIds) -> Parts:
@@ -277,6 +283,7 @@ def _from_columns(
         "s",
         duplicates,
         known_ids,
+        weighing=events,
     )
 
 

@@ -79,7 +79,7 @@ def test_without_flags_a_file_is_read_as_python_reads_it(monkeypatch: pytest.Mon
 def test_every_flag_is_an_argument(monkeypatch: pytest.MonkeyPatch) -> None:
     line = "--user u --item 2 --value v --timestamp t --timestamp-unit ms --sep ; --quote none"
     more = " --header --columns a,b,-,d --ids text --duplicates last"
-    more += " --event e --weights view=1,cart=2.5,like=none"
+    more += " --event e --weights view=1,cart=2.5,like=none --cap 9 --half-life 2"
     more += " --encoding cp1252 --comment # --lines rows --where kind=a --where kind=b"
     assert arguments(line + more, monkeypatch) == {
         "user": "u",
@@ -98,6 +98,8 @@ def test_every_flag_is_an_argument(monkeypatch: pytest.MonkeyPatch) -> None:
         "encoding": "cp1252",
         "comment": "#",
         "lines": "rows",
+        "cap": 9.0,
+        "half_life": 2 * 86_400,
         "where": {"kind": ["a", "b"]},
     }
     line = "--no-value --no-timestamp --no-header --quote ' --columns a,b"

@@ -39,7 +39,7 @@ NEEDED = {
     "update": ["a.csv", "--model m"],
 }
 COMMANDS = sorted(NEEDED)
-NUMBERS = ("INT", "FLOAT", "MINUTES", "FRACTION", "GIB", "VALUE", "NUMBER", "SHARE")
+NUMBERS = ("INT", "FLOAT", "MINUTES", "FRACTION", "DAYS", "GIB", "VALUE", "NUMBER", "SHARE")
 TEXTS = (
     *(
         "ADDRESS",

@@ -22,6 +22,7 @@ from mfrank.cli.inputs import (
     read_events,
     read_like,
     read_table,
+    sums_of,
 )
 from mfrank.cli.printing import add_json_flag, check_json, somebody_watches, tell
 from mfrank.comparison import DEFAULT_METRICS, DEFAULT_OBJECTIVES, compare, usual_models
@@ -177,7 +178,7 @@ def _parts(args: argparse.Namespace) -> tuple[Interactions, Interactions, Intera
         if args.weights is None:
             raise ValueError("--target needs --weights: what an event of each kind counts")
         events = read_events(args, args.interactions)
-        data, owned = events.weighted(args.weights), events[args.target]
+        data, owned = events.weighted(args.weights, **sums_of(args)), events[args.target]
     if args.test:
         test, unknown = read_like(args, args.test, data)
         if unknown:
@@ -193,4 +194,8 @@ def _parts(args: argparse.Namespace) -> tuple[Interactions, Interactions, Intera
         parts = by(data, **options)
         return parts.train, parts.test, None
     divided = events.split(args.target, by, **options)
-    return divided.train.weighted(args.weights), divided.test, divided.train[args.target]
+    return (
+        divided.train.weighted(args.weights, **sums_of(args)),
+        divided.test,
+        divided.train[args.target],
+    )

@@ -19,6 +19,7 @@ from mfrank.cli.inputs import (
     model_version,
     read_like,
     read_model,
+    refuse_sums,
 )
 from mfrank.cli.printing import add_json_flag, check_json, tell
 from mfrank.cluster import check_cluster
@@ -86,6 +87,8 @@ def run(args: argparse.Namespace) -> int:
     _check_against(args)
     if args.target is not None and args.weights is not None:
         raise ValueError("--weights is for all kinds of events, and --target reads one")
+    if args.target is not None:
+        refuse_sums(args, "it is of weighted events of all kinds, and --target reads one")
     model = read_model(args.model)
     if model.seen is None and not (args.train or args.include_seen):
         raise InputValueError(

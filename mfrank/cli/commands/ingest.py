@@ -10,7 +10,7 @@ import argparse
 from dataclasses import asdict
 
 from mfrank.arrays import counted
-from mfrank.cli.inputs import add_table_flags, columns_of, dialect_of, read_query, where_of
+from mfrank.cli.inputs import add_table_flags, columns_of, dialect_of, events_of, read_query
 from mfrank.cli.printing import somebody_watches
 from mfrank.data import EventWeights, IngestPlan, Interactions, is_database
 from mfrank.files import path_of
@@ -40,24 +40,28 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Read, merge and write, or print the cost."""
     if args.query is not None or any(map(is_database, args.files)):
-        if args.dry_run or len(args.files) > 1:
-            raise ValueError("a database is read by itself, and without --dry-run")
+        if len(args.files) > 1:
+            raise ValueError("a database is read by itself: one URL, and no files")
+        if args.dry_run:
+            raise ValueError(
+                "--dry-run is of files: what rows a query has shows only when it is read; to try "
+                "some of them, --query 'SELECT ... LIMIT 1000' with another --folder"
+            )
         how = {"folder": args.folder, "show_progress": somebody_watches()}
         data = read_query(args, args.files[0], **how)
         print(_told(data, args.folder))
         return
     if args.dry_run:
         reading = {"ids": args.ids, "dialect": dialect_of(args)}
-        reading |= {"events": EventWeights.of(args.event, args.weights, where_of(args))}
+        events = events_of(args)
+        reading |= {"events": EventWeights.of(events.pop("event"), **events)}
         print(IngestPlan.of(args.files, path_of(args.folder), columns_of(args), **reading).told())
         return
     data = Interactions.ingest(
         args.files,
         args.folder,
         **columns_of(args),
-        event=args.event,
-        weights=args.weights,
-        where=where_of(args),
+        **events_of(args),
         timestamp_unit=args.timestamp_unit,
         **asdict(dialect_of(args)),
         ids=args.ids,

@@ -23,6 +23,7 @@ from mfrank.cli.inputs import (
     read_left_out,
     read_model,
     read_table,
+    refuse_sums,
 )
 from mfrank.cli.printing import add_json_flag, check_json, somebody_watches, tell
 from mfrank.data import Events, Interactions
@@ -101,6 +102,7 @@ def run(args: argparse.Namespace) -> None:
     if args.target is not None:
         if args.leave_out or args.leave_out_events:
             raise ValueError("--leave-out and --leave-out-events do not go with --target")
+        refuse_sums(args, "the search of --target adds up events as they are")
         data = read_events(args, args.interactions)
         args.valid = None if args.valid is None else read_events(args, args.valid)
     else:

@@ -20,6 +20,7 @@ from mfrank.cli.inputs import (
     model_to_change,
     read_left_out,
     read_spelled_like,
+    refuse_sums,
 )
 from mfrank.errors import InputValueError
 from mfrank.models import ALS, Blend
@@ -112,6 +113,7 @@ def _given(args: argparse.Namespace, name: str) -> Any:
 
 def _update(model: Any, args: argparse.Namespace) -> str:
     """Update the model; report on it, with nothing if it had the batch."""
+    refuse_sums(args, "an update has only the new events of a sum, and their ages: fit anew")
     before, began = model.store, perf_counter()
     data = read_spelled_like(args, args.interactions, model)
     options: dict[str, Any] = {"batch": args.batch, "leave_out": read_left_out(args, data)}
