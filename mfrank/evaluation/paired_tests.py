@@ -286,7 +286,7 @@ def paired_change(
     Returns
     -------
     Difference
-        Of ``model`` minus ``earlier``; :meth:`Difference.is_fall` is for an alert.
+        Of ``model`` minus ``earlier``; ``is_fall`` is for an alert.
 
     Raises
     ------

@@ -483,10 +483,10 @@ class Descent(FactorModel):
     ) -> Self:
         """Update the model with new interactions, including new users and items.
 
-        No step of the loss is taken: users with new interactions, and items of which half or more
-        are new, follow from what they have by the linear maps that fit those of the fit best
-        (:mod:`mfrank.models.row_updates`). It ranks about as a new fit does, in a few seconds; all
-        others keep their factors, so fit again from time to time.
+        No step of the loss is taken: users and items with new interactions follow from what they
+        have by the linear maps that fit those of the fit best (:mod:`mfrank.models.row_updates`).
+        It ranks about as a new fit does, in a few seconds; all others keep their factors, so fit
+        again from time to time.
 
         Parameters
         ----------
@@ -510,7 +510,7 @@ class Descent(FactorModel):
         def after(delta: Delta, data: Interactions) -> tuple[FactorStore, int]:
             liked(data.user_items, "new")
             tell_unread_values(type(self.loss).__name__, data)
-            return descended(held.on_host(), self._map_of(held), delta)
+            return descended(held.on_host(), self._map_of(held), delta, likes_of(held))
 
         old = None if held.seen is None else likes_of(held)
         if (found := update_of(held, old, new, batch, leave_out, after)) is not None:

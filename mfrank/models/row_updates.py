@@ -2,9 +2,10 @@
 
 A descent takes up new interactions in one pass, without a step of its loss. New users get the
 factors that :class:`mfrank.models.row_map.RowMap` finds from the items that the model knows. Items
-of whose interactions half or more are new follow from their users by a map of the same kind, which
-also has the logarithm of their number of users and predicts their bias. Then all users with new
-interactions follow from their items. A second pass ranked worse in most trials.
+with new interactions move as a map of the same kind does, which also has the logarithm of their
+number of users and predicts their bias; what the map does not explain of an item stays, times the
+share of its interactions that are old. So a new item follows from its users alone. Then all users
+with new interactions follow from their items. A second pass ranked worse in most trials.
 """
 
 from __future__ import annotations
@@ -35,8 +36,6 @@ from mfrank.models.updates import (
 from mfrank.retrieval import ModelState, Seen, left_out_of
 from mfrank.store import FactorStore
 
-FRESH = 0.5
-"""Share of new interactions from which on an item's factors are made anew."""
 _RIDGE = 1e-3
 
 
@@ -88,8 +87,10 @@ def update_of(
     return made, held.seen.updated(delta.seen, more)
 
 
-def descended(store: FactorStore, solver: RowMap, delta: Delta) -> tuple[FactorStore, int]:
-    """The store of a descent after an update; ``solver`` is of the store and its interactions."""
+def descended(
+    store: FactorStore, solver: RowMap, delta: Delta, before: sp.csr_array
+) -> tuple[FactorStore, int]:
+    """The store of a descent after an update; ``solver`` is of the store and its positives."""
     n_users, n_items = len(delta.user_ids), len(delta.item_ids)
     users, items = (
         with_rows(factors, n, 1)
@@ -109,13 +110,11 @@ def descended(store: FactorStore, solver: RowMap, delta: Delta) -> tuple[FactorS
             of_users[some] = biases
 
     map_users(touched[touched >= store.n_users])
-    counts = delta.counts.items
-    fresh = np.flatnonzero((delta.new.items > 0) & (delta.new.items >= FRESH * counts))
-    if len(fresh):
-        known = _ItemMap.of(store, delta)
-        items[fresh], biases = known.items(sp.csr_array(likes[:, fresh].T), users)
+    moved = np.flatnonzero(delta.new.items)
+    if len(moved):
+        items[moved], biases = _ItemMap.of(store, before).moved(store, before, delta, users, moved)
         if of_items is not None:
-            of_items[fresh] = biases
+            of_items[moved] = biases
     map_users(touched)
     made = replace(
         store,
@@ -127,7 +126,7 @@ def descended(store: FactorStore, solver: RowMap, delta: Delta) -> tuple[FactorS
         item_ids=delta.item_ids,
         counts=delta.counts,
     )
-    return made, len(touched) + len(fresh)
+    return made, len(touched) + len(moved)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,33 +142,54 @@ class _ItemMap:
     distances: bool
 
     @classmethod
-    def of(cls, store: FactorStore, delta: Delta) -> _ItemMap:
-        """The map of the items that the store knows, from their interactions before the update."""
-        before = sp.csr_array(delta.user_items[: store.n_users, : store.n_items].T)
+    def of(cls, store: FactorStore, likes: sp.csr_array) -> _ItemMap:
+        """The map of the items of a store from their users, shape (n_users, n_items)."""
+        before = sp.csr_array(likes.T)
         some = np.flatnonzero(np.diff(before.indptr))
-        wanted = store.item_factors[some].astype(np.float64)
-        lengths, distances = np.linalg.norm(wanted, axis=1), store.user_biases is not None
+        outputs, distances = _outputs(store, some), store.user_biases is not None
+        lengths = np.linalg.norm(outputs[:, :-1], axis=1)
         same = np.ptp(lengths) <= 1e-3 * lengths.max(initial=0)
-        biases = np.zeros(len(some))
-        if store.item_biases is not None:
-            biases = store.item_biases[some] + distances * lengths**2 / 2
         inputs = _inputs(before[some], store.user_factors)
         gram = inputs.T @ inputs
         gram += _RIDGE * np.diag(np.diag(gram))
-        outputs = np.column_stack([wanted, biases])
         matrix: Floats = np.linalg.lstsq(gram, inputs.T @ outputs, rcond=None)[0].astype(float)
         return cls(matrix, float(lengths.mean()) if same else None, distances)
 
-    def items(self, likes: sp.csr_array, users: Factors) -> tuple[Floats, Floats]:
-        """Factors (R, K) and biases (R,) of items, whose rows have their users."""
+    def moved(
+        self,
+        store: FactorStore,
+        before: sp.csr_array,
+        delta: Delta,
+        users: Factors,
+        some: NDArray[np.int64],
+    ) -> tuple[Floats, Floats]:
+        """Factors (R, K) and biases (R,) of items after an update, from the users they have now."""
+        likes = sp.csr_array(delta.user_items[:, some].T)
         found = _inputs(likes, users) @ self.matrix
-        factors, biases = found[:, :-1], found[:, -1]
+        old = np.flatnonzero(some < store.n_items)
+        had = sp.csr_array(before[:, some[old]].T)
+        unexplained = _outputs(store, some[old]) - _inputs(had, store.user_factors) @ self.matrix
+        share = 1 - delta.new.items[some[old]] / delta.counts.items[some[old]]
+        found[old] += share[:, None] * unexplained
+        return self._in_bounds(found[:, :-1], found[:, -1])
+
+    def _in_bounds(self, factors: Floats, biases: Floats) -> tuple[Floats, Floats]:
+        """As long as all items of the fit, or in the ball, with the biases of this length."""
         lengths = np.maximum(np.linalg.norm(factors, axis=1), np.finfo(np.float64).tiny)
         if self.length is not None:
             factors = factors * (self.length / lengths)[:, None]
         elif self.distances:
             factors = factors * np.minimum(1, 1 / lengths)[:, None]
         return factors, biases - self.distances * (factors**2).sum(axis=1) / 2
+
+
+def _outputs(store: FactorStore, items: NDArray[np.int64]) -> Floats:
+    """Factors of items of the store, and their biases without -|q|^2 / 2 as the last column."""
+    factors, biases = store.item_factors[items].astype(np.float64), np.zeros(len(items))
+    if store.item_biases is not None:
+        distances = store.user_biases is not None
+        biases = store.item_biases[items] + distances * (factors**2).sum(axis=1) / 2
+    return np.column_stack([factors, biases])
 
 
 def _inputs(likes: sp.csr_array, users: Factors) -> Floats:

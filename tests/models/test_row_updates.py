@@ -98,7 +98,8 @@ def test_nothing_new_changes_no_score_of_others() -> None:
     model.partial_fit(one)
     untouched = model.user_ids.labels != "u3"
     np.testing.assert_array_equal(model.user_factors[untouched], before.user_factors[untouched])
-    np.testing.assert_array_equal(model.item_factors, before.item_factors)
+    others = model.item_ids.labels != "i4"
+    np.testing.assert_array_equal(model.item_factors[others], before.item_factors[others])
 
 
 def test_lists_leave_out_what_an_update_says(kind: str) -> None:
@@ -123,10 +124,40 @@ def test_the_maps_of_a_descent_are_met_by_items_that_are_linear_in_their_users()
     old = sp.csr_array(likes[:, :30].astype(np.float32))
     late = mfrank.Interactions.from_arrays(new.entry_users, new.user_items.indices + 30)
     delta = partial_fit.Delta.of(known, old, late, 1.0)
-    made, _ = row_updates.descended(known, row_map.RowMap.of(known, old), delta)
+    made, _ = row_updates.descended(known, row_map.RowMap.of(known, old), delta, old)
     rows = made.item_ids.rows(np.arange(30, 40))
     np.testing.assert_allclose(made.item_factors[rows], outputs[30:, :2], rtol=0.05, atol=0.05)
     np.testing.assert_allclose(made.item_biases[rows], outputs[30:, 2], rtol=0.05, atol=0.05)
+
+
+def test_an_old_item_keeps_of_what_the_map_does_not_explain_the_share_that_is_old() -> None:
+    rng = np.random.default_rng(0)
+    likes = sp.csr_array(rng.random((300, 400)) < 0.2)
+    later = sp.csr_array(
+        ([1.0] * 40, (np.flatnonzero(likes[:, [7]].toarray() == 0)[:40], [7] * 40))
+    )
+    later.resize(likes.shape)
+    users = rng.standard_normal((300, 2))
+
+    def inputs(rows: sp.csr_array) -> Any:
+        counts = np.diff(rows.T.tocsr().indptr)
+        sums = (rows.T @ users) / np.sqrt(counts)[:, None]
+        return np.column_stack([sums, np.ones(400), np.log1p(counts)])
+
+    linear = rng.standard_normal((4, 3))
+    outputs = inputs(likes) @ linear
+    outputs[7] += 2  # unexplained
+    known = mfrank.FactorStore(users, outputs[:, :2], item_biases=outputs[:, 2])
+    old = sp.csr_array(likes.astype(np.float32))
+    delta = partial_fit.Delta.of(known, old, mfrank.Interactions.from_sparse(later), 1.0)
+    made, _ = row_updates.descended(known, row_map.RowMap.of(known, old), delta, old)
+    n_old = int(likes[:, [7]].sum())
+    wanted = (inputs(sp.csr_array(likes + later)) @ linear)[7] + 2 * n_old / (n_old + 40)
+    found = np.append(made.item_factors[7], made.item_biases[7])
+    np.testing.assert_allclose(found, wanted, atol=0.3)  # without a share: 0.8 away
+    np.testing.assert_array_equal(
+        np.delete(made.item_factors, 7, 0), np.delete(outputs[:, :2], 7, 0)
+    )
 
 
 def test_what_cannot_be_taken_up_is_refused_and_changes_nothing(tmp_path: Path) -> None:
