@@ -52,7 +52,7 @@ CAN: dict[str, dict[str, str]] = {
         "new users": "one list for all",
         "explain": "the count, as the baseline",
         "update": "a fit to old and new interactions",
-        "remove": "as after a fit without them",
+        "remove": "as after a fit without them; a window stays",
         "similar users": "each alone",
         "export": "every format",
     },
