@@ -1,5 +1,6 @@
 """The search for the best model of a table of interactions: :func:`mfrank.tune`."""
 
+from mfrank.tuning.days import DayRecord, Former
 from mfrank.tuning.event_weights import TargetData, WeightSearch
 from mfrank.tuning.families import (
     BASELINES,
@@ -43,11 +44,11 @@ from mfrank.tuning.mixture import (
     weighed,
 )
 from mfrank.tuning.one_call import TuneResult, _fitted, tune
-from mfrank.tuning.outcomes import Former, Outcome, Trial
+from mfrank.tuning.outcomes import Outcome, Trial
 from mfrank.tuning.search_result import SearchResult, budget_of, likes_of, metric_of, search
 from mfrank.tuning.successive_halving import CAUTION, Budget, Ladder, Search, best, refit_seconds
 from mfrank.tuning.summary import Lead, Serving, code_of, in_words
-from mfrank.tuning.trial_journal import DayRecord, TrialJournal, days_of
+from mfrank.tuning.trial_journal import TrialJournal, days_of
 from mfrank.tuning.trials import Predict, Runner, TrialJudge, TrialWatch, check_predict
 
 __all__ = [

@@ -13,11 +13,12 @@ from typing import Any, overload
 from mfrank.arrays import needs, table, terminal_width
 from mfrank.evaluation import Score
 from mfrank.files import path_of, replacing
+from mfrank.tuning.days import DayRecord
 from mfrank.tuning.family import Point
 from mfrank.tuning.mixture import BlendPart
 from mfrank.tuning.outcomes import Outcome
 from mfrank.tuning.successive_halving import best
-from mfrank.tuning.trial_journal import DayRecord, days_of
+from mfrank.tuning.trial_journal import days_of
 from mfrank.tuning.trials import Runner
 
 Row = dict[str, Any]

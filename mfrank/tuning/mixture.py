@@ -17,9 +17,10 @@ from mfrank.evaluation import NDCG, ListMetric, Metric, Score
 from mfrank.evaluation import judge as judged
 from mfrank.models import ALS, Blend, Descent, NeighborRecommender, spread
 from mfrank.retrieval import Recommender, unannounced, without_relevant
+from mfrank.tuning.days import Former
 from mfrank.tuning.families import SPACE
 from mfrank.tuning.family import Setting, Space
-from mfrank.tuning.outcomes import Former, Outcome
+from mfrank.tuning.outcomes import Outcome
 from mfrank.tuning.successive_halving import refit_seconds
 from mfrank.tuning.trials import Runner, TrialJudge
 

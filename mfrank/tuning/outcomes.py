@@ -97,24 +97,3 @@ class Outcome:
         if not all(math.isfinite(each) for each in known):
             raise ValueError("a number is not finite")
         return made
-
-
-@dataclass(frozen=True, slots=True)
-class Former:
-    """A setting of an earlier search.
-
-    Attributes
-    ----------
-    trial : Trial
-    day : str
-        The day of the search that found it, such as "2026-11-25".
-    seconds : float
-        Duration of the trial in the latest.
-    weight : float or None
-        Its weight in what that search chose; None if it was no part of it.
-    """
-
-    trial: Trial
-    day: str
-    seconds: float
-    weight: float | None = None

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from mfrank.arrays import OutOfTimeError, time_limit
 from mfrank.models import Popularity
+from mfrank.tuning.days import Former
 from mfrank.tuning.families import SPACE
 from mfrank.tuning.family import Family, Setting, Space, near, spread_out
-from mfrank.tuning.outcomes import Former, Outcome, Trial
+from mfrank.tuning.outcomes import Outcome, Trial
 
 # Successive halving without waiting (Li et al. 2020, ASHA): which trial comes next.
 #
