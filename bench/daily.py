@@ -2,11 +2,14 @@
 
 A model is fitted to the first days. Each further day is first recommended for, by NDCG@20 over the
 items that known users take up that day, and then learned: by ``partial_fit`` of the day, or by a
-fit to all days so far. Differences are paired by users. Seconds are of the updates and the refits
-alone, CPU seconds of all threads. The blends are what ``mfrank.tune`` tends to find: ALS, a sampled
-softmax and a filter of items.
+fit to all days so far. Of the sessions of a shop, which are new, all but the last item are folded
+in, and the last is asked for. Differences are paired by users. Seconds are of the updates and the
+refits alone, CPU seconds of all threads. The blends are what ``mfrank.tune`` tends to find: ALS, a
+sampled softmax, and models of weights between items. ``--items`` keeps the items with most users.
 
     python bench/daily.py globo
+    python bench/daily.py globo --items 2000 --kinds EASE ItemKNN
+    python bench/daily.py yoochoose-100k --kinds EASE "EASE with powers" ItemKNN
     python bench/daily.py globo --kinds Descent --factors 16 --folder /tmp/trial
 """
 
@@ -18,6 +21,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from harness.records import line, parser, save
 from harness.subjects import data_folder
 from stream import DAYS, STREAMS, days_of, summed
@@ -50,11 +54,16 @@ def descent(args: argparse.Namespace) -> mfrank.Descent:
 KINDS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
     "ALS": als,
     "Descent": descent,
+    "EASE": lambda args: mfrank.EASE(),
+    "EASE with powers": lambda args: mfrank.EASE(user_power=0.5, item_power=0.5),
     "ItemFilter": lambda args: mfrank.ItemFilter(),
     "ItemKNN": lambda args: mfrank.ItemKNN(),
     "Blend of ALS and Descent": lambda args: mfrank.Blend([als(args), descent(args)], [1, 1]),
     "Blend with ItemFilter": lambda args: mfrank.Blend(
         [als(args), descent(args), mfrank.ItemFilter()], [1, 1, 0.5]
+    ),
+    "Blend with EASE": lambda args: mfrank.Blend(
+        [als(args), mfrank.EASE(), mfrank.ItemKNN()], [1, 1, 0.5]
     ),
 }
 
@@ -69,6 +78,25 @@ def judged(model: Any, today: Interactions) -> Any:
     return mfrank.evaluate(model, today.take(known).k_core(1), metrics=[METRIC])
 
 
+def judged_sessions(model: Any, today: Interactions) -> Any:
+    """Fold in all but the last item of each session, and ask for the last."""
+    asked, items = mfrank.leave_last(today), model.item_ids
+
+    def among(part: Interactions) -> sp.csr_array:
+        columns = items.rows(part.item_ids.labels, missing=-1)[part.user_items.indices]
+        cells = part.entry_users[columns >= 0], columns[columns >= 0]
+        shape = today.n_users, len(items)
+        return sp.csr_array((np.ones(len(cells[0]), np.float32), cells), shape)
+
+    own, last = among(asked.train), among(asked.test)
+
+    def listed(users: Any, _: Any, N: int) -> Any:
+        ids, scores = model.recommend(-1 - users, own[users], N=N, recalculate_user=True)
+        return items.rows(ids.ravel(), missing=-1).reshape(ids.shape), scores
+
+    return mfrank.evaluate(listed, last, train=own, metrics=[METRIC])
+
+
 def measured(kind: str, days: list[Interactions], first: int, args: Any) -> list[dict[str, Any]]:
     """A row for the update, and one for the refit."""
     before = Interactions.concat(days[:first])
@@ -78,7 +106,8 @@ def measured(kind: str, days: list[Interactions], first: int, args: Any) -> list
     spent = {way: np.zeros(2) for way in ways}
     for today in days[first:]:
         for way in ways:
-            found[way].append(judged(models[way], today))
+            judge = judged_sessions if STREAMS[args.data].sessions else judged
+            found[way].append(judge(models[way], today))
         before = before + today
         for way in ways:
             began = np.array([time.perf_counter(), time.process_time()])
@@ -100,14 +129,19 @@ def measured(kind: str, days: list[Interactions], first: int, args: Any) -> list
 def main() -> None:
     """Stream, judge, print, save."""
     made = parser(__doc__)
-    made.add_argument("data", nargs="?", default="globo", choices=["globo"])
+    made.add_argument("data", nargs="?", default="globo", choices=sorted(STREAMS))
     made.add_argument("--factors", type=int, default=64)
+    made.add_argument("--items", type=int, help="how many to keep; default: all")
     made.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
     args = made.parse_args()
     stream = STREAMS[args.data]
-    days = days_of(from_npz(data_folder(args.data)), stream)[: stream.first + DAYS]
+    data, name = from_npz(data_folder(args.data)), f"daily-{args.data}"
+    if args.items is not None:
+        most = np.argsort(-data.counts.items, kind="stable")[: args.items]
+        data, name = data.take(np.isin(data.user_items.indices, most)), f"{name}-{args.items}"
+    days = days_of(data, stream)[: stream.first + DAYS]
     rows = [row for kind in args.kinds for row in measured(kind, days, stream.first, args)]
-    save(args.folder, f"daily-{args.data}", rows, factors=args.factors)
+    save(args.folder, name, rows, factors=args.factors)
 
 
 if __name__ == "__main__":

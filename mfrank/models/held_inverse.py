@@ -77,16 +77,16 @@ class HeldInverse:
 
     Attributes
     ----------
-    matrix : float32 or float64, shape (n_items, n_items), or None
-        None once it was taken.
     rows : csr_array, shape (n_users, n_items)
         Ones, of which the matrix is.
     ridge : float
+    matrix : float32 or float64, shape (n_items, n_items), or None
+        None once it was taken.
     """
 
-    matrix: Dense | None
     rows: sp.csr_array
     ridge: float
+    matrix: Dense | None = None
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
         """What is pickled is None: a fit is quicker than to send the matrix."""
@@ -101,11 +101,11 @@ class HeldInverse:
         inverse *= of_items
         nobodys = np.flatnonzero(np.bincount(rows.indices, minlength=len(inverse)) == 0)
         inverse[nobodys, nobodys] = 1 / ridge
-        return cls(inverse, rows, ridge)
+        return cls(rows, ridge, inverse)
 
     def updated(self, before: sp.csr_array, after: sp.csr_array, kind: Ridge) -> HeldInverse | None:
         """The inverse for other rows, of a shape; None if a fit is quicker, or more exact."""
-        matrix, self.matrix = self.matrix, None
+        matrix = vars(self).pop("matrix", None)  # in one step: a copy of the model may take it
         if matrix is None or not _same(self.rows, before):
             return None
         n_items, known = after.shape[1], len(matrix)
@@ -123,12 +123,12 @@ class HeldInverse:
         error = relative_error(
             matrix, lambda some: after.T @ (users * (after @ some)) + items * some
         )
-        return HeldInverse(matrix, after, self.ridge) if error <= _EXACT[matrix.dtype] else None
+        return HeldInverse(after, self.ridge, matrix) if error <= _EXACT[matrix.dtype] else None
 
     def left(self, rows: sp.csr_array, items: NDArray[np.int64]) -> HeldInverse:
         """The inverse of some items; others have no entries, and ``rows`` are what is left."""
         assert self.matrix is not None
-        return HeldInverse(self.matrix[np.ix_(items, items)], rows, self.ridge)
+        return HeldInverse(rows, self.ridge, self.matrix[np.ix_(items, items)])
 
 
 def _same(one: sp.csr_array, other: sp.csr_array) -> bool:

@@ -134,6 +134,16 @@ def test_a_model_of_any_kind_forgets(folder):  # type: ignore[no-untyped-def]
     gone = BEFORE.user_ids.labels[:2].tolist()
     assert main(["remove", "--model", "ranked", "--user", gone[0], "--user", gone[1]]) == 0
     assert not set(gone) & set(mfrank.load("ranked").user_ids.labels)
+    als = mfrank.ALS(mfrank.IALS(), factors=2, iterations=1, random_state=0)
+    for made in (mfrank.EASE(5.0), mfrank.Blend([als, mfrank.ItemKNN(), mfrank.EASE(5.0)])):
+        made.fit(BEFORE).save("made", overwrite=True)
+        assert main(["remove", "--model", "made", "--user", gone[0]]) == 0
+        left, links = mfrank.load("made"), BEFORE.take(BEFORE.entry_users != 0).k_core(1)
+        users = left.user_ids.labels[:20]
+        assert gone[0] not in left.user_ids.labels
+        part = getattr(left, "models", [left])[-1]
+        wanted = mfrank.EASE(5.0).fit(links).score(users, links.item_ids.labels[:20])
+        np.testing.assert_allclose(part.score(users, links.item_ids.labels[:20]), wanted, atol=1e-9)
 
 
 @pytest.mark.parametrize(

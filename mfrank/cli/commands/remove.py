@@ -1,7 +1,7 @@
 """Remove users and items, and all their data, from a saved model.
 
 The folder of the model is replaced: their factors, ids and interactions are gone from disk. The
-factors of others change only at the next fit.
+factors of others change only at the next fit; weights between items, at once.
 """
 
 from __future__ import annotations
