@@ -397,14 +397,19 @@ def _records(
     """The searches of a file by their fingerprints, the oldest first; None of an older mfrank."""
     if columns is not None and "record" not in columns.get("search", []):
         rows = connection.execute("SELECT fingerprint FROM search") if columns else []
-        return {str(name, "utf-8", "replace"): None for (name,) in rows}
+        return {_decoded(name): None for (name,) in rows}
     rows = connection.execute("SELECT fingerprint, record, crc32 FROM search ORDER BY rowid")
     return {
-        str(name, "utf-8", "replace"): None
+        _decoded(name): None
         if text is None
         else DayRecord.from_row(text, checksum, f"{path}: search {number}")
         for number, (name, text, checksum) in enumerate(rows.fetchall(), 1)
     }
+
+
+def _decoded(name: Any) -> str:
+    """A fingerprint; what is none of a damaged file is not that of any search."""
+    return str(name, "utf-8", "replace") if isinstance(name, bytes) else repr(name)
 
 
 def _write(connection: sqlite3.Connection, of: str, record: DayRecord) -> None:

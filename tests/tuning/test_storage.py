@@ -48,6 +48,12 @@ FOREIGN: dict[str, Callable[[Path], object]] = {
     "a newer version": lambda path: execute(written(path), "PRAGMA user_version = 9"),
     "another search": lambda path: TrialJournal(path, "other"),
     "nobody knows which search": lambda path: execute(written(path), "DELETE FROM search"),
+    "a fingerprint of numbers": lambda path: execute(
+        written(path), "UPDATE search SET fingerprint = 7"
+    ),
+    "of no fingerprint": lambda path: execute(
+        written(path), "UPDATE search SET fingerprint = NULL"
+    ),
     "of two searches": lambda path: execute(
         written(path), "INSERT INTO search (fingerprint) VALUES ('other')"
     ),
