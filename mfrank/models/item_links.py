@@ -170,6 +170,13 @@ def marked(some: NDArray[np.integer], n: int) -> NDArray[np.bool_]:
     return found
 
 
+def few(user_items: sp.csr_array, rows: NDArray[np.bool_], columns: NDArray[np.bool_]) -> bool:
+    """Whether :func:`relinked` of these rows and columns is quicker than :func:`linked`."""
+    pairs = links_of(user_items)
+    cost = pairs[rows].sum() + _COLUMN * pairs[columns].sum()
+    return bool(cost <= _WORTH * pairs.sum())
+
+
 def relinked(
     near: sp.csr_array,
     left: sp.csr_array,
@@ -177,8 +184,8 @@ def relinked(
     n_neighbors: int,
     rows: NDArray[np.bool_],
     columns: NDArray[np.bool_],
-) -> sp.csr_array | None:
-    """The links of :func:`linked`, bit by bit, from those before a change; None if it is quicker.
+) -> sp.csr_array:
+    """The links of :func:`linked`, bit by bit, from those before a change.
 
     Parameters
     ----------
@@ -194,8 +201,6 @@ def relinked(
         Items to which the links of all items may have changed; they are among ``rows``.
     """
     pairs, n_items = links_of(right), near.shape[0]
-    if pairs[rows].sum() + _COLUMN * pairs[columns].sum() > _WORTH * pairs.sum():
-        return None
     full = np.diff(near.indptr) == n_neighbors
     least = np.zeros(n_items)  # a new link below it is in no list
     least[full] = _last(near[np.flatnonzero(full)], n_neighbors)[0]

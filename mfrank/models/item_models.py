@@ -22,7 +22,15 @@ from mfrank.models.baselines import (
     update_at_once,
 )
 from mfrank.models.factor_model import Callback, restored
-from mfrank.models.item_links import changes, linked, marked, nearest_items, relinked, unit_columns
+from mfrank.models.item_links import (
+    changes,
+    few,
+    linked,
+    marked,
+    nearest_items,
+    relinked,
+    unit_columns,
+)
 from mfrank.models.options import tell_of_liked
 from mfrank.models.parameters import FitFacts, Parameters, describe, fit_of
 from mfrank.retrieval import (
@@ -384,6 +392,8 @@ class ItemFilter(NeighborRecommender):
             own = columns.copy()
             for each in (held.values, rows):
                 own[each.indices[users[cells.entry_rows(each)]]] = True
+        if not few(rows, own, columns):
+            return None
         return relinked(held.near, *self._halves(rows), self.neighbors, own, columns)
 
 
@@ -443,4 +453,6 @@ class ItemKNN(NeighborRecommender):
 
     def _relinked(self, held: Neighborhood, rows: sp.csr_array) -> sp.csr_array | None:
         columns = changes(held.values, rows)[1]
+        if not few(rows, columns, columns):
+            return None
         return relinked(held.near, *unit_columns(rows), self.neighbors, columns, columns)
