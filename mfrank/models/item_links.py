@@ -110,8 +110,11 @@ def strongest(
         least = np.maximum(_nth_largest(sizes, weights.indptr, n_neighbors), 0)
         weights = cells.select(weights, np.flatnonzero(sizes >= least[rows]))
         weights.sort_indices()  # so that ties are by row: the ranks are stable
-        if (np.diff(weights.indptr) > n_neighbors).any():  # of equals the first
-            near = rank_in_rows(weights.indptr, -np.abs(weights.data)) < n_neighbors
+        counts = np.diff(weights.indptr)
+        if (crowded := counts > n_neighbors).any():  # of equals the first; few rows have some
+            near, some = np.ones(weights.nnz, dtype=bool), np.repeat(crowded, counts)
+            indptr = np.append(0, np.cumsum(counts * crowded))
+            near[some] = rank_in_rows(indptr, -np.abs(weights.data[some])) < n_neighbors
             weights = cells.select(weights, np.flatnonzero(near))
         parts.append(weights)
         work.advance(float(each[begin : begin + size].sum()))
