@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,3 +48,9 @@ def test_names_of_another_folder_come_from_its_face(folder: str) -> None:
             if face and not nearer and not own.startswith(face):
                 behind.append(f"{own}: from {module} import ...; take it from {face}")
     assert not behind, "\n".join(behind)
+
+
+def test_files_of_tests_have_distinct_names() -> None:
+    """Pytest imports them by name alone, and so do the processes of a cluster."""
+    names = Counter(path.name for path in Path(__file__).parent.rglob("test_*.py"))
+    assert [name for name, number in names.items() if number > 1] == []
