@@ -234,10 +234,8 @@ def test_only_values_above_0_count() -> None:
 
 
 def test_tune_tells_who_reads_values_and_tries_them_first(caplog) -> None:
-    found = []
-    ((_, text),) = said(
-        caplog, lambda: found.append(mfrank.tune(RATINGS, trials=2, factors=4, n_threads=1))
-    )
+    found, options = [], {"trials": 2, "factors": 4, "n_threads": 1, "predict": "any"}
+    ((_, text),) = said(caplog, lambda: found.append(mfrank.tune(RATINGS, **options)))
     read, unread = text.split("; not read by ")
     assert "WRMF" in read
     assert "ItemKNN" in read
@@ -250,7 +248,7 @@ def test_tune_tells_who_reads_values_and_tries_them_first(caplog) -> None:
 
 def test_tune_searches_ones_as_it_always_did() -> None:
     ones = RATINGS.weighted(1 / RATINGS.user_items.data)
-    found = mfrank.tune(ones, trials=1, factors=4, n_threads=1)
+    found = mfrank.tune(ones, trials=1, factors=4, n_threads=1, predict="any")
     assert {row["family"] for row in found.leaderboard} == {"IALS", "Popularity", "ItemKNN"}
     assert found.uses_values is None
 
