@@ -137,10 +137,15 @@ class NextItem(NeighborRecommender):
         return True
 
     @staticmethod
-    def bytes_needed(n_decays: int, n_items: int) -> int:
+    def is_single(n_decays: int, n_items: int) -> bool:
+        """Whether a fit is in float32."""
+        return n_decays * n_items >= _SINGLE_FROM
+
+    @classmethod
+    def bytes_needed(cls, n_decays: int, n_items: int) -> int:
         """Bytes of the matrices of a fit."""
         width = n_decays * n_items
-        return (8 if width < _SINGLE_FROM else 4) * width * (width + n_items)
+        return (4 if cls.is_single(n_decays, n_items) else 8) * width * (width + n_items)
 
     @in_turn
     def partial_fit(

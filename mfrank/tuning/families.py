@@ -178,7 +178,9 @@ class Following(Family):
         data, decays = setting.facts.data, self._decays
         width = decays * data.n_items
         solved = (width**3 / 6 + width**2 * data.n_items) * multiply_add_seconds()
-        pairs = 6e-8 * data.nnz * decays**2 * (10 if decays == 1 else 60)
+        if NextItem.is_single(decays, data.n_items):
+            solved *= 0.6
+        pairs = data.nnz * (1e-6 if decays == 1 else 6e-6)
         return solved + pairs + 2.5e-8 * width * data.n_items
 
     def bytes_needed(self, rung: int, setting: Setting) -> int:
