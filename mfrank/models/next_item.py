@@ -24,18 +24,15 @@ from mfrank.arrays import (
 )
 from mfrank.data import Interactions, cells, rank_in_rows, timestamps_of
 from mfrank.errors import InputTypeError, unreadable
-from mfrank.models.baselines import popularity_store
+from mfrank.models.baselines import popularity_store, update_at_once
 from mfrank.models.cost import of_empty_rows
 from mfrank.models.ease import load_algebra
-from mfrank.models.factor_model import options_of
 from mfrank.models.item_links import strongest, strongest_of_dense
 from mfrank.models.item_models import NeighborRecommender
-from mfrank.models.options import tell_of_liked, tell_unread_values
+from mfrank.models.options import tell_of_liked
 from mfrank.models.parameters import describe
-from mfrank.models.partial_fit import Delta
-from mfrank.models.row_updates import update_of
 from mfrank.retrieval import LikedItems, ModelState, OwnRows, Rows
-from mfrank.store import IMPORTED, FactorStore, pack_neighbors
+from mfrank.store import FactorStore, pack_neighbors
 from mfrank.store import contents as extra_rows
 
 _FAR = 4.0
@@ -43,6 +40,8 @@ _FAR = 4.0
 _SINGLE_FROM = 4096
 """Width of the regression from which on it is solved in float32."""
 _COLUMNS = 512
+_TIES = 0.1
+"""Share of interactions without an order from which on it is told."""
 
 log = logging.getLogger("mfrank")
 
@@ -54,8 +53,10 @@ Dense = NDArray[np.floating]
 class NextItem(NeighborRecommender):
     """Recommend what comes next after a user's last items: an exact regression, without epochs.
 
-    A user's items are in order of time, each once, at its last time. At every place t of every
-    user, the items before t predict the item at t and, less, those that follow it. B minimizes ::
+    A user's items are in order of time, each once, at its last time; items of equal times are
+    in the order of their ids, which a fit tells if they are more than a tenth. At every place t
+    of every user, the items before t predict the item at t and, less, those that follow it. B
+    minimizes ::
 
         sum_t ||y_t - x_t B||^2 + sum_d ridge_d ||B_d||^2
 
@@ -156,30 +157,31 @@ class NextItem(NeighborRecommender):
         ``new`` needs timestamps, and counts as later than what the model has; otherwise as
         :meth:`mfrank.ItemKNN.partial_fit`.
         """
-        held = self._now()
-        same = options_of(type(self), held.store.fitter, IMPORTED)
-
-        def after(delta: Delta, data: Interactions) -> tuple[FactorStore, int]:
-            timestamps_of(data, "NextItem", "EASE")
-            tell_unread_values(type(self).__name__, data)
-            old = extra_rows.unpack(
-                held.store.extras, "places", (held.store.n_users, held.store.n_items)
-            )
-            places = _later(old, places_of(data), data, delta)
-            every = Interactions(cells.ones(places), delta.user_ids, delta.item_ids)
-            store = replace(same._made(every, places), threshold=held.store.threshold)
-            return store, len(delta.user_ids) + len(delta.item_ids)
-
-        old = None if held.seen is None else held.seen.positives
-        found = update_of(held, old, new, batch, leave_out, after)
-        if found is not None:
-            self._tell_set_since(held.store.fitter)
-            self._hold(*found)
+        seen = self._now().seen
+        update_at_once(self, None if seen is None else seen.positives, new, batch, leave_out)
         return self
 
     def _store_of(self, data: Interactions) -> FactorStore:
-        timestamps_of(data, "NextItem", "EASE")
+        times = timestamps_of(data, "NextItem", "EASE")
+        rows = data.entry_users
+        order = np.lexsort((times, rows))
+        ties = int(((np.diff(times[order]) == 0) & (np.diff(rows[order]) == 0)).sum())
+        if ties > _TIES * len(order):
+            log.warning(
+                "NextItem: %s of %s interactions have the time of the user's one before; these are "
+                "ordered by id, so pass times that are more exact, such as seconds for days",
+                f"{ties:,}",
+                f"{len(order):,}",
+            )
         return self._made(data, places_of(data))
+
+    def _updated(self, held: ModelState, joined: Interactions, new: Interactions) -> FactorStore:
+        timestamps_of(new, "NextItem", "EASE")
+        shape = held.store.n_users, held.store.n_items
+        old = extra_rows.unpack(held.store.extras, "places", shape)
+        places = _later(old, places_of(new), new, joined)
+        every = Interactions(cells.ones(places), joined.user_ids, joined.item_ids)
+        return self._made(every, places)
 
     def _left(
         self, held: ModelState, users: Ints, items: Ints
@@ -294,11 +296,13 @@ def places_of(data: Interactions) -> sp.csr_array:
     return sp.csr_array((places, liked.indices, liked.indptr), liked.shape)
 
 
-def _later(old: sp.csr_array, new: sp.csr_array, data: Interactions, delta: Delta) -> sp.csr_array:
+def _later(
+    old: sp.csr_array, new: sp.csr_array, data: Interactions, joined: Interactions
+) -> sp.csr_array:
     """Places after an update: what is new comes last, also where a user had it before."""
-    users = delta.user_ids.rows(data.user_ids.labels)[cells.entry_rows(new)]
-    items = delta.item_ids.rows(data.item_ids.labels)[new.indices]
-    more = np.bincount(users, minlength=len(delta.user_ids))
+    users = joined.user_ids.rows(data.user_ids.labels)[cells.entry_rows(new)]
+    items = joined.item_ids.rows(data.item_ids.labels)[new.indices]
+    more = np.bincount(users, minlength=joined.n_users)
     of_old = cells.entry_rows(old)
     rows, columns = np.append(users, of_old), np.append(items, old.indices)
     places = np.append(new.data, old.data + more[of_old])
@@ -308,7 +312,7 @@ def _later(old: sp.csr_array, new: sp.csr_array, data: Interactions, delta: Delt
     rows, columns, places = rows[first], columns[first], places[first]
     indptr = np.searchsorted(rows, np.arange(len(more) + 1))
     ranked = rank_in_rows(indptr, places) + 1.0
-    return sp.csr_array((ranked, columns, indptr), (len(more), len(delta.item_ids)))
+    return sp.csr_array((ranked, columns, indptr), (len(more), joined.n_items))
 
 
 def _history(places: sp.csr_array, decays: Sequence[float]) -> sp.csr_array:

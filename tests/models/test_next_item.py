@@ -223,3 +223,10 @@ def test_order_needs_times():
     with refuses(ValueError, "NextItem"):
         model.partial_fit(untimed)
     np.testing.assert_array_equal(model.similarity.toarray(), before)
+
+
+@pytest.mark.parametrize("unit", [1, 86_400])
+def test_times_that_order_too_little_are_told(unit, caplog):
+    data = data_of([[0, 1, 2, 5], [2, 1, 0, 6], [0, 1, 3]], start=0)
+    NextItem().fit(replace(data, timestamps=data.timestamps // unit))
+    assert ("before; these are ordered by id" in caplog.text) == (unit > 1)
