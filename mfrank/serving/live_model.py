@@ -93,9 +93,11 @@ class LiveModel:
         with self._beginning:
             if self.folder is None or self._thread is not None:
                 return
+            orders = self._orders
+            held = weakref.ref(self, lambda _: orders.put("end"))
             self._thread = threading.Thread(
                 target=_keep_watch,
-                args=(weakref.ref(self), self._orders, seconds),
+                args=(held, orders, seconds),
                 name="mfrank-reload",
                 daemon=True,
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import io
 import os
 import socket
@@ -161,6 +162,7 @@ def test_as_many_questions_are_answered_at_a_time_as_there_are_cores() -> None:
 @pytest.mark.parametrize("is_mounted", [False, True])
 def test_a_folder_is_checked_while_the_service_runs(tmp_path: Any, is_mounted: bool) -> None:
     model().save(tmp_path / "model")
+    before = set(threading.enumerate())  # services of other tests may still be watched
     application = serving.app(tmp_path / "model", reload_seconds=3600)
     live = application.state.live
     assert not live.is_watched
@@ -173,10 +175,26 @@ def test_a_folder_is_checked_while_the_service_runs(tmp_path: Any, is_mounted: b
             live = asked.app.state.live
             assert live.is_watched
     assert not live.is_watched
-    left = [thread for thread in threading.enumerate() if thread.name == "mfrank-reload"]
-    for thread in left:
-        thread.join(10)
-        assert not thread.is_alive()
+    _assert_ended(set(threading.enumerate()) - before)
+
+
+def test_a_service_that_nobody_holds_any_more_is_not_checked_any_more(tmp_path: Any) -> None:
+    model().save(tmp_path / "model")
+    before = set(threading.enumerate())
+    application = serving.app(tmp_path / "model", reload_seconds=3600)
+    assert ask(application, b"/health").status == 200
+    begun = set(threading.enumerate()) - before
+    assert "mfrank-reload" in {thread.name for thread in begun}
+    del application
+    gc.collect()
+    _assert_ended(begun)
+
+
+def _assert_ended(threads: set[threading.Thread]) -> None:
+    for thread in threads:
+        if thread.name == "mfrank-reload":
+            thread.join(10)
+            assert not thread.is_alive()
 
 
 def test_the_limits_of_an_application_are_those_of_its_door() -> None:

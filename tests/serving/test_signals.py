@@ -49,6 +49,7 @@ def test_two_signals_during_a_reload_are_one_more_reload(tmp_path: Path, monkeyp
             done.set()
 
     monkeypatch.setattr(live_model, "load", loaded)
+    before = set(threading.enumerate())
     with handled(live):
         signal.raise_signal(HUP)
         live.watch(60)
@@ -60,8 +61,7 @@ def test_two_signals_during_a_reload_are_one_more_reload(tmp_path: Path, monkeyp
         goes_on.release()
         monkeypatch.setattr(LiveModel, "refresh", ended)  # a third would be this
         live.stop()
-        thread = next((t for t in threading.enumerate() if t.name == "mfrank-reload"), None)
-        if thread is not None:
+        for thread in set(threading.enumerate()) - before:
             thread.join(10)
         signal.raise_signal(HUP)  # after the end: nothing is left that could answer it
     assert live.loads == 2
