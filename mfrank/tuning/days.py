@@ -42,6 +42,9 @@ class DayRecord:
     ----------
     data, metric : str
         Digest of the data, and the metric.
+    predicts : str or None
+        What was held out to judge by, and of which kind of event; None in files of an mfrank that
+        did not record it, which may have been anything.
     began : float
         Time of its first call.
     former : tuple of Former
@@ -56,11 +59,17 @@ class DayRecord:
     began: float
     former: tuple[Former, ...] = ()
     best: dict[str, Any] | None = None
+    predicts: str | None = None
 
     @property
     def day(self) -> str:
         """The date on which it began, in local time."""
         return datetime.fromtimestamp(self.began).date().isoformat()
+
+    def is_like(self, other: DayRecord) -> bool:
+        """Whether both choose by the same measure, so that one may begin where the other ended."""
+        known = {self.predicts, other.predicts} - {None}
+        return self.metric == other.metric and len(known) < 2
 
     @property
     def parts(self) -> list[tuple[Trial, float]]:

@@ -229,7 +229,7 @@ def tune(
         search; earlier time and trials count, and the best model is fitted even if no time is left.
         Several processes that make the same call share the trials. A call with other data, such as
         the next day's, is another search in the file, which begins with the best settings of the
-        latest by the same metric.
+        latest with the same metric, ``target`` and kind of held-out part.
     show_progress : bool, default False
         Show each result on stderr.
 
@@ -319,6 +319,7 @@ def tune(
             valid=chooses,
             left_out=None if of_target is None else of_target.bought,
             held_out="as given" if of_target is None else of_target.held_out,
+            target=None if of_target is None else of_target.target,
             needs=needed,
             predict=predict,
         )

@@ -124,14 +124,15 @@ def search(
     valid: Interactions | None = None,
     left_out: Interactions | None = None,
     held_out: str = "as given",
+    target: str | None = None,
     needs: Collection[str] = (),
     predict: Predict | None = None,
 ) -> SearchResult:
     """Search a space; parameters are those of :func:`mfrank.tune`.
 
     ``valid`` and ``left_out`` have the ids of the data. Lists leave out ``left_out``, if the data
-    are events of which one kind is ranked; ``held_out`` says how ``valid`` was chosen. ``needs``
-    are names of :data:`mfrank.tuning.family.ABILITIES`.
+    are events of which one kind is ranked, ``target``; ``held_out`` says how ``valid`` was chosen.
+    ``needs`` are names of :data:`mfrank.tuning.family.ABILITIES`.
     """
     parts = [part for part in (data, valid, left_out) if part is not None]
     judge = TrialJudge.of(data, metric, seed, n_threads, valid, left_out, held_out, predict)
@@ -144,7 +145,10 @@ def search(
     if values_vary(data.user_items.data):
         space = space.with_readers_first()
     space, unable = space.able(needs)
-    journal = TrialJournal(storage, of, digest, str(metric), lambda one: space.has(one.family))
+    journal = TrialJournal(
+        *(storage, of, digest, str(metric), lambda one: space.has(one.family)),
+        judge.kind if target is None else f"{target}, {judge.kind}",
+    )
     clock.spend(sum(outcome.seconds for outcome in journal.outcomes))
     most = _FIT_SHARE * (memory_free_now() if memory is None else float(memory) * 2**30)
     setting = Setting(Facts.of(judge.train), factors, seed, n_threads, most)

@@ -88,9 +88,9 @@ class TrialJournal:
         The file, which is created if it does not exist.
     of : str
         Fingerprint of the search.
-    data, metric : str
-        Digest of its data, and its metric. A file may have searches of several data; a new one
-        begins with the best settings of the latest by the same metric.
+    data, metric, predicts : str
+        Digest of its data, its metric and what is held out. A file may have searches of several
+        data; a new one begins with the best settings of the latest with the same two.
     counts : function, optional
         Whether a trial counts; others, of a call with other ``needs``, stay in the file.
 
@@ -117,6 +117,7 @@ class TrialJournal:
         data: str = "",
         metric: str = "",
         counts: Callable[[Trial], bool] = lambda trial: True,
+        predicts: str | None = None,
     ) -> None:
         self._path = None if path is None else path_of(path)
         self._of, self._counts = of, counts
@@ -128,7 +129,8 @@ class TrialJournal:
         if self._path is not None:
             _check_file(self._path)
             with self._opened() as connection:
-                record = _prepare(connection, self._path, of, DayRecord(data, metric, time.time()))
+                begun = DayRecord(data, metric, time.time(), predicts=predicts)
+                record = _prepare(connection, self._path, of, begun)
                 self.former = record.former
                 self._read(connection)
             if self.former:
@@ -361,7 +363,7 @@ def _prepare(connection: sqlite3.Connection, path: Path, of: str, begun: DayReco
     else:
         connection.execute("INSERT INTO search (fingerprint) VALUES (?)", [of])
     for name, record in reversed(records.items()):
-        if record is not None and record.metric == begun.metric:
+        if record is not None and record.is_like(begun):
             outcomes = [outcome for _, outcome in _outcomes(connection, path, name)]
             if former := record.next_day(outcomes):
                 begun = replace(begun, former=former)

@@ -39,7 +39,7 @@ YESTERDAY = mfrank.synthetic(150, 60, 2500, random_state=0)
 TODAY = YESTERDAY + mfrank.Interactions.from_arrays(
     np.arange(160) % 155, np.arange(160) * 7 % 61, None, np.full(160, 2 * 10**9)
 )
-OPTIONS: dict[str, Any] = {"factors": 16, "n_threads": 1}
+OPTIONS: dict[str, Any] = {"factors": 16, "n_threads": 1, "predict": "any"}
 DAY = 86_400.0
 
 
@@ -90,7 +90,7 @@ def test_yesterdays_blend_is_not_lost(path: Path) -> None:
     record = days_of(path)[0][0]
     assert len(record.parts) > 1
     found = mfrank.tune(TODAY, **OPTIONS, trials=len(record.parts), storage=path)
-    judge = TrialJudge.of(TODAY, mfrank.NDCG @ 20, 0, 1)
+    judge = TrialJudge.of(TODAY, mfrank.NDCG @ 20, 0, 1, predict="any")
     made = Runner(Setting(Facts.of(judge.train), 16, 0, 1), judge, Budget(None), {})
     today = {(one.trial.family, one.trial.point): one for one in days_of(path)[1][1]}
     same = [today[trial.family, trial.point] for trial, _ in record.parts]
@@ -133,6 +133,39 @@ def test_another_metric_begins_from_nothing(path: Path) -> None:
     found = mfrank.tune(TODAY, **OPTIONS, trials=1, metric="recall@5", storage=path)
     assert days_of(path)[1][0].former == ()
     assert found.leaderboard[0]["metric"] == "Recall@5"
+
+
+def day_of(number: int, *, of_events: bool) -> Any:
+    """Data of a day, which no other day has."""
+    users, items = np.arange(600 + number) % 60, np.arange(600 + number) * 7 % 41
+    if of_events:
+        return mfrank.Events.from_arrays(users, items, np.where(items % 3, "view", "buy"))
+    return mfrank.Interactions.from_arrays(users, items, timestamps=np.arange(len(users)))
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ({"predict": "any"}, {"predict": "next"}),
+        ({"predict": "next"}, {"predict": "any"}),
+        ({"predict": "any"}, {"valid": day_of(9, of_events=False)}),
+        ({"target": "buy"}, {"target": "view"}),
+        ({"target": "view"}, {"target": "buy"}),
+    ],
+)
+def test_what_predicts_something_else_begins_from_nothing(
+    tmp_path: Path, earlier: dict[str, Any], later: dict[str, Any]
+) -> None:
+    """The day after, what predicts the same as the first takes up the first."""
+    of_events, path = "target" in earlier, tmp_path / "search.sqlite"
+    weights = {"weights": {"view": 1, "buy": 1}} if of_events else {}
+    for number, how in enumerate((earlier, later, earlier)):
+        data = day_of(number, of_events=of_events)
+        mfrank.tune(data, **{**OPTIONS, "predict": None, **how}, **weights, trials=1, storage=path)
+    (first, outcomes), (second, _), (third, _) = days_of(path)
+    assert second.former == ()
+    assert first.predicts != second.predicts
+    assert third.former == first.next_day(outcomes) != ()
 
 
 def test_both_days_go_on_where_they_were(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
