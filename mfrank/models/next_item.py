@@ -54,9 +54,9 @@ class NextItem(NeighborRecommender):
     """Recommend what comes next after a user's last items: an exact regression, without epochs.
 
     A user's items are in order of time, each once, at its last time; items of equal times are
-    in the order of their ids, which a fit tells if they are more than a tenth. At every place t
-    of every user, the items before t predict the item at t and, less, those that follow it. B
-    minimizes ::
+    in the order of their ids, which a fit or update tells if they are more than a tenth. At every
+    place t of every user, the items before t predict the item at t and, less, those that follow it.
+    B minimizes ::
 
         sum_t ||y_t - x_t B||^2 + sum_d ridge_d ||B_d||^2
 
@@ -162,21 +162,11 @@ class NextItem(NeighborRecommender):
         return self
 
     def _store_of(self, data: Interactions) -> FactorStore:
-        times = timestamps_of(data, "NextItem", "EASE")
-        rows = data.entry_users
-        order = np.lexsort((times, rows))
-        ties = int(((np.diff(times[order]) == 0) & (np.diff(rows[order]) == 0)).sum())
-        if ties > _TIES * len(order):
-            log.warning(
-                "NextItem: %s of %s interactions have the time of the user's one before; these are "
-                "ordered by id, so pass times that are more exact, such as seconds for days",
-                f"{ties:,}",
-                f"{len(order):,}",
-            )
+        tell_of_ties("NextItem", data, timestamps_of(data, "NextItem", "EASE"))
         return self._made(data, places_of(data))
 
     def _updated(self, held: ModelState, joined: Interactions, new: Interactions) -> FactorStore:
-        timestamps_of(new, "NextItem", "EASE")
+        tell_of_ties("NextItem", new, timestamps_of(new, "NextItem", "EASE"))
         shape = held.store.n_users, held.store.n_items
         old = extra_rows.unpack(held.store.extras, "places", shape)
         places = _later(old, places_of(new), new, joined)
@@ -294,6 +284,19 @@ def places_of(data: Interactions) -> sp.csr_array:
     counts = np.diff(liked.indptr)
     places = (np.repeat(counts, counts) - rank).astype(np.float64)
     return sp.csr_array((places, liked.indices, liked.indptr), liked.shape)
+
+
+def tell_of_ties(model: str, data: Interactions, times: Ints) -> None:
+    """Say that many interactions have the time of the user's one before, if so."""
+    rows = data.entry_users
+    order = np.lexsort((times, rows))
+    ties = int(((np.diff(times[order]) == 0) & (np.diff(rows[order]) == 0)).sum())
+    if ties > _TIES * len(order):
+        log.warning(
+            "%s: %s of %s interactions have the time of the user's one before; these are ordered "
+            "by id, so pass times that are more exact, such as seconds for days",
+            *(model, f"{ties:,}", f"{len(order):,}"),
+        )
 
 
 def _later(

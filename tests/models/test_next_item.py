@@ -226,7 +226,14 @@ def test_order_needs_times():
 
 
 @pytest.mark.parametrize("unit", [1, 86_400])
-def test_times_that_order_too_little_are_told(unit, caplog):
+@pytest.mark.parametrize("updated", [False, True])
+def test_times_that_order_too_little_are_told(unit, updated, caplog):
     data = data_of([[0, 1, 2, 5], [2, 1, 0, 6], [0, 1, 3]], start=0)
-    NextItem().fit(replace(data, timestamps=data.timestamps // unit))
+    of_unit = replace(data, timestamps=data.timestamps // unit)
+    if updated:
+        model = NextItem().fit(data)
+        assert not caplog.text
+        model.partial_fit(of_unit)
+    else:
+        NextItem().fit(of_unit)
     assert ("before; these are ordered by id" in caplog.text) == (unit > 1)
