@@ -2,6 +2,7 @@
 // free-threaded Python may run them without its lock; an array that a call is given must not be
 // changed by another thread meanwhile, as everywhere in numpy.
 #include "bindings/cells.h"
+#include "bindings/links.h"
 #include "bindings/lists.h"
 #include "bindings/losses.h"
 #include "bindings/rows.h"
@@ -17,6 +18,7 @@ PYBIND11_MODULE(_ext, m, pybind11::mod_gil_not_used()) {
     m.def("isa", [] { return name_of(chosen_isa()); });
     bind_rows(m);
     bind_cells(m);
+    bind_links(m);
     bind_lists(m);
     bind_losses(m);
     bind_text(m);

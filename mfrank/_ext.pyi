@@ -389,6 +389,25 @@ def top_k(
 def sketch(items: NDArray[Any], parts: _Sketch, n_threads: int) -> None:
     """Sketch the items into ``parts``, zero on entry; see backends/cpu/search_order.py."""
 
+def regress(
+    *,
+    rows: _Rows,
+    users: _Rows,
+    near: _Rows,
+    diagonal: NDArray[np.float64],
+    place: NDArray[np.int32],
+    common: NDArray[np.float64],
+    out: NDArray[np.float64],
+    failed: NDArray[np.int64],
+    n_threads: int,
+) -> None:
+    """Write into ``out`` what solves each row of ``near`` in the Gram matrix of its columns.
+
+    ``diagonal`` is that of the matrix of all columns of ``rows``, whose transpose is ``users``, and
+    ``common`` has the matrix where ``place`` is not -1. ``failed`` are the rows whose matrix is not
+    positive definite.
+    """
+
 def walk(
     *,
     rows: _Rows,

@@ -47,6 +47,8 @@
 #include "kernels/losses/soft_ndcg.h"
 #include "kernels/losses/table.h"
 
+#include "kernels/links/regress.h"
+
 #include "kernels/walks/walk.h"
 #include "kernels/walks/sweeps.h"
 #include "kernels/walks/stationary.h"
@@ -55,7 +57,7 @@
 template <class T>
 Kernels<T> kernels() {
     return {row_kernels<T>(), list_kernels<T>(), loss_kernels<T>(), topk_kernels<T>(),
-            walk_kernels<T>()};
+            walk_kernels<T>(), links_kernels()};
 }
 
 template Kernels<float> kernels<float>();

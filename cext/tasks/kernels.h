@@ -2,6 +2,7 @@
 #pragma once
 
 #include "host/isa.h"
+#include "tasks/links.h"
 #include "tasks/lists.h"
 #include "tasks/losses.h"
 #include "tasks/rows.h"
@@ -17,6 +18,7 @@ struct Kernels {
     LossKernels<T> losses;
     TopKKernels<T> topk;
     WalkKernels<T> walks;
+    LinksKernels links;
 };
 
 #ifdef MFRANK_X86

@@ -25,6 +25,8 @@ from mfrank.models.cost import of_empty_rows
 from mfrank.models.held_inverse import HeldInverse, Ridge, relative_error
 from mfrank.models.item_links import rows_at_once, strongest, strongest_of_dense
 from mfrank.models.item_models import Neighborhood, NeighborRecommender
+from mfrank.models.item_regressions import bytes_needed as bytes_of_regressions
+from mfrank.models.item_regressions import regressions
 from mfrank.retrieval import Rows
 
 # The inverse of a Gram matrix plus a ridge, block by block, in the memory of one such matrix.
@@ -176,6 +178,11 @@ class EASE(NeighborRecommender):
         NDCG@20 than 0 and 0, each with its best regularization.
     neighbors : int, default 400
         Maximum number of weights per item, >= 1, largest magnitudes first. A weight takes 12 bytes.
+    candidates : int, optional
+        >= 1. Predict each item from so many others, those that alone predict it best (items with
+        which it has no user in common are none); no large matrix is inverted, so a catalog may have
+        any size. Good values range from 50 to several hundred. None, the default, or at least the
+        number of all others: from all.
 
     Attributes
     ----------
@@ -189,15 +196,17 @@ class EASE(NeighborRecommender):
     A fit needs 8 bytes per cell of the inverted matrix, and time cubic in its width: 10,000 items
     take seconds on a few cores, 30,000 take minutes and 7 GiB. From 4,096 items on, the inverse of
     a matrix of items is computed in float32 if that is accurate to a thousandth, otherwise in
-    float64. A fit raises MemoryError before any work if memory is too small; then use
-    :class:`mfrank.ItemFilter`.
+    float64. A fit to ``candidates`` needs 64 bytes for each, and time that grows with their cube:
+    40,000 items of 100 candidates take seconds. A fit raises MemoryError before any work if memory
+    is too small.
 
     An update and a removal keep the inverse in memory for the next one, which then takes a third to
     a sixth of the time of a fit, if it touches at most half as many users or items as there are
     items: 8 bytes per cell, 4 from 4,096 items on. The inverse is not saved, a fit frees it, and
     one whose error exceeds 1e-9 (1e-3 in float32) is computed anew. With powers, c and the mean of
     m stay those of the last fit until ``regularization`` would have to change by 5 % to balance
-    that: up to there, weights differ from those of a fit by less.
+    that: up to there, weights differ from those of a fit by less. With ``candidates``, an update
+    and a removal are fits.
 
     Examples
     --------
@@ -211,11 +220,14 @@ class EASE(NeighborRecommender):
     neighbors: int = 400
     user_power: float = 0.0
     item_power: float = 0.0
+    candidates: int | None = None
 
     def __post_init__(self) -> None:
         check_above_zero(regularization=self.regularization)
         check_powers(user_power=self.user_power, item_power=self.item_power)
         check_count("neighbors", self.neighbors, 1)
+        if self.candidates is not None:
+            check_count("candidates", self.candidates, 1)
 
     @staticmethod
     def inverts_in_float32(n_users: int, n_items: int) -> bool:
@@ -223,8 +235,10 @@ class EASE(NeighborRecommender):
         return _SINGLE_FROM <= n_items <= n_users
 
     @staticmethod
-    def bytes_needed(n_users: int, n_items: int) -> int:
+    def bytes_needed(n_users: int, n_items: int, candidates: int | None = None) -> int:
         """Bytes of the matrices of a fit."""
+        if candidates is not None and candidates < n_items - 1:
+            return bytes_of_regressions(n_items, candidates)
         width = min(n_users, n_items)
         return 8 * width * (width + _STRIPS * BLOCK)
 
@@ -237,6 +251,8 @@ class EASE(NeighborRecommender):
         kind = Ridge(self.regularization, self.user_power, self.item_power)
         after = rows if left is None else sp.csr_array(rows[left[0]][:, left[1]])
         kept, self._kept = self._kept, None
+        if self._is_local(after.shape[1]):
+            return self._weights(after)
         if kept is not None:
             drift = abs(kind.of(after) / kept.ridge - 1)
             kept = kept.updated(held.values, rows, kind) if drift <= _DRIFT[left is None] else None
@@ -248,12 +264,14 @@ class EASE(NeighborRecommender):
     def _solved(self, likes: sp.csr_array, *, keep: bool) -> sp.csr_array:
         """The weights; ``keep`` keeps the inverse for an update."""
         n_users, n_items = likes.shape
-        needed = self.bytes_needed(n_users, n_items)
+        needed = self.bytes_needed(n_users, n_items, self.candidates)
         what = f"EASE of {n_users:,} users and {n_items:,} items"
-        remedy = "use `mfrank.ItemFilter`, which inverts nothing"
+        remedy = "use fewer `candidates`, such as `candidates=100`"
         check_memory(needed, what, of_empty_rows(n_users + n_items, likes.nnz) + remedy)
-        load_algebra(needed, what, remedy)
         weighted, of_items = self._weighted(likes)
+        if self._is_local(n_items):
+            return self._by_candidates(weighted, of_items)
+        load_algebra(needed, what, remedy)
         if n_items > n_users:
             return self._by_users(weighted, of_items)
         inverted = self._by_items(weighted)
@@ -276,6 +294,18 @@ class EASE(NeighborRecommender):
         of_items = mass ** (-0.5 * self.item_power)
         values = np.sqrt(entries) * of_items[likes.indices]
         return sp.csr_array((values, likes.indices, likes.indptr), likes.shape), of_items
+
+    def _is_local(self, n_items: int) -> bool:
+        return self.candidates is not None and self.candidates < n_items - 1
+
+    def _by_candidates(self, rows: sp.csr_array, of_items: NDArray[np.float64]) -> sp.csr_array:
+        try:
+            found = regressions(rows, self.regularization, self.candidates or 0)
+        except FloatingPointError as error:
+            raise self._indefinite() from error
+        left, right = (sp.diags_array(of_items**power) for power in (1, -1))
+        weights = sp.csr_array(left @ found.T.tocsr() @ right)
+        return strongest(lambda part: weights[part], len(of_items), self.neighbors)
 
     def _by_items(self, rows: sp.csr_array) -> Dense:
         """The inverse P of Y'Y + ridge."""
@@ -339,6 +369,9 @@ class EASE(NeighborRecommender):
         try:
             return inverse(rows, n, self.regularization)
         except FloatingPointError as error:
-            raise FloatingPointError(
-                f"EASE cannot invert with a regularization of {self.regularization:g}; raise it"
-            ) from error
+            raise self._indefinite() from error
+
+    def _indefinite(self) -> FloatingPointError:
+        return FloatingPointError(
+            f"EASE cannot invert with a regularization of {self.regularization:g}; raise it"
+        )

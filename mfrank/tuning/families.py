@@ -58,18 +58,26 @@ def most_neighbors(usual: int, setting: Setting) -> int:
     return max(usual, _MOST_WEIGHTS // setting.facts.data.n_items)
 
 
+_MOST_INVERTED = 8192
+"""Users or items, whichever are fewer, up to which the matrix of all is inverted."""
+
+
 @dataclass(frozen=True)
 class Regression(Family):
-    """EASE and its powers. ``ridge``: its regularization, in units of ``Facts.spread`` squared."""
+    """EASE and its powers. ``ridge``: its regularization, in units of ``Facts.spread`` squared.
+
+    ``candidates`` counts where users and items are so many that each item is predicted from few.
+    """
 
     name: str = "EASE"
     kind = EASE
-    first_values: tuple[float, ...] = (1.0, 0.5, 0.5)
+    first_values: tuple[float, ...] = (1.0, 0.5, 0.5, 100.0)
 
     axes = (
         Axis("ridge", 0.03, 10.0),
         Axis("user_power", 0.0, 1.0, logarithmic=False),
         Axis("item_power", 0.0, 1.0, logarithmic=False),
+        Axis("candidates", 40.0, 250.0),
     )
     rungs = 1
 
@@ -81,11 +89,19 @@ class Regression(Family):
             most_neighbors(EASE.neighbors, setting),
             short(values["user_power"]),
             short(values["item_power"]),
+            round(values["candidates"]) if self._is_local(setting.facts) else None,
         )
+
+    def _is_local(self, facts: Facts) -> bool:
+        return min(facts.data.n_users, facts.data.n_items) > _MOST_INVERTED
 
     def work(self, rung: int, setting: Setting) -> float:
         """See :meth:`Family.work`."""
         data = setting.facts.data
+        if self._is_local(setting.facts):
+            pairs = float((data.counts.users**2.0).sum())
+            solved = self.first_values[-1] ** 3 * multiply_add_seconds() + 1e-4
+            return 4e-8 * pairs + solved * data.n_items
         fewer, more = sorted((data.n_users, data.n_items))
         products = 1e-9 * more * data.nnz * (fewer == data.n_users)
         inverse = 0.6 * fewer**3 * multiply_add_seconds()
@@ -101,7 +117,8 @@ class Regression(Family):
             * data.n_items
             * min(most_neighbors(EASE.neighbors, setting), data.n_items)
         )
-        return EASE.bytes_needed(data.n_users, data.n_items) + weights
+        most = round(self.axes[-1].high) if self._is_local(setting.facts) else None
+        return EASE.bytes_needed(data.n_users, data.n_items, most) + weights
 
 
 @dataclass(frozen=True)

@@ -166,8 +166,9 @@ def tune(
        families, to all data.
 
     The families are ALS under several objectives, a sampled softmax, linear item-to-item models
-    (:class:`mfrank.ItemFilter`; :class:`mfrank.EASE` if users or items are few) and, if later
-    interactions are held out, :class:`mfrank.NextItem` and popularity within windows of time.
+    (:class:`mfrank.ItemFilter`, and :class:`mfrank.EASE`, of ``candidates`` if users and items are
+    many) and, if later interactions are held out, :class:`mfrank.NextItem` and popularity within
+    windows of time.
     Ranges are in units of the data (numbers of rows, columns and entries, mean values), so the
     search space is the same for all data. If values vary, models that read them (ALS under WRMF,
     ItemKNN) compete with the others.

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import mfrank
 from mfrank.arrays import OutOfTimeError, time_limit
-from mfrank.models import ease, item_links
+from mfrank.models import ease, item_links, item_regressions
 from mfrank.store import pack_neighbors, unpack_neighbors
 from tests.support.errors import refuses
 
@@ -172,6 +172,7 @@ def test_only_what_is_liked_counts(model: mfrank.Recommender, tmp_path: Path) ->
     [
         (lambda: mfrank.EASE(0.0), "regularization"),
         (lambda: mfrank.EASE(neighbors=0), "neighbors"),
+        (lambda: mfrank.EASE(candidates=0), "candidates"),
         (lambda: mfrank.EASE(user_power=1.5), "user_power"),
         (lambda: mfrank.EASE(item_power="x"), "item_power"),
         (lambda: mfrank.ItemFilter(1.5), "user_power"),
@@ -186,10 +187,11 @@ def test_what_cannot_be_meant_is_refused(make: object, argument: str) -> None:
 
 def test_an_inverse_that_memory_cannot_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mfrank.arrays.memory.memory_there_is", lambda: 1000)
-    with refuses(MemoryError, remedy=r"use mfrank\.ItemFilter"):
-        fitted(mfrank.EASE(), likes_of(20, 12))
+    for model in (mfrank.EASE(), mfrank.EASE(candidates=5)):
+        with refuses(MemoryError, "candidates", remedy="use fewer candidates"):
+            fitted(model, likes_of(20, 12))
     few = np.eye(30, 20) * (np.arange(30) < 3)[:, None]
-    with refuses(MemoryError, remedy="at most 6 of them"):
+    with refuses(MemoryError, "candidates", remedy="at most 6 of them"):
         fitted(mfrank.EASE(), few)
 
 
@@ -198,16 +200,18 @@ def test_an_inverse_that_memory_cannot_hold_is_refused(monkeypatch: pytest.Monke
     [
         (MODELS[0], (60, 40), 5 + 2 * 24 + 2 * 9),  # blocks, pairs of blocks, rows
         (MODELS[0], (40, 60), 5 + 2 * 24 + 2 * 14 + 2 * 14),
+        (mfrank.EASE(3.0, candidates=5), (60, 40), 3 * 9),
         (MODELS[1], (60, 40), 2 * 9),
         (mfrank.ItemKNN(), (60, 40), 2 * 9),
     ],
-    ids=["EASE of items", "EASE of users", "ItemFilter", "ItemKNN"],
+    ids=["EASE of items", "EASE of users", "EASE of candidates", "ItemFilter", "ItemKNN"],
 )
 def test_a_fit_is_given_up_in_its_midst(
     monkeypatch: pytest.MonkeyPatch, model: Any, shape: tuple[int, int], looks: int
 ) -> None:
     """Wherever the time ends: the clock goes on by a second whenever it is looked at."""
     monkeypatch.setattr(ease, "BLOCK", 8)
+    monkeypatch.setattr(item_regressions, "_AT_ONCE", 4)
     for module in (ease, item_links):
         monkeypatch.setattr(module, "rows_at_once", lambda n_columns: 4)
     data = sp.csr_array(likes_of(*shape))
@@ -263,9 +267,9 @@ def test_algebra_is_refused_where_an_address_space_has_no_room_for_it(
 
 
 def test_a_matrix_that_cannot_be_inverted_names_the_option() -> None:
-    likes = np.ones((4, 3))
-    with pytest.raises(FloatingPointError, match="a regularization of 1e-300; raise it"):
-        fitted(mfrank.EASE(1e-300), likes)
+    for candidates in (None, 2):
+        with pytest.raises(FloatingPointError, match="a regularization of 1e-300; raise it"):
+            fitted(mfrank.EASE(1e-300, candidates=candidates), np.ones((4, 4)))
 
 
 @pytest.mark.parametrize("model", MODELS, ids=["EASE", "ItemFilter"])

@@ -151,6 +151,7 @@ RECIPES: dict[str, Any] = {
     "Descent, SONG": lambda: descent(mfrank.SONG()),
     "Descent, Softmax": lambda: descent(mfrank.Softmax(), item_biases=True),
     "EASE": lambda: mfrank.EASE(2.0),
+    "EASE, candidates": lambda: mfrank.EASE(2.0, 3, 0.5, 0.5, candidates=3),
     "ItemFilter": mfrank.ItemFilter,
     "ItemKNN": mfrank.ItemKNN,
     "NextItem": mfrank.NextItem,

@@ -444,6 +444,20 @@ def stationary(rounded: bool, weighted: bool, dtype: str, n: int = 3, m: int = 5
     }
 
 
+def regress(tabled: bool, dtype: str, n: int = 3, m: int = 5, p: int = 2, t: int = 4) -> Arguments:
+    return {
+        "rows": csr(n, m, "float64"),
+        "users": csr(m, n, "float64"),
+        "near": csr(t, m, "float64"),
+        "diagonal": np.full(m, 9.0),
+        "place": np.where(np.arange(m) < p * tabled, np.arange(m), -1).astype(np.int32),
+        "common": some("float64", p, p),
+        "out": np.zeros(2 * t),
+        "failed": np.zeros(t, int),
+        "n_threads": 2,
+    }
+
+
 def unaligned(array: NDArray[Any]) -> NDArray[Any]:
     """The same numbers, beginning at an odd address."""
     raw = np.empty(array.nbytes + 2, np.uint8)
@@ -587,6 +601,7 @@ def _makes() -> Iterator[tuple[str, Callable[..., Arguments]]]:
             yield "walk", partial(walk, lefts, either)
         yield "stationary", partial(stationary, either, True)
         yield "stationary", partial(stationary, either, False)
+        yield "regress", partial(regress, either)
     yield "project", project
     yield "sketch", sketch
     for times in (False, True):
@@ -599,5 +614,6 @@ CALLS = [
     Call(function, make, dtype)
     for function, make in _makes()
     for dtype in ("float32", "float64")
-    if dtype == "float64" or function not in ("stationary", *(make.__name__ for make in OF_TEXT))
+    if dtype == "float64"
+    or function not in ("regress", "stationary", *(make.__name__ for make in OF_TEXT))
 ]

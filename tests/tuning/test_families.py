@@ -276,7 +276,7 @@ def test_an_epoch_has_dozens_of_batches_where_data_are_small(n_users: int, lists
 
 def test_options_of_item_models_are_those_of_the_point() -> None:
     ease = named("EASE")
-    model = ease.model(at(ease, 2.0, 0.25, 0.75), 0, LARGE)
+    model = ease.model(at(ease, 2.0, 0.25, 0.75, 60.0), 0, LARGE)
     assert model.regularization == pytest.approx(2 * LARGE.facts.spread**2, rel=0.01)
     assert (model.user_power, model.item_power) == (0.25, 0.75)
     kept = named("ItemFilter")
@@ -293,6 +293,22 @@ def test_more_weights_are_kept_where_items_are_few() -> None:
     assert ease.model(ease.first, 0, LARGE).neighbors == 5_000_000 // 3000
     many = replace(LARGE, facts=Facts.of(mfrank.synthetic(10, 60_000, 900, random_state=0)))
     assert ease.model(ease.first, 0, many).neighbors == mfrank.EASE.neighbors > 5_000_000 // 60_000
+
+
+def test_where_users_and_items_are_many_an_item_is_predicted_from_few(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ease, most = named("EASE"), mfrank.EASE.bytes_needed(20_000, 3000, 250)
+    point = at(ease, 2.0, 0.25, 0.75, 60.0)
+    assert ease.model(point, 0, LARGE).candidates is None
+    exact = ease.work(0, LARGE)
+    monkeypatch.setattr(module, "_MOST_INVERTED", 2999)
+    assert ease.model(point, 0, LARGE).candidates == 60
+    assert ease.work(0, LARGE) < exact
+    assert ease.bytes_needed(0, LARGE) == most + 40 * 3000 * (5_000_000 // 3000)
+    monkeypatch.setattr(module, "multiply_add_seconds", lambda: 1e-3)
+    one, two = (seconds("EASE", 4000, n_items, 5000) for n_items in (3000, 6000))
+    assert two / one == pytest.approx(2, rel=0.01)
 
 
 def test_memory_is_that_of_the_tables_of_a_fit() -> None:

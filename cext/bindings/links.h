@@ -1,0 +1,58 @@
+// Python bindings of the regressions between items.
+#pragma once
+
+#include "bindings/views.h"
+
+namespace mfrank {
+
+inline Csr<double> with_data(const py::tuple& rows, const char* name, int64_t n_columns,
+                             int n_threads) {
+    if (rows.size() != 3 || rows[2].is_none())
+        throw py::value_error(std::string(name) + " must be (indptr, indices, data)");
+    return csr_view<double>(rows[0], rows[1], rows[2], n_columns, n_threads);
+}
+
+// Checks that columns ascend within rows, so that only the upper triangle is written.
+inline void check_ascending(const char* name, const Csr<double>& rows) {
+    for (int64_t row = 0; row < rows.n_rows; ++row)
+        for (int64_t e = rows.indptr[row] + 1; e < rows.indptr[row + 1]; ++e)
+            if (rows.indices[e - 1] >= rows.indices[e])
+                throw py::value_error(std::string(name) + " must have ascending columns");
+}
+
+inline void regress(const py::tuple& rows, const py::tuple& users, const py::tuple& near,
+                    const py::object& diagonal, const py::object& place, const py::object& common,
+                    const py::object& out, const py::object& failed, int n_threads) {
+    const Vector<const double> diagonals(diagonal, "diagonal");
+    const int64_t n_items = diagonals.size;
+    LinksTask task{};
+    task.rows = with_data(rows, "rows", n_items, n_threads);
+    task.users = with_data(users, "users", task.rows.n_rows, n_threads);
+    task.near = with_data(near, "near", n_items, n_threads);
+    check_size("users", task.users.n_rows, n_items, "rows");
+    check_ascending("rows", task.rows);
+    check_ascending("near", task.near);
+    const Matrix<const double> table(common, "common");
+    check_size("common", table.columns, table.rows, "columns");
+    task.diagonal = diagonals.data, task.common = table.data, task.n_common = table.rows;
+    const Vector<const int32_t> places(place, "place", n_items);
+    for (int64_t item = 0; item < n_items; ++item)
+        if (places.data[item] < -1 || places.data[item] >= table.rows)
+            throw py::index_error("place must lie in [-1, the rows of common)");
+    task.place = places.data;
+    const Vector<double> weights(out, "out");
+    if (weights.size < task.near.indptr[task.near.n_rows])
+        throw py::value_error("out must have an element for each of near");
+    task.out = weights.data;
+    task.failed = Vector<int64_t>(failed, "failed", task.near.n_rows).data;
+    task.n_threads = n_threads;
+    chosen_kernels<double>().links.regress(task);
+}
+
+inline void bind_links(py::module_& m) {
+    using namespace pybind11::literals;
+    m.def("regress", regress, py::kw_only(), "rows"_a, "users"_a, "near"_a, "diagonal"_a, "place"_a,
+          "common"_a, "out"_a, "failed"_a, "n_threads"_a);
+}
+
+}  // namespace mfrank
