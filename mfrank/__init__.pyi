@@ -53,6 +53,8 @@ from mfrank.evaluation import Novelty as Novelty
 from mfrank.evaluation import Precision as Precision
 from mfrank.evaluation import Recall as Recall
 from mfrank.evaluation import Serendipity as Serendipity
+from mfrank.evaluation import UnbiasedNDCG as UnbiasedNDCG
+from mfrank.evaluation import UnbiasedRecall as UnbiasedRecall
 from mfrank.evaluation import definitions as definitions
 from mfrank.evaluation import evaluate as evaluate
 from mfrank.evaluation import evaluate_queries as evaluate_queries

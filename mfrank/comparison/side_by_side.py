@@ -164,7 +164,7 @@ def compare(
         tuple(_with_ratios(row, runs, baseline) for row in rows),
         baseline.model if baseline else None,
         settings,
-        (*_notes(rows, baseline, settings), *of_search),
+        (*_notes(rows, baseline, settings), *rows[0].evaluation.popularity.lines(), *of_search),
         leaderboards,
     )
 

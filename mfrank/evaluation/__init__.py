@@ -1,6 +1,14 @@
 """Ranking evaluation: metrics as values, full-ranking evaluation, paired comparisons."""
 
-from mfrank.evaluation.beyond import IntraListSimilarity, Miscalibration, Novelty, Serendipity
+from mfrank.evaluation.beyond import (
+    IntraListSimilarity,
+    Miscalibration,
+    Novelty,
+    Serendipity,
+    UnbiasedMetric,
+    UnbiasedNDCG,
+    UnbiasedRecall,
+)
 from mfrank.evaluation.full_ranking import DEFAULT_METRICS, evaluate
 from mfrank.evaluation.inputs import relevant_of
 from mfrank.evaluation.judgements import JudgedLists, judge, stand
@@ -59,6 +67,9 @@ __all__ = [
     "SampledLists",
     "Score",
     "Serendipity",
+    "UnbiasedMetric",
+    "UnbiasedNDCG",
+    "UnbiasedRecall",
     "definitions",
     "evaluate",
     "evaluate_queries",

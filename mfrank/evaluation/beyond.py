@@ -1,4 +1,4 @@
-"""Metrics beyond accuracy: they compare lists with the users' training items.
+"""Metrics that read the training data: of novelty, diversity, and of relevance without popularity.
 
 Each has one value per user. In the formulas, L is the first k items of a user's list, n the number
 of users with training data, and n_i the number of users who had item i.
@@ -7,16 +7,19 @@ of users with training data, and n_i the number of users who had item i.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import CSR
+from mfrank.arrays import CSR, check_powers
 from mfrank.evaluation.inputs import KnownLists
-from mfrank.evaluation.metrics import Floats, KnownMetric
+from mfrank.evaluation.judgements import JudgedLists
+from mfrank.evaluation.metrics import NDCG, Floats, KnownMetric, ListMetric
 
 _ALPHA = 0.01
+_MOST_EXPONENT = 4
+"""Of a propensity: beyond it, an item of two users hardly counts beside one of one user."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -111,10 +114,65 @@ class _Miscalibration(KnownMetric):
         return weights
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class UnbiasedMetric(ListMetric):
+    """Relevance without the favor of popular items: a relevant item i counts 1 / max(n_i, 1)^e.
+
+    Popular items are met more often, so they are over-represented among the test items. If a
+    relevant item is met with a probability, its propensity, that grows as n_i^e, the weights undo
+    that. They are divided by their mean over the user's relevant items (self-normalized). With
+    ``exponent`` e = 0 the metric is the one without "Unbiased".
+
+    Yang et al. (2018, "Unbiased offline recommender evaluation for missing-not-at-random implicit
+    feedback") derive e = (g + 1) / 2 for items that are shown in proportion to n_i^g. The default
+    0.5 is that of Saito et al. (2020, "Unbiased recommender learning from missing-not-at-random
+    implicit feedback"). A larger e rests on fewer, rarer items, so its standard error is larger.
+    """
+
+    exponent: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_powers(_MOST_EXPONENT, exponent=self.exponent)
+        object.__setattr__(self, "exponent", float(self.exponent))
+
+    def relevance_of(self, relevant: CSR, item_counts: Floats | NDArray[np.int64] | None) -> CSR:
+        """The weights, of mean 1 over the relevant items of each user."""
+        assert item_counts is not None
+        weights = np.maximum(item_counts[relevant.indices], 1.0) ** -self.exponent
+        users = np.repeat(np.arange(relevant.n_rows), relevant.counts)
+        sums = np.bincount(users, weights, minlength=relevant.n_rows)
+        return replace(relevant, data=weights * (relevant.counts / sums)[users])
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _UnbiasedRecall(UnbiasedMetric):
+    """Sum of the weights of the hits, divided by the sum over all relevant items."""
+
+    name = "UnbiasedRecall"
+    cutoff_rule = "needed"
+
+    def per_user(self, lists: JudgedLists) -> Floats:
+        weights: Floats = lists.relevance[:, : self.cutoff].sum(axis=1)
+        return weights / lists.n_relevant
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _UnbiasedNDCG(UnbiasedMetric):
+    """NDCG whose gain is the weight: divided by the list of relevant items, rarest first."""
+
+    name = "UnbiasedNDCG"
+
+    def per_user(self, lists: JudgedLists) -> Floats:
+        linear = NDCG(gain="linear")
+        return (linear if self.cutoff is None else linear @ self.cutoff).per_user(lists)
+
+
 Novelty = _Novelty()
 IntraListSimilarity = _IntraListSimilarity()
 Serendipity = _Serendipity()
 Miscalibration = _Miscalibration()
+UnbiasedRecall = _UnbiasedRecall()
+UnbiasedNDCG = _UnbiasedNDCG()
 
 
 def _had_above(rows: CSR, rank: NDArray[np.int64], ranks: NDArray[np.int64]) -> NDArray[np.int64]:

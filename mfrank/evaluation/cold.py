@@ -45,7 +45,7 @@ class Cold(NamedTuple):
         shape : (n_users, n_items)
         folded_in : bool
         """
-        store = _store_of(model)
+        store = store_of(model)
         known = _of_store(store) or _of_train(train) or _of_factors(store or model)
         users, items = known or (None, None)
         if folded_in and train is not None:
@@ -53,7 +53,7 @@ class Cold(NamedTuple):
         return cls(*(_of_length(rows, n) for rows, n in zip((users, items), shape, strict=True)))
 
 
-def _store_of(model: Any) -> FactorStore | None:
+def store_of(model: Any) -> FactorStore | None:
     """The store of a model, or of the first stage of a Reranker."""
     if isinstance(model, FactorStore):
         return model

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -32,6 +33,7 @@ from mfrank.data import (
     positive_range,
 )
 from mfrank.errors import InputTypeError, InputValueError, Notice, within
+from mfrank.evaluation.beyond import UnbiasedMetric
 from mfrank.evaluation.cold import Cold
 from mfrank.evaluation.inputs import (
     UserItems,
@@ -42,11 +44,12 @@ from mfrank.evaluation.inputs import (
     matrix_of,
     threshold_of,
 )
-from mfrank.evaluation.metrics import MRR, NDCG, Metric, RankingMetric, Recall
+from mfrank.evaluation.metrics import MRR, NDCG, ListMetric, Metric, RankingMetric, Recall
 from mfrank.evaluation.names import metric as read_metric
+from mfrank.evaluation.popularity import ItemUsers, PopularItems
 from mfrank.evaluation.rankers import check_sampled, protocol_of
-from mfrank.evaluation.report import ByGroup, Evaluation
-from mfrank.evaluation.tally import Judge, judged_on_workers
+from mfrank.evaluation.report import ByGroup, Evaluation, PopularityAlone
+from mfrank.evaluation.tally import Judge, Tally, judged_on_workers
 from mfrank.models import tell_below
 from mfrank.retrieval import Recommender, Seen, check_rows, given_ids
 from mfrank.steering import Steering
@@ -218,6 +221,13 @@ def evaluate(
     if batch_size is not None:
         check_count("batch_size", batch_size, 1)
     cold = Cold.of(given, train, (n_users, n_items), folded_in=is_folded)
+    known = ItemUsers.known(given, train, folded_in=is_folded)
+    unbiased = [metric for metric in wanted if isinstance(metric, UnbiasedMetric)]
+    if unbiased and known is None:
+        raise InputValueError(
+            f"`train` is needed, to count the users of items for {unbiased[0]}:",
+            "pass it, without `filter_already_liked_items=False`",
+        )
     judge = Judge(
         model,
         relevance,
@@ -231,35 +241,69 @@ def evaluate(
         n_threads,
         steer,
         cold,
+        known.counts if known is not None and unbiased else None,
     )
     if cluster is None:
         tally = judge.judged(requested)
     else:
         tally = judged_on_workers(cluster, judge, requested)
+    found = _evaluation(tally, judge, len(requested), protocol, ids)
+    if known is None or (isinstance(random_state, np.random.Generator) and negatives is not None):
+        return found
+    alone = replace(
+        judge,
+        model=PopularItems(np.empty(0, np.int64), getattr(model, "seen", None)),
+        wanted=tuple(metric for metric in wanted if isinstance(metric, ListMetric)),
+        item_groups=None,
+        steer=None,
+    )
+
+    def judged() -> dict[str, tuple[str, Evaluation]]:
+        again = None if negatives is None else (int(negatives), generator(random_state))
+        evaluations = {}
+        for name, (told, counts) in known.windows().items():
+            popular = replace(alone, model=replace(alone.model, counts=counts), sample=again)
+            values = popular.judged(requested)
+            evaluations[name] = told, _evaluation(values, popular, len(requested), protocol, ids)
+        return evaluations
+
+    return replace(found, popularity=PopularityAlone(judged)) if alone.wanted else found
+
+
+def _evaluation(
+    tally: Tally, judge: Judge, n_requested: int, protocol: str, ids: tuple[Ids, Ids] | None
+) -> Evaluation:
     of_users, relevant = np.concatenate(tally.users), np.concatenate(tally.relevant)
     user_ids, item_ids = ids or (None, None)
+    groups = (
+        (name, scores, own, len(of_users) - len(own), marks)
+        for name, (own, marks, scores) in tally.group_scores().items()
+    )
     return Evaluation(
         scores=tally.scores(),
         users=of_users,
-        n_without_test_items=len(requested) - len(of_users),
+        n_without_test_items=n_requested - len(of_users),
         n_in_train=tally.n_in_train,
         protocol=protocol,
         relevant=relevant,
-        cold_users=cold.users[of_users],
+        cold_users=judge.cold.users[of_users],
         n_cold_items=len(np.unique(np.concatenate(tally.cold_items))),
         n_cold_interactions=tally.n_cold_interactions,
-        exposure=tally.exposure if tally.list_length and negatives is None else None,
+        exposure=tally.exposure if tally.list_length and judge.sample is None else None,
         by_item_group=ByGroup(
             (
                 name,
                 Evaluation(
-                    *(scores, own, len(of_users) - len(own), 0, protocol, marks), user_ids=user_ids
+                    *(scores, own, missing, 0, protocol, marks),
+                    user_ids=user_ids,
+                    item_counts=judge.item_counts,
                 ),
             )
-            for name, (own, marks, scores) in tally.group_scores().items()
+            for name, scores, own, missing, marks in groups
         ),
         user_ids=user_ids,
         item_ids=item_ids,
+        item_counts=judge.item_counts,
     )
 
 

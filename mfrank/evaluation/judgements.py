@@ -159,6 +159,29 @@ def find(ascending: Ints, wanted: Ints) -> tuple[Ints, NDArray[np.bool_]]:
     return place, ascending[place] == wanted
 
 
+def nth_others(excluded: Ints, n: int, wanted: Ints) -> Ints:
+    """In each row, the r-th of the numbers 0, 1, 2, ... that are not excluded, from 0.
+
+    Parameters
+    ----------
+    excluded : int64, shape (E,)
+        ``row * n`` plus an excluded number below n, ascending.
+    n : int
+    wanted : int64, shape (n_rows, k)
+        Each r, below n.
+    """
+    row = np.arange(len(wanted))[:, None]
+    owners = excluded // n
+    counts = np.bincount(owners, minlength=len(wanted))
+    begins = np.cumsum(counts) - counts
+    # The r-th number comes after all excluded e_j with e_j - j <= r.
+    place = np.arange(len(excluded)) - begins[owners]
+    before = owners * (n + 1) + excluded % n - place
+    n_before = np.searchsorted(before, row * (n + 1) + wanted, side="right") - begins[:, None]
+    found: Ints = wanted + n_before
+    return found
+
+
 def _descending(relevant: CSR, values: Floats, width: int) -> Floats:
     users = np.repeat(np.arange(relevant.n_rows), relevant.counts)
     order = np.lexsort((-values, users))  # stable within a user, whose entries stay together

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from mfrank.arrays import check_instance, floats_of, is_number, refuse_labels, shown, to_host
 from mfrank.data import Judged
 from mfrank.errors import InputTypeError, InputValueError
+from mfrank.evaluation.beyond import UnbiasedMetric
 from mfrank.evaluation.judgements import JudgedLists, hashes
 from mfrank.evaluation.metrics import NDCG, LimitedAUC, ListMetric, Metric
 from mfrank.evaluation.names import metric as read_metric
@@ -95,7 +96,9 @@ def _list_metrics(metrics: Metric | str | Iterable[Metric | str]) -> tuple[ListM
     wanted: list[ListMetric] = []
     for given in several:
         metric = read_metric(given) if isinstance(given, str) else given
-        if not isinstance(metric, ListMetric) or isinstance(metric, type(LimitedAUC)):
+        if not isinstance(metric, ListMetric) or isinstance(
+            metric, type(LimitedAUC) | UnbiasedMetric
+        ):
             raise InputTypeError(
                 f"`metrics` must be of the top ranks, such as `mfrank.NDCG @ 10`; "
                 f"got {shown(metric)}"

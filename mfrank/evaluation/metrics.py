@@ -14,7 +14,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import shown
+from mfrank.arrays import CSR, shown
 from mfrank.errors import InputTypeError, InputValueError
 from mfrank.evaluation.inputs import KnownLists
 from mfrank.evaluation.judgements import JudgedLists, Standings
@@ -69,7 +69,7 @@ class Metric:
             )
         return replace(self, cutoff=int(cutoff))
 
-    def __call__(self, **options: bool | str) -> Self:
+    def __call__(self, **options: bool | str | float) -> Self:
         """Return this metric with other options; the class of the metric documents them."""
         known = {field.name for field in fields(self)} - {"cutoff"}
         if unknown := set(options) - known:
@@ -99,6 +99,13 @@ class Metric:
 
 class ListMetric(Metric):
     """One value per user, from the top ranks of the user's list."""
+
+    def relevance_of(self, relevant: CSR, item_counts: Floats | NDArray[np.int64] | None) -> CSR:
+        """What the relevant items of some users count; by default, what they are given with.
+
+        ``item_counts`` is the number of users of each item in training, shape (n_items,).
+        """
+        return relevant
 
     def per_user(self, lists: JudgedLists) -> Floats:
         """Values, float64, shape (U,)."""

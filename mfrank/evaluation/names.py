@@ -6,12 +6,20 @@ import re
 
 from mfrank.arrays import shown
 from mfrank.errors import InputValueError, unreadable
-from mfrank.evaluation.beyond import IntraListSimilarity, Miscalibration, Novelty, Serendipity
+from mfrank.evaluation.beyond import (
+    IntraListSimilarity,
+    Miscalibration,
+    Novelty,
+    Serendipity,
+    UnbiasedNDCG,
+    UnbiasedRecall,
+)
 from mfrank.evaluation.metrics import ALL as OF_RELEVANCE
 from mfrank.evaluation.metrics import MAP, MRR, NDCG, HitRate, LimitedAUC, Metric, Precision, Recall
 
 ALL: tuple[Metric, ...] = (
     *OF_RELEVANCE, Novelty, IntraListSimilarity, Serendipity, Miscalibration,
+    UnbiasedRecall, UnbiasedNDCG,
 )  # fmt: skip
 
 
@@ -38,10 +46,18 @@ def metric(text: str) -> Metric:
         raise unreadable(repr(text), "is not a metric", error, "") from error
 
 
-def _options(text: str) -> dict[str, bool | str]:
-    truth = {"true": True, "false": False}
+def _options(text: str) -> dict[str, bool | str | float]:
     pairs = [part.partition("=") for part in text.lower().split(",") if part.strip()]
-    return {key.strip(): truth.get(value.strip(), value.strip()) for key, _, value in pairs}
+    return {key.strip(): _value(value.strip()) for key, _, value in pairs}
+
+
+def _value(text: str) -> bool | str | float:
+    if text in ("true", "false"):
+        return text == "true"
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def definitions(name: str, cutoff: int | None = None) -> tuple[Metric, ...]:

@@ -25,8 +25,9 @@ from mfrank.arrays import (
 )
 from mfrank.backends import Backend, Factors
 from mfrank.errors import InputTypeError, InputValueError
-from mfrank.evaluation.judgements import keys
+from mfrank.evaluation.judgements import keys, nth_others
 from mfrank.evaluation.metrics import LimitedAUC, ListMetric, Metric
+from mfrank.evaluation.popularity import PopularItems
 from mfrank.evaluation.report import FULL
 from mfrank.retrieval import (
     Candidates,
@@ -196,6 +197,8 @@ def ranker_of(
         Factors or biases do not match each other or the shape of ``seen``, or are not finite; or a
         store belongs to a model that does not rank by its factors alone.
     """
+    if isinstance(model, PopularItems):
+        return model.ranker(rows_seen)
     if isinstance(model, FactorStore):
         check_ranks_by_factors(model, "pass the model itself, or mfrank.ItemBlend.of(store)")
     # Read an estimator's FactorStore, because only the store has the biases.
@@ -346,17 +349,11 @@ class SampledLists:
         n_items = relevant.n_columns
         excluded = np.sort(np.concatenate([keys(self.seen.pick(users)), keys(relevant)]))
         owners = excluded // n_items
-        counts = np.bincount(owners)  # of every user, for each has a relevant item
-        free = n_items - counts
+        free = n_items - np.bincount(owners)  # of every user, for each has a relevant item
         drawn = _distinct(self.rng.random((len(users), self.negatives)), free)
-        # The r-th item that is not excluded comes after all excluded e_j with e_j - j <= r.
-        place = np.arange(len(excluded)) - (np.cumsum(counts) - counts)[owners]
-        before = owners * (n_items + 1) + excluded % n_items - place
-        row = np.arange(len(users))[:, None]
-        n_before = np.searchsorted(before, row * (n_items + 1) + drawn, side="right")
-        n_before -= (np.cumsum(counts) - counts)[:, None]
         items = np.full((len(users), width), n_items, dtype=np.int64)
-        items[:, : self.negatives] = np.where(drawn < 0, n_items, drawn + n_before)
+        others = nth_others(excluded, n_items, drawn)
+        items[:, : self.negatives] = np.where(drawn < 0, n_items, others)
         users_of = np.repeat(np.arange(relevant.n_rows), relevant.counts)
         offsets = np.arange(len(users_of)) - relevant.indptr[:-1][users_of]
         items[users_of, self.negatives + offsets] = relevant.indices

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from mfrank.arrays import aligned, check_instance, counted, paragraphs, table, terminal_width
 from mfrank.data import Groups, Ids
 from mfrank.errors import InputValueError
+from mfrank.evaluation.beyond import UnbiasedMetric
 from mfrank.evaluation.metrics import Metric
 from mfrank.evaluation.names import metric as read_metric
 
@@ -102,6 +103,57 @@ class Differences(dict[str, D]):
     def _repr_html_(self) -> str:
         header, *rows = self._cells()
         return table("Paired differences", rows, header) + paragraphs([self._told()])
+
+
+class PopularityAlone(Mapping[str, "Evaluation"]):
+    """What popularity alone gets on the test part of an evaluation; judged when it is first read.
+
+    "all" counts the users of each item in the training data; "recent", if that has timestamps,
+    those in its latest part, whose length is chosen on the training data alone. A model that was
+    fitted to interactions with timestamps does not hold them, so pass ``train`` for "recent".
+    """
+
+    def __init__(self, judge: Callable[[], Mapping[str, tuple[str, Evaluation]]]) -> None:
+        self._judge = judge
+        self._judged: Mapping[str, tuple[str, Evaluation]] | None = None
+
+    @property
+    def of(self) -> dict[str, str]:
+        """Whose interactions are counted, in words."""
+        return {name: told for name, (told, _) in self._found().items()}
+
+    def lines(self) -> list[str]:
+        """A line for each, with its metrics."""
+        return [
+            f"{'recent ' * (name == 'recent')}popularity alone, counted in {self.of[name]}: "
+            + ", ".join(f"{metric} {score.value:.5f}" for metric, score in one.scores.items())
+            for name, one in self.items()
+        ]
+
+    def __getitem__(self, name: str) -> Evaluation:
+        return self._found()[name][1]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found())
+
+    def __len__(self) -> int:
+        return len(self._found())
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines())
+
+    def __reduce__(self) -> Any:
+        return _judged_already, (dict(self._found()),)
+
+    def _found(self) -> Mapping[str, tuple[str, Evaluation]]:
+        if self._judged is None:
+            self._judged = self._judge()
+            self._judge = dict  # which no longer holds the data
+        return self._judged
+
+
+def _judged_already(found: dict[str, tuple[str, Evaluation]]) -> PopularityAlone:
+    return PopularityAlone(lambda: found)
 
 
 def p_value(value: float) -> str:
@@ -233,6 +285,11 @@ class Evaluation:
         Empty without ``item_groups``.
     user_ids, item_ids : Ids or None
         Ids of all rows, by which groups and popularity are matched; None if there are none.
+    item_counts : int64, shape (n_items,), or None
+        Users of each item in training, by which unbiased metrics weigh; None without such metrics.
+    popularity : mapping of str to Evaluation
+        What popularity alone gets on the same test part, by metrics of relevance at the top ranks;
+        judged when it is first read or printed. Empty if nothing is known of the training data.
     """
 
     scores: Mapping[Metric, Score]
@@ -248,6 +305,8 @@ class Evaluation:
     by_item_group: Mapping[str, Evaluation] = field(default_factory=dict)
     user_ids: Ids | None = None
     item_ids: Ids | None = None
+    item_counts: NDArray[np.int64] | None = None
+    popularity: PopularityAlone = field(default_factory=lambda: _judged_already({}))
 
     @property
     def n_users(self) -> int:
@@ -317,6 +376,7 @@ class Evaluation:
             *(scores, self.users[chosen], 0, 0, self.protocol, relevant),
             cold_users=cold,
             user_ids=self.user_ids,
+            item_counts=self.item_counts,
         )
 
     def compare(self, other: Evaluation, metric: Metric | str) -> Difference:
@@ -347,6 +407,8 @@ class Evaluation:
                 f"`metric`: evaluations to compare must weigh users alike in {metric}"
             )
         chosen = read_metric(metric) if isinstance(metric, str) else metric
+        if isinstance(chosen, UnbiasedMetric):
+            _check_same_counts(chosen, self.item_counts, other.item_counts)
         return mine.paired(theirs, chosen)
 
     def _check_same_test(self, other: Evaluation) -> None:
@@ -385,6 +447,11 @@ class Evaluation:
             "n_cold_interactions": self.n_cold_interactions,
             "protocol": self.protocol,
             "by_item_group": {name: one.to_dict() for name, one in self.by_item_group.items()},
+            "popularity": {
+                name: {"of": self.popularity.of[name]}
+                | {"metrics": {str(m): one._told(m) for m in one.scores}}
+                for name, one in self.popularity.items()
+            },
         }
 
     def _told(self, metric: Metric) -> dict[str, float | None]:
@@ -444,7 +511,16 @@ class Evaluation:
                 "values are higher than in the full ranking, and may order models otherwise "
                 "(Krichene & Rendle 2020)"
             )
-        return lines
+        return lines + self.popularity.lines()
+
+
+def _check_same_counts(metric: Metric, mine: Any, theirs: Any) -> None:
+    if not np.array_equal(mine, theirs):
+        raise InputValueError(
+            f"`metric`: evaluations to compare by {metric} must count the users of items in one "
+            "training part:",
+            "pass the same `train` to both",
+        )
 
 
 def _mean_and_error(values: Floats, weights: Floats) -> tuple[float, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeAlias
 
@@ -58,11 +58,6 @@ class Values:
             self.values[metric] += values
             self.weights[metric] += other.weights[metric]
 
-    def judged(self, metrics: Iterable[ListMetric], lists: JudgedLists) -> None:
-        """Append the values of these metrics for a block of lists."""
-        for metric in metrics:
-            self.add(metric, metric.per_user(lists), metric.weights(lists))
-
     def scores(self) -> dict[Metric, Score]:
         """Means over all users."""
         return {
@@ -95,8 +90,10 @@ class Tally:
         known: TrainingData | None,
         item_groups: Groups | None,
         cold: Cold,
+        item_counts: Ints | None = None,
     ) -> None:
         self.metrics = metrics
+        self.item_counts = item_counts
         self.known = known
         self.item_groups = item_groups
         self.cold = cold
@@ -132,7 +129,7 @@ class Tally:
         if self.list_length:
             ids = lists(users, relevant, self.list_length)
             judged = judge(ids, judgements, self.list_length)
-            self.per_user.judged(self.on_lists, judged)
+            self._add_judged(self.per_user, ids, judgements, judged)
             self._add_groups(ids, users, relevant)
             self.exposure = _with_listed(self.exposure, ids)
             for c in self.on_catalog:
@@ -210,9 +207,20 @@ class Tally:
                 relevant.data[kept].astype(np.float64),
                 relevant.shape[1],
             )
-            values.judged(self.on_lists, judge(ids[beside(some, ids)], rows, self.list_length))
+            of_group = ids[beside(some, ids)]
+            lists = judge(of_group, rows, self.list_length)
+            self._add_judged(values, of_group, rows, lists)
             self.group_users[name].append(users[some])
             self.group_relevant[name].append(_hashes(rows))
+
+    def _add_judged(
+        self, values: Values, ids: NDArray[np.int32], rows: CSR, judged: JudgedLists
+    ) -> None:
+        """Score lists by each metric, with what the relevant items count in it."""
+        for metric in self.on_lists:
+            own = metric.relevance_of(rows, self.item_counts)
+            lists = judged if own is rows else judge(ids, own, self.list_length)
+            values.add(metric, metric.per_user(lists), metric.weights(lists))
 
     def _add_waiting(self) -> None:
         """Score lists against the training data, many at a time: it is read again each time."""
@@ -270,6 +278,7 @@ class Judge:
     n_threads: int
     steer: Steering | None
     cold: Cold
+    item_counts: Ints | None = None
 
     def judged(self, users: NDArray[np.int64]) -> Tally:
         """Rank for these users, and score the rankings."""
@@ -279,7 +288,7 @@ class Judge:
         if any(isinstance(m, KnownMetric) for m in self.wanted):
             had = seen if self.filters else had_in_training(self.model, shape)
             known = TrainingData.of(without_zeros(had), self.item_groups, excluded=self.filters)
-        tally = Tally(self.wanted, n_items, known, self.item_groups, self.cold)
+        tally = Tally(self.wanted, n_items, known, self.item_groups, self.cold, self.item_counts)
         ranker = (
             ranker_of(self.model, seen, rows_seen, choose(self.backend), self.n_threads)
             if self.steer is None

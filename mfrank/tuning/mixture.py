@@ -13,10 +13,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.arrays import CSR, OutOfTimeError, check_time
-from mfrank.evaluation import NDCG, ListMetric, Metric, Score
+from mfrank.evaluation import NDCG, ListMetric, Metric, Score, UnbiasedMetric
 from mfrank.evaluation import judge as judged
 from mfrank.models import ALS, Blend, Descent, NeighborRecommender, spread
-from mfrank.retrieval import Recommender, unannounced, without_relevant
+from mfrank.retrieval import Recommender, Seen, unannounced, without_relevant
 from mfrank.tuning.days import Former
 from mfrank.tuning.families import SPACE
 from mfrank.tuning.family import Setting, Space
@@ -144,7 +144,11 @@ class Shortlists:
                 table[at] = model.score(users[row[part]], items[at], by_row=True)
                 check_time()
             scores.append(table)
-        return cls(items, scores, CSR.from_scipy(relevant, np.float64), metric)
+        counts = None
+        if isinstance(metric, UnbiasedMetric):
+            counts = Seen(judge.left_out.user_items).popularity[:, 0]
+        held_out = metric.relevance_of(CSR.from_scipy(relevant, np.float64), counts)
+        return cls(items, scores, held_out, metric)
 
     def value(self, weights: Sequence[float]) -> float:
         """The metric of the lists by the weighted sum of scores.

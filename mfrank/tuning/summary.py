@@ -198,7 +198,7 @@ def sentences(
         what = in_words(model, fit_epochs(model) if isinstance(model, ALS | Descent) else None)
     tried = sum(row["value"] is not None and row["family"] != "blend" for row in leaderboard)
     told = [f"the best of {counted(tried, 'model')} is {what}", *_judged(leaderboard), *held_out]
-    told += [str(lead) for lead in leads]
+    told += [*_popular(leaderboard), *(str(lead) for lead in leads)]
     if serving is not None:
         told.append(f"to serve it takes {serving}")
     lacks = lacking(type(model), ABILITIES)
@@ -215,6 +215,20 @@ def in_words(model: Any, epochs: int | None) -> str:
     width = counted(model.factors, "factor")
     after = "" if epochs is None else f", {counted(epochs, 'epoch')}"
     return f"{name} under {type(under).__name__} ({width}{after})"
+
+
+def _popular(leaderboard: Leaderboard) -> list[str]:
+    """What popularity alone gets on the same interactions, of all times and within a window."""
+    found = []
+    for family, name in (("Popularity", "popularity"), ("RecentPopularity", "recent popularity")):
+        values = [
+            row["value"]
+            for row in leaderboard
+            if row["family"] == family and row["value"] is not None
+        ]
+        if values:
+            found.append(f"{name} alone gets {leaderboard[0]['metric']} {max(values):.4f}")
+    return [", ".join(found)] if found else []
 
 
 def _judged(leaderboard: Leaderboard) -> list[str]:

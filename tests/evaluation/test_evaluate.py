@@ -402,6 +402,7 @@ def test_report() -> None:
     result = evaluate(model, test, train=train, metrics=["ndcg@3", "NDCG@3", "gini@2"])
     told = json.loads(json.dumps(result.to_dict()))
     assert told.pop("metrics")["NDCG@3"]["value"] == pytest.approx(result["ndcg@3"].value)
+    assert told.pop("popularity")["all"]["of"] == "the training data"
     assert told == {name: getattr(result, name) for name in told}  # by their names in Python
     lines = str(result).splitlines()
     assert [line.split()[0] for line in lines[:3]] == ["metric", "NDCG@3", "Gini@2"]

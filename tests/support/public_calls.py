@@ -108,7 +108,8 @@ def _items(rng: Rng) -> Any:
 def _metric(rng: Rng) -> Any:
     kinds = [mfrank.NDCG, mfrank.Recall, mfrank.MRR, mfrank.AUC, mfrank.Coverage, mfrank.Gini]
     beyond = [mfrank.Novelty, mfrank.IntraListSimilarity, mfrank.Serendipity]
-    cut = [k @ 3 for k in [*kinds, *beyond, mfrank.Miscalibration] if k is not mfrank.AUC]
+    beyond += [mfrank.Miscalibration, mfrank.UnbiasedRecall, mfrank.UnbiasedNDCG]
+    cut = [k @ 3 for k in [*kinds, *beyond] if k is not mfrank.AUC]
     return one_of(rng, [*kinds[:3], *cut, "ndcg@5"])
 
 

@@ -22,6 +22,8 @@ from mfrank.evaluation import (
     LimitedAUC,
     Precision,
     Recall,
+    UnbiasedNDCG,
+    UnbiasedRecall,
 )
 
 Dense = NDArray[np.float64]
@@ -30,6 +32,7 @@ Dense = NDArray[np.float64]
 EVERYTHING = (
     NDCG @ 3, NDCG, Recall @ 2, Recall(capped=True, micro=True) @ 4, Precision @ 30, MAP @ 5,
     MRR, HitRate @ 1, LimitedAUC @ 3, AUC, AUPRC, Coverage @ 2, Gini @ 5,
+    UnbiasedRecall @ 3, UnbiasedNDCG(exponent=2) @ 4,
 )  # fmt: skip
 
 
