@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import logging
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.arrays import (
-    Work,
     check_above_zero,
     check_at_least_zero,
     check_count,
@@ -31,22 +29,15 @@ from mfrank.models.item_links import strongest, strongest_of_dense
 from mfrank.models.item_models import NeighborRecommender
 from mfrank.models.options import tell_of_liked
 from mfrank.models.parameters import describe
+from mfrank.models.sequence_regression import Dense, Ints, SequenceRegression, reach_of
 from mfrank.retrieval import LikedItems, ModelState, OwnRows, Rows
 from mfrank.store import FactorStore, pack_neighbors
 from mfrank.store import contents as extra_rows
 
-_FAR = 4.0
-"""Distances beyond so many decays, of weights below 2 %, do not count."""
-_SINGLE_FROM = 4096
-"""Width of the regression from which on it is solved in float32."""
-_COLUMNS = 512
 _TIES = 0.1
 """Share of interactions without an order from which on it is told."""
 
 log = logging.getLogger("mfrank")
-
-Ints = NDArray[np.int64]
-Dense = NDArray[np.floating]
 
 
 @dataclass(eq=False, repr=False)
@@ -140,7 +131,7 @@ class NextItem(NeighborRecommender):
     @staticmethod
     def is_single(n_decays: int, n_items: int) -> bool:
         """Whether a fit is in float32."""
-        return n_decays * n_items >= _SINGLE_FROM
+        return SequenceRegression.is_single(n_decays * n_items)
 
     @classmethod
     def bytes_needed(cls, n_decays: int, n_items: int) -> int:
@@ -152,10 +143,13 @@ class NextItem(NeighborRecommender):
     def partial_fit(
         self, new: Any = None, *, batch: str | None = None, leave_out: Any = None
     ) -> Self:
-        """Update the model with new interactions: a fit to all that it has and to what is new.
+        """Update the model with new interactions.
 
         ``new`` needs timestamps, and counts as later than what the model has; otherwise as
-        :meth:`mfrank.ItemKNN.partial_fit`.
+        :meth:`mfrank.ItemKNN.partial_fit`. The weights of the items that meet what is new, at most
+        half of all, minimize the loss over all interactions while those of others stay. A
+        regression of fewer than 1,000 columns, and one to which more than half of its interactions
+        are added, is solved whole, as a fit does.
         """
         seen = self._now().seen
         update_at_once(self, None if seen is None else seen.positives, new, batch, leave_out)
@@ -163,15 +157,18 @@ class NextItem(NeighborRecommender):
 
     def _store_of(self, data: Interactions) -> FactorStore:
         tell_of_ties("NextItem", data, timestamps_of(data, "NextItem", "EASE"))
-        return self._made(data, places_of(data))
+        places = places_of(data)
+        return self._made(data, places, self._weights(places))
 
     def _updated(self, held: ModelState, joined: Interactions, new: Interactions) -> FactorStore:
         tell_of_ties("NextItem", new, timestamps_of(new, "NextItem", "EASE"))
         shape = held.store.n_users, held.store.n_items
         old = extra_rows.unpack(held.store.extras, "places", shape)
-        places = _later(old, places_of(new), new, joined)
+        places, more = _later(old, places_of(new), new, joined)
+        items = self._regression.rows_to_update(places, more, shape[1])
+        weights = self._weights(places) if items is None else self._some(held, places, items)
         every = Interactions(cells.ones(places), joined.user_ids, joined.item_ids)
-        return self._made(every, places)
+        return self._made(every, places, weights)
 
     def _left(
         self, held: ModelState, users: Ints, items: Ints
@@ -187,46 +184,54 @@ class NextItem(NeighborRecommender):
         popularity = np.bincount(left.indices, minlength=len(items)).astype(np.float64)
         return popularity, packed | extra_rows.pack("places", left)
 
-    def _made(self, data: Interactions, places: sp.csr_array) -> FactorStore:
-        packed = pack_neighbors(self._weights(places), _history(places, self.decays))
+    def _made(self, data: Interactions, places: sp.csr_array, weights: sp.csr_array) -> FactorStore:
+        packed = pack_neighbors(weights, _history(places, self.decays))
         return popularity_store(data, describe(self), **packed, **extra_rows.pack("places", places))
 
-    def _weights(self, rows: sp.csr_array) -> sp.csr_array:
-        n_users, n_items = rows.shape
+    def _weights(self, places: sp.csr_array) -> sp.csr_array:
+        self._prepare(*places.shape, places.nnz)
+        blocks = np.split(self._regression.solved(places), len(self.decays))
+        return sp.csr_array(sp.vstack([self._largest(block) for block in blocks], format="csr"))
+
+    def _some(self, held: ModelState, places: sp.csr_array, items: Rows) -> sp.csr_array:
+        """The weights after an update of those of some items."""
+        self._prepare(*places.shape, places.nnz)
+        n_items, known = places.shape[1], held.store.n_items
+        near = [
+            cells.in_shape(held.parts.near[begin : begin + known], (n_items, n_items))
+            for begin in range(0, known * len(self.decays), known)
+        ]
+        weights = sp.csr_array(sp.vstack(near, format="csr"))
+        blocks = np.split(self._regression.updated(places, weights, items), len(self.decays))
+        rows = np.arange(weights.shape[0])
+        for number in range(len(blocks)):
+            at = number * n_items + items
+            rows[at] = weights.shape[0] + number * len(items) + np.arange(len(items))
+        new = [self._largest(block, items) for block in blocks]
+        return sp.csr_array(sp.vstack([weights, *new], format="csr")[rows])
+
+    def _largest(self, block: Dense, items: Rows | None = None) -> sp.csr_array:
+        n = self.neighbors
+        return strongest(
+            lambda part: strongest_of_dense(block[part], n + 1),  # one is itself
+            block.shape[1],
+            n,
+            items=items,
+        )
+
+    def _prepare(self, n_users: int, n_items: int, nnz: int) -> None:
+        """Raise if the matrices of a fit do not fit in memory."""
         needed = self.bytes_needed(len(self.decays), n_items)
         what = f"NextItem of {len(self.decays)} decays and {n_items:,} items"
         remedy = "pass fewer `decays`, or keep the items with the most users"
-        check_memory(needed, what, of_empty_rows(n_users + n_items, rows.nnz) + remedy)
+        check_memory(needed, what, of_empty_rows(n_users + n_items, nnz) + remedy)
         load_algebra(needed, what, remedy)
-        blocks = [
-            strongest(_largest_of(block, self.neighbors), n_items, self.neighbors)
-            for block in np.split(self._regression(rows), len(self.decays))
-        ]
-        return sp.csr_array(sp.vstack(blocks, format="csr"))
 
-    def _regression(self, places: sp.csr_array) -> Dense:
-        """B: all weights, dense, shape (len(decays) * n_items, n_items)."""
-        from scipy.linalg import cho_factor, cho_solve
-
-        n_items = places.shape[1]
-        gram, cross = _products(places, self.decays, self.ahead, self.backward)
-        diagonal = gram[np.diag_indices(len(gram))].reshape(-1, n_items)
-        ridges = self.regularization * diagonal.mean(axis=1, dtype=np.float64)
-        gram[np.diag_indices(len(gram))] += np.repeat(np.where(ridges, ridges, 1.0), n_items)
-        users = np.maximum(np.bincount(places.indices, minlength=n_items), 1.0)
-        cross *= ((users / users.mean()) ** -self.item_power).astype(cross.dtype)
-        work = Work(n_items)
-        try:
-            factor = cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
-        except np.linalg.LinAlgError as error:
-            raise FloatingPointError(
-                f"NextItem cannot solve with a regularization of {self.regularization:g}; raise it"
-            ) from error
-        for begin in range(0, n_items, _COLUMNS):
-            columns = slice(begin, begin + _COLUMNS)
-            cross[:, columns] = cho_solve(factor, cross[:, columns], check_finite=False)
-            work.advance(_COLUMNS)
-        return cross
+    @property
+    def _regression(self) -> SequenceRegression:
+        return SequenceRegression(
+            self.decays, self.regularization, self.ahead, self.item_power, self.backward
+        )
 
     def _parts_of(self, store: FactorStore) -> Any:
         parts = super()._parts_of(store)
@@ -301,8 +306,11 @@ def tell_of_ties(model: str, data: Interactions, times: Ints) -> None:
 
 def _later(
     old: sp.csr_array, new: sp.csr_array, data: Interactions, joined: Interactions
-) -> sp.csr_array:
-    """Places after an update: what is new comes last, also where a user had it before."""
+) -> tuple[sp.csr_array, Ints]:
+    """Places after an update, and each user's new interactions.
+
+    What is new comes last, also where a user had it before.
+    """
     users = joined.user_ids.rows(data.user_ids.labels)[cells.entry_rows(new)]
     items = joined.item_ids.rows(data.item_ids.labels)[new.indices]
     more = np.bincount(users, minlength=joined.n_users)
@@ -315,14 +323,14 @@ def _later(
     rows, columns, places = rows[first], columns[first], places[first]
     indptr = np.searchsorted(rows, np.arange(len(more) + 1))
     ranked = rank_in_rows(indptr, places) + 1.0
-    return sp.csr_array((ranked, columns, indptr), (len(more), joined.n_items))
+    return sp.csr_array((ranked, columns, indptr), (len(more), joined.n_items)), more
 
 
 def _history(places: sp.csr_array, decays: Sequence[float]) -> sp.csr_array:
     """What multiplies the weights: a block of columns per decay."""
     blocks = []
     for decay in decays:
-        near = cells.select(places, np.flatnonzero(places.data <= _reach(decay)))
+        near = cells.select(places, np.flatnonzero(places.data <= reach_of(decay)))
         blocks.append(
             sp.csr_array((np.exp((1 - near.data) / decay), near.indices, near.indptr), near.shape)
         )
@@ -333,7 +341,7 @@ def _in_any_order(rows: sp.csr_array, decays: Sequence[float]) -> sp.csr_array:
     """The mean of histories over all orders of the items of each row."""
     counts, blocks = np.diff(rows.indptr), []
     for decay in decays:
-        sums = np.cumsum(np.exp(-np.arange(_reach(decay)) / decay))
+        sums = np.cumsum(np.exp(-np.arange(reach_of(decay)) / decay))
         means = sums[np.minimum(counts, len(sums)) - 1] / np.maximum(counts, 1)
         blocks.append(
             sp.csr_array((np.repeat(means, counts), rows.indices, rows.indptr), rows.shape)
@@ -341,117 +349,7 @@ def _in_any_order(rows: sp.csr_array, decays: Sequence[float]) -> sp.csr_array:
     return sp.csr_array(sp.hstack(blocks, format="csr"))
 
 
-def _reach(decay: float) -> int:
-    """The largest distance that counts."""
-    return max(1, math.ceil(_FAR * decay))
-
-
 def _decays_of(store: FactorStore) -> list[float]:
     """The decays of the fit, whatever was set since."""
     decays: list[float] = store.fitter["options"]["decays"]
     return decays
-
-
-# The normal equations of the regression, from pairs of items at each distance.
-
-
-class _Sequences(NamedTuple):
-    """Items of user after user, oldest first; how many precede and follow each."""
-
-    items: Ints
-    before: Ints
-    behind: Ints
-
-    @classmethod
-    def of(cls, places: sp.csr_array) -> _Sequences:
-        counts = np.diff(places.indptr)
-        ends = np.repeat(places.indptr[1:], counts)
-        behind = places.data.astype(np.int64) - 1
-        order = np.argsort(ends - behind, kind="stable")
-        before = (np.repeat(counts, counts) - 1 - behind)[order]
-        return cls(places.indices[order].astype(np.int64), before, behind[order])
-
-    def reversed(self) -> _Sequences:
-        """The same histories, latest first."""
-        return _Sequences(self.items[::-1], self.behind[::-1], self.before[::-1])
-
-    def pairs(self, distance: int) -> tuple[Ints, Ints, Ints]:
-        """Earlier and later items at a distance, and how many follow the later one."""
-        later = np.flatnonzero(self.before >= distance)
-        return self.items[later - distance], self.items[later], self.behind[later]
-
-
-def _products(
-    places: sp.csr_array, decays: Sequence[float], ahead: float, backward: float
-) -> tuple[Dense, Dense]:
-    """X'X, on and below the diagonal, and X'Y: sums over pairs of items, never over rows of X."""
-    n_items, width = places.shape[1], len(decays) * places.shape[1]
-    dtype = np.float64 if width < _SINGLE_FROM else np.float32
-    gram, cross = np.zeros((width, width), dtype), np.zeros((width, n_items), dtype)
-    forward = _Sequences.of(places)
-    furthest = max(map(_reach, decays)) + (_reach(ahead) if ahead else 0)
-    directions = [(forward, 1.0)] + [(forward.reversed(), backward)] * (backward > 0)
-    work = Work(len(directions) * (furthest + 1))
-    for sequences, weight in directions:
-        for distance in range(furthest + 1):
-            _add_pairs(gram, cross, sequences.pairs(distance), distance, decays, ahead, weight)
-            work.advance()
-    return gram, cross
-
-
-def _add_pairs(
-    gram: Dense,
-    cross: Dense,
-    pairs: tuple[Ints, Ints, Ints],
-    distance: int,
-    decays: Sequence[float],
-    ahead: float,
-    weight: float,
-) -> None:
-    """Add the pairs at a distance to both products.
-
-    An earlier item a of block d and a later item b of block e meet in the rows of all places behind
-    b that both reach. With k places between b and such a row, the product is
-    exp(-(distance + k) / d - k / e): over k, this is a geometric series.
-    """
-    n_items = cross.shape[1]
-    earlier, later, behind = pairs
-    for d, decay in enumerate(decays):
-        at, reach = d * n_items, _reach(decay)
-        if distance:
-            times = weight * _of_target(decay, ahead, distance)
-            _add(cross, at + earlier, later, np.full(len(earlier), times))
-        if distance >= reach:
-            continue
-        for e, other in enumerate(decays):
-            beside = e * n_items
-            most = min(reach - distance, _reach(other))
-            sums = _geometric(1 / decay + 1 / other, np.minimum(behind, most), most)
-            sums *= weight * math.exp(-distance / decay)
-            if d >= e:
-                _add(gram, at + earlier, beside + later, sums)
-            if distance and e >= d:
-                _add(gram, beside + later, at + earlier, sums)
-
-
-def _add(table: Dense, rows: Ints, columns: Ints, values: NDArray[np.float64]) -> None:
-    np.add.at(table.reshape(-1), rows * table.shape[1] + columns, values.astype(table.dtype))
-
-
-def _geometric(rate: float, terms: Ints, most: int) -> NDArray[np.float64]:
-    """The sums of the first ``terms`` of 1, e^-rate, e^-2 rate, ...; at most ``most``."""
-    sums = np.concatenate([[0.0], np.cumsum(np.exp(-rate * np.arange(most)))])
-    return sums[terms]
-
-
-def _of_target(decay: float, ahead: float, distance: int) -> float:
-    """The sum over rows between two items: the weight of the earlier times that of the later."""
-    first = np.arange(1, min(distance, _reach(decay)) + 1)  # distance of the earlier to the row
-    beyond = distance - first
-    first = first[beyond <= (_reach(ahead) if ahead else 0)]
-    more = (distance - first) / ahead if ahead else 0.0
-    return float(np.exp(-(first - 1) / decay - more).sum())
-
-
-def _largest_of(block: Dense, n: int) -> Callable[[slice], sp.csr_array]:
-    return lambda part: strongest_of_dense(block[part], n + 1)  # one is itself

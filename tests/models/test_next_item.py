@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mfrank
 from mfrank import Interactions, NextItem
+from mfrank.models import next_item, sequence_regression
 from tests.support.errors import refuses
 
 N_ITEMS = 7
@@ -40,15 +42,15 @@ def of_history(before: list[int], decays: tuple[float, ...]) -> np.ndarray[Any, 
     return row.ravel()
 
 
-def minimizer(
+def equations(
     histories: list[list[int]],
     decays: tuple[float, ...],
     regularization: float,
     ahead: float,
     item_power: float,
     backward: float,
-) -> np.ndarray[Any, Any]:
-    """The solution of the normal equations, with a row per place and direction."""
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """The normal equations, of a row per place and direction."""
     rows, targets, weights = [], [], []
     both = [(history, 1.0) for history in histories]
     both += [(history[::-1], backward) for history in histories]
@@ -69,15 +71,14 @@ def minimizer(
     gram = weighted.T @ x
     ridges = regularization * np.diag(gram).reshape(-1, N_ITEMS).mean(axis=1)
     ridge = np.diag(np.repeat(np.where(ridges, ridges, 1), N_ITEMS))
-    found: np.ndarray[Any, Any] = np.linalg.solve(gram + ridge, weighted.T @ y)
-    return found
+    return gram + ridge, weighted.T @ y
 
 
 @settings(max_examples=40, deadline=None)
 @given(HISTORIES, DECAYS, st.sampled_from(list(product((0.1, 1), (0, 0.5, 2), (0, 0.3), (0, 0.6)))))
 def test_the_weights_minimize_the_loss(histories, decays, options):
     model = NextItem(decays, *options, neighbors=N_ITEMS).fit(data_of(histories))
-    wanted = minimizer(histories, decays, *options)
+    wanted = np.linalg.solve(*equations(histories, decays, *options))
     wanted = wanted.reshape(-1, N_ITEMS, N_ITEMS)
     for block in wanted:
         np.fill_diagonal(block, 0)
@@ -159,6 +160,50 @@ def test_an_update_is_a_fit_to_both(histories, later, decays):
     np.testing.assert_allclose(found.scores, wanted.scores, atol=1e-9)
 
 
+@settings(max_examples=40, deadline=None)
+@given(HISTORIES, DECAYS, st.sampled_from([(1, 0, 0.1, 0.2), (0.3, 0.5, 0.3, 0)]), st.data())
+def test_some_rows_minimize_the_loss_given_the_others(histories, decays, options, draw):
+    items = np.sort(draw.draw(st.lists(st.integers(0, N_ITEMS - 1), min_size=1, unique=True)))
+    held = np.random.default_rng(0).normal(size=(len(decays) * N_ITEMS, N_ITEMS))
+    regression = sequence_regression.SequenceRegression(decays, *options)
+    places = next_item.places_of(data_of(histories))
+    for few in (0, np.inf):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sequence_regression, "_FEW", few)
+            found = regression.updated(places, sp.csr_array(held), items)
+        some = (np.arange(len(decays))[:, None] * N_ITEMS + items).ravel()
+        gram, cross = equations(histories, decays, *options)
+        weights = held.copy()
+        weights[some] = found
+        np.testing.assert_allclose((gram @ weights)[some], cross[some], atol=1e-10)
+
+
+def test_an_update_of_many_items_solves_the_rows_that_meet_what_is_new(monkeypatch):
+    rng = np.random.default_rng(0)
+    histories = [rng.permutation(N_ITEMS)[:4].tolist() for _ in range(60)]
+    model = NextItem((0.5, 2.0)).fit(data_of(histories))
+    again = mfrank.refit(model, data_of(histories))
+    monkeypatch.setattr(sequence_regression, "_SMALL", 0)
+    users, items = np.array([70, 70, 71, 71]), np.array([1, 2, 2, 9])
+    times = 2 * 10**9 + np.arange(4)
+    model.partial_fit(Interactions.from_arrays(users, items, timestamps=times))
+    before, after = (
+        each.similarity.toarray().reshape(2, -1, each.similarity.shape[1])
+        for each in (again, model)
+    )
+    changed = (after[:, :N_ITEMS, :N_ITEMS] != before).any(axis=(0, 2))
+    assert np.flatnonzero(changed).tolist() == [2]  # 2 is met twice, 1 once; 9 is new
+    assert (after[:, -1] != 0).any()
+    many = Interactions.from_arrays(
+        np.repeat(np.arange(100, 180), 2), np.tile([0, 1], 80), timestamps=times[0] + np.arange(160)
+    )
+    whole = NextItem((0.5, 2.0)).fit(data_of(histories)).partial_fit(many)
+    both = data_of(histories) + many
+    np.testing.assert_allclose(
+        whole.similarity.toarray(), NextItem((0.5, 2.0)).fit(both).similarity.toarray(), atol=1e-12
+    )
+
+
 def test_a_saved_model_answers_the_same_and_is_updated(tmp_path):
     data = data_of([[0, 1, 2, 5], [2, 1, 0, 6], [0, 1, 3], [3, 0, 1, 2], [4, 2, 5]])
     model = NextItem((0.5, 3.0), ahead=1.0).fit(data)
@@ -188,7 +233,7 @@ def test_contributions_of_items_add_up_over_decays():
 def test_wide_regressions_are_of_single_precision(monkeypatch):
     data = data_of([[0, 1, 2, 5], [2, 1, 0, 6], [0, 1, 3], [3, 0, 1, 2], [4, 2, 5]])
     exact = NextItem().fit(data)
-    monkeypatch.setattr("mfrank.models.next_item._SINGLE_FROM", 1)
+    monkeypatch.setattr("mfrank.models.sequence_regression._SINGLE_FROM", 1)
     single = NextItem().fit(data)
     difference = (single.similarity - exact.similarity).toarray()
     assert 0 < np.abs(difference).max() < 1e-6

@@ -1,0 +1,232 @@
+"""The regression of :class:`mfrank.NextItem`: its normal equations, and their solutions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mfrank.arrays import Work
+from mfrank.data import cells
+
+_FAR = 4.0
+"""Distances beyond so many decays, of weights below 2 %, do not count."""
+_SINGLE_FROM = 4096
+"""Width of the regression from which on it is solved in float32."""
+_COLUMNS = 512
+
+_SMALL = 1000
+"""Width of a regression that is solved whole in a tenth of a second."""
+_ROWS = {True: 0.5, False: 0.3}
+"""Largest share of the items whose rows an update solves, with few products of items other than 0,
+and with many: about a quarter of the time of all rows."""
+_FEW = 0.1
+_NEW = 0.5
+"""New interactions, by those before, from which on an update solves all rows."""
+
+Ints = NDArray[np.int64]
+Dense = NDArray[np.floating]
+
+
+def reach_of(decay: float) -> int:
+    """The largest distance that counts."""
+    return max(1, math.ceil(_FAR * decay))
+
+
+@dataclass(frozen=True)
+class SequenceRegression:
+    """The options of a :class:`mfrank.NextItem` that decide its weights B.
+
+    Histories are places from their end, shape (n_users, n_items): 1 is a user's latest item. B has
+    the shape (len(decays) * n_items, n_items).
+    """
+
+    decays: Sequence[float]
+    regularization: float
+    ahead: float
+    item_power: float
+    backward: float
+
+    @staticmethod
+    def is_single(width: int) -> bool:
+        """Whether it is solved in float32."""
+        return width >= _SINGLE_FROM
+
+    @property
+    def furthest(self) -> int:
+        """The largest distance of two items that meet in the equations."""
+        return max(map(reach_of, self.decays)) + (reach_of(self.ahead) if self.ahead else 0)
+
+    def solved(self, places: sp.csr_array) -> Dense:
+        """All rows of B."""
+        gram, cross = self._equations(places)
+        return self._solution(gram, cross)
+
+    def rows_to_update(self, places: sp.csr_array, more: Ints, n_items_before: int) -> Ints | None:
+        """The items whose rows an update solves: those that meet what is new most often, or new.
+
+        ``more`` are each user's new interactions. None stands for all items.
+        """
+        n_items = places.shape[1]
+        if len(self.decays) * n_items < _SMALL or more.sum() > _NEW * (places.nnz - more.sum()):
+            return None
+        own = more[cells.entry_rows(places)]
+        near = places.indices[(own > 0) & (places.data <= own + self.furthest)]
+        often = np.bincount(near, minlength=n_items)
+        often[n_items_before:] += often.max()
+        most = int(_ROWS[self._has_few_products(places)] * n_items)
+        if n_items - n_items_before > most:
+            return None
+        found = np.argsort(-often, kind="stable")[:most]
+        return np.sort(found[often[found] > 0])
+
+    def updated(self, places: sp.csr_array, weights: sp.csr_array, items: Ints) -> Dense:
+        """The rows of B of some items that minimize the loss if all others stay as in ``weights``.
+
+        Shape (len(decays) * len(items), n_items): a step of block coordinate descent.
+        """
+        n_items = places.shape[1]
+        gram, cross = self._equations(places)
+        chosen = np.zeros(len(gram), dtype=bool)
+        for block in range(len(self.decays)):
+            chosen[block * n_items + items] = True
+        some, others = np.flatnonzero(chosen), np.flatnonzero(~chosen)
+        below, above = gram[np.ix_(some, others)], gram[np.ix_(others, some)].T
+        between = np.where(some[:, None] > others, below, above)
+        left = cross[some]
+        held = weights[others].toarray().astype(gram.dtype)
+        if self._has_few_products(places):
+            left -= sp.csr_array(between) @ held
+        else:
+            left -= between @ held
+        return self._solution(gram[np.ix_(some, some)], left)
+
+    def _has_few_products(self, places: sp.csr_array) -> bool:
+        counts = np.diff(places.indptr).astype(np.int64)
+        pairs = 2 * (counts * np.minimum(counts, self.furthest)).sum()
+        return bool(pairs < _FEW * places.shape[1] ** 2)
+
+    def _solution(self, gram: Dense, cross: Dense) -> Dense:
+        """Solve for columns, in place; of the matrix, what is on and below the diagonal is read."""
+        from scipy.linalg import cho_factor, cho_solve
+
+        work = Work(cross.shape[1])
+        try:
+            factor = cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
+        except np.linalg.LinAlgError as error:
+            raise FloatingPointError(
+                f"NextItem cannot solve with a regularization of {self.regularization:g}; raise it"
+            ) from error
+        for begin in range(0, cross.shape[1], _COLUMNS):
+            columns = slice(begin, begin + _COLUMNS)
+            cross[:, columns] = cho_solve(factor, cross[:, columns], check_finite=False)
+            work.advance(_COLUMNS)
+        return cross
+
+    def _equations(self, places: sp.csr_array) -> tuple[Dense, Dense]:
+        """X'X + ridge, on and below the diagonal, and X'Y."""
+        n_items = places.shape[1]
+        gram, cross = self._products(places)
+        diagonal = gram[np.diag_indices(len(gram))].reshape(-1, n_items)
+        ridges = self.regularization * diagonal.mean(axis=1, dtype=np.float64)
+        gram[np.diag_indices(len(gram))] += np.repeat(np.where(ridges, ridges, 1.0), n_items)
+        users = np.maximum(np.bincount(places.indices, minlength=n_items), 1.0)
+        cross *= ((users / users.mean()) ** -self.item_power).astype(cross.dtype)
+        return gram, cross
+
+    def _products(self, places: sp.csr_array) -> tuple[Dense, Dense]:
+        """X'X, on and below the diagonal, and X'Y: sums over pairs of items, not over rows of X."""
+        n_items, width = places.shape[1], len(self.decays) * places.shape[1]
+        dtype = np.float32 if self.is_single(width) else np.float64
+        gram, cross = np.zeros((width, width), dtype), np.zeros((width, n_items), dtype)
+        forward = _Sequences.of(places)
+        directions = [(forward, 1.0)] + [(forward.reversed(), self.backward)] * (self.backward > 0)
+        work = Work(len(directions) * (self.furthest + 1))
+        for sequences, weight in directions:
+            for distance in range(self.furthest + 1):
+                self._add_pairs(gram, cross, sequences.pairs(distance), distance, weight)
+                work.advance()
+        return gram, cross
+
+    def _add_pairs(
+        self,
+        gram: Dense,
+        cross: Dense,
+        pairs: tuple[Ints, Ints, Ints],
+        distance: int,
+        weight: float,
+    ) -> None:
+        """Add the pairs at a distance to both products.
+
+        An earlier item a of block d and a later item b of block e meet in the rows of all places
+        behind b that both reach. With k places between b and such a row, the product is
+        exp(-(distance + k) / d - k / e): over k, this is a geometric series.
+        """
+        n_items = cross.shape[1]
+        earlier, later, behind = pairs
+        for d, decay in enumerate(self.decays):
+            at, reach = d * n_items, reach_of(decay)
+            if distance:
+                times = weight * _of_target(decay, self.ahead, distance)
+                _add(cross, at + earlier, later, np.full(len(earlier), times))
+            if distance >= reach:
+                continue
+            for e, other in enumerate(self.decays):
+                beside = e * n_items
+                most = min(reach - distance, reach_of(other))
+                sums = _geometric(1 / decay + 1 / other, np.minimum(behind, most), most)
+                sums *= weight * math.exp(-distance / decay)
+                if d >= e:
+                    _add(gram, at + earlier, beside + later, sums)
+                if distance and e >= d:
+                    _add(gram, beside + later, at + earlier, sums)
+
+
+class _Sequences(NamedTuple):
+    """Items of user after user, oldest first; how many precede and follow each."""
+
+    items: Ints
+    before: Ints
+    behind: Ints
+
+    @classmethod
+    def of(cls, places: sp.csr_array) -> _Sequences:
+        counts = np.diff(places.indptr)
+        ends = np.repeat(places.indptr[1:], counts)
+        behind = places.data.astype(np.int64) - 1
+        order = np.argsort(ends - behind, kind="stable")
+        before = (np.repeat(counts, counts) - 1 - behind)[order]
+        return cls(places.indices[order].astype(np.int64), before, behind[order])
+
+    def reversed(self) -> _Sequences:
+        """The same histories, latest first."""
+        return _Sequences(self.items[::-1], self.behind[::-1], self.before[::-1])
+
+    def pairs(self, distance: int) -> tuple[Ints, Ints, Ints]:
+        """Earlier and later items at a distance, and how many follow the later one."""
+        later = np.flatnonzero(self.before >= distance)
+        return self.items[later - distance], self.items[later], self.behind[later]
+
+
+def _add(table: Dense, rows: Ints, columns: Ints, values: NDArray[np.float64]) -> None:
+    np.add.at(table.reshape(-1), rows * table.shape[1] + columns, values.astype(table.dtype))
+
+
+def _geometric(rate: float, terms: Ints, most: int) -> NDArray[np.float64]:
+    """The sums of the first ``terms`` of 1, e^-rate, e^-2 rate, ...; at most ``most``."""
+    sums = np.concatenate([[0.0], np.cumsum(np.exp(-rate * np.arange(most)))])
+    return sums[terms]
+
+
+def _of_target(decay: float, ahead: float, distance: int) -> float:
+    """The sum over rows between two items: the weight of the earlier times that of the later."""
+    first = np.arange(1, min(distance, reach_of(decay)) + 1)  # distance of the earlier to the row
+    beyond = distance - first
+    first = first[beyond <= (reach_of(ahead) if ahead else 0)]
+    more = (distance - first) / ahead if ahead else 0.0
+    return float(np.exp(-(first - 1) / decay - more).sum())
