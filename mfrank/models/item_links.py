@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -84,7 +86,7 @@ def strongest(
     n_items, n_neighbors : int
         ``n_neighbors`` is the maximum number of weights per row; ties by lower column.
     work_of : shape (n_items,), optional
-        Cost of the weights of each item, in any unit; by default equal for all.
+        Products of entries that its weights sum up; by default equal for all, and of any number.
     items : int, shape (R,), optional
         The items whose weights are wanted; by default all.
 
@@ -97,13 +99,14 @@ def strongest(
     OutOfTimeError
         See :mod:`mfrank.arrays.work`.
     """
-    size = rows_at_once(n_items)
     parts = [sp.csr_array((0, n_items))]
     wanted = np.arange(n_items) if items is None else items
     each = np.ones(len(wanted)) if work_of is None else work_of[wanted]
+    widths = np.full(len(wanted), n_items) if work_of is None else np.minimum(each, n_items)
+    ends = _block_ends(widths, rows_at_once(n_items) * n_items)
     work = Work(float(each.sum()))
-    for begin in range(0, len(wanted), size):
-        weights = weights_of(slice(begin, min(begin + size, len(wanted))))
+    for begin, end in pairwise([0, *ends]):
+        weights = weights_of(slice(begin, end))
         rows = cells.entry_rows(weights)
         sizes = np.abs(weights.data)
         sizes[weights.indices == wanted[begin + rows]] = -1  # itself
@@ -117,8 +120,17 @@ def strongest(
             near[some] = rank_in_rows(indptr, -np.abs(weights.data[some])) < n_neighbors
             weights = cells.select(weights, np.flatnonzero(near))
         parts.append(weights)
-        work.advance(float(each[begin : begin + size].sum()))
+        work.advance(float(each[begin:end].sum()))
     return sp.csr_array(sp.vstack(parts, format="csr"))
+
+
+def _block_ends(widths: NDArray[Any], most: float) -> list[int]:
+    """Where blocks of rows end that have at most so many entries, or one row."""
+    sums, ends = np.cumsum(widths), list[int]()
+    while (begin := ends[-1] if ends else 0) < len(widths):
+        least = sums[begin - 1] if begin else 0
+        ends.append(max(begin + 1, int(np.searchsorted(sums, least + most, side="right"))))
+    return ends
 
 
 def strongest_of_dense(rows: NDArray[np.floating], n: int) -> sp.csr_array:

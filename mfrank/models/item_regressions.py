@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import Work
 from mfrank.arrays import ext as _ext
-from mfrank.models.item_links import strongest
+from mfrank.models.item_links import links_of, strongest
 
 _is_native: bool = _ext is not None
 
@@ -70,7 +70,7 @@ def _candidates(rows: sp.csr_array, squares: NDArray[np.float64], n: int) -> sp.
         found.data /= roots[found.indices]
         return found
 
-    near = strongest(gains, rows.shape[1], n)
+    near = strongest(gains, rows.shape[1], n, links_of(rows))
     near.data *= roots[near.indices]
     return near
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,17 @@ def test_the_strongest_weights_are_kept(model: mfrank.Recommender, kept: int) ->
 
 def vars_of(model: mfrank.Recommender) -> dict[str, object]:
     return model.get_params()
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(0, 9), max_size=20), st.integers(1, 12))
+def test_blocks_are_as_large_as_their_links_allow(widths: list[int], most: int) -> None:
+    ends = item_links._block_ends(np.array(widths, dtype=float), most)
+    assert ends[-1:] == [len(widths)][: len(widths)]
+    for begin, end in pairwise([0, *ends]):
+        assert begin < end
+        assert sum(widths[begin:end]) <= most or end == begin + 1
+        assert end == len(widths) or sum(widths[begin : end + 1]) > most
 
 
 @pytest.mark.parametrize("model", MODELS, ids=["EASE", "ItemFilter"])

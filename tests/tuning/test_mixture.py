@@ -65,7 +65,7 @@ def test_a_blend_is_no_worse_than_its_best_part_and_has_factors() -> None:
         Trial("IALS", (0.5,) * 3, 0),
         Trial("RG2", (0.5,) * 3, 0),
         Trial("ItemFilter", (0.5,) * 2, 0),
-        Trial("EASE", (0.5,) * 3, 0),
+        Trial("EASE", (0.5,) * 4, 0),
     ]
     models = dict(zip(trials, MODELS, strict=True))
     outcomes = [outcome(*each) for each in models.items()]
@@ -117,7 +117,7 @@ def test_one_candidate_is_not_even_fitted() -> None:
 
 
 def test_no_part_is_taken_that_could_not_be_fitted_again_in_time() -> None:
-    models = {Trial("IALS", (0.5,) * 3, 0): ALS, Trial("EASE", (0.5,) * 3, 0): EASE}
+    models = {Trial("IALS", (0.5,) * 3, 0): ALS, Trial("EASE", (0.5,) * 4, 0): EASE}
     outcomes = [outcome(trial, model, 100.0) for trial, model in models.items()]
     parts, _ = mixed(runner(models, seconds=250.0), outcomes)
     assert len(parts) == 1

@@ -139,8 +139,7 @@ def run_with(seconds: float, trial: Trial, factors: int = 8) -> tuple[Runner, Ou
 
 @pytest.mark.parametrize("family", ["IALS", "SampledSoftmax", "ItemFilter", "EASE", "ItemKNN"])
 def test_a_fit_without_time_for_an_epoch_is_given_up(family: str) -> None:
-    axes = {"IALS": 3, "SampledSoftmax": 2, "ItemFilter": 2, "EASE": 3, "ItemKNN": 0}
-    runner, outcome = run_with(4.0, Trial(family, (0.5,) * axes[family], 0))
+    runner, outcome = run_with(4.0, Trial(family, (0.5,) * len(named(family).axes), 0))
     assert outcome.value is None
     assert outcome.error is not None
     assert outcome.error.startswith("OutOfTimeError: ")
