@@ -196,7 +196,7 @@ class EASE(NeighborRecommender):
     A fit needs 8 bytes per cell of the inverted matrix, and time cubic in its width: 10,000 items
     take seconds on a few cores, 30,000 take minutes and 7 GiB. From 4,096 items on, the inverse of
     a matrix of items is computed in float32 if that is accurate to a thousandth, otherwise in
-    float64. A fit to ``candidates`` needs 64 bytes for each, and time that grows with their cube:
+    float64. A fit to ``candidates`` needs 32 bytes for each, and time that grows with their cube:
     40,000 items of 100 candidates take seconds. A fit raises MemoryError before any work if memory
     is too small.
 

@@ -20,7 +20,7 @@ _is_native: bool = _ext is not None
 COMMON = 4096
 """Items with the most users, whose products are in a table; of others, the users are read."""
 _AT_ONCE = 512
-_BYTES_A_LINK = 64
+_BYTES_A_LINK = 32
 _BYTES_AT_ONCE = 1 << 27
 
 

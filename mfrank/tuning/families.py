@@ -112,13 +112,10 @@ class Regression(Family):
     def bytes_needed(self, rung: int, setting: Setting) -> int:
         """See :meth:`Family.bytes_needed`."""
         data = setting.facts.data
-        weights = (
-            _BYTES_A_WEIGHT
-            * data.n_items
-            * min(most_neighbors(EASE.neighbors, setting), data.n_items)
-        )
-        most = round(self.axes[-1].high) if self._is_local(setting.facts) else None
-        return EASE.bytes_needed(data.n_users, data.n_items, most) + weights
+        if self._is_local(setting.facts):
+            return EASE.bytes_needed(data.n_users, data.n_items, round(self.axes[-1].high))
+        kept = min(most_neighbors(EASE.neighbors, setting), data.n_items)
+        return EASE.bytes_needed(data.n_users, data.n_items) + _BYTES_A_WEIGHT * data.n_items * kept
 
 
 @dataclass(frozen=True)
