@@ -93,6 +93,7 @@ from mfrank.models import LinearRanker as LinearRanker
 from mfrank.models import NextItem as NextItem
 from mfrank.models import Popularity as Popularity
 from mfrank.models import Reranker as Reranker
+from mfrank.models import SequentialRules as SequentialRules
 from mfrank.models import SupervisedPageRank as SupervisedPageRank
 from mfrank.models import from_faiss as from_faiss
 from mfrank.models import from_implicit as from_implicit

@@ -21,7 +21,16 @@ from mfrank.als import IALS, RG2, RGX, WRMF, HalfSteps, QuadraticObjective
 from mfrank.arrays import Seed, check_time, usable_cores
 from mfrank.backends import SolveOptions, choose
 from mfrank.data import Interactions
-from mfrank.models import ALS, EASE, ItemKNN, NextItem, Popularity, Stopping, SupervisedPageRank
+from mfrank.models import (
+    ALS,
+    EASE,
+    ItemKNN,
+    NextItem,
+    Popularity,
+    SequentialRules,
+    Stopping,
+    SupervisedPageRank,
+)
 from mfrank.retrieval import Recommender
 from mfrank.tuning import EPOCHS, Closed, Point, Setting, named, short, tune
 
@@ -125,7 +134,7 @@ def needs_times(model: Any) -> bool:
     if isinstance(model, Popularity):
         return model.window is not None
     return (
-        isinstance(model, NextItem | SupervisedPageRank)
+        isinstance(model, NextItem | SequentialRules | SupervisedPageRank)
         or getattr(model, "needs_times", False) is True
     )
 

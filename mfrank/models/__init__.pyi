@@ -60,3 +60,4 @@ from mfrank.models.reranker.pairs import HeldOutOfUsers as HeldOutOfUsers
 from mfrank.models.reranker.pairs import in_rows_of as in_rows_of
 from mfrank.models.reranker.reranker import Reranker as Reranker
 from mfrank.models.resume import Checkpoint as Checkpoint
+from mfrank.models.sequential_rules import SequentialRules as SequentialRules

@@ -75,8 +75,8 @@ class Blend(Parameters, Recommender):
     parts : sequence of models
         :class:`mfrank.ALS`, :class:`mfrank.Descent`, :class:`mfrank.EASE`,
         :class:`mfrank.ItemFilter`, :class:`mfrank.ItemKNN`, :class:`mfrank.NextItem`,
-        :class:`mfrank.Popularity`, of which one or more have factors (the first two and the last).
-        A fit fits copies of them.
+        :class:`mfrank.Popularity`, :class:`mfrank.SequentialRules`, of which one or more have
+        factors (ALS, Descent, Popularity). A fit fits copies of them.
     weights : sequence of float or None, default None
         > 0, one for each part; None is 1 for each.
     epochs : sequence of int or None, optional

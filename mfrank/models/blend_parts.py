@@ -24,12 +24,17 @@ from mfrank.models.ease import EASE
 from mfrank.models.factor_model import Callback
 from mfrank.models.item_models import ItemFilter, ItemKNN, NeighborRecommender
 from mfrank.models.next_item import NextItem
+from mfrank.models.sequential_rules import SequentialRules
 from mfrank.retrieval import ModelState, Recommender
 from mfrank.store import FactorStore, blend
 from mfrank.store import contents as extra_rows
 
 PARTS: Mapping[str, type[Any]] = {
-    kind.__name__: kind for kind in (ALS, Descent, EASE, ItemFilter, ItemKNN, NextItem, Popularity)
+    kind.__name__: kind
+    for kind in (
+        *(ALS, Descent, EASE, ItemFilter, ItemKNN, NextItem, Popularity),
+        SequentialRules,
+    )
 }
 """The models that can be parts of a blend, by name."""
 

@@ -180,12 +180,12 @@ class NextItem(NeighborRecommender):
         weights = sp.csr_array((len(self.decays) * len(items), len(items)))
         if left.nnz:
             weights = self._weights(left)
-        packed = pack_neighbors(weights, _history(left, self.decays))
+        packed = pack_neighbors(weights, histories(left, self.decays))
         popularity = np.bincount(left.indices, minlength=len(items)).astype(np.float64)
         return popularity, packed | extra_rows.pack("places", left)
 
     def _made(self, data: Interactions, places: sp.csr_array, weights: sp.csr_array) -> FactorStore:
-        packed = pack_neighbors(weights, _history(places, self.decays))
+        packed = pack_neighbors(weights, histories(places, self.decays))
         return popularity_store(data, describe(self), **packed, **extra_rows.pack("places", places))
 
     def _weights(self, places: sp.csr_array) -> sp.csr_array:
@@ -240,39 +240,65 @@ class NextItem(NeighborRecommender):
         return parts
 
     def _rows_given(self, own: OwnRows) -> sp.csr_array:
-        data, decays = own.matrix, _decays_of(self.store)
-        if isinstance(data, Interactions) and data.timestamps is not None:
-            places = places_of(data)
-            timed = replace(data, user_items=places, timestamps=None, seen_only=None)
-            return _history(replace(own, matrix=timed).rows, decays)
-        rows = super()._rows_given(own)
-        if (np.diff(rows.indptr) > 1).any():
-            log.info(
-                "NextItem: `user_items` has no timestamps, so scores are means over all orders of "
-                "a user's items"
-            )
-        return _in_any_order(rows, decays)
+        return rows_given(self, own, _decays_of(self.store))
 
     def _somebody(self, held: ModelState, own: LikedItems, *, has_values: bool) -> sp.csr_array:
-        tell_of_liked(self, own.values, held.store.threshold, given=has_values)
-        liked = own.likes.indices[own.values > 0]
-        latest = np.zeros(held.store.n_items, np.int64)
-        known = own.given[own.given >= 0]
-        latest[known] = np.arange(1, len(known) + 1)  # of a repeated item, the last is kept
-        places = np.empty(len(liked))
-        places[np.argsort(-latest[liked])] = np.arange(1, len(liked) + 1)
-        row = sp.csr_array((places, liked, np.array([0, len(liked)])), (1, held.store.n_items))
-        return _history(row, _decays_of(held.store))
+        return somebody(self, held, own, _decays_of(held.store), has_values=has_values)
 
     def _scores_near(self, items: Rows, n_threads: int) -> NDArray[Any]:
-        last = sp.csr_array(
-            (np.ones(len(items)), items, np.arange(len(items) + 1)),
-            (len(items), self.store.n_items),
+        return scores_after(self, items, _decays_of(self.store), n_threads)
+
+
+# What models of sequences read: a user's items in their order.
+
+
+def rows_given(model: NeighborRecommender, own: OwnRows, decays: Sequence[float]) -> sp.csr_array:
+    """The histories of users from what they have now."""
+    data = own.matrix
+    if isinstance(data, Interactions) and data.timestamps is not None:
+        places = places_of(data)
+        timed = replace(data, user_items=places, timestamps=None, seen_only=None)
+        return histories(replace(own, matrix=timed).rows, decays)
+    rows = NeighborRecommender._rows_given(model, own)
+    if (np.diff(rows.indptr) > 1).any():
+        log.info(
+            "%s: `user_items` has no timestamps, so scores are means over all orders of a user's "
+            "items",
+            type(model).__name__,
         )
-        scores = self._scores_of(_history(last, _decays_of(self.store)), n_threads)
-        scores[scores == 0] = -np.inf  # nothing leads there
-        scores[np.arange(len(items)), items] = scores.max(axis=1, initial=1)
-        return scores
+    return _in_any_order(rows, decays)
+
+
+def somebody(
+    model: NeighborRecommender,
+    held: ModelState,
+    own: LikedItems,
+    decays: Sequence[float],
+    *,
+    has_values: bool,
+) -> sp.csr_array:
+    """The history of somebody new, whose items are given oldest first."""
+    tell_of_liked(model, own.values, held.store.threshold, given=has_values)
+    liked = own.likes.indices[own.values > 0]
+    latest = np.zeros(held.store.n_items, np.int64)
+    known = own.given[own.given >= 0]
+    latest[known] = np.arange(1, len(known) + 1)  # of a repeated item, the last is kept
+    places = np.empty(len(liked))
+    places[np.argsort(-latest[liked])] = np.arange(1, len(liked) + 1)
+    row = sp.csr_array((places, liked, np.array([0, len(liked)])), (1, held.store.n_items))
+    return histories(row, decays)
+
+
+def scores_after(
+    model: NeighborRecommender, items: Rows, decays: Sequence[float], n_threads: int
+) -> NDArray[Any]:
+    """What comes next after each item alone; -inf where nothing leads."""
+    shape = len(items), model.store.n_items
+    last = sp.csr_array((np.ones(len(items)), items, np.arange(len(items) + 1)), shape)
+    scores = model._scores_of(histories(last, decays), n_threads)
+    scores[scores == 0] = -np.inf
+    scores[np.arange(len(items)), items] = scores.max(axis=1, initial=1)
+    return scores
 
 
 # Histories, as places from their end: 1 is the latest item.
@@ -326,7 +352,7 @@ def _later(
     return sp.csr_array((ranked, columns, indptr), (len(more), joined.n_items)), more
 
 
-def _history(places: sp.csr_array, decays: Sequence[float]) -> sp.csr_array:
+def histories(places: sp.csr_array, decays: Sequence[float]) -> sp.csr_array:
     """What multiplies the weights: a block of columns per decay."""
     blocks = []
     for decay in decays:

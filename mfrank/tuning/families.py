@@ -23,7 +23,16 @@ from mfrank.arrays import usable_cores
 from mfrank.backends import SolveOptions
 from mfrank.data import kth_largest
 from mfrank.descent import Adam
-from mfrank.models import ALS, EASE, Descent, ItemFilter, ItemKNN, NextItem, Popularity
+from mfrank.models import (
+    ALS,
+    EASE,
+    Descent,
+    ItemFilter,
+    ItemKNN,
+    NextItem,
+    Popularity,
+    SequentialRules,
+)
 from mfrank.tuning.family import Axis, Facts, Family, Point, Setting, Space, short
 
 # How fast this machine computes.
@@ -206,6 +215,46 @@ class Following(Family):
     @property
     def _decays(self) -> int:
         return 1 + len(self.axes) - len(_LAST)
+
+
+@dataclass(frozen=True)
+class Rules(Family):
+    """Counts of what lately followed an item; its axes are its options."""
+
+    name: str = "SequentialRules"
+    kind = SequentialRules
+    first_values: tuple[float, ...] = (1.0, 3.0, 0.3, 300.0, 0.5)
+
+    axes = (
+        Axis("last", 0.3, 6.0),
+        Axis("near", 1.0, 10.0),
+        Axis("backward", 0.03, 1.0),
+        Axis("latest", 30.0, 10_000.0),
+        Axis("count_power", 0.0, 1.0, logarithmic=False),
+    )
+    rungs = 1
+
+    def model(self, point: Point, rung: int, setting: Setting) -> SequentialRules:
+        """See :meth:`Family.model`."""
+        values = {name: short(value) for name, value in self.values(point).items()}
+        return SequentialRules(
+            values["last"],
+            values["near"],
+            values["backward"],
+            round(values["latest"]),
+            values["count_power"],
+            most_neighbors(SequentialRules.neighbors, setting),
+        )
+
+    def work(self, rung: int, setting: Setting) -> float:
+        """See :meth:`Family.work`."""
+        return 3e-6 * setting.facts.data.nnz
+
+    def bytes_needed(self, rung: int, setting: Setting) -> int:
+        """See :meth:`Family.bytes_needed`."""
+        n_items = setting.facts.data.n_items
+        kept = min(most_neighbors(SequentialRules.neighbors, setting), n_items)
+        return _BYTES_A_WEIGHT * n_items * kept
 
 
 @dataclass(frozen=True)
@@ -460,6 +509,7 @@ SPACE = Space(FAMILIES, BASELINES)
 TIMED_SPACE = Space(
     {
         "recent popularity": (Recent(),),
+        "sequential rules": (Rules(),),
         "next item": (
             Following(
                 "NextItem of two decays",

@@ -43,6 +43,14 @@ CAN: dict[str, dict[str, str]] = {
     "NextItem": {
         "new users": "from their last items, in their order",
         "explain": "exact: a sum over the user's items",
+        "update": "the weights of items that meet what is new, exactly; others stay",
+        "remove": "as after a fit without them",
+        "similar users": "no: `similar_items`",
+        "export": "ONNX, safetensors",
+    },
+    "SequentialRules": {
+        "new users": "from their last items, in their order",
+        "explain": "exact: a sum over the user's items",
         "update": "a fit to old and new interactions",
         "remove": "as after a fit without them",
         "similar users": "no: `similar_items`",
@@ -155,6 +163,7 @@ RECIPES: dict[str, Any] = {
     "ItemFilter": mfrank.ItemFilter,
     "ItemKNN": mfrank.ItemKNN,
     "NextItem": mfrank.NextItem,
+    "SequentialRules": mfrank.SequentialRules,
     "Popularity": mfrank.Popularity,
     "Popularity, window": lambda: mfrank.Popularity(window=12),
     "SupervisedPageRank": lambda: mfrank.SupervisedPageRank(random_state=0),
@@ -173,7 +182,10 @@ BLENDS: dict[str, tuple[list[Any], list[float] | None]] = {
     "popularity": ([small(), mfrank.Popularity()], [1, 0.1]),
     "only popularity has factors": ([mfrank.EASE(2.0), mfrank.Popularity()], [1, 0.1]),
     "a window": ([mfrank.Popularity(window=12), descent(), mfrank.ItemKNN()], [0.2, 1, 1]),
-    "what comes next": ([small(), mfrank.NextItem((1.0, 3.0))], [1, 0.5]),
+    "what comes next": (
+        [small(), mfrank.NextItem((1.0, 3.0)), mfrank.SequentialRules()],
+        [1, 0.5, 0.5],
+    ),
     "all kinds": (
         [mfrank.ItemKNN(), descent(), mfrank.ItemFilter(), small(), mfrank.EASE(9.0)],
         [0.3, 1, 0.5, 0.7, 0.2],
@@ -286,7 +298,8 @@ every_model = pytest.mark.parametrize("subject", SUBJECTS)
 
 
 def reads_order(model: Any) -> bool:
-    return any(isinstance(part, mfrank.NextItem) for part in getattr(model, "parts", [model]))
+    kinds = mfrank.NextItem, mfrank.SequentialRules
+    return any(isinstance(part, kinds) for part in getattr(model, "parts", [model]))
 
 
 def has_links(model: Any) -> bool:

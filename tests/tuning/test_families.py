@@ -451,7 +451,12 @@ def test_a_space_knows_its_families_by_name_and_ladder() -> None:
     assert TIMED_SPACE.ladder_of("RG2") == "ALS"
     assert TIMED_SPACE.ladder_of("RecentPopularity") == "recent popularity"
     assert TIMED_SPACE.ladder_of("ItemKNN") is None
-    assert list(TIMED_SPACE.ladders) == ["recent popularity", "next item", *FAMILIES]
+    assert list(TIMED_SPACE.ladders) == [
+        "recent popularity",
+        "sequential rules",
+        "next item",
+        *FAMILIES,
+    ]
     readers = TIMED_SPACE.with_readers_first()
     names = [family.name for family in readers.ladders["ALS"]]
     others = [family.name for family in CLOSED if not family.uses_values]
