@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import check_above_zero, check_count, check_powers
+from mfrank.arrays import check_above_zero, check_count, check_powers, in_turn
 from mfrank.data import Interactions, cells, rank_in_rows, timestamps_of
-from mfrank.models.baselines import popularity_store
+from mfrank.models.baselines import popularity_store, update_at_once
 from mfrank.models.item_links import strongest
 from mfrank.models.item_models import NeighborRecommender
 from mfrank.models.next_item import (
@@ -79,7 +79,8 @@ class SequentialRules(NeighborRecommender):
     Notes
     -----
     The time of a fit grows with the number of interactions times 8 ``near``. An update fits anew
-    to old and new interactions, of which the new ones count as later.
+    to old and new interactions, in the order of their times; of equal times of different users, the
+    higher row is later.
 
     Examples
     --------
@@ -107,53 +108,56 @@ class SequentialRules(NeighborRecommender):
     def _reads_order(self) -> bool:
         return True
 
+    @in_turn
+    def partial_fit(
+        self, new: Any = None, *, batch: str | None = None, leave_out: Any = None
+    ) -> Self:
+        """Update the model with new interactions: a fit to all that it has and to what is new.
+
+        ``new`` needs timestamps, in the unit of the fit; otherwise as
+        :meth:`mfrank.ItemKNN.partial_fit`.
+        """
+        seen = self._now().seen
+        update_at_once(self, None if seen is None else seen.positives, new, batch, leave_out)
+        return self
+
     def _store_of(self, data: Interactions) -> FactorStore:
-        tell_of_ties("SequentialRules", data, timestamps_of(data, "SequentialRules", "ItemFilter"))
-        return self._made(data, moments_of(data))
+        return self._made(data, _times_of(data))
 
     def _updated(self, held: ModelState, joined: Interactions, new: Interactions) -> FactorStore:
-        tell_of_ties("SequentialRules", new, timestamps_of(new, "SequentialRules", "ItemFilter"))
-        moments = _later(self._moments(held.store), moments_of(new), new, joined)
-        return self._made(
-            Interactions(cells.ones(moments), joined.user_ids, joined.item_ids), moments
-        )
+        times = _joined(_times_in(held.store), _times_of(new), new, joined)
+        return self._made(Interactions(cells.ones(times), joined.user_ids, joined.item_ids), times)
 
     def _left(
         self, held: ModelState, users: Ints, items: Ints
     ) -> tuple[NDArray[np.float64], dict[str, NDArray[Any]]]:
-        left = self._moments(held.store)[users][:, items]
+        left = _times_in(held.store)[users][:, items]
         left.sort_indices()
         popularity = np.bincount(left.indices, minlength=len(items)).astype(np.float64)
         return popularity, self._packed(left)
 
-    def _made(self, data: Interactions, moments: sp.csr_array) -> FactorStore:
-        return popularity_store(data, describe(self), **self._packed(moments))
+    def _made(self, data: Interactions, times: sp.csr_array) -> FactorStore:
+        return popularity_store(data, describe(self), **self._packed(times))
 
-    def _packed(self, moments: sp.csr_array) -> dict[str, NDArray[Any]]:
-        counts = np.diff(moments.indptr)
-        places = np.repeat(counts, counts) - rank_in_rows(moments.indptr, moments.data)
-        rows = sp.csr_array(
-            (places.astype(np.float64), moments.indices, moments.indptr), moments.shape
-        )
-        packed = pack_neighbors(self._weights(moments), histories(rows, (self.last,)))
-        return packed | extra_rows.pack("moments", moments)
-
-    @staticmethod
-    def _moments(store: FactorStore) -> sp.csr_array:
-        return extra_rows.unpack(store.extras, "moments", (store.n_users, store.n_items))
+    def _packed(self, times: sp.csr_array) -> dict[str, NDArray[Any]]:
+        counts = np.diff(times.indptr)
+        places = np.repeat(counts, counts) - rank_in_rows(times.indptr, times.data)
+        own = sp.csr_array((places.astype(np.float64), times.indices, times.indptr), times.shape)
+        packed = pack_neighbors(self._weights(times), histories(own, (self.last,)))
+        return packed | extra_rows.pack("times", times)
 
     def _weights(self, rows: sp.csr_array) -> sp.csr_array:
-        """The strongest links between items, from the moments of all interactions."""
+        """The strongest links between items, from the times of all interactions."""
         n_items = rows.shape[1]
         users = cells.entry_rows(rows)
         order = np.lexsort((rows.data, users))  # user after user, oldest first
-        items, moments = rows.indices[order].astype(np.int64), rows.data[order]
+        items, times = rows.indices[order].astype(np.int64), rows.data[order]
         before = np.arange(len(items)) - rows.indptr[users[order]]
         behind = rows.indptr[users[order] + 1] - rows.indptr[users[order]] - 1 - before
         counted = np.flatnonzero(before + behind > 0)
-        counted = counted[np.lexsort((-moments[counted], items[counted]))]  # of item after item
-        begins = np.searchsorted(items[counted], np.arange(n_items))
-        counted = counted[np.arange(len(counted)) - begins[items[counted]] < self.latest]
+        counted = counted[np.lexsort((times[counted], items[counted]))]  # item after item
+        ends = np.searchsorted(items[counted], np.arange(1, n_items + 1))
+        counted = counted[ends[items[counted]] - np.arange(len(counted)) <= self.latest]
         begins = np.searchsorted(items[counted], np.arange(n_items + 1))
         reach = reach_of(self.near)
 
@@ -173,9 +177,6 @@ class SequentialRules(NeighborRecommender):
 
         return strongest(links_of, n_items, self.neighbors, np.diff(begins) * 2.0 * reach)
 
-    def _known(self, held: ModelState) -> sp.csr_array:
-        return super()._known(held) if held.seen is None else held.seen.positives
-
     def _rows_given(self, own: OwnRows) -> sp.csr_array:
         return rows_given(self, own, _last_of(self.store))
 
@@ -191,33 +192,33 @@ def _last_of(store: FactorStore) -> tuple[float]:
     return (store.fitter["options"]["last"],)
 
 
-# When interactions were, as their ranks in time, which updates and removals keep.
+# When interactions were, which updates and removals need.
 
 
-def moments_of(data: Interactions) -> sp.csr_array:
-    """Ranks in time, from 0, of what users like, float64, shape (n_users, n_items).
+def _times_in(store: FactorStore) -> sp.csr_array:
+    shape = store.n_users, store.n_items
+    return extra_rows.unpack(store.extras, "times", shape, np.int64)
 
-    Of equal timestamps, the higher user row is later and, for the same user, the higher item row.
-    """
+
+def _times_of(data: Interactions) -> sp.csr_array:
+    """The times of what users like, int64, shape (n_users, n_items)."""
+    times = timestamps_of(data, "SequentialRules", "ItemFilter")
+    tell_of_ties("SequentialRules", data, times)
     kept = np.flatnonzero(data.user_items.data > 0)
     liked = cells.select(data.user_items, kept)
-    ranks = np.empty(len(kept))
-    ranks[np.argsort(np.asarray(data.timestamps)[kept], kind="stable")] = np.arange(len(kept))
-    return sp.csr_array((ranks, liked.indices, liked.indptr), liked.shape)
+    return sp.csr_array((times[kept], liked.indices, liked.indptr), liked.shape)
 
 
-def _later(
+def _joined(
     old: sp.csr_array, new: sp.csr_array, data: Interactions, joined: Interactions
 ) -> sp.csr_array:
-    """Moments after an update: what is new is later, also where a user had it before."""
+    """The times after an update; of an item that a user had before, the later one."""
     users = joined.user_ids.rows(data.user_ids.labels)[cells.entry_rows(new)]
     items = joined.item_ids.rows(data.item_ids.labels)[new.indices]
-    rows = np.append(cells.entry_rows(old), users)
-    columns = np.append(old.indices, items)
-    moments = np.append(old.data, new.data + old.data.max(initial=-1) + 1)
-    order = np.lexsort((moments, columns, rows))
-    rows, columns, moments = rows[order], columns[order], moments[order]
+    rows, columns = np.append(cells.entry_rows(old), users), np.append(old.indices, items)
+    times = np.append(old.data, new.data)
+    order = np.lexsort((times, columns, rows))
+    rows, columns, times = rows[order], columns[order], times[order]
     last = np.append((np.diff(rows) != 0) | (np.diff(columns) != 0), True)[: len(rows)]
     indptr = np.searchsorted(rows[last], np.arange(joined.n_users + 1))
-    shape = joined.n_users, joined.n_items
-    return sp.csr_array((moments[last], columns[last], indptr), shape)
+    return sp.csr_array((times[last], columns[last], indptr), (joined.n_users, joined.n_items))

@@ -99,14 +99,17 @@ def arrays_on_host(store: FactorStore) -> dict[str, NDArray[Any]]:
 
 def pack(name: str, rows: sp.csr_array) -> dict[str, NDArray[Any]]:
     """The arrays of a CSR by the names that :func:`unpack` reads."""
+    kept = rows.data if rows.data.dtype == np.int64 else rows.data.astype(np.float64, copy=False)
     return {
         f"{name}_indptr": rows.indptr.astype(np.int64),
         f"{name}_indices": rows.indices.astype(np.int32),
-        name: rows.data.astype(np.float64, copy=False),
+        name: kept,
     }
 
 
-def unpack(extras: Mapping[str, NDArray[Any]], name: str, shape: tuple[int, int]) -> sp.csr_array:
+def unpack(
+    extras: Mapping[str, NDArray[Any]], name: str, shape: tuple[int, int], dtype: Any = np.float64
+) -> sp.csr_array:
     """The CSR of :func:`pack`, checked; memory-mapped columns are not read, see :func:`pick`.
 
     Raises
@@ -115,8 +118,8 @@ def unpack(extras: Mapping[str, NDArray[Any]], name: str, shape: tuple[int, int]
         An array is missing or damaged.
     """
     data, indices, indptr = (extras[each] for each in (name, f"{name}_indices", f"{name}_indptr"))
-    if data.dtype != np.float64 or indices.dtype != np.int32 or data.shape != indices.shape:
-        raise InputValueError(f"`{name}` must be float64, each with an int32 column")
+    if data.dtype != dtype or indices.dtype != np.int32 or data.shape != indices.shape:
+        raise InputValueError(f"`{name}` must be {np.dtype(dtype)}, each with an int32 column")
     if is_mapped(indices):
         check_indptr(indptr, indices.size, shape[0], name)
     else:

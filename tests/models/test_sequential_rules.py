@@ -120,14 +120,15 @@ def weights_of(model: SequentialRules) -> np.ndarray[Any, Any]:
 
 
 @settings(max_examples=25, deadline=None)
-@given(EVENTS, EVENTS, OPTIONS)
-def test_an_update_is_a_fit_to_both_and_a_removal_one_to_the_rest(before, after, options):
-    """What is new is later, also where a user had it before."""
+@given(EVENTS, EVENTS, OPTIONS, st.integers(0, 1))
+def test_an_update_is_a_fit_to_both_and_a_removal_one_to_the_rest(before, after, options, first):
+    """In whichever order they come: times tell what was later, and a repeated item has the last."""
     before, after = ([(*one[:2], 1.0) for one in events] for events in (before, after))
     new = {event[:2] for event in after}
     joined = [event for event in before if event[:2] not in new] + after
-    model = SequentialRules(**options, neighbors=N_ITEMS).fit(named(before, 10**9))
-    model.partial_fit(named(after, 2 * 10**9))
+    parts = [named(before, 10**9), named(after, 2 * 10**9)]
+    model = SequentialRules(**options, neighbors=N_ITEMS).fit(parts.pop(first))
+    model.partial_fit(parts[0])
     np.testing.assert_allclose(weights_of(model), reference(joined, **options), atol=1e-12)
     left = [event for event in joined if event[0] != joined[-1][0]]
     if not left:

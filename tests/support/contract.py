@@ -51,7 +51,7 @@ CAN: dict[str, dict[str, str]] = {
     "SequentialRules": {
         "new users": "from their last items, in their order",
         "explain": "exact: a sum over the user's items",
-        "update": "a fit to old and new interactions",
+        "update": "as after a fit to old and new interactions, by their times",
         "remove": "as after a fit without them",
         "similar users": "no: `similar_items`",
         "export": "ONNX, safetensors",
