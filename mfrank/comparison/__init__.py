@@ -2,13 +2,14 @@
 
 from mfrank.comparison.contenders import (
     DEFAULT_OBJECTIVES,
-    ImplicitALS,
     default_models,
     fit_once,
     objective_name,
     objective_value,
     usual_models,
 )
+from mfrank.comparison.foreign_families import ImplicitALS
+from mfrank.comparison.opponents import OPPONENTS, SANSA, ItemWeights, RP3beta
 from mfrank.comparison.protocol import peak_memory
 from mfrank.comparison.scoreboard import Comparison
 from mfrank.comparison.side_by_side import DEFAULT_METRICS, compare
@@ -17,8 +18,12 @@ from mfrank.comparison.tuned import _Recipe
 __all__ = [
     "DEFAULT_METRICS",
     "DEFAULT_OBJECTIVES",
+    "OPPONENTS",
+    "SANSA",
     "Comparison",
     "ImplicitALS",
+    "ItemWeights",
+    "RP3beta",
     "_Recipe",
     "compare",
     "default_models",

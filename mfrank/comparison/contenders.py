@@ -7,19 +7,18 @@ mfrank. Its fit sets ``user_factors`` and ``item_factors``, or returns a recomme
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from importlib.util import find_spec
 from time import perf_counter
-from typing import Any, Self, cast
-
-import numpy as np
+from typing import Any
 
 from mfrank.als import IALS, RG2, RGX, WRMF, HalfSteps, QuadraticObjective
-from mfrank.arrays import Seed, check_time, usable_cores
+from mfrank.arrays import Seed, usable_cores
 from mfrank.backends import SolveOptions, choose
+from mfrank.comparison.opponents import OPPONENTS
 from mfrank.data import Interactions
 from mfrank.models import (
     ALS,
@@ -28,11 +27,10 @@ from mfrank.models import (
     NextItem,
     Popularity,
     SequentialRules,
-    Stopping,
     SupervisedPageRank,
 )
 from mfrank.retrieval import Recommender
-from mfrank.tuning import EPOCHS, Closed, Point, Setting, named, short, tune
+from mfrank.tuning import tune
 
 DEFAULT_OBJECTIVES: tuple[QuadraticObjective, ...] = (WRMF(), IALS(), RG2(), RGX())
 
@@ -139,9 +137,14 @@ def needs_times(model: Any) -> bool:
     )
 
 
+def is_of_implicit(model: Any) -> bool:
+    """Whether this is a model of implicit."""
+    return type(model).__module__.startswith("implicit.")
+
+
 def is_implicit_als(model: Any) -> bool:
     """Whether this is an ``AlternatingLeastSquares`` of implicit."""
-    return type(model).__module__.startswith("implicit.") and hasattr(model, "alpha")
+    return is_of_implicit(model) and hasattr(model, "alpha")
 
 
 def objective_minimized(model: Any) -> QuadraticObjective | None:
@@ -180,7 +183,7 @@ def objective_value(
 @contextmanager
 def suitable_blas_threads(model: Any) -> Iterator[None]:
     """Limit BLAS to one thread for implicit, which more threads slow down, and only for it."""
-    if not type(model).__module__.startswith("implicit."):
+    if not is_of_implicit(model):
         yield
         return
     with _one_blas_thread():
@@ -226,11 +229,14 @@ def usual_models(
     iterations: int,
     n_threads: int,
     random_state: Seed,
+    timed: bool = False,
 ) -> dict[str, Any]:
-    """The models of :func:`default_models` or, with tuning, the best of both libraries.
+    """The models of :func:`default_models` or, with tuning, the best of every package.
 
-    These are :func:`mfrank.tune` itself, implicit's ALS if it is installed, and as baselines EASE,
-    ItemKNN and Popularity. With ``objectives`` there is an ALS for each of them instead.
+    These are :func:`mfrank.tune` itself; EASE, ItemKNN, Popularity and, with times, recent
+    popularity; of implicit, if it is installed, ALS, BPR and logistic factorization (LMF); and of
+    :data:`OPPONENTS` those that are installed. With ``objectives`` there is an ALS for each of them
+    instead.
     """
     search_all = tuned and not objectives
     models = default_models(
@@ -242,93 +248,29 @@ def usual_models(
     )
     if not search_all:
         return models
+    recent = {"mfrank recent popularity": Popularity(window=1.0)} if timed else {}
+    others = {
+        f"{opponent.package} {opponent.__name__}": opponent()
+        for opponent in OPPONENTS
+        if opponent.is_installed()
+    }
     return {
         "mfrank.tune": tune,
         "mfrank EASE": EASE(),
         "mfrank ItemKNN": ItemKNN(),
         "mfrank Popularity": Popularity(),
-        **{name: model for name, model in models.items() if name == "implicit ALS"},
+        **recent,
+        **{name: models[name] for name in ("implicit ALS", "implicit BPR") if name in models},
+        **({"implicit LMF": _lmf(models["implicit BPR"])} if "implicit BPR" in models else {}),
+        **others,
     }
 
 
-# implicit's ALS as a family of the search, in the units in which WRMF is searched.
+def _lmf(like: Any) -> Any:
+    """Implicit's logistic factorization, with the seed and threads of another of its models."""
+    from implicit.cpu.lmf import LogisticMatrixFactorization
 
-
-@dataclass(frozen=True)
-class ImplicitALS(Closed):
-    """ALS of implicit. Its ridge does not grow with a row, so it has no axis ``nu``.
-
-    ``given`` has all options outside the search.
-    """
-
-    given: Any = None
-
-    axes = Closed.axes[:2]  # type: ignore[assignment]  # no nu
-
-    @classmethod
-    def of(cls, given: Any) -> Self:
-        """The family of a model of implicit."""
-        wrmf = cast(Closed, named("WRMF"))
-        return cls("implicit ALS", WRMF, wrmf.weight, wrmf.first_values[:2], given)
-
-    def model(self, point: Point, rung: int, setting: Setting) -> Any:
-        """See :meth:`mfrank.tuning.family.Family.model`."""
-        objective = self.scaled(self.values(point) | {"nu": 0.0}, setting.facts)
-        assert isinstance(objective, WRMF)
-        model = deepcopy(self.given)
-        model.user_factors = model.item_factors = None
-        model.factors, model.iterations = self._width(rung, setting), EPOCHS
-        model.alpha, model.regularization = short(objective.alpha), objective.regularization
-        return _Watched(model)
-
-
-class _Over(Exception):
-    """Ends the fit after this epoch."""
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class _Watched:
-    """A model of implicit whose fit is evaluated after every epoch, like the fits of mfrank.
-
-    The fitted model is that of the last epoch, not of the best.
-    """
-
-    model: Any
-
-    def fit(
-        self,
-        data: Interactions,
-        *,
-        stopping: Stopping | None = None,
-        callback: Callable[[int, float, float | None], object] | None = None,
-    ) -> Self:
-        """Fit to interactions."""
-        values: list[float] = []
-
-        def after(epoch: int, seconds: float, *_: Any) -> None:
-            check_time()
-            sides = self.model.user_factors, self.model.item_factors
-            if not all(np.isfinite(side).all() for side in sides):
-                raise FloatingPointError("the fit diverged")
-            if stopping is not None:
-                values.append(stopping.value(self.model, data, "auto", 0))
-                if stopping.is_over(values):
-                    raise _Over
-            if callback is not None and callback(epoch, seconds, None):
-                raise _Over
-
-        with suitable_blas_threads(self.model), suppress(_Over):
-            self.model.fit(data.to_scipy(), show_progress=False, callback=after)
-        return self
-
-    @property
-    def factors(self) -> int:
-        """Width of the factors."""
-        return int(self.model.factors)
-
-    def __repr__(self) -> str:
-        options = ", ".join(
-            f"{name}={getattr(self.model, name):g}"
-            for name in ("factors", "alpha", "regularization")
+    with _one_blas_thread():
+        return LogisticMatrixFactorization(
+            factors=like.factors, num_threads=like.num_threads, random_state=like.random_state
         )
-        return f"implicit {type(self.model).__name__}({options})"

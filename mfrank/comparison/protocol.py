@@ -202,7 +202,7 @@ def _announced(turns: Sequence[str]) -> Generator[str]:
 def _library(model: Any) -> str:
     if isinstance(model, Recommender):
         return f"mfrank {model.store.versions['mfrank']}"
-    package = type(model).__module__.partition(".")[0]
+    package = getattr(model, "package", type(model).__module__.partition(".")[0])
     try:
         return f"{package} {version(package)}"
     except PackageNotFoundError:  # a model defined in a script

@@ -21,6 +21,7 @@ from mfrank.comparison.contenders import (
     usual_factors,
     usual_models,
 )
+from mfrank.comparison.opponents import OPPONENTS
 from mfrank.comparison.protocol import Course
 from mfrank.comparison.scoreboard import Comparison, Row
 from mfrank.comparison.tuned import Tuning, tuned
@@ -63,8 +64,9 @@ def compare(
         Unfitted models by name: mfrank's, implicit's, or any with the same ``fit``. Default: WRMF,
         IALS, RG2, RGX and Popularity of mfrank and, if installed, implicit's ALS (conjugate
         gradients, its default; and exact) and BPR, all with their default hyper-parameters. With
-        ``tune``: mfrank.tune, EASE, ItemKNN and Popularity of mfrank and, if installed, implicit's
-        ALS.
+        ``tune``: mfrank.tune, EASE, ItemKNN, Popularity and, with timestamps, recent popularity of
+        mfrank; if installed, implicit's ALS, BPR and LMF, RP3beta of irspack and SANSA of sansa
+        (:mod:`mfrank.comparison.opponents`).
     left_out : Interactions, scipy sparse (users x items) or DataFrame, optional
         What rankings exclude, such as purchases of a model of all events; ids as in ``test``. The
         default is ``train``. Not with ``tune``.
@@ -73,9 +75,10 @@ def compare(
         :func:`mfrank.tune`, the search uses interactions held out of ``train``, never ``test``; it
         maximizes the first of ``metrics``. The best model is then fitted to all of ``train``.
 
-        - Tuned: the ALS of mfrank (with the objectives of mfrank.tune) and of implicit, Descent
-          with SampledSoftmax, EASE and ItemFilter, with at most their own number of factors. The
-          search replaces all other options of mfrank's models.
+        - Tuned: the ALS of mfrank (with the objectives of mfrank.tune) and of implicit, implicit's
+          BPR and LMF, Descent with SampledSoftmax, EASE, ItemFilter, ItemKNN, Popularity with a
+          window, RP3beta and SANSA, with at most their own number of factors. The search replaces
+          all other options of mfrank's models.
         - The function ``mfrank.tune``, as a member of ``models``, is the whole search.
         - Other models are unchanged.
 
@@ -134,6 +137,7 @@ def compare(
     if contenders is None:
         contenders = usual_models(
             tuned=tune is not None,
+            timed=known.timestamps is not None,
             factors=factors,
             iterations=iterations,
             n_threads=n_threads,
@@ -164,7 +168,7 @@ def compare(
         tuple(_with_ratios(row, runs, baseline) for row in rows),
         baseline.model if baseline else None,
         settings,
-        (*_notes(rows, baseline, settings), *rows[0].evaluation.popularity.lines(), *of_search),
+        (*_notes(rows, baseline, settings), *of_search),
         leaderboards,
     )
 
@@ -239,4 +243,11 @@ def _notes(
         notes.append(f"x: ratio to {baseline.model}, measured in the same way")
     elif not has_implicit():
         notes.append("implicit is not installed; to compare with it: pip install mfrank[compare]")
-    return tuple(notes)
+    if settings["tune"] is not None:
+        notes += [
+            f"{one.package} is not installed, so {one.__name__} is left out: pip install "
+            f"{one.package}"
+            for one in OPPONENTS
+            if not one.is_installed()
+        ]
+    return (*notes, *(rows[0].evaluation.popularity.lines() if rows else ()))

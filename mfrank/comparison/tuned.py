@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mfrank.arrays import check_above_zero, check_count
-from mfrank.comparison.contenders import ImplicitALS, is_implicit_als, needs_times
+from mfrank.comparison.contenders import needs_times
+from mfrank.comparison.foreign_families import foreign_family
 from mfrank.data import Interactions
 from mfrank.errors import InputValueError
 from mfrank.evaluation import Metric
@@ -199,14 +200,13 @@ def _unfitted(result: SearchResult) -> Any:
     if len(models) == 1 and isinstance(first, ALS):
         return first.set_params(iterations=epochs[0])
     if len(models) == 1 and not isinstance(first, Recommender):  # of another library
-        first.model.iterations = epochs[0]
-        return first.model
+        return first.unfitted(epochs[0])
     return _Recipe(models, epochs, [part.weight for part in result.parts])
 
 
 def _family_of(contender: Any) -> Family | None:
-    if is_implicit_als(contender):
-        return ImplicitALS.of(contender)
+    if (foreign := foreign_family(contender)) is not None:
+        return foreign
     name = None
     if isinstance(contender, ALS):
         name = type(contender.objective).__name__

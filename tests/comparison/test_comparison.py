@@ -126,9 +126,8 @@ def test_what_is_measured_unless_something_else_is_asked_for(split, monkeypatch,
     )
     with refuses(ValueError, "models"):
         compare(split)
-    assert made == [
-        {"tuned": False, "factors": None, "iterations": 15, "n_threads": 0, "random_state": 0}
-    ]
+    sizes = {"factors": None, "iterations": 15, "n_threads": 0, "random_state": 0}
+    assert made == [{"tuned": False, "timed": True, **sizes}]
 
 
 def test_train_and_test_may_be_given_as_matrices(split):

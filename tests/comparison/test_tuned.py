@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from copy import deepcopy
 from functools import partial
+from importlib.util import find_spec
+from pkgutil import resolve_name
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +15,7 @@ import pytest
 
 import mfrank
 from mfrank.arrays import OutOfTimeError, time_limit
-from mfrank.comparison import ImplicitALS, _Recipe, compare
+from mfrank.comparison import OPPONENTS, ImplicitALS, ItemWeights, _Recipe, compare
 from mfrank.comparison import tuned as module
 from mfrank.data import Interactions, Split
 from mfrank.tuning import Budget, Facts, SearchResult, Setting, named, search
@@ -60,8 +63,8 @@ def test_every_model_with_a_space_is_searched_on_the_training_part(
 ) -> None:
     comparison = quick(split, models=models(), tune=1.0, factors=16)
     assert [row.model for row in comparison.rows] == list(models())
-    assert list(comparison.leaderboards) == ["all", "als", "softmax", "ease"]
-    assert len(searched) == 4
+    assert list(comparison.leaderboards) == ["all", "als", "softmax", "ease", "knn"]
+    assert len(searched) == 5
     assert all(data is split.train for data in searched)
     for name, family in (("als", "RG2"), ("softmax", "SampledSoftmax"), ("ease", "EASE")):
         board = comparison.leaderboards[name]
@@ -69,7 +72,7 @@ def test_every_model_with_a_space_is_searched_on_the_training_part(
         assert len(board) == TRIALS
     assert {row["metric"] for row in comparison.leaderboards["all"]} == {"NDCG@10"}
     assert "tuned for 1 min each by NDCG@10" in str(comparison)
-    assert "not tuned: knn, bpr" in str(comparison)
+    assert "not tuned: bpr" in str(comparison)
     assert comparison.to_dict()["leaderboards"]["als"] == list(comparison.leaderboards["als"])
 
 
@@ -155,9 +158,9 @@ def test_a_model_that_does_not_fit_is_left_out(
 
 
 def test_models_for_which_there_is_no_time_are_left_out(split: Split) -> None:
-    found = {"als": mfrank.ALS(mfrank.RG2(), factors=4), "knn": mfrank.ItemKNN()}
+    found = {"als": mfrank.ALS(mfrank.RG2(), factors=4), "all alike": mfrank.Popularity()}
     comparison = quick(split, models=found, tune=1e-9)
-    assert [row.model for row in comparison.rows] == ["knn"]
+    assert [row.model for row in comparison.rows] == ["all alike"]
     assert "  als: left out: there was no time for it" in str(comparison)
 
 
@@ -165,9 +168,16 @@ def test_models_for_which_there_is_no_time_are_left_out(split: Split) -> None:
 def test_the_usual_models_of_a_tuned_comparison(split: Split) -> None:
     comparison = quick(split, tune=1.0, factors=8)
     names = [row.model for row in comparison.rows]
-    mine = ["mfrank.tune", "mfrank EASE", "mfrank ItemKNN", "mfrank Popularity"]
-    assert names[:4] == mine
-    assert names[4:] in ([], ["implicit ALS"])
+    mine = ["tune", "EASE", "ItemKNN", "Popularity", "recent popularity"]
+    assert names[:5] == ["mfrank.tune", *(f"mfrank {name}" for name in mine[1:])]
+    theirs = [f"implicit {name}" for name in ("ALS", "BPR", "LMF") if find_spec("implicit")]
+    others = {f"{one.package} {one.__name__}": one for one in OPPONENTS}
+    theirs += [name for name, one in others.items() if one.is_installed()]
+    assert names[5:] == theirs
+    assert [name for name in names if name not in comparison.leaderboards] == ["mfrank Popularity"]
+    for one in OPPONENTS:
+        missing = f"{one.package} is not installed, so {one.__name__} is left out"
+        assert (missing in str(comparison)) != one.is_installed()
 
 
 @pytest.mark.parametrize(
@@ -178,7 +188,7 @@ def test_the_usual_models_of_a_tuned_comparison(split: Split) -> None:
         ({"random_state": None}, TypeError, "random_state"),
         ({"factors": 0}, ValueError, "factors"),
         ({"metrics": ["coverage@10"]}, ValueError, "metric"),
-        ({"models": {"a": mfrank.ItemKNN()}}, ValueError, "tune"),
+        ({"models": {"a": mfrank.Popularity()}}, ValueError, "tune"),
     ],
 )
 def test_what_cannot_be_tuned_is_refused_before_any_work(
@@ -257,6 +267,73 @@ def test_the_search_judges_every_epoch_of_implicit(
     monkeypatch.setattr(Theirs, "worst", np.nan)
     diverged = quick(split, models={"theirs": Theirs(fits), "knn": mfrank.ItemKNN()}, tune=1.0)
     assert "FloatingPointError: the fit diverged" in str(diverged)
+
+
+@pytest.mark.usefixtures("searched")
+@pytest.mark.parametrize(
+    "kind", ["bpr.BayesianPersonalizedRanking", "lmf.LogisticMatrixFactorization"]
+)
+def test_other_models_of_implicit_are_judged_ten_times(split: Split, kind: str) -> None:
+    made = pytest.importorskip("implicit.cpu", reason="implicit is the extra compare")
+    threads = pytest.importorskip("threadpoolctl", reason="a dependency of implicit")
+    assert made
+    with threads.threadpool_limits(1, "blas"):
+        given = resolve_name(f"implicit.cpu.{kind}")(factors=8, num_threads=1, random_state=3)
+    usual = given.iterations
+    comparison = quick(split, models={"theirs": given}, tune=1.0)
+    board = comparison.leaderboards["theirs"]
+    assert len(board) == TRIALS
+    assert all(row["epochs"] <= 10 and row["factors"] <= 8 for row in board)
+    learned = {row["model"].split("learning_rate=")[1].split(",")[0] for row in board}
+    assert len(learned) > 1
+    assert given.iterations == usual
+    assert given.user_factors is None
+    assert comparison["theirs"].evaluation["ndcg@10"].value > 0
+
+
+class Cosines(ItemWeights):
+    """Another package's model, of which only the weights are its own."""
+
+    package = "numpy"
+
+    def _weights(self, likes: Any) -> tuple[Any, ...]:
+        return (mfrank.ItemKNN(neighbors=60).fit(likes).similarity,)
+
+
+def test_weights_of_another_package_rank_as_they_do_here(split: Split) -> None:
+    train = split.train.to_scipy()
+    theirs, ours = Cosines().fit(train), mfrank.ItemKNN(neighbors=60).fit(train)
+    of_both = [
+        mfrank.evaluate(model, split.test.user_items, train=train, metrics=METRICS)
+        for model in (theirs, ours)
+    ]
+    for metric in METRICS:
+        np.testing.assert_allclose(of_both[0][metric].per_user, of_both[1][metric].per_user)
+    ids, scores = theirs.recommend(np.arange(3), train[:3], N=100)
+    assert ids.shape == (3, 60)
+    for user in range(3):
+        assert not set(ids[user]) & set(train[[user]].indices)
+        assert np.isneginf(scores[user][ids[user] < 0]).all()
+
+
+@pytest.mark.usefixtures("searched")
+@pytest.mark.parametrize("opponent", OPPONENTS, ids=lambda one: one.__name__)
+def test_opponents_of_other_packages_are_searched(split: Split, opponent: Any) -> None:
+    if not opponent.is_installed():
+        pytest.skip(f"{opponent.package} is not installed; see docs/evaluation.md")
+    handlers = list(logging.getLogger().handlers)
+    comparison = quick(split, models={"theirs": opponent()}, tune=1.0)
+    board = comparison.leaderboards["theirs"]
+    assert {row["family"] for row in board} == {opponent.__name__}
+    assert board[0]["model"].startswith(f"{opponent.package} {opponent.__name__}(")
+    assert comparison["theirs"].library.startswith(f"{opponent.package} ")
+    popular = quick(split, models={"popular": mfrank.Popularity()})
+    values = [
+        found[name].evaluation["recall@20"].value
+        for found, name in ((comparison, "theirs"), (popular, "popular"))
+    ]
+    assert values[0] > 0.8 * values[1]
+    assert logging.getLogger().handlers == handlers
 
 
 @pytest.mark.parametrize("several", [False, True])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from functools import partial
 from inspect import signature
 from typing import Any
 
@@ -108,7 +109,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="MINUTES",
         help="first search the hyperparameters of each model for MINUTES, by the first metric, on "
         "interactions held out of the training part; the models are then the result of mfrank "
-        "tune, EASE, ItemKNN, Popularity and implicit's ALS, or the ones of --objective",
+        "tune, EASE, ItemKNN, popularity and, of the packages that are installed, implicit's ALS, "
+        "BPR and LMF, irspack's RP3beta and SANSA; or the ones of --objective",
     )
     add_needs_flag(parser, "with --tune, of the result of mfrank tune: ")
     for name in _COUNTS:
@@ -134,7 +136,8 @@ def run(args: argparse.Namespace) -> None:
         raise InputValueError(
             "--split and --test-fraction are for one file", "leave them out with --test"
         )
-    models = usual_models(
+    usual = partial(
+        usual_models,
         args.objective,
         tuned=args.tune is not None,
         factors=args.factors,
@@ -142,11 +145,13 @@ def run(args: argparse.Namespace) -> None:
         n_threads=args.n_threads,
         random_state=args.random_state,
     )
+    usual()  # refuses options before anything is read
+    train, test, left_out = _parts(args)
+    models = usual(timed=train.timestamps is not None)
     if args.walk:
         models["mfrank SupervisedPageRank"] = SupervisedPageRank(
             n_threads=args.n_threads, random_state=args.random_state
         )
-    train, test, left_out = _parts(args)
     comparison = compare(
         train,
         test,
