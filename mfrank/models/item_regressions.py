@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import Work
 from mfrank.arrays import ext as _ext
-from mfrank.models.item_links import links_of, strongest
+from mfrank.models.item_links import strongest
 
 _is_native: bool = _ext is not None
 
@@ -25,25 +25,32 @@ _BYTES_AT_ONCE = 1 << 27
 
 
 def bytes_needed(n_items: int, candidates: int) -> int:
-    """Bytes of :func:`regressions`."""
+    """Bytes of :func:`regressions` beside the rows."""
     links = n_items * min(candidates, n_items)
     return 8 * min(n_items, COMMON) ** 2 + _BYTES_A_LINK * links + _BYTES_AT_ONCE
 
 
-def regressions(rows: sp.csr_array, ridge: float, candidates: int) -> sp.csr_array:
+def regressions(
+    rows: sp.csr_array,
+    ridge: float | NDArray[np.float64],
+    candidates: int,
+    targets: sp.csr_array | None = None,
+) -> sp.csr_array:
     """The weights by which each item is predicted from its candidates, in the row of this item.
 
     Parameters
     ----------
-    rows : csr_array, float64, shape (n_users, n_items)
+    rows : csr_array, float64, shape (n_users, n_features)
         Canonical, without zeros.
-    ridge : float
+    ridge : float, or shape (n_features,)
     candidates : int
-        Maximum number of items from which one is predicted.
+        Maximum number of features from which an item is predicted.
+    targets : csr_array, shape (n_users, n_items), optional
+        What is predicted; by default ``rows``, each column from the others.
 
     Returns
     -------
-    csr_array, float64, shape (n_items, n_items)
+    csr_array, float64, shape (n_items, n_features)
 
     Raises
     ------
@@ -53,7 +60,7 @@ def regressions(rows: sp.csr_array, ridge: float, candidates: int) -> sp.csr_arr
         See :mod:`mfrank.arrays.work`.
     """
     squares = np.bincount(rows.indices, rows.data**2, rows.shape[1]).astype(np.float64) + ridge
-    near = _candidates(rows, squares, candidates)
+    near = _candidates(rows, rows if targets is None else targets, squares, candidates)
     solved = _solved_natively if _is_native else _solved
     weights, failed = solved(near, rows, squares)
     if failed.any():
@@ -61,16 +68,20 @@ def regressions(rows: sp.csr_array, ridge: float, candidates: int) -> sp.csr_arr
     return sp.csr_array((weights, near.indices, near.indptr), near.shape)
 
 
-def _candidates(rows: sp.csr_array, squares: NDArray[np.float64], n: int) -> sp.csr_array:
-    """Row j has the products of j with its candidates, ascending."""
-    columns, roots = rows.T.tocsr(), np.sqrt(squares)
+def _candidates(
+    rows: sp.csr_array, targets: sp.csr_array, squares: NDArray[np.float64], n: int
+) -> sp.csr_array:
+    """Row j has the products of target j with its candidates, ascending."""
+    columns, roots = targets.T.tocsr(), np.sqrt(squares)
+    of_rows = np.repeat(np.diff(rows.indptr), np.diff(targets.indptr)).astype(np.float64)
+    links = np.bincount(targets.indices, of_rows, columns.shape[0]).astype(np.float64)
 
     def gains(part: slice) -> sp.csr_array:
         found = sp.csr_array(columns[part] @ rows)
         found.data /= roots[found.indices]
         return found
 
-    near = strongest(gains, rows.shape[1], n, links_of(rows))
+    near = strongest(gains, rows.shape[1], n, links, np.arange(len(links)))
     near.data *= roots[near.indices]
     return near
 
@@ -79,10 +90,10 @@ def _solved_natively(
     near: sp.csr_array, rows: sp.csr_array, squares: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     assert _ext is not None
-    n_items = len(squares)
+    n_items = near.shape[0]
     users = rows.T.tocsr()
     common = np.argsort(-np.diff(users.indptr), kind="stable")[:COMMON]
-    place = np.full(n_items, -1, np.int32)
+    place = np.full(len(squares), -1, np.int32)
     place[common] = np.arange(len(common))
     table = np.asarray((users[common] @ rows[:, common]).toarray())
     weights, failed = np.empty(near.nnz), np.empty(n_items, np.int64)
@@ -122,8 +133,8 @@ def _solved(
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """The same without the extension."""
     columns = rows.tocsc()
-    weights, failed = np.zeros(near.nnz), np.zeros(len(squares), np.int64)
-    work = Work(float(len(squares)))
+    weights, failed = np.zeros(near.nnz), np.zeros(near.shape[0], np.int64)
+    work = Work(float(near.shape[0]))
     for item, (begin, end) in enumerate(zip(near.indptr[:-1], near.indptr[1:], strict=True)):
         some = near.indices[begin:end]
         own = columns[:, some]

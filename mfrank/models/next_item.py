@@ -27,6 +27,7 @@ from mfrank.models.cost import of_empty_rows
 from mfrank.models.ease import load_algebra
 from mfrank.models.item_links import strongest, strongest_of_dense
 from mfrank.models.item_models import NeighborRecommender
+from mfrank.models.item_regressions import bytes_needed as bytes_of_regressions
 from mfrank.models.options import tell_of_liked
 from mfrank.models.parameters import describe
 from mfrank.models.sequence_regression import Dense, Ints, SequenceRegression, reach_of
@@ -34,6 +35,7 @@ from mfrank.retrieval import LikedItems, ModelState, OwnRows, Rows
 from mfrank.store import FactorStore, pack_neighbors
 from mfrank.store import contents as extra_rows
 
+_BYTES_AN_ENTRY = 96
 _TIES = 0.1
 """Share of interactions without an order from which on it is told."""
 
@@ -80,6 +82,9 @@ class NextItem(NeighborRecommender):
         NDCG@20 than 0; on MovieLens-1M, 0.2 ranked 0.8 % higher.
     neighbors : int, default 400
         Maximum number of weights per item and decay, >= 1, largest magnitudes first.
+    candidates : int, optional
+        >= 1. As in :class:`mfrank.EASE`: predict each item from so many others, each at one of the
+        ``decays``, which allows catalogs of any size. By default from all.
 
     Attributes
     ----------
@@ -92,7 +97,10 @@ class NextItem(NeighborRecommender):
     Notes
     -----
     A fit needs memory for a square matrix of len(decays) * n_items columns, in float32 from 4,096
-    on, and time cubic in them: 7,000 take seconds on two cores. Similar items are those that come
+    on, and time cubic in them: 7,000 take seconds on two cores. With 50 ``candidates``, short
+    sessions (yoochoose) are ranked as well in less than a second; MovieLens-1M, of long histories,
+    is ranked 9 % lower in NDCG@10, and with 200 3 % lower. With ``candidates``, an update is a fit.
+    Similar items are those that come
     next after an item alone.
 
     Examples
@@ -110,6 +118,7 @@ class NextItem(NeighborRecommender):
     item_power: float = 0.1
     backward: float = 0.2
     neighbors: int = 400
+    candidates: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.decays, tuple | list) or not self.decays:
@@ -123,6 +132,8 @@ class NextItem(NeighborRecommender):
         check_at_least_zero(ahead=self.ahead)
         check_powers(item_power=self.item_power, backward=self.backward)
         check_count("neighbors", self.neighbors, 1)
+        if self.candidates is not None:
+            check_count("candidates", self.candidates, 1)
 
     @property
     def _reads_order(self) -> bool:
@@ -134,9 +145,13 @@ class NextItem(NeighborRecommender):
         return SequenceRegression.is_single(n_decays * n_items)
 
     @classmethod
-    def bytes_needed(cls, n_decays: int, n_items: int) -> int:
-        """Bytes of the matrices of a fit."""
+    def bytes_needed(
+        cls, n_decays: int, n_items: int, candidates: int | None = None, entries: int = 0
+    ) -> int:
+        """Bytes of the matrices of a fit; ``entries`` are those of histories."""
         width = n_decays * n_items
+        if candidates is not None and candidates < width:
+            return bytes_of_regressions(n_items, candidates) + _BYTES_AN_ENTRY * entries
         return (4 if cls.is_single(n_decays, n_items) else 8) * width * (width + n_items)
 
     @in_turn
@@ -165,7 +180,8 @@ class NextItem(NeighborRecommender):
         shape = held.store.n_users, held.store.n_items
         old = extra_rows.unpack(held.store.extras, "places", shape)
         places, more = _later(old, places_of(new), new, joined)
-        items = self._regression.rows_to_update(places, more, shape[1])
+        local = self._is_local(places.shape[1])
+        items = None if local else self._regression.rows_to_update(places, more, shape[1])
         weights = self._weights(places) if items is None else self._some(held, places, items)
         every = Interactions(cells.ones(places), joined.user_ids, joined.item_ids)
         return self._made(every, places, weights)
@@ -189,13 +205,25 @@ class NextItem(NeighborRecommender):
         return popularity_store(data, describe(self), **packed, **extra_rows.pack("places", places))
 
     def _weights(self, places: sp.csr_array) -> sp.csr_array:
-        self._prepare(*places.shape, places.nnz)
+        self._prepare(places)
+        if self._is_local(places.shape[1]):
+            weights = self._regression.solved_from(places, self.candidates or 0)
+            return strongest(
+                lambda part: weights[part],
+                places.shape[1],
+                self.neighbors,
+                None,
+                np.arange(weights.shape[0]),
+            )
         blocks = np.split(self._regression.solved(places), len(self.decays))
         return sp.csr_array(sp.vstack([self._largest(block) for block in blocks], format="csr"))
 
+    def _is_local(self, n_items: int) -> bool:
+        return self.candidates is not None and self.candidates < len(self.decays) * n_items
+
     def _some(self, held: ModelState, places: sp.csr_array, items: Rows) -> sp.csr_array:
         """The weights after an update of those of some items."""
-        self._prepare(*places.shape, places.nnz)
+        self._prepare(places)
         n_items, known = places.shape[1], held.store.n_items
         near = [
             cells.in_shape(held.parts.near[begin : begin + known], (n_items, n_items))
@@ -219,13 +247,16 @@ class NextItem(NeighborRecommender):
             items=items,
         )
 
-    def _prepare(self, n_users: int, n_items: int, nnz: int) -> None:
+    def _prepare(self, places: sp.csr_array) -> None:
         """Raise if the matrices of a fit do not fit in memory."""
-        needed = self.bytes_needed(len(self.decays), n_items)
+        n_users, n_items = places.shape
+        entries = self._regression.entries(places)
+        needed = self.bytes_needed(len(self.decays), n_items, self.candidates, entries)
         what = f"NextItem of {len(self.decays)} decays and {n_items:,} items"
-        remedy = "pass fewer `decays`, or keep the items with the most users"
-        check_memory(needed, what, of_empty_rows(n_users + n_items, nnz) + remedy)
-        load_algebra(needed, what, remedy)
+        remedy = "use fewer `candidates`, such as `candidates=100`, or fewer `decays`"
+        check_memory(needed, what, of_empty_rows(n_users + n_items, places.nnz) + remedy)
+        if not self._is_local(n_items):
+            load_algebra(needed, what, remedy)
 
     @property
     def _regression(self) -> SequenceRegression:

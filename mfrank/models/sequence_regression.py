@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import Work
 from mfrank.data import cells
+from mfrank.models.item_regressions import regressions
 
 _FAR = 4.0
 """Distances beyond so many decays, of weights below 2 %, do not count."""
@@ -67,6 +68,29 @@ class SequenceRegression:
         gram, cross = self._equations(places)
         return self._solution(gram, cross)
 
+    def solved_from(self, places: sp.csr_array, candidates: int) -> sp.csr_array:
+        """The same, each column of B from so few rows of it that alone predict it best."""
+        histories, targets, n_items = [], [], places.shape[1]
+        forward = _Sequences.of(places)
+        for sequences, weight in ((forward, 1.0), (forward.reversed(), self.backward)):
+            if weight:
+                histories.append(np.sqrt(weight) * sequences.histories(self.decays, n_items))
+                targets.append(np.sqrt(weight) * sequences.targets(self.ahead, n_items))
+        rows = sp.csr_array(sp.vstack(histories, format="csr"))
+        of_items = sp.diags_array(self._of_targets(places))
+        wanted = sp.csr_array(sp.vstack(targets, format="csr") @ of_items)
+        squares = np.bincount(rows.indices, rows.data**2, rows.shape[1]).astype(np.float64)
+        try:
+            found = regressions(rows, self._ridges(squares, n_items), candidates, wanted)
+        except FloatingPointError as error:
+            raise self._indefinite() from error
+        return found.T.tocsr()
+
+    def entries(self, places: sp.csr_array) -> int:
+        """Number of entries of the histories of :meth:`solved_from`."""
+        found = sum(np.minimum(places.data - 1, reach_of(each)).sum() for each in self.decays)
+        return int(found) * (1 + (self.backward > 0))
+
     def rows_to_update(self, places: sp.csr_array, more: Ints, n_items_before: int) -> Ints | None:
         """The items whose rows an update solves: those that meet what is new most often, or new.
 
@@ -119,24 +143,36 @@ class SequenceRegression:
         try:
             factor = cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
         except np.linalg.LinAlgError as error:
-            raise FloatingPointError(
-                f"NextItem cannot solve with a regularization of {self.regularization:g}; raise it"
-            ) from error
+            raise self._indefinite() from error
         for begin in range(0, cross.shape[1], _COLUMNS):
             columns = slice(begin, begin + _COLUMNS)
             cross[:, columns] = cho_solve(factor, cross[:, columns], check_finite=False)
             work.advance(_COLUMNS)
         return cross
 
+    def _indefinite(self) -> FloatingPointError:
+        return FloatingPointError(
+            f"NextItem cannot solve with a regularization of {self.regularization:g}; raise it"
+        )
+
+    def _ridges(self, diagonal: NDArray[np.floating], n_items: int) -> NDArray[np.float64]:
+        blocks = diagonal.reshape(-1, n_items).mean(axis=1, dtype=np.float64)
+        ridges = self.regularization * blocks
+        return np.repeat(np.where(ridges, ridges, 1.0), n_items)
+
+    def _of_targets(self, places: sp.csr_array) -> NDArray[np.float64]:
+        """What multiplies the items that are predicted."""
+        users = np.maximum(np.bincount(places.indices, minlength=places.shape[1]), 1.0)
+        found: NDArray[np.float64] = (users / users.mean()) ** -self.item_power
+        return found
+
     def _equations(self, places: sp.csr_array) -> tuple[Dense, Dense]:
         """X'X + ridge, on and below the diagonal, and X'Y."""
         n_items = places.shape[1]
         gram, cross = self._products(places)
-        diagonal = gram[np.diag_indices(len(gram))].reshape(-1, n_items)
-        ridges = self.regularization * diagonal.mean(axis=1, dtype=np.float64)
-        gram[np.diag_indices(len(gram))] += np.repeat(np.where(ridges, ridges, 1.0), n_items)
-        users = np.maximum(np.bincount(places.indices, minlength=n_items), 1.0)
-        cross *= ((users / users.mean()) ** -self.item_power).astype(cross.dtype)
+        diagonal = np.diag_indices(len(gram))
+        gram[diagonal] += self._ridges(gram[diagonal], n_items)
+        cross *= self._of_targets(places).astype(cross.dtype)
         return gram, cross
 
     def _products(self, places: sp.csr_array) -> tuple[Dense, Dense]:
@@ -206,6 +242,31 @@ class _Sequences(NamedTuple):
     def reversed(self) -> _Sequences:
         """The same histories, latest first."""
         return _Sequences(self.items[::-1], self.behind[::-1], self.before[::-1])
+
+    def histories(self, decays: Sequence[float], n_items: int) -> sp.csr_array:
+        """A row for each place: the items before it, a block of columns for each decay."""
+        parts = list[tuple[Ints, Ints, NDArray[np.float64]]]()
+        for block, decay in enumerate(decays):
+            for distance in range(1, reach_of(decay) + 1):
+                at = np.flatnonzero(self.before >= distance)
+                weights = np.full(len(at), math.exp((1 - distance) / decay))
+                parts.append((at, block * n_items + self.items[at - distance], weights))
+        return self._rows(parts, len(decays) * n_items)
+
+    def targets(self, ahead: float, n_items: int) -> sp.csr_array:
+        """A row for each place: the item there and, with less weight, what follows."""
+        parts = [(np.arange(len(self.items)), self.items, np.ones(len(self.items)))]
+        for further in range(1, reach_of(ahead) + 1 if ahead else 1):
+            at = np.flatnonzero(self.behind >= further)
+            weights = np.full(len(at), math.exp(-further / ahead))
+            parts.append((at, self.items[at + further], weights))
+        return self._rows(parts, n_items)
+
+    def _rows(
+        self, parts: list[tuple[Ints, Ints, NDArray[np.float64]]], n_columns: int
+    ) -> sp.csr_array:
+        rows, columns, weights = map(np.concatenate, zip(*parts, strict=True))
+        return sp.csr_array((weights, (rows, columns)), (len(self.items), n_columns))
 
     def pairs(self, distance: int) -> tuple[Ints, Ints, Ints]:
         """Earlier and later items at a distance, and how many follow the later one."""

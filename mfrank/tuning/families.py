@@ -160,6 +160,13 @@ class Filter(Family):
 # What follows, and what is popular now, for data with times.
 
 
+_WIDEST = 12_000
+"""Items, times decays, up to which the matrix of all is solved."""
+_FOLLOWED = 100
+"""Items from which one is predicted, of more."""
+_REACH = 40
+"""Places that a decay of 10 reaches."""
+
 _LAST = (
     Axis("last", 0.3, 3.0),
     Axis("ridge", 0.1, 10.0),
@@ -174,7 +181,7 @@ class Following(Family):
     """The regression on a user's last items, with one decay or two.
 
     ``last`` and ``long`` are its decays, ``ridge`` its regularization. ``ahead`` begins where it
-    changes nothing.
+    changes nothing. Where items are many, each is predicted from few others.
     """
 
     name: str
@@ -194,12 +201,24 @@ class Following(Family):
             values["item_power"],
             values["backward"],
             most_neighbors(NextItem.neighbors, setting),
+            _FOLLOWED if self._is_local(setting.facts) else None,
         )
+
+    def _is_local(self, facts: Facts) -> bool:
+        return self._decays * facts.data.n_items > _WIDEST
+
+    def _entries(self, facts: Facts) -> float:
+        """Entries of the histories, forward and backward."""
+        counts = facts.data.counts.users
+        return 2 * self._decays * float((counts * np.minimum(counts, _REACH)).sum())
 
     def work(self, rung: int, setting: Setting) -> float:
         """See :meth:`Family.work`."""
         data, decays = setting.facts.data, self._decays
         width = decays * data.n_items
+        if self._is_local(setting.facts):
+            solved = _FOLLOWED**3 * multiply_add_seconds() + 2e-4
+            return 2e-7 * self._entries(setting.facts) + solved * data.n_items
         solved = (width**3 / 6 + width**2 * data.n_items) * multiply_add_seconds()
         if NextItem.is_single(decays, data.n_items):
             solved *= 0.6
@@ -209,6 +228,9 @@ class Following(Family):
     def bytes_needed(self, rung: int, setting: Setting) -> int:
         """See :meth:`Family.bytes_needed`."""
         n_items, decays = setting.facts.data.n_items, self._decays
+        if self._is_local(setting.facts):
+            entries = int(self._entries(setting.facts))
+            return NextItem.bytes_needed(decays, n_items, _FOLLOWED, entries)
         kept = min(most_neighbors(NextItem.neighbors, setting), n_items)
         return NextItem.bytes_needed(decays, n_items) + _BYTES_A_WEIGHT * decays * n_items * kept
 

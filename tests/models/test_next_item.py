@@ -86,6 +86,29 @@ def test_the_weights_minimize_the_loss(histories, decays, options):
     np.testing.assert_allclose(found, wanted, atol=1e-12)
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    HISTORIES,
+    DECAYS,
+    st.sampled_from(list(product((0.1, 1), (0, 0.5, 2), (0, 0.3), (0, 0.6)))),
+    st.integers(1, N_ITEMS - 1),
+)
+def test_weights_of_candidates_solve_the_equations_between_them(
+    histories, decays, options, candidates
+):
+    model = NextItem(decays, *options, neighbors=N_ITEMS, candidates=candidates)
+    found = model.fit(data_of(histories)).similarity.toarray()
+    gram, cross = equations(histories, decays, *options)
+    gains = cross**2 / np.diag(gram)[:, None]
+    for item in range(N_ITEMS):
+        own = np.flatnonzero(found[:, item])
+        assert len(own) == min(candidates, np.count_nonzero(gains[:, item]))
+        rest = np.delete(gains[:, item], own)
+        assert gains[own, item].min(initial=np.inf) >= rest.max(initial=0) * (1 - 1e-12)
+        wanted = np.linalg.solve(gram[np.ix_(own, own)], cross[own, item])
+        np.testing.assert_allclose(found[own, item], wanted, atol=1e-12)
+
+
 @settings(max_examples=25, deadline=None)
 @given(HISTORIES, DECAYS)
 def test_a_history_ranks_the_same_by_every_door(histories, decays):
@@ -251,6 +274,7 @@ def test_wide_regressions_are_of_single_precision(monkeypatch):
         ({"item_power": 2}, "item_power"),
         ({"backward": -0.1}, "backward"),
         ({"neighbors": 0}, "neighbors"),
+        ({"candidates": 0}, "candidates"),
     ],
 )
 def test_options_are_checked(options, argument):

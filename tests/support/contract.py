@@ -163,6 +163,7 @@ RECIPES: dict[str, Any] = {
     "ItemFilter": mfrank.ItemFilter,
     "ItemKNN": mfrank.ItemKNN,
     "NextItem": mfrank.NextItem,
+    "NextItem, candidates": lambda: mfrank.NextItem(neighbors=3, candidates=3),
     "SequentialRules": mfrank.SequentialRules,
     "Popularity": mfrank.Popularity,
     "Popularity, window": lambda: mfrank.Popularity(window=12),

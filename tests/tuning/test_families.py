@@ -311,6 +311,22 @@ def test_where_users_and_items_are_many_an_item_is_predicted_from_few(
     assert two / one == pytest.approx(2, rel=0.01)
 
 
+@pytest.mark.parametrize(("name", "decays"), [("NextItem", 1), ("NextItem of two decays", 2)])
+def test_where_items_are_many_what_follows_is_predicted_from_few(
+    monkeypatch: pytest.MonkeyPatch, name: str, decays: int
+) -> None:
+    family = TIMED_SPACE.named(name)
+    assert family.model(family.first, 0, LARGE).candidates is None
+    exact = family.work(0, LARGE), family.bytes_needed(0, LARGE)
+    monkeypatch.setattr(module, "_WIDEST", decays * 3000 - 1)
+    assert family.model(family.first, 0, LARGE).candidates == 100
+    assert family.work(0, LARGE) < exact[0]
+    counts = LARGE.facts.data.counts.users
+    entries = 2 * decays * int((counts * np.minimum(counts, 40)).sum())
+    needed = mfrank.NextItem.bytes_needed(decays, 3000, 100, entries)
+    assert family.bytes_needed(0, LARGE) == needed
+
+
 def test_memory_is_that_of_the_tables_of_a_fit() -> None:
     """In bytes: float32 has 4, and a sparse weight between items 40 while it is found."""
     rows = 20_000 + 3000
