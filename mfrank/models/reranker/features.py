@@ -6,15 +6,17 @@ fit of the same objective.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.data import FeatureTable, Ids, is_table
 from mfrank.errors import InputTypeError, InputValueError
-from mfrank.retrieval import score
-from mfrank.store import FactorStore
+from mfrank.retrieval import ItemBlend, score
+from mfrank.store import FactorStore, joins_weights
 
 FEATURES = (
     "score",
@@ -28,6 +30,8 @@ FEATURES = (
     "item_norm",
 )
 """Columns of :func:`pair_features`, in their order."""
+IN_LIST = FEATURES.index("score_in_list")
+_OF_A_PART = ("score_in_list", "rank")
 
 
 class ListedUsers(NamedTuple):
@@ -38,10 +42,18 @@ class ListedUsers(NamedTuple):
     factors : float32 or float64, shape (U, K)
     counts : int64, shape (U,)
         Number of items of each user.
+    values : csr_array, optional
+        What weights the sums of weights between items, in a blend with such parts.
     """
 
     factors: NDArray[Any]
     counts: NDArray[np.int64]
+    values: sp.csr_array | None = None
+
+    def at(self, block: slice) -> ListedUsers:
+        """Some of them."""
+        values = None if self.values is None else self.values[block]
+        return ListedUsers(self.factors[block], self.counts[block], values)
 
 
 class FirstLists(NamedTuple):
@@ -96,7 +108,7 @@ def pair_features(
     columns = {
         "score": lists.scores[users, places],
         "rank": places,
-        "score_in_list": _in_list(lists.scores)[users, places],
+        "score_in_list": in_list(lists.scores)[users, places],
         "user_count": np.log1p(listed_users.counts)[users],
         "item_count": np.log1p(store.known_counts.items)[items],
         "prior": _prior(store)[items],
@@ -107,8 +119,58 @@ def pair_features(
     return np.column_stack([columns[name] for name in FEATURES]).astype(np.float32)
 
 
-def _in_list(scores: NDArray[Any]) -> NDArray[np.float64]:
-    """Scores standardized within each list; NaN stays NaN."""
+def part_features(
+    model: Any, listed_users: ListedUsers, lists: FirstLists
+) -> list[NDArray[np.float32]]:
+    """Of each part of a blend, its share of the score in units of the list, and its rank in it.
+
+    Arrays of shape (pairs, 2); none if the model is no blend.
+    """
+    store, (users, places) = model.store.on_host(), lists.pairs
+    items, found, column, block = lists.rows[users, places], list[Any](), 0, 0
+    for told in _parts_of(store).values():
+        if "rows" in told:
+            rows = slice(block, block := block + told["rows"])
+            assert listed_users.values is not None
+            weights = weights_ranker(model)._fitted().weights[rows]
+            sums = sp.csr_array(listed_users.values[:, rows] @ weights)
+            shares = np.asarray(sums[users, items]).ravel()
+        else:
+            own = slice(column, column := column + told["width"])
+            shares = score(
+                *(listed_users.factors[:, own], store.item_factors[:, own], users, items)
+            )
+        scores = np.full(lists.rows.shape, np.nan)
+        scores[users, places] = shares
+        ranks = np.argsort(np.argsort(-scores, axis=1, kind="stable"), axis=1)
+        found.append(np.column_stack([in_list(scores)[users, places], ranks[users, places]]))
+    return [each.astype(np.float32) for each in found]
+
+
+def names_of(store: FactorStore, given: GivenFeatures) -> list[str]:
+    """Names of all features over a first stage: its own, those of a blend's parts, the caller's."""
+    of_parts = [f"part_{at}_{what}" for at in _parts_of(store) for what in _OF_A_PART]
+    return [*FEATURES, *of_parts, *given.names]
+
+
+def weights_ranker(model: Any) -> Any:
+    """What ranks by the weights between items of a blend; None without such parts."""
+    store = model.store
+    if not (_parts_of(store) and joins_weights(store)):
+        return None
+    return model if isinstance(model, ItemBlend) else model._now().parts
+
+
+def _parts_of(store: FactorStore) -> dict[int, Mapping[str, Any]]:
+    """How the parts of a blend are described, by number, in the order of its store."""
+    if store.fitter["name"] != "Blend":
+        return {}
+    parts = store.fitter["options"]["parts"]
+    return {at: parts[at] for at in sorted(range(len(parts)), key=lambda at: "rows" in parts[at])}
+
+
+def in_list(scores: NDArray[Any]) -> NDArray[np.float64]:
+    """Scores in units of each list: less its mean, by its standard deviation; NaN stays NaN."""
     listed = ~np.isnan(scores)
     lengths = np.maximum(listed.sum(axis=1, keepdims=True), 1)
     wide = scores.astype(np.float64)

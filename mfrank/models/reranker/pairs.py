@@ -13,7 +13,14 @@ from mfrank.arrays import distinct
 from mfrank.data import Interactions, cells, check_numbering, matrix_in_rows
 from mfrank.errors import InputValueError, within
 from mfrank.models.options import tell_below, tell_unread_values
-from mfrank.models.reranker.features import FirstLists, GivenFeatures, ListedUsers, pair_features
+from mfrank.models.reranker.features import (
+    FirstLists,
+    GivenFeatures,
+    ListedUsers,
+    pair_features,
+    part_features,
+    weights_ranker,
+)
 from mfrank.retrieval import Recommender, unannounced, without_relevant
 from mfrank.store import FactorStore
 
@@ -192,7 +199,7 @@ def training_pairs(
     ValueError
         No user has both held-out and other items among their candidates.
     """
-    store, items_found = model.store.on_host(), 0
+    items_found = 0
     features, labels, groups = [], [], []
     for block in blocks(len(held_out.users), candidates):
         users = held_out.users[block]
@@ -203,8 +210,8 @@ def training_pairs(
         relevant, pair_users = held_out.labels(block, lists), lists.pairs[0]
         items_found += int(relevant.sum())
         mixed = _are_mixed(pair_users, relevant)
-        listed_users = ListedUsers(store.user_factors[users], store.known_counts.users[users])
-        features.append(described(store, listed_users, lists, users, given)[mixed])
+        listed_users = known_users(model, users)
+        features.append(described(model, listed_users, lists, users, given)[mixed])
         labels.append(relevant[mixed])
         groups.append(users[pair_users[mixed]])
     group = np.concatenate(groups)
@@ -219,8 +226,15 @@ def training_pairs(
     return TrainingPairs(np.concatenate(features), np.concatenate(labels), group, found)
 
 
+def known_users(model: Recommender, rows: NDArray[np.int64]) -> ListedUsers:
+    """Users of the fit."""
+    store, ranker = model.store.on_host(), weights_ranker(model)
+    values = None if ranker is None else ranker._rows_of(rows).values
+    return ListedUsers(store.user_factors[rows], store.known_counts.users[rows], values)
+
+
 def described(
-    store: FactorStore,
+    model: Recommender,
     listed_users: ListedUsers,
     lists: FirstLists,
     rows: NDArray[np.int64],
@@ -232,7 +246,8 @@ def described(
     """
     users, places = lists.pairs
     extra = given.of_pairs(rows[users], lists.rows[users, places])
-    return np.hstack([pair_features(store, listed_users, lists), *extra])
+    own = pair_features(model.store.on_host(), listed_users, lists)
+    return np.hstack([own, *part_features(model, listed_users, lists), *extra])
 
 
 def _are_mixed(users: NDArray[np.int64], relevant: NDArray[np.bool_]) -> NDArray[np.bool_]:

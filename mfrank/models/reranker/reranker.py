@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar, cast
 from mfrank.arrays import (
     Seed,
     check_above_zero,
+    check_at_least_zero,
     check_count,
     check_threads,
     generator,
@@ -25,7 +26,7 @@ from mfrank.errors import InputTypeError, InputValueError, unreadable
 from mfrank.files import Origin, path_of
 from mfrank.models.parameters import FitFacts, Parameters, describe, set_since
 from mfrank.models.reranker import saving, trees
-from mfrank.models.reranker.features import FEATURES, GivenFeatures
+from mfrank.models.reranker.features import GivenFeatures, names_of
 from mfrank.models.reranker.pairs import CandidateRecall, HeldOutOfUsers, in_rows_of, training_pairs
 from mfrank.models.reranker.second_stage import Asking, Reordered, SecondFit, TreeExplanation
 from mfrank.retrieval import (
@@ -64,8 +65,9 @@ class Reranker(Parameters, Recommender):
     The first stage, any fitted model, recommends its best ``candidates`` items to each user. The
     second stage scores them by trees, which are trained on interactions held out of the first stage
     to maximize a ranking metric directly (StochasticRank). The features of the trees are computed
-    from the factor store (:func:`mfrank.models.reranker.features.pair_features`); the caller's own
-    features of users and items add information that the first stage lacks.
+    from the factor store (:func:`mfrank.models.reranker.features.pair_features`) and, over a
+    :class:`mfrank.Blend`, include each part's share of the score and its rank by it; the caller's
+    own features of users and items add information that the first stage lacks.
 
     The second stage only reorders candidates. Held-out items outside the candidates, and users
     without a held-out candidate, are not used in training. Recommendations cannot contain such
@@ -96,6 +98,10 @@ class Reranker(Parameters, Recommender):
         threads; other versions or processors may differ.
     n_threads : int, default 0
         Threads of a fit; 0 uses every core.
+    first_weight : float, default 0.0
+        Weight of the first stage's scores beside those of the trees, >= 0. Above 0, both are in
+        units of the list (less its mean, divided by its standard deviation). 0.5 is safer than 0
+        where later use differs from what the trees were trained on.
 
     References
     ----------
@@ -111,6 +117,7 @@ class Reranker(Parameters, Recommender):
     depth: int = 6
     random_state: Seed = None
     n_threads: int = 0
+    first_weight: float = 0.0
     _origin: Origin = field(default_factory=dict, init=False, repr=False)
     """See :mod:`mfrank.files.folder`; replaced, never edited but by a save."""
 
@@ -128,6 +135,7 @@ class Reranker(Parameters, Recommender):
         if not isinstance(self.loss, str):
             raise InputTypeError(f"`loss` must be a str such as 'YetiRank', got {shown(self.loss)}")
         check_above_zero(learning_rate=self.learning_rate)
+        check_at_least_zero(first_weight=self.first_weight)
         generator(self.random_state)
 
     @in_turn
@@ -182,7 +190,7 @@ class Reranker(Parameters, Recommender):
             self.model, self.candidates, seen, held_out, given, n_threads=self.n_threads
         )
         grown = trees.grow(
-            growth, pairs.features, pairs.relevant, pairs.users, [*FEATURES, *given.names]
+            growth, pairs.features, pairs.relevant, pairs.users, names_of(store, given)
         )
         cbm = trees.to_bytes(grown)
         self._adopt_fit(SecondFit(cbm, grown, given, pairs.found, self._described()))
@@ -209,12 +217,13 @@ class Reranker(Parameters, Recommender):
         Raises
         ------
         ValueError, TypeError
-            ``model`` is not a fitted recommender, or its ids differ from those of the features.
+            ``model`` is not a fitted recommender, its ids differ from those of the features, or it
+            is a blend of other parts.
         """
         moved = copy(self)
         moved.model = model
         moved.__post_init__()
-        self._fitted().given.check(model.store)
+        self._fitted().check(model.store)
         return moved
 
     @property
@@ -452,7 +461,7 @@ class Reranker(Parameters, Recommender):
         )
         try:
             loaded = cls(model, **options)
-            grown = trees.from_bytes(second.cbm, [*FEATURES, *second.given.names])
+            grown = trees.from_bytes(second.cbm, names_of(model.store, second.given))
         except (TypeError, ValueError) as error:
             raise unreadable(folder, "is damaged", error) from error
         fitter = loaded._described()
@@ -494,11 +503,11 @@ class Reranker(Parameters, Recommender):
         """The fit and a snapshot of the first stage, whose users and items it has features of."""
         fitted, model = self._fitted(), self.model._snapshot()
         try:
-            fitted.given.check(model.store)
+            fitted.check(model.store)
         except InputValueError:  # unless another thread was about to change both
             with turn_of(self, "change"):
                 fitted, model = self._fitted(), self.model._snapshot()
-            fitted.given.check(model.store)
+            fitted.check(model.store)
         return fitted, model
 
     @in_turn

@@ -14,8 +14,15 @@ from mfrank.backends import choose
 from mfrank.errors import InputValueError
 from mfrank.models.options import values_told
 from mfrank.models.reranker import trees
-from mfrank.models.reranker.features import FEATURES, FirstLists, GivenFeatures, ListedUsers
-from mfrank.models.reranker.pairs import CandidateRecall, blocks, described
+from mfrank.models.reranker.features import (
+    IN_LIST,
+    FirstLists,
+    GivenFeatures,
+    ListedUsers,
+    in_list,
+    names_of,
+)
+from mfrank.models.reranker.pairs import CandidateRecall, blocks, described, known_users
 from mfrank.retrieval import (
     Answer,
     Fallback,
@@ -33,6 +40,7 @@ from mfrank.retrieval import (
     sides,
     unannounced,
 )
+from mfrank.store import FactorStore
 
 
 class SecondFit(NamedTuple):
@@ -48,6 +56,12 @@ class SecondFit(NamedTuple):
     found: CandidateRecall
     fitter: Mapping[str, Any]
 
+    def check(self, store: FactorStore) -> None:
+        """Raise ValueError if the trees or the tables are of another first stage."""
+        self.given.check(store)
+        if names_of(store, self.given) != list(self.trees.feature_names_):
+            raise InputValueError("`model` has other parts than those of the fit:", "fit again")
+
     @property
     def digest(self) -> str:
         """SHA-256 of the trees and the tables."""
@@ -60,6 +74,11 @@ class SecondFit(NamedTuple):
     def candidates(self) -> int:
         """The number of candidates that the trees were grown for."""
         return int(self.fitter["options"]["candidates"])
+
+    @property
+    def first_weight(self) -> float:
+        """The weight of the first stage's scores beside those of the trees."""
+        return float(self.fitter["options"]["first_weight"])
 
 
 class TreeExplanation(NamedTuple):
@@ -97,7 +116,7 @@ class Asking(NamedTuple):
         """Users of the fit, by their factors; unknown ones have no candidates."""
         store = model.store.on_host()
         rows = sides(store, by_row=by_row)[0].rows(userid, "userid", missing=0)
-        return cls(ListedUsers(store.user_factors[rows], store.known_counts.users[rows]), rows)
+        return cls(known_users(model, rows), rows)
 
     @classmethod
     def folded(cls, model: Recommender, userid: Raw, matrix: Matrix, by_row: bool) -> Asking:
@@ -111,7 +130,7 @@ class Asking(NamedTuple):
         queries = None
         if not isinstance(model, RowScorer):
             queries = model._queries_of(ListCall(held, own, options, None, None, True))
-        return cls(ListedUsers(_factors(model, queries, len(rows)), counts.astype(np.int64)), rows)
+        return cls(_folded(model, queries, counts.astype(np.int64)), rows)
 
     @classmethod
     def somebody(
@@ -129,14 +148,14 @@ class Asking(NamedTuple):
             with values_told():  # by the first stage
                 queries = model._somebody(held, own, has_values=values is not None)
         counts = np.array([len(own.likes.indices)])
-        return cls(ListedUsers(_factors(model, queries, 1), counts), np.array([-1]))
+        return cls(_folded(model, queries, counts), np.array([-1]))
 
 
-def _factors(model: Recommender, queries: Any, n_users: int) -> NDArray[Any]:
-    """Factors of queries; the placeholder of the fit if the model ranks by none."""
+def _folded(model: Recommender, queries: Any, counts: NDArray[np.int64]) -> ListedUsers:
+    """Users by their queries; by the placeholder of the fit if the model ranks by no factors."""
     if queries is None:
-        return np.repeat(model.store.on_host().user_factors[:1], n_users, axis=0)
-    return np.atleast_2d(queries.factors)
+        return ListedUsers(model.store.on_host().user_factors[:1].repeat(len(counts), 0), counts)
+    return ListedUsers(np.atleast_2d(queries.factors), counts, getattr(queries, "values", None))
 
 
 class Candidates(NamedTuple):
@@ -160,30 +179,37 @@ class Candidates(NamedTuple):
 
     def _features(self) -> Iterator[tuple[slice, FirstLists, NDArray[np.float32]]]:
         """Features of all listed pairs, block of users by block."""
-        store, (users, rows) = self.model.store.on_host(), self.asking
+        users, rows = self.asking
         for block in blocks(*self.lists.scores.shape):
             part = FirstLists(*(each[block] for each in self.lists))
-            some = ListedUsers(*(each[block] for each in users))
-            features = described(store, some, part, rows[block], self.given)
+            features = described(self.model, users.at(block), part, rows[block], self.given)
             if len(features):
                 yield block, part, features
 
-    def scores(self, grown: Any, n_threads: int) -> NDArray[np.float64]:
-        """The trees' score of each position of the lists; NaN for padding."""
+    def scores(self, fitted: SecondFit, n_threads: int) -> NDArray[np.float64]:
+        """The score of each position of the lists; NaN for padding."""
         scores = np.full(self.lists.scores.shape, np.nan)
         for block, part, features in self._features():
-            scores[block][part.pairs] = trees.scores(grown, features, n_threads)
-        return scores
+            scores[block][part.pairs] = trees.scores(fitted.trees, features, n_threads)
+        if not fitted.first_weight:
+            return scores
+        return in_list(scores) + fitted.first_weight * in_list(self.lists.scores)
 
-    def shares(self, grown: Any, item: int) -> NDArray[np.float64] | None:
-        """What each feature adds to an item's score in the first list, and a baseline at the end.
+    def shares(self, fitted: SecondFit, item: int) -> NDArray[np.float64] | None:
+        """What each feature adds to an item's score in the only list, and a baseline at the end.
 
         None if the item is not in the list.
         """
         for _, part, features in self._features():
             at = np.flatnonzero(part.rows[part.pairs] == item)
             if len(at):
-                shares: NDArray[np.float64] = trees.shares(grown, features[at])[0]
+                shares: NDArray[np.float64] = trees.shares(fitted.trees, features[at])[0]
+                if fitted.first_weight:
+                    grown = trees.scores(fitted.trees, features, 1)
+                    shares[-1] -= grown.mean()
+                    shares /= grown.std() or 1.0
+                    first = in_list(part.scores)[part.pairs][at[0]]
+                    shares[IN_LIST] += fitted.first_weight * first
                 return shares
         return None
 
@@ -210,7 +236,7 @@ class Reordered(NamedTuple):
         first = Answer(np.atleast_2d(ids), np.atleast_2d(scores))
         given = self.fitted.given
         lists = Candidates.of(self.model, given, asking(), first, self.by_row)
-        new = lists.scores(self.fitted.trees, self.n_threads)
+        new = lists.scores(self.fitted, self.n_threads)
         order = np.argsort(-new, axis=1, kind="stable")[:, :n]  # NaN sorts last
         best, scores = (np.take_along_axis(part, order, axis=1) for part in (first.ids, new))
         if filled is not None:
@@ -237,14 +263,14 @@ class Reordered(NamedTuple):
         else:
             asking = Asking.folded(model, users, user_items, by_row)
         candidates = Candidates.of(model, fitted.given, asking, first, by_row)
-        shares = candidates.shares(fitted.trees, item)
+        shares = candidates.shares(fitted, item)
         if shares is None:
             raise InputValueError(
                 f"`itemid` is not among the user's {fitted.candidates} candidates, which the trees "
                 "score:",
                 "explain the score of the first stage, by model.explain",
             )
-        names = [*FEATURES, *fitted.given.names]
+        names = names_of(model.store, fitted.given)
         order = np.argsort(-shares[:-1], kind="stable")[:n]
         listed = [(names[at], float(shares[at])) for at in order]
         return TreeExplanation(float(shares.sum()), listed, float(shares[-1]))
