@@ -19,7 +19,8 @@ _is_native: bool = _ext is not None
 
 COMMON = 4096
 """Items with the most users, whose products are in a table; of others, the users are read."""
-_AT_ONCE = 512
+_AT_ONCE, _MOST_BLOCKS = 512, 64
+"""Items between two looks at the clock, and the most looks: each call marks all users anew."""
 _BYTES_A_LINK = 32
 _BYTES_AT_ONCE = 1 << 27
 
@@ -99,8 +100,9 @@ def _solved_natively(
     weights, failed = np.empty(near.nnz), np.empty(n_items, np.int64)
     pairs = np.diff(near.indptr).astype(np.float64) ** 2
     work = Work(float(pairs.sum()))
-    for begin in range(0, n_items, _AT_ONCE):
-        part = slice(begin, begin + _AT_ONCE)
+    size = max(_AT_ONCE, n_items // _MOST_BLOCKS)
+    for begin in range(0, n_items, size):
+        part = slice(begin, begin + size)
         some = near[part]
         entries = slice(near.indptr[begin], near.indptr[begin] + some.nnz)
         _ext.regress(
