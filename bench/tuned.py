@@ -4,10 +4,16 @@ The test part is the published one where there is one, else the latest fifth of 
 where there are times, else a random fifth of each user's; of the sequences (ml-1m-seq,
 yoochoose-100k), the last item of each user or session, and the searches choose by the item before.
 ``mfrank.compare`` gets this split and gives the minutes to ``tune`` and, for the same search on the
-same validation part, to implicit's ALS. Beside them: EASE as Steck states it, with a ridge chosen
-on that part (and only for the most popular items, ``--ease-items``, where its matrix would not
-fit), item-kNN and popularity. What was found is fitted once more to the whole training part and
-judged once on the test part; differences from ``tune`` are paired by users.
+same validation part, to each opponent that is installed: implicit's ALS, BPR and LMF, irspack's
+RP3beta, SANSA, item-kNN and, with times, recent popularity. Beside them: popularity; EASE as Steck
+states it, with a ridge chosen on that part (and only for the most popular items, ``--ease-items``,
+where its matrix would not fit); of sequences, V-SkNN, chosen on that part; and with ``--sasrec`` a
+SASRec in PyTorch on the CPU, which gets ten times the minutes. What was found is fitted once more
+to the whole training part and judged once on the test part; differences from ``tune`` are paired
+by users.
+
+With ``--without NAME`` ``tune`` alone is run, with its whole space and, for each NAME, without one
+family or ladder of it (``mfrank.tuning.families``), such as "next item" or EASE: what it adds.
 
 With ``--develop`` no test part is read: a part is held out of the training part as ``tune`` does
 it; ``tune`` alone gets the rest, and is judged on the held-out part. Changes of the search are
@@ -16,39 +22,60 @@ judged in this way.
     python bench/tuned.py lastfm-2k citeulike-a ml-1m gowalla retail globo --minutes 10
     python bench/tuned.py ml-1m-seq yoochoose-100k --minutes 5
     python bench/tuned.py citeulike-a ml-1m lastfm-2k --minutes 1 --ease-items 4000 --threads 1
+    python bench/tuned.py ml-1m-seq yoochoose-100k --minutes 5 --sasrec
     python bench/tuned.py gowalla ml-1m --minutes 3 --threads 1 --seed 1 --develop
+    python bench/tuned.py retail ml-1m --minutes 10 --without EASE SampledSoftmax "item filter"
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from contenders.next_item import VSKNN, SASRec
 from harness.records import line, parser, save
 from harness.subjects import developed, divided, last_held_out
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 import mfrank
-from mfrank.arrays import usable_cores
+from mfrank.comparison import usual_models
 from mfrank.data import Split
-from mfrank.tuning import TrialJudge
+from mfrank.tuning import SPACE, TIMED_SPACE, Space, TrialJudge
 
 SEQUENCES = ("ml-1m-seq", "yoochoose-100k")
-SUBJECTS = (*SEQUENCES, "ml-1m", "gowalla", "lastfm-2k", "citeulike-a", "globo", "retail")
+SUBJECTS = (
+    *SEQUENCES,
+    "ml-1m",
+    "gowalla",
+    "lastfm-2k",
+    "citeulike-a",
+    "globo",
+    "retail",
+    "movietweetings",
+)
 CHOSEN_BY = mfrank.NDCG @ 20
+PAIRED = (CHOSEN_BY, mfrank.NDCG @ 10, mfrank.Recall @ 20, mfrank.Recall @ 10)
 METRICS = (
-    *(CHOSEN_BY, mfrank.NDCG @ 10, mfrank.Recall @ 20, mfrank.MRR @ 20),
+    *(*PAIRED, mfrank.MRR @ 20, mfrank.UnbiasedRecall @ 20, mfrank.UnbiasedNDCG @ 20),
     mfrank.Coverage @ 20,
 )
 TUNE = "mfrank.tune"
 MOST_FACTORS = 512
 USERS_AT_ONCE = 1000
 RIDGES = (30.0, 100.0, 300.0, 1000.0, 3000.0)
+
+
+def judge_of(train: mfrank.Interactions, args: argparse.Namespace) -> TrialJudge:
+    """The validation part of every search."""
+    return TrialJudge.of(train, CHOSEN_BY, args.seed, args.threads, predict=args.predict)
 
 
 class Steck:
@@ -61,9 +88,7 @@ class Steck:
 
     def fit(self, user_items: mfrank.Interactions, **_: Any) -> None:
         """Choose the ridge and fit to all."""
-        judge = TrialJudge.of(
-            user_items, CHOSEN_BY, self.args.seed, self.args.threads, predict=self.args.predict
-        )
+        judge = judge_of(user_items, self.args)
         scores = []
         for ridge in RIDGES:
             self._fit(judge.train.user_items, ridge)
@@ -76,6 +101,25 @@ class Steck:
     def recommend(self, users: NDArray[Any], user_items: Any, N: int = 10) -> Any:
         """Lists of users, by row."""
         return self.model.recommend(users, user_items, N=N, by_row=True)
+
+
+class ChosenVSKNN(VSKNN):
+    """V-SkNN whose numbers of sessions are chosen on a part that is held out."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        super().__init__()
+        self.args = args
+
+    def fit(self, user_items: mfrank.Interactions, **_: Any) -> ChosenVSKNN:
+        """Choose and fit to all."""
+        judge = judge_of(user_items, self.args)
+        scores = []
+        for numbers in self.grid:
+            self.k, self.sample = numbers
+            super().fit(judge.train)
+            scores.append(judge.score(self.recommend).value)
+        self.k, self.sample = self.grid[int(np.argmax(scores))]
+        return super().fit(user_items)
 
 
 class PopularEASE(Steck):
@@ -124,36 +168,74 @@ class LikesKNN(mfrank.ItemKNN):
 
 def likes_of(matrix: Any) -> sp.csr_array:
     """Which items each user has, without values."""
-    return sp.csr_array((sp.csr_array(matrix) > 0).astype(np.float32))
+    rows = getattr(matrix, "user_items", matrix)
+    return sp.csr_array((sp.csr_array(rows) > 0).astype(np.float32))
 
 
 def contenders(split: Split, args: argparse.Namespace) -> dict[str, Any]:
     """Models by name."""
-    if args.develop:
+    if args.develop or args.without:
         return {TUNE: mfrank.tune}
-    from implicit.cpu.als import AlternatingLeastSquares
-
     train = split.train
+    found = usual_models(
+        *(None,),
+        tuned=True,
+        factors=MOST_FACTORS,
+        iterations=15,
+        n_threads=args.threads,
+        random_state=args.seed,
+        timed=train.timestamps is not None,
+    )
     ease: dict[str, Any] = {"EASE": Steck(args)}
     if min(train.n_users, train.n_items) > args.ease_items:
-        name = f"EASE, {args.ease_items:,} items"
-        ease = {name: PopularEASE(args.ease_items, args)}
-    return {
-        TUNE: mfrank.tune,
-        "implicit ALS": AlternatingLeastSquares(
-            factors=MOST_FACTORS,
-            num_threads=args.threads or usable_cores(),
-            random_state=args.seed,
-        ),
-        **ease,
-        "item-kNN": LikesKNN(),
-        "popularity": mfrank.Popularity(),
-    }
+        ease = {f"EASE, {args.ease_items:,} items": PopularEASE(args.ease_items, args)}
+    own = {**ease, "item-kNN": LikesKNN(), "popularity": mfrank.Popularity()}
+    if args.predict:
+        own["V-SkNN"] = ChosenVSKNN(args)
+    if args.predict and args.sasrec and find_spec("torch") is None:
+        print("SASRec is left out: pip install torch", flush=True)
+    elif args.predict and args.sasrec:
+        judge = partial(judge_of, args=args)
+        own["SASRec"] = SASRec(10 * args.minutes, judge, seed=args.seed, threads=args.threads)
+    replaced = ("mfrank EASE", "mfrank ItemKNN", "mfrank Popularity")
+    return {name: model for name, model in found.items() if name not in replaced} | own
 
 
-def rows_of(split: Split, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """A row for each model, with its paired difference to the first."""
-    comparison = mfrank.compare(
+@contextmanager
+def left_out(name: str) -> Iterator[None]:
+    """Every search is without a family, or without the families of a ladder."""
+    usual = Space.able
+
+    def able(space: Space, needs: Any) -> Any:
+        kept, reasons = usual(space, needs)
+        ladders = {
+            ladder: some
+            for ladder, of in kept.ladders.items()
+            if ladder != name and (some := tuple(one for one in of if one.name != name))
+        }
+        return Space(ladders, tuple(one for one in kept.baselines if one.name != name)), reasons
+
+    Space.able = able  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Space.able = usual  # type: ignore[method-assign]
+
+
+def ablated(split: Split, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """A row for the whole search, and one without each family."""
+    whole = compared(split, args)
+    yield from rows_of(whole)
+    for name in args.without:
+        with left_out(name):
+            found = compared(split, args)
+        (row,) = rows_of(found)
+        yield row | {"model": f"without {name}"} | behind(whole, found.rows[0].evaluation)
+
+
+def compared(split: Split, args: argparse.Namespace) -> mfrank.comparison.Comparison:
+    """All models, tuned and judged; what is left out is told."""
+    found = mfrank.compare(
         split,
         models=contenders(split, args),
         tune=args.minutes,
@@ -166,21 +248,35 @@ def rows_of(split: Split, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
         peak_memory=False,
         show_progress=args.show_progress,
     )
-    first = comparison[TUNE].evaluation
+    for note in found.notes:
+        if "left out" in note:
+            print(note, flush=True)
+    return found
+
+
+def rows_of(comparison: mfrank.comparison.Comparison) -> Iterator[dict[str, Any]]:
+    """A row for each model, with its paired differences to the first."""
     for found in comparison.rows:
         row = {"model": found.model}
         row |= {str(m).lower(): found.evaluation[m].value for m in METRICS}
         if found.model != TUNE:
-            behind = first.compare(found.evaluation, CHOSEN_BY)
-            row |= {
-                "ndcg@20_below": behind.mean,
-                "interval": f"{behind.low:+.4f} to {behind.high:+.4f}",
-                "p": behind.p_value,
-            }
+            row |= behind(comparison, found.evaluation)
         if board := comparison.leaderboards.get(found.model):
             best = board[0]
             row |= {"trials": len(board), "chosen": best["model"], "valid": best["value"]}
         yield row | {"fit_seconds": found.total_seconds}
+
+
+def behind(comparison: mfrank.comparison.Comparison, evaluation: Any) -> dict[str, Any]:
+    """How far ``tune`` is ahead of another model, paired by users."""
+    row: dict[str, Any] = {}
+    for metric in PAIRED:
+        ahead = comparison[TUNE].evaluation.compare(evaluation, metric)
+        of = "" if metric == CHOSEN_BY else f" {metric}".lower()
+        row[f"{metric}_below".lower()] = ahead.mean
+        row[f"interval{of}"] = f"{ahead.low:+.4f} to {ahead.high:+.4f}"
+        row[f"p{of}"] = ahead.p_value
+    return row
 
 
 def main() -> None:
@@ -191,6 +287,11 @@ def main() -> None:
     made.add_argument("--ease-items", type=int, default=20_000, help="most items of EASE")
     made.add_argument("--seed", type=int, default=0)
     made.add_argument("--develop", action="store_true", help="leave the test parts alone")
+    names = {one.name for one in (*TIMED_SPACE.families(), *SPACE.baselines)}
+    made.add_argument(
+        *("--without",), nargs="+", default=[], choices=sorted({*names, *TIMED_SPACE.ladders})
+    )
+    made.add_argument("--sasrec", action="store_true", help="of sequences; needs torch")
     made.add_argument("--show-progress", action="store_true")
     args = made.parse_args()
     for name in args.data:
@@ -200,10 +301,12 @@ def main() -> None:
             split = last_held_out(name) if args.predict else divided(name)
             if args.develop:
                 split = developed(split, CHOSEN_BY, args.seed, args.threads)
-            for row in rows_of(split, args):
+            found = ablated(split, args) if args.without else rows_of(compared(split, args))
+            for row in found:
                 print(name, line(row), flush=True)
                 rows.append(row)
-        kind = f"developed-{args.seed}" if args.develop else "tuned"
+        kind = "without" if args.without else "tuned"
+        kind = f"developed-{args.seed}" if args.develop else kind
         save(Path(args.folder), f"{kind}-{name}-{args.minutes:g}", rows, minutes=args.minutes)
 
 

@@ -29,6 +29,7 @@ _PEERS = (
     "libauc",
     "pyspark",
     "lightfm-next",
+    "sansa",
     *_OF_GRAPHS,
 )
 _LIBRARIES = ("numpy", "scipy", *_PEERS)

@@ -118,10 +118,11 @@ class _Miscalibration(KnownMetric):
 class UnbiasedMetric(ListMetric):
     """Relevance without the favor of popular items: a relevant item i counts 1 / max(n_i, 1)^e.
 
-    Popular items are met more often, so they are over-represented among the test items. If a
-    relevant item is met with a probability, its propensity, that grows as n_i^e, the weights undo
-    that. They are divided by their mean over the user's relevant items (self-normalized). With
-    ``exponent`` e = 0 the metric is the one without "Unbiased".
+    Popular items are met more often, so they are over-represented among the test items. If an item
+    is met with a probability, its propensity, that grows as n_i^e, these weights undo that. A user
+    counts as much as the mean weight of the user's relevant items, so the whole is self-normalized:
+    the weighted sum of what is found, divided by that of what there is. With ``exponent`` e = 0 it
+    is the metric without "Unbiased".
 
     Yang et al. (2018, "Unbiased offline recommender evaluation for missing-not-at-random implicit
     feedback") derive e = (g + 1) / 2 for items that are shown in proportion to n_i^g. The default
@@ -136,29 +137,39 @@ class UnbiasedMetric(ListMetric):
         object.__setattr__(self, "exponent", float(self.exponent))
 
     def relevance_of(self, relevant: CSR, item_counts: Floats | NDArray[np.int64] | None) -> CSR:
-        """The weights, of mean 1 over the relevant items of each user."""
+        """The weights of the relevant items."""
         assert item_counts is not None
         weights = np.maximum(item_counts[relevant.indices], 1.0) ** -self.exponent
-        users = np.repeat(np.arange(relevant.n_rows), relevant.counts)
-        sums = np.bincount(users, weights, minlength=relevant.n_rows)
-        return replace(relevant, data=weights * (relevant.counts / sums)[users])
+        return replace(relevant, data=weights)
+
+    def weights(self, lists: JudgedLists) -> Floats:
+        """The mean weight of each user's relevant items."""
+        return lists.total / lists.n_relevant
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _UnbiasedRecall(UnbiasedMetric):
-    """Sum of the weights of the hits, divided by the sum over all relevant items."""
+    """Sum of the weights of the hits, divided by the sum over all relevant items.
+
+    The weights, and users' weights in the mean, are of :class:`mfrank.evaluation.UnbiasedMetric`,
+    as are the sources.
+    """
 
     name = "UnbiasedRecall"
     cutoff_rule = "needed"
 
     def per_user(self, lists: JudgedLists) -> Floats:
         weights: Floats = lists.relevance[:, : self.cutoff].sum(axis=1)
-        return weights / lists.n_relevant
+        return weights / lists.total
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _UnbiasedNDCG(UnbiasedMetric):
-    """NDCG whose gain is the weight: divided by the list of relevant items, rarest first."""
+    """NDCG whose gain is the weight: divided by the list of relevant items, rarest first.
+
+    The weights, and users' weights in the mean, are of :class:`mfrank.evaluation.UnbiasedMetric`,
+    as are the sources.
+    """
 
     name = "UnbiasedNDCG"
 

@@ -36,12 +36,15 @@ class JudgedLists:
         Number of relevant items of each user, at least 1.
     n_items : int
         Size of the catalog.
+    total : float64, shape (U,)
+        Sum of the relevance of the user's relevant items.
     """
 
     relevance: Floats
     ideal: Floats
     n_relevant: Ints
     n_items: int
+    total: Floats
 
     def hits(self, cutoff: int | None) -> NDArray[np.bool_]:
         """Whether the item at each rank up to the cutoff is relevant, shape (U, at most cutoff)."""
@@ -104,6 +107,7 @@ def judge(ids: NDArray[np.int32], relevant: CSR, width: int) -> JudgedLists:
         ideal=beside(_descending(relevant, values, width), ids),
         n_relevant=beside(relevant.counts, ids),
         n_items=relevant.n_columns,
+        total=beside(np.add.reduceat(values, relevant.indptr[:-1]), ids),
     )
 
 

@@ -120,7 +120,8 @@ def _judge(
     ranked, ideal = (
         _first_ranks(judged, by, sizes, width)[relevant] for by in (scores, judged.relevance)
     )
-    return JudgedLists(ranked, ideal, n_relevant[relevant], int(sizes.max())), relevant
+    total = np.bincount(judged.query_rows, judged.relevance)[relevant].astype(np.float64)
+    return JudgedLists(ranked, ideal, n_relevant[relevant], int(sizes.max()), total), relevant
 
 
 def _first_ranks(judged: Judged, by: Floats, sizes: Ints, width: int) -> Floats:

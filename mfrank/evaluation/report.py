@@ -402,13 +402,13 @@ class Evaluation:
                 "evaluate both in the same way",
             )
         self._check_same_test(other)
+        chosen = read_metric(metric) if isinstance(metric, str) else metric
+        if isinstance(chosen, UnbiasedMetric):
+            _check_same_counts(chosen, self.item_counts, other.item_counts)
         if not np.array_equal(mine.weights, np.asarray(theirs.weights)):
             raise InputValueError(
                 f"`metric`: evaluations to compare must weigh users alike in {metric}"
             )
-        chosen = read_metric(metric) if isinstance(metric, str) else metric
-        if isinstance(chosen, UnbiasedMetric):
-            _check_same_counts(chosen, self.item_counts, other.item_counts)
         return mine.paired(theirs, chosen)
 
     def _check_same_test(self, other: Evaluation) -> None:

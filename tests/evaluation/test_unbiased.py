@@ -60,6 +60,8 @@ def test_by_the_equations(
         items = ranked(model.scores[user], train.toarray()[user] > 0)
         relevant = {int(i) for i in np.flatnonzero(test.toarray()[user]) if i in items}
         expected = reference(items[:k], relevant, counts, e)
+        mean = np.mean([1 / max(counts[item], 1) ** e for item in relevant])
+        assert found[recall].weights[place] == pytest.approx(mean)
         # The ideal list is as long as the cutoff, whatever the catalog has.
         assert found[recall].per_user[place] == pytest.approx(expected[0], abs=1e-12)
         if len(items) >= k or len(relevant) <= len(items):
@@ -77,6 +79,7 @@ def test_exponent_0_is_the_plain_metric_to_the_bit(pair: Any) -> None:
     unbiased, plain = pair[0](exponent=0) @ 5, pair[1] @ 5
     found = evaluate(model, test, train=train, metrics=[unbiased, plain])
     np.testing.assert_array_equal(found[unbiased].per_user, found[plain].per_user)
+    assert found[unbiased].value == found[plain].value
 
 
 def test_an_item_that_many_have_counts_less() -> None:
@@ -91,6 +94,22 @@ def test_an_item_that_many_have_counts_less() -> None:
         of = UnbiasedRecall(exponent=e) @ 1
         found = evaluate(popular_first, test, train=sp.csr_array(train), metrics=of)
         assert found[of].value == pytest.approx(expected)
+
+
+def test_users_of_one_rare_item_count_more() -> None:
+    """Where each user has one test item, as in leave one out, the rarity of it weighs users."""
+    train = np.zeros((6, 3))
+    train[2:, 0] = 1  # item 0 has four users
+    train[5, 1] = 1
+    test = sp.csr_array(([1.0, 1.0], ([0, 1], [0, 1])), shape=train.shape)
+
+    def popular(users: Any, user_items: Any, N: int) -> Any:
+        return np.zeros((len(users), 1), np.int32), np.ones((len(users), 1))
+
+    for of in (UnbiasedRecall @ 1, UnbiasedNDCG @ 1):
+        found = evaluate(popular, test, train=sp.csr_array(train), metrics=of)
+        assert found[of].value == pytest.approx((1 / 2) / (1 / 2 + 1))
+        assert found.to_dict()["metrics"][str(of)]["value"] < 0.5
 
 
 @pytest.mark.parametrize("one", BOTH, ids=str)
