@@ -132,7 +132,7 @@ def part_features(
         if "rows" in told:
             rows = slice(block, block := block + told["rows"])
             assert listed_users.values is not None
-            weights = weights_ranker(model)._fitted().weights[rows]
+            weights = _rows_in(weights_ranker(model)._fitted().weights, rows)
             sums = sp.csr_array(listed_users.values[:, rows] @ weights)
             shares = np.asarray(sums[users, items]).ravel()
         else:
@@ -145,6 +145,14 @@ def part_features(
         ranks = np.argsort(np.argsort(-scores, axis=1, kind="stable"), axis=1)
         found.append(np.column_stack([in_list(scores)[users, places], ranks[users, places]]))
     return [each.astype(np.float32) for each in found]
+
+
+def _rows_in(weights: sp.csr_array, rows: slice) -> sp.csr_array:
+    """Consecutive rows, as views: a slice would copy all of them for each call."""
+    bounds = weights.indptr[rows.start : rows.stop + 1]
+    own = slice(bounds[0], bounds[-1])
+    arrays = weights.data[own], weights.indices[own], bounds - bounds[0]
+    return sp.csr_array(arrays, shape=(rows.stop - rows.start, weights.shape[1]))
 
 
 def names_of(store: FactorStore, given: GivenFeatures) -> list[str]:
