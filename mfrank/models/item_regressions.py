@@ -1,8 +1,9 @@
-"""Regressions of each item on the few others that predict it best: an EASE of many items.
+"""Regressions of each item on the few columns that predict it best: for many items.
 
-For the rows R of users, item j is predicted from the columns N by the weights
-(R_N'R_N + ridge I)^-1 R_N'r_j. N has the items whose regression alone lowers the loss of j most,
-by (r_i'r_j)^2 / (r_i'r_i + ridge). If N has all other items, these are the weights of EASE.
+Target y is predicted from the columns N of the rows R by the weights (R_N'R_N + ridge)^-1 R_N'y. N
+has the columns whose regression alone lowers the loss of y most, by (r_i'y)^2 / (r_i'r_i + ridge).
+Of the rows of users, whose items predict each other, these are the weights of EASE if N has all
+other items.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ _BYTES_A_LINK = 32
 _BYTES_AT_ONCE = 1 << 27
 
 
-def bytes_needed(n_items: int, candidates: int) -> int:
-    """Bytes of :func:`regressions` beside the rows."""
-    links = n_items * min(candidates, n_items)
-    return 8 * min(n_items, COMMON) ** 2 + _BYTES_A_LINK * links + _BYTES_AT_ONCE
+def bytes_needed(n_items: int, candidates: int, width: int | None = None) -> int:
+    """Bytes of :func:`regressions`, beside those of its rows, of so many columns."""
+    width = n_items if width is None else width
+    links = n_items * min(candidates, width)
+    return 8 * min(width, COMMON) ** 2 + _BYTES_A_LINK * links + _BYTES_AT_ONCE
 
 
 def regressions(
@@ -36,22 +38,25 @@ def regressions(
     ridge: float | NDArray[np.float64],
     candidates: int,
     targets: sp.csr_array | None = None,
+    items: NDArray[np.int64] | None = None,
 ) -> sp.csr_array:
-    """The weights by which each item is predicted from its candidates, in the row of this item.
+    """The weights by which each target is predicted from its candidates, in its row.
 
     Parameters
     ----------
-    rows : csr_array, float64, shape (n_users, n_features)
+    rows : csr_array, float64, shape (n_rows, width)
         Canonical, without zeros.
-    ridge : float, or shape (n_features,)
+    ridge : float, or float64 of shape (width,)
     candidates : int
-        Maximum number of features from which an item is predicted.
-    targets : csr_array, shape (n_users, n_items), optional
-        What is predicted; by default ``rows``, each column from the others.
+        Maximum number of columns from which a target is predicted.
+    targets : csr_array, float64, shape (n_rows, n_targets), optional
+        A target is not predicted from the column of its number. By default, these are the columns.
+    items : int, shape (R,), optional
+        The targets to predict; by default all.
 
     Returns
     -------
-    csr_array, float64, shape (n_items, n_features)
+    csr_array, float64, shape (R, width)
 
     Raises
     ------
@@ -61,28 +66,40 @@ def regressions(
         See :mod:`mfrank.arrays.work`.
     """
     squares = np.bincount(rows.indices, rows.data**2, rows.shape[1]).astype(np.float64) + ridge
-    near = _candidates(rows, rows if targets is None else targets, squares, candidates)
+    targets = rows if targets is None else targets
+    items = np.arange(targets.shape[1]) if items is None else items
+    near = _candidates(rows, targets, items, squares, candidates)
+    used = np.unique(near.indices)
+    within = near
+    if len(used) < len(squares):  # what no target is predicted from takes time
+        rows = sp.csr_array(rows[:, used])
+        columns = np.searchsorted(used, near.indices).astype(np.int32)
+        within = sp.csr_array((near.data, columns, near.indptr), (len(items), len(used)))
     solved = _solved_natively if _is_native else _solved
-    weights, failed = solved(near, rows, squares)
+    weights, failed = solved(within, rows, squares[used])
     if failed.any():
         raise FloatingPointError("the matrix is not positive definite")
     return sp.csr_array((weights, near.indices, near.indptr), near.shape)
 
 
 def _candidates(
-    rows: sp.csr_array, targets: sp.csr_array, squares: NDArray[np.float64], n: int
+    rows: sp.csr_array,
+    targets: sp.csr_array,
+    items: NDArray[np.int64],
+    squares: NDArray[np.float64],
+    n: int,
 ) -> sp.csr_array:
-    """Row j has the products of target j with its candidates, ascending."""
-    columns, roots = targets.T.tocsr(), np.sqrt(squares)
-    of_rows = np.repeat(np.diff(rows.indptr), np.diff(targets.indptr)).astype(np.float64)
-    links = np.bincount(targets.indices, of_rows, columns.shape[0]).astype(np.float64)
+    """A row for each of ``items`` with its products with its candidates, which ascend."""
+    own, roots = targets.T.tocsr(), np.sqrt(squares)
+    each = np.repeat(np.diff(rows.indptr), np.diff(targets.indptr)).astype(np.float64)
+    links = np.bincount(targets.indices, each, minlength=targets.shape[1]).astype(np.float64)
 
     def gains(part: slice) -> sp.csr_array:
-        found = sp.csr_array(columns[part] @ rows)
+        found = sp.csr_array(own[items[part]] @ rows)
         found.data /= roots[found.indices]
         return found
 
-    near = strongest(gains, rows.shape[1], n, links, np.arange(len(links)))
+    near = strongest(gains, rows.shape[1], n, links, items)
     near.data *= roots[near.indices]
     return near
 
@@ -91,17 +108,16 @@ def _solved_natively(
     near: sp.csr_array, rows: sp.csr_array, squares: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     assert _ext is not None
-    n_items = near.shape[0]
-    users = rows.T.tocsr()
+    n_targets, users = near.shape[0], rows.T.tocsr()
     common = np.argsort(-np.diff(users.indptr), kind="stable")[:COMMON]
     place = np.full(len(squares), -1, np.int32)
     place[common] = np.arange(len(common))
     table = np.asarray((users[common] @ rows[:, common]).toarray())
-    weights, failed = np.empty(near.nnz), np.empty(n_items, np.int64)
+    weights, failed = np.empty(near.nnz), np.empty(n_targets, np.int64)
     pairs = np.diff(near.indptr).astype(np.float64) ** 2
     work = Work(float(pairs.sum()))
-    size = max(_AT_ONCE, n_items // _MOST_BLOCKS)
-    for begin in range(0, n_items, size):
+    size = max(_AT_ONCE, n_targets // _MOST_BLOCKS)
+    for begin in range(0, n_targets, size):
         part = slice(begin, begin + size)
         some = near[part]
         entries = slice(near.indptr[begin], near.indptr[begin] + some.nnz)

@@ -35,7 +35,8 @@ from mfrank.retrieval import LikedItems, ModelState, OwnRows, Rows
 from mfrank.store import FactorStore, pack_neighbors
 from mfrank.store import contents as extra_rows
 
-_BYTES_AN_ENTRY = 96
+_BYTES_AN_ENTRY = 40
+"""Of an entry of X, with its transpose, while its columns are put in order."""
 _TIES = 0.1
 """Share of interactions without an order from which on it is told."""
 
@@ -83,8 +84,11 @@ class NextItem(NeighborRecommender):
     neighbors : int, default 400
         Maximum number of weights per item and decay, >= 1, largest magnitudes first.
     candidates : int, optional
-        >= 1. As in :class:`mfrank.EASE`: predict each item from so many others, each at one of the
-        ``decays``, which allows catalogs of any size. By default from all.
+        >= 1. Predict each item from so many columns of X, those that alone predict it best (columns
+        with which it never occurs are none); no large matrix is solved, so a catalog may have any
+        size. 100 ranked as all do in sessions (yoochoose), in a hundredth of the time; in long
+        histories (MovieLens-1M), 300 ranked 3 % lower in NDCG@10 and took longer. None, the
+        default, or at least the number of columns: from all.
 
     Attributes
     ----------
@@ -97,11 +101,9 @@ class NextItem(NeighborRecommender):
     Notes
     -----
     A fit needs memory for a square matrix of len(decays) * n_items columns, in float32 from 4,096
-    on, and time cubic in them: 7,000 take seconds on two cores. With 50 ``candidates``, short
-    sessions (yoochoose) are ranked as well in less than a second; MovieLens-1M, of long histories,
-    is ranked 9 % lower in NDCG@10, and with 200 3 % lower. With ``candidates``, an update is a fit.
-    Similar items are those that come
-    next after an item alone.
+    on, and time cubic in them: 7,000 take seconds on two cores. A fit to ``candidates`` needs
+    memory and time for the entries of X: those of each interaction are the items within 4 decays.
+    Similar items are those that come next after an item alone.
 
     Examples
     --------
@@ -141,18 +143,21 @@ class NextItem(NeighborRecommender):
 
     @staticmethod
     def is_single(n_decays: int, n_items: int) -> bool:
-        """Whether a fit is in float32."""
+        """Whether a fit to all columns is in float32."""
         return SequenceRegression.is_single(n_decays * n_items)
 
     @classmethod
     def bytes_needed(
         cls, n_decays: int, n_items: int, candidates: int | None = None, entries: int = 0
     ) -> int:
-        """Bytes of the matrices of a fit; ``entries`` are those of histories."""
+        """Bytes of the matrices of a fit; ``entries`` are those of X."""
         width = n_decays * n_items
         if candidates is not None and candidates < width:
-            return bytes_of_regressions(n_items, candidates) + _BYTES_AN_ENTRY * entries
+            return bytes_of_regressions(n_items, candidates, width) + _BYTES_AN_ENTRY * entries
         return (4 if cls.is_single(n_decays, n_items) else 8) * width * (width + n_items)
+
+    def _is_local(self, n_items: int) -> bool:
+        return self.candidates is not None and self.candidates < len(self.decays) * n_items
 
     @in_turn
     def partial_fit(
@@ -162,9 +167,10 @@ class NextItem(NeighborRecommender):
 
         ``new`` needs timestamps, and counts as later than what the model has; otherwise as
         :meth:`mfrank.ItemKNN.partial_fit`. The weights of the items that meet what is new, at most
-        half of all, minimize the loss over all interactions while those of others stay. A
-        regression of fewer than 1,000 columns, and one to which more than half of its interactions
-        are added, is solved whole, as a fit does.
+        half of all, minimize the loss over all interactions while those of others stay; with
+        ``candidates``, the weights to the items of new interactions are those of a fit, and others
+        fall as the number of places rises. A regression of fewer than 1,000 columns, and one to
+        which more than half of its interactions are added, is solved whole, as a fit does.
         """
         seen = self._now().seen
         update_at_once(self, None if seen is None else seen.positives, new, batch, leave_out)
@@ -180,9 +186,15 @@ class NextItem(NeighborRecommender):
         shape = held.store.n_users, held.store.n_items
         old = extra_rows.unpack(held.store.extras, "places", shape)
         places, more = _later(old, places_of(new), new, joined)
-        local = self._is_local(places.shape[1])
-        items = None if local else self._regression.rows_to_update(places, more, shape[1])
-        weights = self._weights(places) if items is None else self._some(held, places, items)
+        if self._regression.is_updated_whole(places, more):
+            weights = self._weights(places)
+        elif self._is_local(places.shape[1]):
+            labels = new.item_ids.labels[np.unique(new.user_items.indices)]
+            items = np.sort(joined.item_ids.rows(labels))
+            weights = self._columns_updated(held, old, places, items)
+        else:
+            items = self._regression.rows_to_update(places, more, shape[1])
+            weights = self._rows_updated(held, places, items)
         every = Interactions(cells.ones(places), joined.user_ids, joined.item_ids)
         return self._made(every, places, weights)
 
@@ -207,29 +219,42 @@ class NextItem(NeighborRecommender):
     def _weights(self, places: sp.csr_array) -> sp.csr_array:
         self._prepare(places)
         if self._is_local(places.shape[1]):
-            weights = self._regression.solved_from(places, self.candidates or 0)
-            return strongest(
-                lambda part: weights[part],
-                places.shape[1],
-                self.neighbors,
-                None,
-                np.arange(weights.shape[0]),
-            )
+            return self._linked(self._regression.of_candidates(places, self.candidates or 0))
         blocks = np.split(self._regression.solved(places), len(self.decays))
         return sp.csr_array(sp.vstack([self._largest(block) for block in blocks], format="csr"))
 
-    def _is_local(self, n_items: int) -> bool:
-        return self.candidates is not None and self.candidates < len(self.decays) * n_items
+    def _linked(self, found: sp.csr_array) -> sp.csr_array:
+        """The largest weights, from those of each target in a row."""
+        n_items, weights = found.shape[0], found.T.tocsr()
+        blocks = (weights[at : at + n_items] for at in range(0, weights.shape[0], n_items))
+        kept = [strongest(block.__getitem__, n_items, self.neighbors) for block in blocks]
+        return sp.csr_array(sp.vstack(kept, format="csr"))
 
-    def _some(self, held: ModelState, places: sp.csr_array, items: Rows) -> sp.csr_array:
-        """The weights after an update of those of some items."""
-        self._prepare(places)
-        n_items, known = places.shape[1], held.store.n_items
+    def _grown(self, held: ModelState, n_items: int) -> sp.csr_array:
+        """The weights that are held, among more items."""
+        known = held.store.n_items
         near = [
             cells.in_shape(held.parts.near[begin : begin + known], (n_items, n_items))
             for begin in range(0, known * len(self.decays), known)
         ]
-        weights = sp.csr_array(sp.vstack(near, format="csr"))
+        return sp.csr_array(sp.vstack(near, format="csr"))
+
+    def _columns_updated(
+        self, held: ModelState, old: sp.csr_array, places: sp.csr_array, items: Rows
+    ) -> sp.csr_array:
+        """The weights after an update of those to some items, from candidates."""
+        self._prepare(places)
+        before = cells.in_shape(old, places.shape)
+        weights = self._regression.shrunk(self._grown(held, places.shape[1]), before, places)
+        new = self._regression.of_candidates(places, self.candidates or 0, items)
+        rows = np.arange(places.shape[1])
+        rows[items] = len(rows) + np.arange(len(items))
+        return self._linked(sp.csr_array(sp.vstack([weights.T.tocsr(), new], format="csr")[rows]))
+
+    def _rows_updated(self, held: ModelState, places: sp.csr_array, items: Rows) -> sp.csr_array:
+        """The weights after an update of those of some items."""
+        self._prepare(places)
+        n_items, weights = places.shape[1], self._grown(held, places.shape[1])
         blocks = np.split(self._regression.updated(places, weights, items), len(self.decays))
         rows = np.arange(weights.shape[0])
         for number in range(len(blocks)):

@@ -68,44 +68,82 @@ class SequenceRegression:
         gram, cross = self._equations(places)
         return self._solution(gram, cross)
 
-    def solved_from(self, places: sp.csr_array, candidates: int) -> sp.csr_array:
-        """The same, each column of B from so few rows of it that alone predict it best."""
-        histories, targets, n_items = [], [], places.shape[1]
-        forward = _Sequences.of(places)
-        for sequences, weight in ((forward, 1.0), (forward.reversed(), self.backward)):
-            if weight:
-                histories.append(np.sqrt(weight) * sequences.histories(self.decays, n_items))
-                targets.append(np.sqrt(weight) * sequences.targets(self.ahead, n_items))
-        rows = sp.csr_array(sp.vstack(histories, format="csr"))
-        of_items = sp.diags_array(self._of_targets(places))
-        wanted = sp.csr_array(sp.vstack(targets, format="csr") @ of_items)
+    def of_candidates(
+        self, places: sp.csr_array, candidates: int, items: Ints | None = None
+    ) -> sp.csr_array:
+        """The rows of B' of some items, each from the columns that alone predict it best.
+
+        Shape (len(items), len(decays) * n_items).
+        """
+        n_items = places.shape[1]
+        rows, targets = self._rows(places)
+        targets.data *= self._of_targets(places)[targets.indices]
         squares = np.bincount(rows.indices, rows.data**2, rows.shape[1]).astype(np.float64)
         try:
-            found = regressions(rows, self._ridges(squares, n_items), candidates, wanted)
+            return regressions(rows, self._ridges(squares, n_items), candidates, targets, items)
         except FloatingPointError as error:
             raise self._indefinite() from error
-        return found.T.tocsr()
+
+    def shrunk(
+        self, weights: sp.csr_array, before: sp.csr_array, places: sp.csr_array
+    ) -> sp.csr_array:
+        """Weights of B for more histories, in which the same meetings are among more places.
+
+        They are divided as the diagonal of the equations grows: a step of Jacobi's method.
+        """
+        old, new = (self._diagonal(each) for each in (before, places))
+        return sp.csr_array(sp.diags_array(old / new) @ weights)
 
     def entries(self, places: sp.csr_array) -> int:
-        """Number of entries of the histories of :meth:`solved_from`."""
+        """Number of entries of X."""
         found = sum(np.minimum(places.data - 1, reach_of(each)).sum() for each in self.decays)
         return int(found) * (1 + (self.backward > 0))
 
-    def rows_to_update(self, places: sp.csr_array, more: Ints, n_items_before: int) -> Ints | None:
-        """The items whose rows an update solves: those that meet what is new most often, or new.
+    def _diagonal(self, places: sp.csr_array) -> NDArray[np.float64]:
+        """That of X'X + ridge."""
+        n_items, squares = places.shape[1], list[NDArray[np.float64]]()
+        ways = self._ways(_Sequences.of(places))
+        for decay in self.decays:
+            most, own = reach_of(decay), np.zeros(n_items)
+            for way, weight in ways:
+                sums = _geometric(2 / decay, np.minimum(way.behind, most), most)
+                own += weight * np.bincount(way.items, sums, n_items)
+            squares.append(own)
+        found = np.concatenate(squares)
+        return found + self._ridges(found, n_items)
 
-        ``more`` are each user's new interactions. None stands for all items.
-        """
+    def _rows(self, places: sp.csr_array) -> tuple[sp.csr_array, sp.csr_array]:
+        """X and Y, times the roots of the weights of their rows."""
+        forward, n_items = _Sequences.of(places), places.shape[1]
+        beyond = np.arange(1, 1 + (reach_of(self.ahead) if self.ahead else 0))
+        next_items = np.append(1.0, np.exp(-beyond / self.ahead) if self.ahead else [])
+        weights = [np.exp(-np.arange(reach_of(decay)) / decay) for decay in self.decays]
+        histories, targets = [], []
+        for way, weight in self._ways(forward):
+            root = math.sqrt(weight)
+            histories.append(way.beside(-1, 1, [root * each for each in weights], n_items))
+            targets.append(way.beside(1, 0, [root * next_items], n_items))
+        x, y = (sp.csr_array(sp.vstack(each, format="csr")) for each in (histories, targets))
+        return x, y
+
+    def _ways(self, forward: _Sequences) -> list[tuple[_Sequences, float]]:
+        """Both directions of histories with their weights."""
+        return [(forward, 1.0)] + [(forward.reversed(), self.backward)] * (self.backward > 0)
+
+    def is_updated_whole(self, places: sp.csr_array, more: Ints) -> bool:
+        """Whether an update is a fit; ``more`` are each user's new interactions."""
+        is_small = len(self.decays) * places.shape[1] < _SMALL
+        return is_small or bool(more.sum() > _NEW * (places.nnz - more.sum()))
+
+    def rows_to_update(self, places: sp.csr_array, more: Ints, n_items_before: int) -> Ints:
+        """The items whose rows an update solves: those that meet what is new most often, or new."""
         n_items = places.shape[1]
-        if len(self.decays) * n_items < _SMALL or more.sum() > _NEW * (places.nnz - more.sum()):
-            return None
         own = more[cells.entry_rows(places)]
         near = places.indices[(own > 0) & (places.data <= own + self.furthest)]
         often = np.bincount(near, minlength=n_items)
         often[n_items_before:] += often.max()
-        most = int(_ROWS[self._has_few_products(places)] * n_items)
-        if n_items - n_items_before > most:
-            return None
+        new = n_items - n_items_before
+        most = max(new, int(_ROWS[self._has_few_products(places)] * n_items))
         found = np.argsort(-often, kind="stable")[:most]
         return np.sort(found[often[found] > 0])
 
@@ -155,35 +193,34 @@ class SequenceRegression:
             f"NextItem cannot solve with a regularization of {self.regularization:g}; raise it"
         )
 
-    def _ridges(self, diagonal: NDArray[np.floating], n_items: int) -> NDArray[np.float64]:
-        blocks = diagonal.reshape(-1, n_items).mean(axis=1, dtype=np.float64)
-        ridges = self.regularization * blocks
-        return np.repeat(np.where(ridges, ridges, 1.0), n_items)
-
-    def _of_targets(self, places: sp.csr_array) -> NDArray[np.float64]:
-        """What multiplies the items that are predicted."""
-        users = np.maximum(np.bincount(places.indices, minlength=places.shape[1]), 1.0)
-        found: NDArray[np.float64] = (users / users.mean()) ** -self.item_power
-        return found
-
     def _equations(self, places: sp.csr_array) -> tuple[Dense, Dense]:
         """X'X + ridge, on and below the diagonal, and X'Y."""
         n_items = places.shape[1]
         gram, cross = self._products(places)
-        diagonal = np.diag_indices(len(gram))
-        gram[diagonal] += self._ridges(gram[diagonal], n_items)
+        gram[np.diag_indices(len(gram))] += self._ridges(gram[np.diag_indices(len(gram))], n_items)
         cross *= self._of_targets(places).astype(cross.dtype)
         return gram, cross
+
+    def _ridges(self, squares: NDArray[np.floating], n_items: int) -> NDArray[np.float64]:
+        """The ridge of each column of X, from their squared lengths."""
+        means = squares.reshape(-1, n_items).mean(axis=1, dtype=np.float64)
+        ridges = self.regularization * np.where(means, means, 1 / self.regularization)
+        return np.repeat(ridges, n_items)
+
+    def _of_targets(self, places: sp.csr_array) -> NDArray[np.float64]:
+        """By what each column of Y is multiplied."""
+        users = np.maximum(np.bincount(places.indices, minlength=places.shape[1]), 1.0)
+        found: NDArray[np.float64] = (users / users.mean()) ** -self.item_power
+        return found
 
     def _products(self, places: sp.csr_array) -> tuple[Dense, Dense]:
         """X'X, on and below the diagonal, and X'Y: sums over pairs of items, not over rows of X."""
         n_items, width = places.shape[1], len(self.decays) * places.shape[1]
         dtype = np.float32 if self.is_single(width) else np.float64
         gram, cross = np.zeros((width, width), dtype), np.zeros((width, n_items), dtype)
-        forward = _Sequences.of(places)
-        directions = [(forward, 1.0)] + [(forward.reversed(), self.backward)] * (self.backward > 0)
-        work = Work(len(directions) * (self.furthest + 1))
-        for sequences, weight in directions:
+        ways = self._ways(_Sequences.of(places))
+        work = Work(len(ways) * (self.furthest + 1))
+        for sequences, weight in ways:
             for distance in range(self.furthest + 1):
                 self._add_pairs(gram, cross, sequences.pairs(distance), distance, weight)
                 work.advance()
@@ -243,35 +280,33 @@ class _Sequences(NamedTuple):
         """The same histories, latest first."""
         return _Sequences(self.items[::-1], self.behind[::-1], self.before[::-1])
 
-    def histories(self, decays: Sequence[float], n_items: int) -> sp.csr_array:
-        """A row for each place: the items before it, a block of columns for each decay."""
-        parts = list[tuple[Ints, Ints, NDArray[np.float64]]]()
-        for block, decay in enumerate(decays):
-            for distance in range(1, reach_of(decay) + 1):
-                at = np.flatnonzero(self.before >= distance)
-                weights = np.full(len(at), math.exp((1 - distance) / decay))
-                parts.append((at, block * n_items + self.items[at - distance], weights))
-        return self._rows(parts, len(decays) * n_items)
-
-    def targets(self, ahead: float, n_items: int) -> sp.csr_array:
-        """A row for each place: the item there and, with less weight, what follows."""
-        parts = [(np.arange(len(self.items)), self.items, np.ones(len(self.items)))]
-        for further in range(1, reach_of(ahead) + 1 if ahead else 1):
-            at = np.flatnonzero(self.behind >= further)
-            weights = np.full(len(at), math.exp(-further / ahead))
-            parts.append((at, self.items[at + further], weights))
-        return self._rows(parts, n_items)
-
-    def _rows(
-        self, parts: list[tuple[Ints, Ints, NDArray[np.float64]]], n_columns: int
-    ) -> sp.csr_array:
-        rows, columns, weights = map(np.concatenate, zip(*parts, strict=True))
-        return sp.csr_array((weights, (rows, columns)), (len(self.items), n_columns))
-
     def pairs(self, distance: int) -> tuple[Ints, Ints, Ints]:
         """Earlier and later items at a distance, and how many follow the later one."""
         later = np.flatnonzero(self.before >= distance)
         return self.items[later - distance], self.items[later], self.behind[later]
+
+    def beside(
+        self, step: int, first: int, blocks: Sequence[NDArray[np.float64]], n_items: int
+    ) -> sp.csr_array:
+        """For each place a row of the items before it (``step`` -1) or behind it (1).
+
+        Each of ``blocks`` has the weights of the distances from ``first`` on.
+        """
+        room = np.maximum((self.before if step < 0 else self.behind) + 1 - first, 0)
+        counts = [np.minimum(room, len(weights)) for weights in blocks]
+        indptr = np.append(0, np.cumsum(np.sum(counts, axis=0)))
+        indices, data = np.empty(indptr[-1], np.int32), np.empty(indptr[-1])
+        begin = indptr[:-1].copy()
+        for number, (weights, count) in enumerate(zip(blocks, counts, strict=True)):
+            for place, weight in enumerate(weights):
+                at = np.flatnonzero(count > place)
+                entries = begin[at] + place
+                indices[entries] = number * n_items + self.items[at + step * (first + place)]
+                data[entries] = weight
+            begin += count
+        found = sp.csr_array((data, indices, indptr), (len(room), len(blocks) * n_items))
+        found.sort_indices()
+        return found
 
 
 def _add(table: Dense, rows: Ints, columns: Ints, values: NDArray[np.float64]) -> None:

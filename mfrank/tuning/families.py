@@ -160,20 +160,19 @@ class Filter(Family):
 # What follows, and what is popular now, for data with times.
 
 
-_WIDEST = 12_000
-"""Items, times decays, up to which the matrix of all is solved."""
-_FOLLOWED = 100
-"""Items from which one is predicted, of more."""
-_REACH = 40
-"""Places that a decay of 10 reaches."""
-
+_CANDIDATES = Axis("candidates", 60.0, 400.0)
 _LAST = (
     Axis("last", 0.3, 3.0),
     Axis("ridge", 0.1, 10.0),
     Axis("ahead", 0.1, 3.0),
     Axis("item_power", 0.0, 0.4, logarithmic=False),
     Axis("backward", 0.02, 1.0),
+    _CANDIDATES,
 )
+
+
+_PRODUCTS_AN_ENTRY = 20_000
+"""From here on a regression on candidates is many times faster than one on all columns."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +180,7 @@ class Following(Family):
     """The regression on a user's last items, with one decay or two.
 
     ``last`` and ``long`` are its decays, ``ridge`` its regularization. ``ahead`` begins where it
-    changes nothing. Where items are many, each is predicted from few others.
+    changes nothing. ``candidates`` counts where items are many or histories short.
     """
 
     name: str
@@ -201,38 +200,46 @@ class Following(Family):
             values["item_power"],
             values["backward"],
             most_neighbors(NextItem.neighbors, setting),
-            _FOLLOWED if self._is_local(setting.facts) else None,
+            round(values["candidates"]) if self._is_local(setting.facts) else None,
         )
-
-    def _is_local(self, facts: Facts) -> bool:
-        return self._decays * facts.data.n_items > _WIDEST
-
-    def _entries(self, facts: Facts) -> float:
-        """Entries of the histories, forward and backward."""
-        counts = facts.data.counts.users
-        return 2 * self._decays * float((counts * np.minimum(counts, _REACH)).sum())
 
     def work(self, rung: int, setting: Setting) -> float:
         """See :meth:`Family.work`."""
-        data, decays = setting.facts.data, self._decays
-        width = decays * data.n_items
+        data = setting.facts.data
         if self._is_local(setting.facts):
-            solved = _FOLLOWED**3 * multiply_add_seconds() + 2e-4
-            return 2e-7 * self._entries(setting.facts) + solved * data.n_items
-        solved = (width**3 / 6 + width**2 * data.n_items) * multiply_add_seconds()
-        if NextItem.is_single(decays, data.n_items):
+            return 7e-7 * self._entries(setting.facts) + 1e-4 * data.n_items
+        width = self._decays * data.n_items
+        solved = self._products(setting.facts) * multiply_add_seconds()
+        if NextItem.is_single(self._decays, data.n_items):
             solved *= 0.6
-        pairs = data.nnz * (1e-6 if decays == 1 else 6e-6)
+        pairs = data.nnz * (1e-6 if self._decays == 1 else 6e-6)
         return solved + pairs + 2.5e-8 * width * data.n_items
 
     def bytes_needed(self, rung: int, setting: Setting) -> int:
         """See :meth:`Family.bytes_needed`."""
         n_items, decays = setting.facts.data.n_items, self._decays
-        if self._is_local(setting.facts):
-            entries = int(self._entries(setting.facts))
-            return NextItem.bytes_needed(decays, n_items, _FOLLOWED, entries)
         kept = min(most_neighbors(NextItem.neighbors, setting), n_items)
-        return NextItem.bytes_needed(decays, n_items) + _BYTES_A_WEIGHT * decays * n_items * kept
+        most, entries = (
+            (round(_CANDIDATES.high), self._entries(setting.facts))
+            if self._is_local(setting.facts)
+            else (None, 0)
+        )
+        needed = NextItem.bytes_needed(decays, n_items, most, entries)
+        return needed + _BYTES_A_WEIGHT * decays * n_items * kept
+
+    def _is_local(self, facts: Facts) -> bool:
+        return self._products(facts) > _PRODUCTS_AN_ENTRY * self._entries(facts)
+
+    def _products(self, facts: Facts) -> float:
+        """Multiply-adds of the regression on all columns."""
+        width = float(self._decays * facts.data.n_items)
+        return width**3 / 6 + width**2 * facts.data.n_items
+
+    def _entries(self, facts: Facts) -> int:
+        """Entries of histories, at the first values of the axes."""
+        counts = facts.data.counts.users
+        reaches = [4 * value for value in self.first_values[:: len(_LAST)]]
+        return 2 * int(sum((counts * np.minimum(counts, reach)).sum() for reach in reaches))
 
     @property
     def _decays(self) -> int:
@@ -535,10 +542,10 @@ TIMED_SPACE = Space(
         "next item": (
             Following(
                 "NextItem of two decays",
-                (1.0, 1.0, 0.5, 0.1, 0.2, 10.0),
+                (1.0, 1.0, 0.5, 0.1, 0.2, 150.0, 10.0),
                 (*_LAST, Axis("long", 3.0, 60.0)),
             ),
-            Following("NextItem", (1.0, 2.0, 0.1, 0.1, 1.0)),
+            Following("NextItem", (1.0, 2.0, 0.1, 0.1, 1.0, 150.0)),
         ),
         **FAMILIES,
     },

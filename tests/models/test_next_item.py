@@ -109,6 +109,27 @@ def test_weights_of_candidates_solve_the_equations_between_them(
         np.testing.assert_allclose(found[own, item], wanted, atol=1e-12)
 
 
+def test_an_update_of_candidates_solves_for_the_items_of_what_is_new(monkeypatch):
+    rng = np.random.default_rng(0)
+    old = [rng.permutation(N_ITEMS)[:4].tolist() for _ in range(60)]
+    new = [[1, 2], [2, 6]]
+    later = Interactions.from_arrays(
+        [70, 70, 71, 71], np.ravel(new), timestamps=2 * 10**9 + np.arange(4), shape=(72, N_ITEMS)
+    )
+    monkeypatch.setattr(sequence_regression, "_SMALL", 0)
+    decays, options = (0.5, 2.0), (1.0, 0.0, 0.0, 0.2, N_ITEMS, 4)
+    found = NextItem(decays, *options).fit(data_of(old)).partial_fit(later).similarity.toarray()
+    fitted = NextItem(decays, *options).fit(data_of(old + new)).similarity.toarray()
+    np.testing.assert_allclose(found[:, [1, 2, 6]], fitted[:, [1, 2, 6]], atol=1e-14)
+    others = [0, 3, 4, 5]
+    before = NextItem(decays, *options).fit(data_of(old)).similarity.toarray()
+    was, now = (np.diag(equations(each, decays, *options[:4])[0]) for each in (old, old + new))
+    wanted = before * (was / now)[:, None]
+    np.testing.assert_allclose(found[:, others], wanted[:, others], atol=1e-14)
+    away = [np.abs(each - fitted)[:, others].sum() for each in (found, before)]
+    assert 0 < away[0] < away[1]
+
+
 @settings(max_examples=25, deadline=None)
 @given(HISTORIES, DECAYS)
 def test_a_history_ranks_the_same_by_every_door(histories, decays):

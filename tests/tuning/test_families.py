@@ -312,19 +312,21 @@ def test_where_users_and_items_are_many_an_item_is_predicted_from_few(
 
 
 @pytest.mark.parametrize(("name", "decays"), [("NextItem", 1), ("NextItem of two decays", 2)])
-def test_where_items_are_many_what_follows_is_predicted_from_few(
+def test_where_items_are_many_or_histories_short_what_follows_is_predicted_from_few(
     monkeypatch: pytest.MonkeyPatch, name: str, decays: int
 ) -> None:
     family = TIMED_SPACE.named(name)
+    monkeypatch.setattr(module, "_PRODUCTS_AN_ENTRY", 1e9)
     assert family.model(family.first, 0, LARGE).candidates is None
     exact = family.work(0, LARGE), family.bytes_needed(0, LARGE)
-    monkeypatch.setattr(module, "_WIDEST", decays * 3000 - 1)
-    assert family.model(family.first, 0, LARGE).candidates == 100
+    monkeypatch.setattr(module, "_PRODUCTS_AN_ENTRY", 1)
+    assert family.model(family.first, 0, LARGE).candidates == 150
     assert family.work(0, LARGE) < exact[0]
     counts = LARGE.facts.data.counts.users
-    entries = 2 * decays * int((counts * np.minimum(counts, 40)).sum())
-    needed = mfrank.NextItem.bytes_needed(decays, 3000, 100, entries)
-    assert family.bytes_needed(0, LARGE) == needed
+    entries = 2 * sum(int((counts * np.minimum(counts, each)).sum()) for each in (4, 40)[:decays])
+    needed = mfrank.NextItem.bytes_needed(decays, 3000, 400, entries)
+    weights = 40 * decays * 3000 * family.model(family.first, 0, LARGE).neighbors
+    assert family.bytes_needed(0, LARGE) == needed + weights
 
 
 def test_memory_is_that_of_the_tables_of_a_fit() -> None:
