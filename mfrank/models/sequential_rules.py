@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from mfrank.arrays import check_above_zero, check_count, check_powers, in_turn
 from mfrank.data import Interactions, cells, rank_in_rows, timestamps_of
 from mfrank.models.baselines import popularity_store, update_at_once
-from mfrank.models.item_links import strongest
-from mfrank.models.item_models import NeighborRecommender
-from mfrank.models.next_item import (
+from mfrank.models.histories import (
     histories,
     rows_given,
     scores_after,
     somebody,
     tell_of_ties,
 )
+from mfrank.models.item_links import strongest
+from mfrank.models.item_models import NeighborRecommender
 from mfrank.models.parameters import describe
 from mfrank.models.sequence_regression import reach_of
 from mfrank.retrieval import LikedItems, ModelState, OwnRows, Rows

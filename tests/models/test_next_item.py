@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import mfrank
 from mfrank import Interactions, NextItem
-from mfrank.models import next_item, sequence_regression
+from mfrank.models import sequence_regression
 from tests.support.errors import refuses
 
 N_ITEMS = 7
@@ -210,7 +210,7 @@ def test_some_rows_minimize_the_loss_given_the_others(histories, decays, options
     items = np.sort(draw.draw(st.lists(st.integers(0, N_ITEMS - 1), min_size=1, unique=True)))
     held = np.random.default_rng(0).normal(size=(len(decays) * N_ITEMS, N_ITEMS))
     regression = sequence_regression.SequenceRegression(decays, *options)
-    places = next_item.places_of(data_of(histories))
+    places = in_order.places_of(data_of(histories))
     for few in (0, np.inf):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(sequence_regression, "_FEW", few)
