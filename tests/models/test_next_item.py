@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import mfrank
 from mfrank import Interactions, NextItem
+from mfrank.models import histories as in_order
 from mfrank.models import sequence_regression
 from tests.support.errors import refuses
 
