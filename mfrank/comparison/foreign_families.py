@@ -120,7 +120,7 @@ class Stepwise(Family):
         return 8 * setting.width(_WIDTHS[rung]) * (data.n_users + data.n_items)
 
 
-_NEIGHBORS = Axis("neighbors", 10, 1000)
+_NEIGHBORS = Axis("neighbors", 10, 2000)
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class AtOnce(Family):
         """The family of a model."""
         own: dict[type[Any], tuple[tuple[Axis, ...], tuple[float, ...]]] = {
             ItemKNN: ((_NEIGHBORS,), (100,)),
-            RP3beta: ((_NEIGHBORS, Axis("beta", 0.0, 1.0, logarithmic=False)), (200, 0.6)),
+            RP3beta: ((_NEIGHBORS, Axis("beta", 0.0, 1.0, logarithmic=False)), (500, 0.3)),
             SANSA: ((_NEIGHBORS, Axis("ridge", 0.03, 10.0)), (100, 1.0)),
         }
         kind = next(kind for kind in own if isinstance(given, kind))

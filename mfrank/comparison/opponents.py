@@ -91,15 +91,15 @@ class RP3beta(ItemWeights):
 
     Attributes
     ----------
-    beta : float, default 0.6
+    beta : float, default 0.3
         The power of an item's popularity by which its score is divided.
-    neighbors : int, default 200
+    neighbors : int, default 500
         Strongest weights of each item that are kept.
     n_threads : int, default 0
     """
 
-    beta: float = 0.6
-    neighbors: int = 200
+    beta: float = 0.3
+    neighbors: int = 500
     n_threads: int = 0
     package = "irspack"
 
