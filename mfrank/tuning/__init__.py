@@ -7,13 +7,10 @@ from mfrank.tuning.families import (
     EPOCHS,
     FAMILIES,
     SPACE,
-    TIMED_SPACE,
     WEIGHTED,
     Closed,
     Counted,
     Filter,
-    Following,
-    Recent,
     Regression,
     named,
 )
@@ -48,6 +45,7 @@ from mfrank.tuning.outcomes import Outcome, Trial
 from mfrank.tuning.search_result import SearchResult, budget_of, likes_of, metric_of, search
 from mfrank.tuning.successive_halving import CAUTION, Budget, Ladder, Search, best, refit_seconds
 from mfrank.tuning.summary import Lead, Serving, code_of, in_words
+from mfrank.tuning.timed_families import TIMED_SPACE, Following, Recent
 from mfrank.tuning.trial_journal import TrialJournal, days_of
 from mfrank.tuning.trials import Predict, Runner, TrialJudge, TrialWatch, check_predict
 

@@ -15,13 +15,14 @@ from mfrank.evaluation import CatalogMetric, KnownMetric, Metric, Score
 from mfrank.evaluation import metric as read_metric
 from mfrank.models import refuse_no_likes, values_vary
 from mfrank.tuning.days import Former
-from mfrank.tuning.families import SPACE, TIMED_SPACE, WEIGHTED
+from mfrank.tuning.families import SPACE, WEIGHTED
 from mfrank.tuning.family import Facts, Point, Setting, Space
 from mfrank.tuning.leaderboard import Leaderboard, leaderboard_of, told_parts
 from mfrank.tuning.mixture import BlendPart, finalists, mixed
 from mfrank.tuning.outcomes import Outcome, Trial
 from mfrank.tuning.successive_halving import Budget, Search, best, refit_seconds
 from mfrank.tuning.summary import Lead
+from mfrank.tuning.timed_families import TIMED_SPACE
 from mfrank.tuning.trial_journal import TrialJournal, digest_of, fingerprint
 from mfrank.tuning.trials import Predict, Runner, TrialJudge
 

@@ -26,6 +26,7 @@ from mfrank.tuning import (
     near,
     short,
     spread_out,
+    timed_families,
 )
 from mfrank.tuning import families as module
 
@@ -316,10 +317,10 @@ def test_where_items_are_many_or_histories_short_what_follows_is_predicted_from_
     monkeypatch: pytest.MonkeyPatch, name: str, decays: int
 ) -> None:
     family = TIMED_SPACE.named(name)
-    monkeypatch.setattr(module, "_PRODUCTS_AN_ENTRY", 1e9)
+    monkeypatch.setattr(timed_families, "_PRODUCTS_AN_ENTRY", 1e9)
     assert family.model(family.first, 0, LARGE).candidates is None
     exact = family.work(0, LARGE), family.bytes_needed(0, LARGE)
-    monkeypatch.setattr(module, "_PRODUCTS_AN_ENTRY", 1)
+    monkeypatch.setattr(timed_families, "_PRODUCTS_AN_ENTRY", 1)
     assert family.model(family.first, 0, LARGE).candidates == 150
     assert family.work(0, LARGE) < exact[0]
     counts = LARGE.facts.data.counts.users
