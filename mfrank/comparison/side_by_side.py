@@ -85,7 +85,7 @@ def compare(
         A model that cannot be fitted in the time or memory is left out, with a note.
     needs : "everything" or collection of str, default "everything"
         What the model that ``mfrank.tune`` finds must be able to do, as in :func:`mfrank.tune`.
-    predict : {"later", "next", "any"} or None, default None
+    predict : {"later", "next", "session", "any"} or None, default None
         With ``tune``: what each search holds out of ``train``, as in :func:`mfrank.tune`.
     factors : int or None, default None
         Width of the factors of the default models: 64 or, with ``tune``, at most 512.

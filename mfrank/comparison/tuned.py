@@ -48,7 +48,7 @@ class Tuning:
     show_progress : bool
     needs : "everything" or collection of str
         What ``mfrank.tune`` must find; the other contenders were named by the caller.
-    predict : {"later", "next", "any"} or None
+    predict : {"later", "next", "session", "any"} or None
         What is held out, for all contenders alike.
     """
 

@@ -54,6 +54,7 @@ from mfrank.tuning.summary import Lead, Serving, code_of, sentences
 from mfrank.tuning.trials import Predict, Runner, check_predict
 
 _DEFAULT_MINUTES = 10.0
+_HELD_OUT = {"next": "as the next of each user", "session": "as the last of the latest sessions"}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -68,7 +69,7 @@ class TuneResult:
         other data.
     leaderboard : Leaderboard
         All trials, best first.
-    validation : {"by time", "next", "per user", "as given"}
+    validation : {"by time", "next", "session", "per user", "as given"}
         How the validation part was held out.
     uses_values : bool or None
         Whether the model, or a part of a blend, reads the values of the interactions; None if all
@@ -128,7 +129,7 @@ class TuneResult:
         return paragraphs(self.summary().splitlines()) + self.leaderboard._repr_html_()
 
     def _told(self) -> list[str]:
-        how = "as the next of each user" if self.validation == "next" else self.validation
+        how = _HELD_OUT.get(self.validation, self.validation)
         told = [f"chosen on interactions held out {how}"]
         if self.weights is not None:
             told.append(f"fitted to events with {weights_told(self.weights)}")
@@ -197,12 +198,13 @@ def tune(
         Validation part, in place of a tenth of the data. It should resemble later use, such as each
         user's last interactions. Matched by id; users who are not in the data, and entries that
         are, do not count. The final fit is to both.
-    predict : {"later", "next", "any"} or None, default None
+    predict : {"later", "next", "session", "any"} or None, default None
         What the model is for, and so what is held out of the data, without ``valid``: "later" is
-        the latest tenth of all interactions, "next" the last one of each user, "any" a random tenth
-        of each user's. By default "later" if there are timestamps and enough users have
-        interactions both before and after that moment; otherwise "next" if there are timestamps and
-        most users have at most 10 interactions, as in sessions; otherwise "any".
+        the latest tenth of all interactions, "next" the last one of each user, "session" the last
+        one of the latest users (a tenth, 1,000 to 5,000), "any" a random tenth of each user's. By
+        default "later" if there are timestamps and enough users have interactions both before and
+        after that moment; otherwise "session" if there are timestamps and most users have at most
+        10 interactions; otherwise "any".
     minutes : float or None
         Maximum minutes of the whole call, > 0. Default 10, or None with ``trials``.
     trials : int or None, default None

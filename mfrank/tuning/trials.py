@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.arrays import OutOfTimeError, check_choice
-from mfrank.data import Interactions, Split, by_ratio, by_time, leave_last
+from mfrank.data import Interactions, Split, by_ratio, by_time, cells, kth_largest, leave_last
 from mfrank.errors import InputValueError
 from mfrank.evaluation import Evaluation, Metric, Score, evaluate
 from mfrank.models import ALS, Baseline
@@ -25,7 +25,7 @@ from mfrank.tuning.successive_halving import CAUTION, Budget
 
 
 HELD_OUT = 0.1
-Predict = Literal["later", "next", "any"]
+Predict = Literal["later", "next", "session", "any"]
 _OF_A_SESSION = 10
 """Items of most sessions, at most."""
 _USERS = 5_000
@@ -44,7 +44,7 @@ class TrialJudge:
     Attributes
     ----------
     train, valid : Interactions
-    kind : {"by time", "next", "per user", "as given"}
+    kind : {"by time", "next", "session", "per user", "as given"}
         How the validation part was held out.
     users : int64, shape (n_judged,)
         Rows of the evaluated users: users with training and validation entries.
@@ -183,25 +183,43 @@ def _divided(
     data: Interactions, seed: int, predict: Predict | None
 ) -> tuple[str, Interactions, Interactions]:
     """How the data are divided, the training part, and the part to judge by."""
-    later = None if predict in ("next", "any") else _later(data)
+    later = None if predict in ("next", "session", "any") else _later(data)
     if later is None and predict == "later":
         raise InputValueError(
             "`predict` cannot be 'later': there are no timestamps, or too few users have "
             "interactions both before and after the latest tenth",
-            "use 'next' or 'any'",
+            "use 'next', 'session' or 'any'",
         )
     if later is not None:
         return "by time", later.train, later.test
-    if predict == "next" and data.timestamps is None:
+    if predict in ("next", "session") and data.timestamps is None:
         raise InputValueError(
-            "`predict` cannot be 'next': there are no timestamps",
+            f"`predict` cannot be {predict!r}: there are no timestamps",
             "pass them to `Interactions.from_arrays`, or use 'any'",
         )
-    if predict == "next" or (predict is None and _are_sessions(data)):
+    if predict is None and _are_sessions(data):
+        predict = "session"
+    if predict in ("next", "session"):
         split = leave_last(data, random_state=seed)
-        return "next", split.train, split.test
+        parts = _of_latest(data, split.test) if predict == "session" else (split.train, split.test)
+        return predict, *parts
     split = by_ratio(data, train=1 - HELD_OUT, valid=0.0, test=HELD_OUT, random_state=seed)
     return "per user", split.train, split.test
+
+
+def _of_latest(data: Interactions, last: Interactions) -> tuple[Interactions, Interactions]:
+    """The training part, and the last interactions of the sessions that end latest.
+
+    What came after an earlier session is known by then, so that session cannot show what a model
+    makes of what is new or popular now.
+    """
+    assert last.timestamps is not None
+    n_users = min(max(_ENOUGH, last.nnz // 10), _USERS)
+    ends = kth_largest(last.timestamps, min(n_users, last.nnz)) if last.nnz else 0
+    held = last.take(last.timestamps >= ends)
+    kept = np.zeros(data.nnz, dtype=bool)
+    kept[cells.not_in(data.user_items, held.user_items)] = True
+    return data.take(kept), held
 
 
 def _are_sessions(data: Interactions) -> bool:

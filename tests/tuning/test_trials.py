@@ -54,7 +54,7 @@ def test_a_part_of_each_users_is_held_out_where_time_does_not_serve(times: str) 
 
 def test_at_most_five_thousand_users_are_judged() -> None:
     data = mfrank.synthetic(9_000, 50, 90_000, random_state=0)
-    judge = TrialJudge.of(data, mfrank.NDCG @ 20, 0, 1)
+    judge = TrialJudge.of(data, mfrank.NDCG @ 20, 0, 1, predict="next")
     assert len(np.unique(judge.users)) == 5_000
     assert (judge.valid.counts.users[judge.users] > 0).all()
 
@@ -329,7 +329,7 @@ def test_a_tenth_is_held_out() -> None:
         assert judge.valid.nnz == pytest.approx(data.nnz / 10, rel=0.05)
 
 
-@pytest.mark.parametrize(("both", "kind"), [(11, "by time"), (10, "next")])
+@pytest.mark.parametrize(("both", "kind"), [(11, "by time"), (10, "session")])
 def test_time_serves_where_a_tenth_of_the_users_are_on_both_sides(both: int, kind: str) -> None:
     """Of 109 users, who have ten interactions each, and of whom most have all before or after."""
     users, items = np.repeat(np.arange(109), 10), np.tile(np.arange(10), 109)

@@ -70,7 +70,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--predict",
         choices=get_args(Predict),
         help="what the model is for, and so what is held out to choose by: the latest tenth, "
-        "the next item of each user, or a random tenth (default: by the data)",
+        "the next item of each user, or of the latest sessions, or a random tenth (default: by "
+        "the data)",
     )
     add_target_flag(
         parser,
