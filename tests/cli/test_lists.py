@@ -51,6 +51,38 @@ def run(capsys: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def]
     return run
 
 
+def test_somebody_new_is_recommended_to_by_items_oldest_first(folder, run, tmp_path, capsys):  # type: ignore[no-untyped-def]
+    data = mfrank.Interactions.from_file(folder / "train.csv", timestamp="timestamp")
+    mfrank.NextItem().fit(data).save(tmp_path / "next")
+    first, second = data.item_ids.labels[:2].tolist()
+    for name, model in (("als", folder / "als"), ("next", tmp_path / "next")):
+        lists = []
+        for given in ([first, second], [second, first]):
+            flags = [word for item in given for word in ("--item", item)]
+            rows, _ = run("recommend", "--model", model, "--n", 5, *flags)
+            ids, scores = mfrank.load(model).recommend_from_items(given, 5)
+            assert [row["item"] for row in rows] == ids.tolist()
+            np.testing.assert_allclose([float(row["score"]) for row in rows], scores, rtol=1e-6)
+            assert {row["user"] for row in rows} == {"somebody new"}
+            lists.append([float(row["score"]) for row in rows])
+        assert (lists[0] == lists[1]) == (name == "als")
+    rows, told = run(*("recommend", "--model", model, *flags, "--item", "none", "--skip-unknown"))
+    assert [row["item"] for row in rows][:5] == ids.tolist()
+    assert "1 unknown item left out" in told
+    line = ["recommend", "--model", str(model), "--item", first]
+    capsys.readouterr()
+    assert main([*line, "--json", "-"]) == 0
+    (listed,) = json.loads(capsys.readouterr().out)
+    assert listed["user"] == "somebody new"
+    assert len(listed["items"]) == 10
+    for wrong, remedy in (
+        (["--include-seen"], "leave it out"),
+        (["--item", "none"], "--skip-unknown"),
+    ):
+        assert main([*line, *wrong]) == 2
+        assert remedy in capsys.readouterr().err
+
+
 def test_lists_are_steered_by_flags(folder, run, tmp_path):  # type: ignore[no-untyped-def]
     model = mfrank.load(folder / "als")
     boosted, other = model.item_ids.labels[:2].tolist()

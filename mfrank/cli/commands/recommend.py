@@ -8,17 +8,20 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.cli.flags import add_steering_flags, add_threads_flag, steering_of
 from mfrank.cli.inputs import as_ids, ids_in, ids_of, read_model
 from mfrank.cli.printing import add_fallback_flag, add_list_flags, check_output, write_lists
-from mfrank.retrieval import Recommender
+from mfrank.errors import InputValueError
+from mfrank.retrieval import Answer, Recommender
 
 EXAMPLES = """\
   mfrank recommend --model model --output recommendations.parquet
   mfrank recommend --model model --user alice --user bob --n 5
   mfrank recommend --model model --users users.txt --skip-unknown --output recommendations.csv
+  mfrank recommend --model model --item bread --item cheese
   mfrank recommend --model model --user alice --boost tea=0.5 --diversity 0.3
   mfrank recommend --model model --user alice --json -
 """
@@ -35,10 +38,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help='text file of user ids, one per line; "all" is every user of the model (default: all)',
     )
     who.add_argument("--user", action="append", metavar="ID", help="one user id; may be repeated")
+    who.add_argument(
+        "--item",
+        action="append",
+        metavar="ID",
+        help="an item that somebody new has, in place of a user: each in an --item of its own, "
+        "oldest first",
+    )
     parser.add_argument(
         "--skip-unknown",
         action="store_true",
-        help="leave out unknown users, or give them the --fallback (default: they are an error)",
+        help="leave out unknown users, or give them the --fallback, and unknown --item (default: "
+        "they are an error)",
     )
     add_list_flags(parser, "items per user")
     parser.add_argument(
@@ -54,17 +65,30 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Recommend and write."""
     check_output(args)
+    if args.item is not None and args.include_seen:
+        raise InputValueError(
+            "--include-seen is for users of the model", "leave it out with --item"
+        )
     model = read_model(args.model)
-    users = _users(args, model)
-    answer = model.recommend(
-        users,
-        N=args.n,
-        filter_already_liked_items=not args.include_seen,
-        on_unknown="skip" if args.skip_unknown and args.fallback != "none" else "error",
-        fallback=args.fallback,
-        n_threads=args.n_threads,
-        steer=steering_of(args, model.item_ids),
-    )
+    options: dict[str, Any] = {
+        "fallback": args.fallback,
+        "n_threads": args.n_threads,
+        "steer": steering_of(args, model.item_ids),
+    }
+    if args.item is not None:
+        items = ids_of(args.item, model.item_ids, "item", skip_unknown=args.skip_unknown)
+        answer = model.recommend_from_items(items.tolist(), args.n, **options)
+        users = np.array(["somebody new"])
+        answer = Answer(answer.ids[None], answer.scores[None])
+    else:
+        users = _users(args, model)
+        answer = model.recommend(
+            users,
+            N=args.n,
+            filter_already_liked_items=not args.include_seen,
+            on_unknown="skip" if args.skip_unknown and args.fallback != "none" else "error",
+            **options,
+        )
     write_lists(("user", users), "item", answer, args)
 
 
