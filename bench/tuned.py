@@ -23,6 +23,7 @@ judged in this way.
     python bench/tuned.py ml-1m-seq yoochoose-100k --minutes 5
     python bench/tuned.py citeulike-a ml-1m lastfm-2k --minutes 1 --ease-items 4000 --threads 1
     python bench/tuned.py ml-1m-seq yoochoose-100k --minutes 5 --sasrec
+    python bench/tuned.py gowalla --minutes 10 --models "implicit ALS" popularity
     python bench/tuned.py gowalla ml-1m --minutes 3 --threads 1 --seed 1 --develop
     python bench/tuned.py retail ml-1m --minutes 10 --without EASE SampledSoftmax "item filter"
 """
@@ -198,7 +199,9 @@ def contenders(split: Split, args: argparse.Namespace) -> dict[str, Any]:
         judge = partial(judge_of, args=args)
         own["SASRec"] = SASRec(10 * args.minutes, judge, seed=args.seed, threads=args.threads)
     replaced = ("mfrank EASE", "mfrank ItemKNN", "mfrank Popularity")
-    return {name: model for name, model in found.items() if name not in replaced} | own
+    every = {name: model for name, model in found.items() if name not in replaced} | own
+    wanted = {TUNE, *(args.models or every)}
+    return {name: model for name, model in every.items() if name in wanted}
 
 
 @contextmanager
@@ -290,6 +293,9 @@ def main() -> None:
     names = {one.name for one in (*TIMED_SPACE.families(), *SPACE.baselines)}
     made.add_argument(
         *("--without",), nargs="+", default=[], choices=sorted({*names, *TIMED_SPACE.ladders})
+    )
+    made.add_argument(
+        "--models", nargs="+", metavar="NAME", help="opponents of tune (default: all)"
     )
     made.add_argument("--sasrec", action="store_true", help="of sequences; needs torch")
     made.add_argument("--show-progress", action="store_true")

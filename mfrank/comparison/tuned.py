@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from mfrank.arrays import check_above_zero, check_count
+from mfrank.arrays import check_above_zero, check_count, counted
 from mfrank.comparison.contenders import needs_times
 from mfrank.comparison.foreign_families import foreign_family
 from mfrank.data import Interactions
@@ -31,6 +32,8 @@ from mfrank.tuning import (
     search,
     tune,
 )
+
+_log = logging.getLogger("mfrank")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,6 +132,11 @@ def tuned(
     """
     metric = tuning.check(contenders, train)
     chosen, leaderboards = dict[str, Any](), dict[str, Leaderboard]()
+    searches = sum(space_of(contender) is not None for contender in contenders.values())
+    _log.info(
+        "compare: tuning takes up to %.3g minutes, %g for each of %s",
+        *(searches * tuning.minutes, tuning.minutes, counted(searches, "model")),
+    )
     for name, contender in contenders.items():
         space = space_of(contender)
         if space is None:

@@ -59,9 +59,11 @@ def models() -> dict[str, Any]:
 
 
 def test_every_model_with_a_space_is_searched_on_the_training_part(
-    split: Split, searched: list[Interactions]
+    split: Split, searched: list[Interactions], caplog: pytest.LogCaptureFixture
 ) -> None:
-    comparison = quick(split, models=models(), tune=1.0, factors=16)
+    with caplog.at_level(logging.INFO, "mfrank"):
+        comparison = quick(split, models=models(), tune=1.0, factors=16)
+    assert "up to 5 minutes, 1 for each of 5 models" in caplog.text
     assert [row.model for row in comparison.rows] == list(models())
     assert list(comparison.leaderboards) == ["all", "als", "softmax", "ease", "knn"]
     assert len(searched) == 5
