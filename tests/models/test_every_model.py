@@ -141,8 +141,13 @@ def test_explanations_add_up_to_the_score(subject: str, table: Table) -> None:
         parts = [part for _, part in why.contributions]
         assert sum(parts) + why.baseline == pytest.approx(why.score, rel=1e-6, abs=1e-7)
         assert parts == sorted(parts, reverse=True)
-        of = FEATURES if isinstance(model, mfrank.Reranker) else items_of(data, 0)
-        assert {each for each, _ in why.contributions} <= {*of, "item_feature_0"}
+        of = items_of(data, 0)
+        if isinstance(model, mfrank.Reranker):
+            n_parts = len(getattr(model.model, "parts", ()))
+            of = [*FEATURES, "item_feature_0"]
+            for part in range(n_parts):
+                of += [f"part_{part}_score_in_list", f"part_{part}_rank"]
+        assert {each for each, _ in why.contributions} <= {*of}
 
 
 @every_model

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import gc
 import io
 import os
 import socket
@@ -18,6 +17,7 @@ from fastapi import FastAPI
 from mfrank import serving
 from mfrank.arrays import usable_cores
 from mfrank.serving.limits import Limits
+from mfrank.serving.live_model import LiveModel
 from tests.support.errors import refuses
 
 uvicorn = pytest.importorskip("uvicorn", reason="needs uvicorn: pip install mfrank[serve]")
@@ -178,15 +178,16 @@ def test_a_folder_is_checked_while_the_service_runs(tmp_path: Any, is_mounted: b
     _assert_ended(set(threading.enumerate()) - before)
 
 
-def test_a_service_that_nobody_holds_any_more_is_not_checked_any_more(tmp_path: Any) -> None:
+def test_a_folder_of_a_model_that_nobody_holds_any_more_is_not_checked_any_more(
+    tmp_path: Any,
+) -> None:
     model().save(tmp_path / "model")
     before = set(threading.enumerate())
-    application = serving.app(tmp_path / "model", reload_seconds=3600)
-    assert ask(application, b"/health").status == 200
+    live = LiveModel(tmp_path / "model")
+    live.watch(3600)
     begun = set(threading.enumerate()) - before
-    assert "mfrank-reload" in {thread.name for thread in begun}
-    del application
-    gc.collect()
+    assert [thread.name for thread in begun] == ["mfrank-reload"]
+    del live
     _assert_ended(begun)
 
 
