@@ -1,16 +1,17 @@
 """How well ``mfrank.tune`` ranks, with the same single call for every data set.
 
 The test part is the published one where there is one, else the latest fifth of the interactions
-where there are times, else a random fifth of each user's; of the sequences (ml-1m-seq,
-yoochoose-100k), the last item of each user or session, and the searches choose by the item before.
+where there are times, else a random fifth of each user's. Of ml-1m-seq, it is the last item of each
+user, and the searches choose by the item before; of sessions (yoochoose-100k, globo-sessions), the
+last item of the latest ones, and the searches choose by that of the sessions before these.
 ``mfrank.compare`` gets this split and gives the minutes to ``tune`` and, for the same search on the
 same validation part, to each opponent that is installed: implicit's ALS, BPR and LMF, irspack's
 RP3beta, SANSA, item-kNN and, with times, recent popularity. Beside them: popularity; EASE as Steck
 states it, with a ridge chosen on that part (and only for the most popular items, ``--ease-items``,
-where its matrix would not fit); of sequences, V-SkNN, chosen on that part; and with ``--sasrec`` a
-SASRec in PyTorch on the CPU, which gets ten times the minutes. What was found is fitted once more
-to the whole training part and judged once on the test part; differences from ``tune`` are paired
-by users.
+where its matrix would not fit); of sequences and sessions, V-SkNN, chosen on that part; and with
+``--networks`` a GRU4Rec in PyTorch on the CPU, which gets the same minutes, and a SASRec, which
+gets ten times these. What was found is fitted once more to the whole training part and judged once
+on the test part; differences from ``tune`` are paired by users.
 
 With ``--without NAME`` ``tune`` alone is run, with its whole space and, for each NAME, without one
 family or ladder of it (``mfrank.tuning.families``), such as "next item" or EASE: what it adds.
@@ -20,9 +21,9 @@ it; ``tune`` alone gets the rest, and is judged on the held-out part. Changes of
 judged in this way.
 
     python bench/tuned.py lastfm-2k citeulike-a ml-1m gowalla retail globo --minutes 10
-    python bench/tuned.py ml-1m-seq yoochoose-100k --minutes 5
+    python bench/tuned.py ml-1m-seq yoochoose-100k globo-sessions --minutes 5
     python bench/tuned.py citeulike-a ml-1m lastfm-2k --minutes 1 --ease-items 4000 --threads 1
-    python bench/tuned.py ml-1m-seq yoochoose-100k --minutes 5 --sasrec
+    python bench/tuned.py yoochoose-100k --minutes 2 --networks
     python bench/tuned.py gowalla --minutes 10 --models "implicit ALS" popularity
     python bench/tuned.py gowalla ml-1m --minutes 3 --threads 1 --seed 1 --develop
     python bench/tuned.py retail ml-1m --minutes 10 --without EASE SampledSoftmax "item filter"
@@ -40,20 +41,22 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from contenders.next_item import VSKNN, SASRec
+from contenders.next_item import VSKNN, Network
 from harness.records import line, parser, save
-from harness.subjects import developed, divided, last_held_out
+from harness.subjects import developed, divided, last_held_out, last_of_sessions
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 import mfrank
 from mfrank.comparison import usual_models
 from mfrank.data import Split
-from mfrank.tuning import SPACE, TIMED_SPACE, Space, TrialJudge
+from mfrank.tuning import SPACE, TIMED_SPACE, Predict, Space, TrialJudge
 
-SEQUENCES = ("ml-1m-seq", "yoochoose-100k")
+SESSIONS = {"yoochoose-100k": "yoochoose-100k", "globo-sessions": "globo"}
+"""The data of each."""
 SUBJECTS = (
-    *SEQUENCES,
+    *SESSIONS,
+    "ml-1m-seq",
     "ml-1m",
     "gowalla",
     "lastfm-2k",
@@ -193,11 +196,12 @@ def contenders(split: Split, args: argparse.Namespace) -> dict[str, Any]:
     own = {**ease, "item-kNN": LikesKNN(), "popularity": mfrank.Popularity()}
     if args.predict:
         own["V-SkNN"] = ChosenVSKNN(args)
-    if args.predict and args.sasrec and find_spec("torch") is None:
-        print("SASRec is left out: pip install torch", flush=True)
-    elif args.predict and args.sasrec:
-        judge = partial(judge_of, args=args)
-        own["SASRec"] = SASRec(10 * args.minutes, judge, seed=args.seed, threads=args.threads)
+    if args.predict and args.networks and find_spec("torch") is None:
+        print("GRU4Rec and SASRec are left out: pip install torch", flush=True)
+    elif args.predict and args.networks:
+        judge, how = partial(judge_of, args=args), {"seed": args.seed, "threads": args.threads}
+        own["GRU4Rec"] = Network(args.minutes, judge, recurrent=True, **how)
+        own["SASRec, 10 times the minutes"] = Network(10 * args.minutes, judge, **how)
     replaced = ("mfrank EASE", "mfrank ItemKNN", "mfrank Popularity")
     every = {name: model for name, model in found.items() if name not in replaced} | own
     wanted = {TUNE, *(args.models or every)}
@@ -282,6 +286,16 @@ def behind(comparison: mfrank.comparison.Comparison, evaluation: Any) -> dict[st
     return row
 
 
+def subject(name: str, args: argparse.Namespace) -> tuple[Predict | None, Split]:
+    """What is to be predicted, if that is a next item, and the data."""
+    if name in SESSIONS:
+        split = last_of_sessions(SESSIONS[name], CHOSEN_BY, args.seed, args.threads)
+        return "session", split
+    if name == "ml-1m-seq":
+        return "next", last_held_out(name)
+    return None, divided(name)
+
+
 def main() -> None:
     """Tune, judge, print and save, data set by data set."""
     made = parser(__doc__)
@@ -297,14 +311,13 @@ def main() -> None:
     made.add_argument(
         "--models", nargs="+", metavar="NAME", help="opponents of tune (default: all)"
     )
-    made.add_argument("--sasrec", action="store_true", help="of sequences; needs torch")
+    made.add_argument("--networks", action="store_true", help="GRU4Rec, SASRec; needs torch")
     made.add_argument("--show-progress", action="store_true")
     args = made.parse_args()
     for name in args.data:
         rows = []
         with threadpool_limits(args.threads, "blas"):
-            args.predict = "next" if name in SEQUENCES else None
-            split = last_held_out(name) if args.predict else divided(name)
+            args.predict, split = subject(name, args)
             if args.develop:
                 split = developed(split, CHOSEN_BY, args.seed, args.threads)
             found = ablated(split, args) if args.without else rows_of(compared(split, args))

@@ -1,4 +1,4 @@
-"""Opponents where order matters: a kNN of sessions, and a transformer in PyTorch.
+"""Opponents where order matters: a kNN of sessions, and two networks in PyTorch.
 
 Both are fitted to Interactions with timestamps and recommend to users of the fit, who are sessions
 if the data are of sessions.
@@ -101,15 +101,17 @@ class VSKNN:
 
 
 @dataclass(eq=False)
-class SASRec:
-    """SASRec (Kang and McAuley 2018) in PyTorch, under a softmax over all items.
+class Network:
+    """SASRec (Kang and McAuley 2018) or, with ``recurrent``, GRU4Rec (Hidasi et al. 2016).
 
-    It is trained for ``minutes``, of which each epoch is judged on the validation part of the other
-    searches; the best epoch is then the number of epochs on all of the data.
+    Both are trained under a softmax over all items, which ranks higher than sampled negatives. In
+    half of ``minutes`` each epoch is judged on the validation part of the other searches; the best
+    epoch is then the number of epochs on all of the data.
     """
 
     minutes: float
     judge: Any
+    recurrent: bool = False
     width: int = 64
     blocks: int = 2
     heads: int = 2
@@ -170,18 +172,20 @@ class SASRec:
 
     def _made(self, torch: Any) -> dict[str, Any]:
         nn = torch.nn
-        layer = nn.TransformerEncoderLayer(
-            *(self.width, self.heads, 4 * self.width, self.dropout, "gelu"),
-            batch_first=True,
-            norm_first=True,
-        )
         items = nn.Embedding(self.n_items + 1, self.width)
-        places = nn.Embedding(self.longest, self.width)
-        for table in (items, places):
-            nn.init.normal_(table.weight, std=0.02)
-        encoder = nn.TransformerEncoder(layer, self.blocks, enable_nested_tensor=False)
-        drop, norm = nn.Dropout(self.dropout), nn.LayerNorm(self.width)
-        parts = {"items": items, "places": places, "encoder": encoder, "drop": drop, "norm": norm}
+        nn.init.normal_(items.weight, std=0.02)
+        parts = {"items": items, "drop": nn.Dropout(self.dropout), "norm": nn.LayerNorm(self.width)}
+        if self.recurrent:
+            parts["encoder"] = nn.GRU(self.width, self.width, batch_first=True)
+        else:
+            layer = nn.TransformerEncoderLayer(
+                *(self.width, self.heads, 4 * self.width, self.dropout, "gelu"),
+                batch_first=True,
+                norm_first=True,
+            )
+            parts["encoder"] = nn.TransformerEncoder(layer, self.blocks, enable_nested_tensor=False)
+            parts["places"] = places = nn.Embedding(self.longest, self.width)
+            nn.init.normal_(places.weight, std=0.02)
         return {**parts, "all": nn.ModuleList(parts.values())}
 
     def _states(self, inputs: Any) -> Any:
@@ -189,9 +193,12 @@ class SASRec:
         import torch
 
         net, length = self.net, inputs.shape[1]
-        x = net["items"](inputs) * self.width**0.5 + net["places"].weight[:length]
+        x = net["items"](inputs) * self.width**0.5
+        if self.recurrent:
+            return net["norm"](net["encoder"](net["drop"](x))[0])
         mask = torch.nn.Transformer.generate_square_subsequent_mask(length)
-        return net["norm"](net["encoder"](net["drop"](x), mask=mask, is_causal=True))
+        x = net["drop"](x + net["places"].weight[:length])
+        return net["norm"](net["encoder"](x, mask=mask, is_causal=True))
 
     def recommend(self, users: NDArray[Any], user_items: Any, N: int = 10) -> Any:
         """Lists of users, by row; those without a history get none."""
