@@ -26,7 +26,7 @@ judged in this way.
     python bench/tuned.py yoochoose-100k --minutes 2 --networks
     python bench/tuned.py gowalla --minutes 10 --models "implicit ALS" popularity
     python bench/tuned.py gowalla ml-1m --minutes 3 --threads 1 --seed 1 --develop
-    python bench/tuned.py retail ml-1m --minutes 10 --without EASE SampledSoftmax "item filter"
+    python bench/tuned.py retail gowalla --minutes 2 --threads 1 --develop --without ALS Descent
 """
 
 from __future__ import annotations
@@ -319,13 +319,13 @@ def main() -> None:
         with threadpool_limits(args.threads, "blas"):
             args.predict, split = subject(name, args)
             if args.develop:
-                split = developed(split, CHOSEN_BY, args.seed, args.threads)
+                split = developed(split, CHOSEN_BY, args.seed, args.threads, args.predict)
             found = ablated(split, args) if args.without else rows_of(compared(split, args))
             for row in found:
                 print(name, line(row), flush=True)
                 rows.append(row)
         kind = "without" if args.without else "tuned"
-        kind = f"developed-{args.seed}" if args.develop else kind
+        kind = f"{kind}-developed-{args.seed}" if args.develop else kind
         save(Path(args.folder), f"{kind}-{name}-{args.minutes:g}", rows, minutes=args.minutes)
 
 

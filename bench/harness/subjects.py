@@ -12,7 +12,7 @@ import numpy as np
 import mfrank
 from mfrank.data import Interactions, Judged, Split, from_npz, published_split
 from mfrank.evaluation import Metric
-from mfrank.tuning import TrialJudge
+from mfrank.tuning import Predict, TrialJudge
 
 SYNTHETIC = {"ml-20m-shape": (138_000, 27_000, 10_000_000)}
 """Users, items and entries: MovieLens-20M's users and items, half its ratings."""
@@ -41,6 +41,9 @@ def divided(name: str) -> Split:
     fifth of what the others have.
     """
     folder = data_folder(name)
+    if (folder / "ratings.dat").exists():
+        ratings = Interactions.from_file(folder / "ratings.dat", duplicates="last")
+        return mfrank.by_time(ratings, test=0.2)
     with np.load(folder / "interactions.npz") as arrays:
         columns = set(arrays)
     if "split" not in columns:
@@ -82,9 +85,11 @@ def last_of_sessions(name: str, metric: Metric, seed: int, n_threads: int) -> Sp
     return replace(mfrank.leave_last(data), train=judge.train, test=judge.valid)
 
 
-def developed(split: Split, metric: Metric, seed: int, n_threads: int) -> Split:
+def developed(
+    split: Split, metric: Metric, seed: int, n_threads: int, predict: Predict | None = None
+) -> Split:
     """The training part alone, divided as by ``mfrank.tune``, but by another seed."""
-    judge = TrialJudge.of(split.train, metric, 1000 + seed, n_threads)
+    judge = TrialJudge.of(split.train, metric, 1000 + seed, n_threads, predict=predict)
     return replace(split, train=judge.train, test=judge.valid)
 
 
