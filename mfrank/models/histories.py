@@ -11,14 +11,18 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.data import Interactions, cells, rank_in_rows
+from mfrank.data import Interactions, cells, rank_in_rows, timestamps_of
 from mfrank.models.item_models import NeighborRecommender
 from mfrank.models.options import tell_of_liked
 from mfrank.models.sequence_regression import Ints, reach_of
 from mfrank.retrieval import LikedItems, ModelState, OwnRows, Rows
+from mfrank.store import FactorStore
+from mfrank.store import contents as extra_rows
 
 _TIES = 0.1
 """Share of interactions without an order from which on it is told."""
+_BEFORE_ALL = -(2**62)
+"""Times up to here only order what has no time."""
 
 log = logging.getLogger("mfrank")
 
@@ -27,7 +31,7 @@ def rows_given(model: NeighborRecommender, own: OwnRows, decays: Sequence[float]
     """The histories of users from what they have now."""
     data = own.matrix
     if isinstance(data, Interactions) and data.timestamps is not None:
-        places = places_of(data)
+        places = places_of(_liked_times(data))
         timed = replace(data, user_items=places, timestamps=None, seen_only=None)
         return histories(replace(own, matrix=timed).rows, decays)
     rows = NeighborRecommender._rows_given(model, own)
@@ -72,23 +76,27 @@ def scores_after(
     return scores
 
 
-# Histories, as places from their end: 1 is the latest item.
+# When interactions were: updates and removals need the time of each.
 
 
-def places_of(data: Interactions) -> sp.csr_array:
-    """Places of the items that a user likes, float64, shape (n_users, n_items).
+def times_of(model: str, other: str, data: Interactions) -> sp.csr_array:
+    """The times of what users like, int64, shape (n_users, n_items).
 
-    Of equal timestamps, the higher row is later, as in :class:`mfrank.pagerank.Sessions`.
+    ``other`` is a model that needs no times, for the error if there are none.
     """
+    times = timestamps_of(data, model, other)
+    _tell_of_ties(model, data, times)
+    return _liked_times(data)
+
+
+def _liked_times(data: Interactions) -> sp.csr_array:
     kept = np.flatnonzero(data.user_items.data > 0)
     liked = cells.select(data.user_items, kept)
-    rank = rank_in_rows(liked.indptr, np.asarray(data.timestamps)[kept])
-    counts = np.diff(liked.indptr)
-    places = (np.repeat(counts, counts) - rank).astype(np.float64)
-    return sp.csr_array((places, liked.indices, liked.indptr), liked.shape)
+    times = np.asarray(data.timestamps)[kept]
+    return sp.csr_array((times, liked.indices, liked.indptr), liked.shape)
 
 
-def tell_of_ties(model: str, data: Interactions, times: Ints) -> None:
+def _tell_of_ties(model: str, data: Interactions, times: Ints) -> None:
     """Say that many interactions have the time of the user's one before, if so."""
     rows = data.entry_users
     order = np.lexsort((times, rows))
@@ -101,26 +109,69 @@ def tell_of_ties(model: str, data: Interactions, times: Ints) -> None:
         )
 
 
-def later(
-    old: sp.csr_array, new: sp.csr_array, data: Interactions, joined: Interactions
-) -> tuple[sp.csr_array, Ints]:
-    """Places after an update, and each user's new interactions.
+def times_in(store: FactorStore) -> sp.csr_array:
+    """The times that a store has, int64, shape (n_users, n_items)."""
+    shape = store.n_users, store.n_items
+    if "times" in store.extras:
+        return extra_rows.unpack(store.extras, "times", shape, np.int64)
+    # A NextItem that an earlier version saved has places alone: before all that has a time.
+    places = extra_rows.unpack(store.extras, "places", shape)
+    return sp.csr_array(
+        (_BEFORE_ALL - places.data.astype(np.int64), places.indices, places.indptr), shape
+    )
 
-    What is new comes last, also where a user had it before.
+
+def joined_times(
+    model: str, old: sp.csr_array, new: sp.csr_array, data: Interactions, joined: Interactions
+) -> tuple[sp.csr_array, NDArray[np.bool_]]:
+    """The times after an update, and which of them are new.
+
+    Of an item that a user had before, the later time stays. If what is new is older than what the
+    user had, that is said.
     """
     users = joined.user_ids.rows(data.user_ids.labels)[cells.entry_rows(new)]
     items = joined.item_ids.rows(data.item_ids.labels)[new.indices]
-    more = np.bincount(users, minlength=joined.n_users)
-    of_old = cells.entry_rows(old)
-    rows, columns = np.append(users, of_old), np.append(items, old.indices)
-    places = np.append(new.data, old.data + more[of_old])
-    order = np.lexsort((places, columns, rows))
-    rows, columns, places = rows[order], columns[order], places[order]
-    first = np.append(True, (np.diff(rows) != 0) | (np.diff(columns) != 0))[: len(rows)]
-    rows, columns, places = rows[first], columns[first], places[first]
-    indptr = np.searchsorted(rows, np.arange(len(more) + 1))
-    ranked = rank_in_rows(indptr, places) + 1.0
-    return sp.csr_array((ranked, columns, indptr), (len(more), joined.n_items)), more
+    of_old = cells.entry_rows(old).astype(np.int64)
+    _tell_of_late(model, (of_old, old.data), (users, new.data), joined.n_users)
+    rows, columns = np.append(of_old, users), np.append(old.indices, items)
+    times, is_new = np.append(old.data, new.data), np.repeat([False, True], [old.nnz, new.nnz])
+    order = np.lexsort((times, columns, rows))
+    rows, columns, times, is_new = rows[order], columns[order], times[order], is_new[order]
+    last = np.append((np.diff(rows) != 0) | (np.diff(columns) != 0), True)[: len(rows)]
+    indptr = np.searchsorted(rows[last], np.arange(joined.n_users + 1))
+    shape = joined.n_users, joined.n_items
+    return sp.csr_array((times[last], columns[last], indptr), shape), is_new[last]
+
+
+def _tell_of_late(model: str, old: tuple[Ints, Ints], new: tuple[Ints, Ints], n_users: int) -> None:
+    """Say how many new interactions are older than the latest that their user had."""
+    if (old[1] <= _BEFORE_ALL).any():
+        log.warning(
+            "%s was saved by an earlier version of mfrank, without times: what it had counts as "
+            "older than what is new; fit again to order late interactions by their times",
+            model,
+        )
+    latest = np.full(n_users, np.iinfo(np.int64).min)
+    np.maximum.at(latest, *old)
+    if late := int((new[1] < latest[new[0]]).sum()):
+        log.info(
+            "%s: %s of %s new interactions are older than the latest that their user had; all are "
+            "ordered by their times",
+            *(model, f"{late:,}", f"{len(new[1]):,}"),
+        )
+
+
+# Histories, as places from their end: 1 is the latest item.
+
+
+def places_of(times: sp.csr_array) -> sp.csr_array:
+    """Places of the items of a user, float64, from their times.
+
+    Of equal times, the higher row is later, as in :class:`mfrank.pagerank.Sessions`.
+    """
+    counts = np.diff(times.indptr)
+    places = np.repeat(counts, counts) - rank_in_rows(times.indptr, times.data)
+    return sp.csr_array((places.astype(np.float64), times.indices, times.indptr), times.shape)
 
 
 def histories(places: sp.csr_array, decays: Sequence[float]) -> sp.csr_array:

@@ -18,19 +18,20 @@ from mfrank.arrays import (
     in_turn,
     shown,
 )
-from mfrank.data import Interactions, cells, rank_in_rows, timestamps_of
+from mfrank.data import Interactions, cells
 from mfrank.errors import InputTypeError, unreadable
 from mfrank.models.baselines import popularity_store, update_at_once
 from mfrank.models.cost import of_empty_rows
 from mfrank.models.ease import load_algebra
 from mfrank.models.histories import (
     histories,
-    later,
+    joined_times,
     places_of,
     rows_given,
     scores_after,
     somebody,
-    tell_of_ties,
+    times_in,
+    times_of,
 )
 from mfrank.models.item_links import strongest, strongest_of_dense
 from mfrank.models.item_models import NeighborRecommender
@@ -167,56 +168,58 @@ class NextItem(NeighborRecommender):
     ) -> Self:
         """Update the model with new interactions.
 
-        ``new`` needs timestamps, and counts as later than what the model has; otherwise as
-        :meth:`mfrank.ItemKNN.partial_fit`. The weights of the items that meet what is new, at most
-        half of all, minimize the loss over all interactions while those of others stay; with
-        ``candidates``, the weights to the items of new interactions are those of a fit, and others
-        fall as the number of places rises. A regression of fewer than 1,000 columns, and one to
-        which more than half of its interactions are added, is solved whole, as a fit does.
+        ``new`` needs timestamps, in the unit of the fit; otherwise as
+        :meth:`mfrank.ItemKNN.partial_fit`. All interactions are ordered by their times, also those
+        that arrive late; that some are older than the latest of their user is logged. The weights
+        of the items that meet what is new, at most half of all, minimize the loss over all
+        interactions while those of others stay; with ``candidates``, the weights to the items of
+        new interactions are those of a fit, and others fall as the number of places rises. A
+        regression of fewer than 1,000 columns, and one to which more than half of its interactions
+        are added, is solved whole, as a fit does.
         """
         seen = self._now().seen
         update_at_once(self, None if seen is None else seen.positives, new, batch, leave_out)
         return self
 
     def _store_of(self, data: Interactions) -> FactorStore:
-        tell_of_ties("NextItem", data, timestamps_of(data, "NextItem", "EASE"))
-        places = places_of(data)
-        return self._made(data, places, self._weights(places))
+        times = times_of("NextItem", "EASE", data)
+        return self._made(data, times, self._weights(places_of(times)))
 
     def _updated(self, held: ModelState, joined: Interactions, new: Interactions) -> FactorStore:
-        tell_of_ties("NextItem", new, timestamps_of(new, "NextItem", "EASE"))
-        shape = held.store.n_users, held.store.n_items
-        old = extra_rows.unpack(held.store.extras, "places", shape)
-        places, more = later(old, places_of(new), new, joined)
-        if self._regression.is_updated_whole(places, more):
+        old = times_in(held.store)
+        times, is_new = joined_times(
+            "NextItem", old, times_of("NextItem", "EASE", new), new, joined
+        )
+        places = places_of(times)
+        if self._regression.is_updated_whole(places, is_new):
             weights = self._weights(places)
         elif self._is_local(places.shape[1]):
             labels = new.item_ids.labels[np.unique(new.user_items.indices)]
             items = np.sort(joined.item_ids.rows(labels))
-            weights = self._columns_updated(held, old, places, items)
+            weights = self._columns_updated(held, places_of(old), places, items)
         else:
-            items = self._regression.rows_to_update(places, more, shape[1])
+            items = self._regression.rows_to_update(places, is_new, held.store.n_items)
             weights = self._rows_updated(held, places, items)
-        every = Interactions(cells.ones(places), joined.user_ids, joined.item_ids)
-        return self._made(every, places, weights)
+        every = Interactions(cells.ones(times), joined.user_ids, joined.item_ids)
+        return self._made(every, times, weights)
 
     def _left(
         self, held: ModelState, users: Ints, items: Ints
     ) -> tuple[NDArray[np.float64], dict[str, NDArray[Any]]]:
-        shape = held.store.n_users, held.store.n_items
-        left = extra_rows.unpack(held.store.extras, "places", shape)[users][:, items]
+        left = times_in(held.store)[users][:, items]
         left.sort_indices()
-        left.data = rank_in_rows(left.indptr, left.data) + 1.0
         weights = sp.csr_array((len(self.decays) * len(items), len(items)))
         if left.nnz:
-            weights = self._weights(left)
-        packed = pack_neighbors(weights, histories(left, self.decays))
+            weights = self._weights(places_of(left))
         popularity = np.bincount(left.indices, minlength=len(items)).astype(np.float64)
-        return popularity, packed | extra_rows.pack("places", left)
+        return popularity, self._packed(left, weights)
 
-    def _made(self, data: Interactions, places: sp.csr_array, weights: sp.csr_array) -> FactorStore:
-        packed = pack_neighbors(weights, histories(places, self.decays))
-        return popularity_store(data, describe(self), **packed, **extra_rows.pack("places", places))
+    def _made(self, data: Interactions, times: sp.csr_array, weights: sp.csr_array) -> FactorStore:
+        return popularity_store(data, describe(self), **self._packed(times, weights))
+
+    def _packed(self, times: sp.csr_array, weights: sp.csr_array) -> dict[str, NDArray[Any]]:
+        packed = pack_neighbors(weights, histories(places_of(times), self.decays))
+        return packed | extra_rows.pack("times", times)
 
     def _weights(self, places: sp.csr_array) -> sp.csr_array:
         self._prepare(places)

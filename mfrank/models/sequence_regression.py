@@ -130,22 +130,31 @@ class SequenceRegression:
         """Both directions of histories with their weights."""
         return [(forward, 1.0)] + [(forward.reversed(), self.backward)] * (self.backward > 0)
 
-    def is_updated_whole(self, places: sp.csr_array, more: Ints) -> bool:
-        """Whether an update is a fit; ``more`` are each user's new interactions."""
-        is_small = len(self.decays) * places.shape[1] < _SMALL
-        return is_small or bool(more.sum() > _NEW * (places.nnz - more.sum()))
+    def is_updated_whole(self, places: sp.csr_array, is_new: NDArray[np.bool_]) -> bool:
+        """Whether an update is a fit; ``is_new`` says which interactions are new."""
+        is_small, new = len(self.decays) * places.shape[1] < _SMALL, is_new.sum()
+        return is_small or bool(new > _NEW * (places.nnz - new))
 
-    def rows_to_update(self, places: sp.csr_array, more: Ints, n_items_before: int) -> Ints:
+    def rows_to_update(
+        self, places: sp.csr_array, is_new: NDArray[np.bool_], n_items_before: int
+    ) -> Ints:
         """The items whose rows an update solves: those that meet what is new most often, or new."""
         n_items = places.shape[1]
-        own = more[cells.entry_rows(places)]
-        near = places.indices[(own > 0) & (places.data <= own + self.furthest)]
-        often = np.bincount(near, minlength=n_items)
+        often = np.bincount(self._near(places, is_new), minlength=n_items)
         often[n_items_before:] += often.max()
         new = n_items - n_items_before
         most = max(new, int(_ROWS[self._has_few_products(places)] * n_items))
         found = np.argsort(-often, kind="stable")[:most]
         return np.sort(found[often[found] > 0])
+
+    def _near(self, places: sp.csr_array, is_new: NDArray[np.bool_]) -> Ints:
+        """The items of all interactions that are new or so near to a new one that they meet."""
+        users = cells.entry_rows(places)
+        order = np.lexsort((-places.data, users))  # user after user, oldest first
+        place, counts = np.arange(places.nnz), np.append(0, np.cumsum(is_new[order]))
+        begin = np.maximum(place - self.furthest, places.indptr[users])
+        end = np.minimum(place + self.furthest + 1, places.indptr[users + 1])
+        return places.indices[order[counts[end] > counts[begin]]].astype(np.int64)
 
     def updated(self, places: sp.csr_array, weights: sp.csr_array, items: Ints) -> Dense:
         """The rows of B of some items that minimize the loss if all others stay as in ``weights``.

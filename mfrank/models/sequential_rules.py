@@ -10,14 +10,17 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.arrays import check_above_zero, check_count, check_powers, in_turn
-from mfrank.data import Interactions, cells, rank_in_rows, timestamps_of
+from mfrank.data import Interactions, cells
 from mfrank.models.baselines import popularity_store, update_at_once
 from mfrank.models.histories import (
     histories,
+    joined_times,
+    places_of,
     rows_given,
     scores_after,
     somebody,
-    tell_of_ties,
+    times_in,
+    times_of,
 )
 from mfrank.models.item_links import strongest
 from mfrank.models.item_models import NeighborRecommender
@@ -79,8 +82,9 @@ class SequentialRules(NeighborRecommender):
     Notes
     -----
     The time of a fit grows with the number of interactions times 8 ``near``. An update fits anew
-    to old and new interactions, in the order of their times; of equal times of different users, the
-    higher row is later.
+    to old and new interactions in the order of their times, also of those that arrive late; of
+    equal times of different users, the higher row is later. That some are older than the latest of
+    their user is logged.
 
     Examples
     --------
@@ -122,16 +126,17 @@ class SequentialRules(NeighborRecommender):
         return self
 
     def _store_of(self, data: Interactions) -> FactorStore:
-        return self._made(data, _times_of(data))
+        return self._made(data, times_of("SequentialRules", "ItemFilter", data))
 
     def _updated(self, held: ModelState, joined: Interactions, new: Interactions) -> FactorStore:
-        times = _joined(_times_in(held.store), _times_of(new), new, joined)
+        own = times_of("SequentialRules", "ItemFilter", new)
+        times, _ = joined_times("SequentialRules", times_in(held.store), own, new, joined)
         return self._made(Interactions(cells.ones(times), joined.user_ids, joined.item_ids), times)
 
     def _left(
         self, held: ModelState, users: Ints, items: Ints
     ) -> tuple[NDArray[np.float64], dict[str, NDArray[Any]]]:
-        left = _times_in(held.store)[users][:, items]
+        left = times_in(held.store)[users][:, items]
         left.sort_indices()
         popularity = np.bincount(left.indices, minlength=len(items)).astype(np.float64)
         return popularity, self._packed(left)
@@ -140,10 +145,8 @@ class SequentialRules(NeighborRecommender):
         return popularity_store(data, describe(self), **self._packed(times))
 
     def _packed(self, times: sp.csr_array) -> dict[str, NDArray[Any]]:
-        counts = np.diff(times.indptr)
-        places = np.repeat(counts, counts) - rank_in_rows(times.indptr, times.data)
-        own = sp.csr_array((places.astype(np.float64), times.indices, times.indptr), times.shape)
-        packed = pack_neighbors(self._weights(times), histories(own, (self.last,)))
+        own = histories(places_of(times), (self.last,))
+        packed = pack_neighbors(self._weights(times), own)
         return packed | extra_rows.pack("times", times)
 
     def _weights(self, rows: sp.csr_array) -> sp.csr_array:
@@ -190,35 +193,3 @@ class SequentialRules(NeighborRecommender):
 def _last_of(store: FactorStore) -> tuple[float]:
     """The decay of the fit, whatever was set since."""
     return (store.fitter["options"]["last"],)
-
-
-# When interactions were, which updates and removals need.
-
-
-def _times_in(store: FactorStore) -> sp.csr_array:
-    shape = store.n_users, store.n_items
-    return extra_rows.unpack(store.extras, "times", shape, np.int64)
-
-
-def _times_of(data: Interactions) -> sp.csr_array:
-    """The times of what users like, int64, shape (n_users, n_items)."""
-    times = timestamps_of(data, "SequentialRules", "ItemFilter")
-    tell_of_ties("SequentialRules", data, times)
-    kept = np.flatnonzero(data.user_items.data > 0)
-    liked = cells.select(data.user_items, kept)
-    return sp.csr_array((times[kept], liked.indices, liked.indptr), liked.shape)
-
-
-def _joined(
-    old: sp.csr_array, new: sp.csr_array, data: Interactions, joined: Interactions
-) -> sp.csr_array:
-    """The times after an update; of an item that a user had before, the later one."""
-    users = joined.user_ids.rows(data.user_ids.labels)[cells.entry_rows(new)]
-    items = joined.item_ids.rows(data.item_ids.labels)[new.indices]
-    rows, columns = np.append(cells.entry_rows(old), users), np.append(old.indices, items)
-    times = np.append(old.data, new.data)
-    order = np.lexsort((times, columns, rows))
-    rows, columns, times = rows[order], columns[order], times[order]
-    last = np.append((np.diff(rows) != 0) | (np.diff(columns) != 0), True)[: len(rows)]
-    indptr = np.searchsorted(rows[last], np.arange(joined.n_users + 1))
-    return sp.csr_array((times[last], columns[last], indptr), (joined.n_users, joined.n_items))

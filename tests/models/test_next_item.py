@@ -17,6 +17,7 @@ import mfrank
 from mfrank import Interactions, NextItem
 from mfrank.models import histories as in_order
 from mfrank.models import sequence_regression
+from mfrank.store import contents as extra_rows
 from tests.support.errors import refuses
 
 N_ITEMS = 7
@@ -205,13 +206,81 @@ def test_an_update_is_a_fit_to_both(histories, later, decays):
     np.testing.assert_allclose(found.scores, wanted.scores, atol=1e-9)
 
 
+@settings(max_examples=25, deadline=None)
+@given(HISTORIES, st.integers(0, 2**30), DECAYS)
+def test_what_arrives_late_is_ordered_by_its_time(histories, seed, decays):
+    """Whichever part comes first, and if an item is in both: a fit to all has the same order."""
+    whole, rng = data_of(histories), np.random.default_rng(seed)
+    is_first = rng.random(whole.nnz) < 0.5
+    is_first[rng.integers(whole.nnz)] = True
+    first, second = whole.take(is_first), whole.take(~is_first)
+    again = whole.take(rng.random(whole.nnz) < 0.5)
+    again = replace(again, timestamps=again.timestamps - 100)  # an item's earlier time says nothing
+    model = NextItem(decays).fit(first).partial_fit(second).partial_fit(again)
+    wanted = NextItem(decays).fit(whole).similarity.toarray()
+    np.testing.assert_allclose(model.similarity.toarray(), wanted, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [NextItem, mfrank.SequentialRules])
+def test_what_arrives_late_is_told(kind, caplog):
+    data = data_of([[0, 1, 2, 5], [2, 1, 0, 6], [0, 1, 3]])
+    model = kind().fit(data)
+    new = Interactions.from_arrays(
+        [0, 0, 1, 7], [3, 4, 3, 4], timestamps=10**9 + np.array([1, 9, 2, 0]), shape=(8, N_ITEMS)
+    )
+    with caplog.at_level(logging.INFO, "mfrank"):
+        model.partial_fit(new)
+    assert "2 of 4 new interactions are older" in caplog.text
+    caplog.clear()
+    with caplog.at_level(logging.INFO, "mfrank"):
+        later = Interactions.from_arrays(
+            [0, 8], [6, 1], timestamps=[2 * 10**9, 10**9 - 5], shape=(9, 7)
+        )
+        model.partial_fit(later)
+    assert "older" not in caplog.text
+
+
+def test_late_interactions_have_the_rows_solved_that_they_meet(monkeypatch):
+    monkeypatch.setattr(sequence_regression, "_SMALL", 0)
+    monkeypatch.setattr(sequence_regression, "_ROWS", {True: 1.0, False: 1.0})
+    decays = (0.2,)  # meets what is next to it alone
+    data = data_of([[0, 1, 2, 3, 4, 5], [5, 3, 1, 0, 2, 4]] * 3)
+    late = Interactions.from_arrays([0], [6], timestamps=[10**9 + 1], shape=(6, N_ITEMS))
+    before = NextItem(decays).fit(data).similarity.toarray()
+    after = NextItem(decays).fit(data).partial_fit(late).similarity.toarray()
+    assert np.flatnonzero((before != after).any(axis=1)).tolist() == [1, 2, 6]
+
+
+@pytest.mark.parametrize("removed", [False, True])
+def test_a_model_saved_without_times_takes_what_is_new_as_later(removed, caplog):
+    """As files of earlier versions, which had places alone."""
+    data = data_of([[0, 1, 2, 5], [2, 1, 0, 6], [0, 1, 3]])
+    model = NextItem().fit(data)
+    places = in_order.places_of(in_order.times_in(model.store))
+    extras = {name: each for name, each in model.store.extras.items() if "times" not in name}
+    old = NextItem._from_store(
+        replace(model.store, extras=extras | extra_rows.pack("places", places))
+    )
+    old._hold(old.store, data.seen)
+    histories = [[0, 1, 2, 5, 3], [2, 1, 0, 6], [0, 1, 3]]
+    if removed:
+        old.remove(users=2)
+        histories.pop()
+    old.partial_fit(Interactions.from_arrays([0], [3], timestamps=[5], shape=(3 - removed, 7)))
+    assert "earlier version" in caplog.text
+    wanted = NextItem().fit(data_of(histories))
+    np.testing.assert_allclose(
+        old.similarity.toarray(), wanted.similarity.toarray(), rtol=0, atol=1e-12
+    )
+
+
 @settings(max_examples=40, deadline=None)
 @given(HISTORIES, DECAYS, st.sampled_from([(1, 0, 0.1, 0.2), (0.3, 0.5, 0.3, 0)]), st.data())
 def test_some_rows_minimize_the_loss_given_the_others(histories, decays, options, draw):
     items = np.sort(draw.draw(st.lists(st.integers(0, N_ITEMS - 1), min_size=1, unique=True)))
     held = np.random.default_rng(0).normal(size=(len(decays) * N_ITEMS, N_ITEMS))
     regression = sequence_regression.SequenceRegression(decays, *options)
-    places = in_order.places_of(data_of(histories))
+    places = in_order.places_of(in_order.times_of("NextItem", "EASE", data_of(histories)))
     for few in (0, np.inf):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(sequence_regression, "_FEW", few)
