@@ -48,6 +48,7 @@ from mfrank.files import (
 )
 from mfrank.models import are_marks, load, n_below
 from mfrank.retrieval import Recommender
+from mfrank.serving import KIND, EventJournal
 from mfrank.store import FORMAT
 
 _DAY = 86_400
@@ -220,6 +221,13 @@ def read_table(args: argparse.Namespace, path: str, threshold: float | None = No
             ids=args.ids,
             duplicates=args.duplicates,
         )
+    return _cut(args, name, data, threshold)
+
+
+def _cut(
+    args: argparse.Namespace, name: str, data: Interactions, threshold: float | None
+) -> Interactions:
+    """Apply ``--at-least``, or the threshold of related data, to what was read."""
     if args.at_least is not None:
         return data.at_least(args.at_least, keep_seen=args.keep_seen)
     if are_marks(data, threshold):
@@ -400,13 +408,42 @@ def read_spelled_like(
     args: argparse.Namespace, path: str, fitted: Recommender | Interactions
 ) -> Interactions:
     """Read interactions with the threshold of a model or of its data; all ids get their types."""
-    data = read_table(args, path, fitted.threshold)
+    return _spelled_like(read_table(args, path, fitted.threshold), fitted)
+
+
+def _spelled_like(data: Interactions, fitted: Recommender | Interactions) -> Interactions:
     theirs = data.user_ids.labels, data.item_ids.labels
     spelled = list(map(spelled_like, theirs, (fitted.user_ids, fitted.item_ids)))
     if all(map(np.array_equal, spelled, theirs)):
         return data
     (users, user_rows), (items, item_rows) = map(Ids.factorize, spelled)
     return placed(data, user_rows, item_rows, users, items)
+
+
+def read_journal(
+    args: argparse.Namespace, journal: EventJournal, after: int, until: int, fitted: Recommender
+) -> Interactions:
+    """Read the events of a journal between two numbers, as :func:`read_spelled_like` does a file.
+
+    Raises
+    ------
+    ValueError
+        A flag is about a file.
+    """
+    meant = {"--weights", "--at-least", "--duplicates", "--no-keep-seen"}
+    if used := [flag for flag in _used(args) if flag not in meant]:
+        raise ValueError(f"{used[0]} is about a file, and a journal has its own columns")
+    name = str(journal.folder)
+    kinds = journal.kinds(after, until)
+    if set(kinds) - {KIND} and args.weights is None:
+        print(
+            f"mfrank: {name}: events of all kinds ({', '.join(kinds[:10])}) count by their values; "
+            f"--weights {kinds[0]}=1,... says what each kind counts",
+            file=sys.stderr,
+        )
+    how = {"weights": args.weights, "duplicates": args.duplicates}
+    data = journal.interactions(after, until, has_kinds=args.weights is not None, **how)
+    return _spelled_like(_cut(args, name, data, fitted.threshold), fitted)
 
 
 def add_leave_out_flag(parser: argparse.ArgumentParser) -> None:

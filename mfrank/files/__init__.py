@@ -11,6 +11,7 @@ from mfrank.files.atomic import (
     wanting_room,
     working_beside,
 )
+from mfrank.files.database import Database
 from mfrank.files.folder import (
     ChangedFolderError,
     Origin,
@@ -44,6 +45,7 @@ __all__ = [
     "ChangedFolderError",
     "CheckedFiles",
     "Contents",
+    "Database",
     "FilePart",
     "Format",
     "Journal",

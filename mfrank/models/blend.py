@@ -335,6 +335,11 @@ class Blend(Parameters, Recommender):
         """The parts tell of theirs."""
 
     @property
+    def _updates(self) -> History:
+        first: Recommender = self._models_of(self._now())[0]  # each part has had the same ones
+        return first._updates
+
+    @property
     def _reads_order(self) -> bool:
         return any(part._reads_order for part in self.parts)
 

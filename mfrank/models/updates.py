@@ -39,6 +39,7 @@ from mfrank.retrieval import (
     Matrix,
     ModelState,
     Raw,
+    Recommender,
     Seen,
     Side,
     given_ids,
@@ -93,6 +94,28 @@ def was_applied(history: History, batch: str | None, content: int) -> bool:
             )
         )
     return False
+
+
+def last_batch(model: Recommender, batches: Sequence[str]) -> int | None:
+    """The index of the last of these batches that a model has applied; None if it has none.
+
+    Raises
+    ------
+    ValueError
+        The history does not go back far enough to know.
+    """
+    records = model._updates
+    applied = {one["batch"] for one in records if one.get("batch") is not None}
+    for index in reversed(range(len(batches))):
+        if _number(batches[index]) in applied:
+            return index
+    if batches and sum("content" in one for one in records) >= _MOST:
+        raise InputValueError(
+            f"the model has had {_MOST:,} other updates since, so that it is not known which of "
+            "these it has",
+            "fit it anew",
+        )
+    return None
 
 
 def updated(history: History, record: Record, batch: str | None, content: int) -> Sequence[Record]:

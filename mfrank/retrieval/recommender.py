@@ -189,6 +189,11 @@ class Recommender:
         return self.placed.history
 
     @property
+    def _updates(self) -> History:
+        """The records among which those of updates are."""
+        return self.history
+
+    @property
     def threshold(self) -> float | None:
         """Threshold of the fit's data (:meth:`mfrank.Interactions.at_least`), or None."""
         return self.placed.threshold

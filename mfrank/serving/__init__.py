@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 from mfrank.arrays import needs
 from mfrank.retrieval import Recommender
+from mfrank.serving.event_journal import KIND, Event, EventJournal
 from mfrank.serving.limits import Limits
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-__all__ = ["Limits", "app", "run"]
+__all__ = ["KIND", "Event", "EventJournal", "Limits", "app", "run"]
 
 
 def app(

@@ -4,11 +4,16 @@ An update is much faster than a fit: it makes only users and items with new inte
 most others keep their factors. So fit again from time to time. The folder of the model is replaced
 at the end; a server picks the new model up. Concurrent updates wait for each other. With --batch,
 a repeated update changes nothing.
+
+With --journal in place of FILE, the new interactions are the events of mfrank serve --journal that
+the model has not had: none counts twice and none is lost, also if an update is killed.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -18,6 +23,7 @@ from mfrank.cli.inputs import (
     add_leave_out_flag,
     add_table_flags,
     model_to_change,
+    read_journal,
     read_left_out,
     read_spelled_like,
     refuse_sums,
@@ -25,6 +31,7 @@ from mfrank.cli.inputs import (
 from mfrank.errors import InputValueError
 from mfrank.models import ALS, Blend
 from mfrank.retrieval import Recommender
+from mfrank.serving import EventJournal
 
 EXAMPLES = """\
   mfrank update today.csv --model model
@@ -33,6 +40,7 @@ EXAMPLES = """\
   mfrank update today.csv --model model --batch 2026-11-25 --keep 3
   mfrank update today.csv --model model --item-features new-items.csv
   mfrank update today.csv --model model --train before.csv --decay 0.9
+  mfrank update --journal journal --model model --keep 3
 """
 
 
@@ -41,7 +49,14 @@ _OF_ALS = ("alternations", "decay", "user-features", "item-features")
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``mfrank update``."""
-    parser.add_argument("interactions", metavar="FILE", help="the new interactions")
+    parser.add_argument(
+        "interactions", metavar="FILE", nargs="?", help="the new interactions, or --journal"
+    )
+    parser.add_argument(
+        "--journal",
+        metavar="FOLDER",
+        help="the events of mfrank serve --journal FOLDER that the model has not had",
+    )
     parser.add_argument(
         "--model", required=True, metavar="FOLDER", help="a saved model, but of mfrank pagerank"
     )
@@ -86,6 +101,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Load, update and save."""
     output = args.output or args.model
+    journal = _journal(args)
     with model_to_change(args.model, output) as model:
         if type(model).partial_fit is Recommender.partial_fit:
             raise InputValueError(
@@ -101,7 +117,7 @@ def run(args: argparse.Namespace) -> None:
                 "fit",
                 place=args.model,
             )
-        told = _update(model, args)
+        told = _update(model, args, journal)
         if told or output != args.model:
             model.save(output, keep=args.keep)
             print(f"{told}saved to {output}")
@@ -111,12 +127,27 @@ def _given(args: argparse.Namespace, name: str) -> Any:
     return getattr(args, name.replace("-", "_"))
 
 
-def _update(model: Any, args: argparse.Namespace) -> str:
+def _journal(args: argparse.Namespace) -> EventJournal | None:
+    """The journal to read, if one is named; of it and a file there must be one."""
+    if (args.journal is None) == (args.interactions is None):
+        raise ValueError("update takes either FILE or --journal FOLDER")
+    if args.journal is None:
+        return None
+    for flag, given in (
+        ("--batch", args.batch),
+        ("--leave-out-events", args.leave_out_events),
+        ("--leave-out", args.leave_out),
+    ):
+        if given is not None:
+            raise ValueError(f"{flag} goes with FILE, not with --journal")
+    return EventJournal(args.journal, create=False)
+
+
+def _update(model: Any, args: argparse.Namespace, journal: EventJournal | None) -> str:
     """Update the model; report on it, with nothing if it had the batch."""
     refuse_sums(args, "an update has only the new events of a sum, and their ages: fit anew")
     before, began = model.store, perf_counter()
-    data = read_spelled_like(args, args.interactions, model)
-    options: dict[str, Any] = {"batch": args.batch, "leave_out": read_left_out(args, data)}
+    options: dict[str, Any] = {}
     if args.train is not None:
         options["user_items"] = read_spelled_like(args, args.train, model)
     if isinstance(model, ALS):
@@ -125,7 +156,22 @@ def _update(model: Any, args: argparse.Namespace) -> str:
             for name in _OF_ALS
             if (value := _given(args, name)) is not None
         }
-    model.partial_fit(data, **options)
+    if journal is None:
+        data: Any = read_spelled_like(args, args.interactions, model)
+        left_out = read_left_out(args, data)
+        model.partial_fit(data, batch=args.batch, leave_out=left_out, **options)
+    else:
+        if journal.last and not journal.position(model):
+            print(
+                f"mfrank: {args.journal}: the model has had no event of this journal, and learns "
+                "from all",
+                file=sys.stderr,
+            )
+        read = partial(read_journal, args, fitted=model)
+        n_events = journal.update(model, read=read, **options)
+        data = f"{counted(n_events, 'event')} of {args.journal}"
+        if not n_events:
+            print(f"{args.journal}: the model has had all events")
     if model.store is before:
         return ""
     users = counted(model.store.n_users - before.n_users, "new user")

@@ -43,7 +43,7 @@ from mfrank.retrieval import (
     is_single,
 )
 from mfrank.steering import Steering
-from mfrank.store import OwnClasses
+from mfrank.store import History, OwnClasses
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -540,6 +540,10 @@ class Reranker(Parameters, Recommender):
     def _is_as(self, snapshot: Recommender) -> bool:
         assert isinstance(snapshot, Reranker)
         return self._fitted() is snapshot._fitted() and self.model._is_as(snapshot.model)
+
+    @property
+    def _updates(self) -> History:
+        return self.model._updates
 
     @property
     def _reads_order(self) -> bool:

@@ -1,0 +1,324 @@
+"""The journal of events: what users did since the model learned, in an SQLite file of a folder.
+
+A commit is on the disk before its events are acknowledged (a write-ahead log with
+``synchronous=FULL``), and a commit that a crash cut off is left out as a whole: SQLite recognizes
+it by the checksums of the log. Several services and updates may share the folder on one machine.
+
+What a model has had of a journal is in the model, not here: an update notes the number up to which
+it reads (a *mark*), then learns under the mark's name as its ``batch``, and saves. A crash before
+the save leaves a mark that no model has, a crash after it changes nothing more: the next update
+reads from the last mark that the model has. So no event counts twice and none is lost, for any
+number of models that learn from one journal.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+from mfrank.data import Interactions
+from mfrank.errors import InputValueError
+from mfrank.files import Database, path_of
+from mfrank.models import last_batch
+from mfrank.retrieval import Recommender
+
+FILE = "events.sqlite"
+KIND = "event"
+"""The kind of an event that has none."""
+_APPLICATION = int.from_bytes(b"mfej", "big")
+_TABLES = (
+    # AUTOINCREMENT: a number never returns, whatever is deleted.
+    "CREATE TABLE events (number INTEGER PRIMARY KEY AUTOINCREMENT, event_id TEXT UNIQUE, "
+    "user NOT NULL, item NOT NULL, event TEXT, value REAL NOT NULL, timestamp REAL NOT NULL)",
+    "CREATE INDEX events_of_user ON events (user, number)",
+    "CREATE TABLE marks (number INTEGER PRIMARY KEY, time REAL NOT NULL)",
+    "CREATE TABLE lists (number INTEGER PRIMARY KEY AUTOINCREMENT, user, time REAL NOT NULL, "
+    "version TEXT NOT NULL, list TEXT NOT NULL)",
+    "CREATE TABLE journal (name TEXT NOT NULL)",
+)
+_PAUSE = 0.1
+"""Seconds until events that other processes have appended are looked for again."""
+_ADD = (
+    "INSERT INTO events (event_id, user, item, event, value, timestamp) VALUES (?, ?, ?, ?, ?, ?)"
+)
+_SAME = "SELECT user, item, event, value, timestamp FROM events WHERE event_id = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What a user did.
+
+    Attributes
+    ----------
+    user, item : int or str
+        Ids of the model's type.
+    event : str or None
+        Its kind, such as "purchase".
+    value : float, default 1
+        At least 0.
+    timestamp : float or None, default None
+        Seconds since 1970; None is the time at which it is appended.
+    event_id : str or None, default None
+        A name by which it is appended once.
+    """
+
+    user: int | str
+    item: int | str
+    event: str | None = None
+    value: float = 1.0
+    timestamp: float | None = None
+    event_id: str | None = None
+
+
+class Fresh(NamedTuple):
+    """An event that a model has not learned from."""
+
+    item: int | str
+    event: str | None
+    value: float
+
+
+class OtherEventError(InputValueError):
+    """An event has the id of another one that is in the journal."""
+
+
+class EventJournal:
+    """A journal of events.
+
+    Parameters
+    ----------
+    folder : path
+        Created if it does not exist. On a disk of this machine: SQLite's log works on no network
+        file system.
+    create : bool, default True
+        Whether to create a missing journal.
+
+    Raises
+    ------
+    ValueError
+        The folder has a file ``events.sqlite`` of another program, or ``create`` is False and there
+        is no journal.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], *, create: bool = True) -> None:
+        self.folder, path = path_of(folder), path_of(folder) / FILE
+        if not create and not path.exists():
+            raise InputValueError(
+                f"{folder} is no journal of events",
+                f"make one with mfrank serve MODEL --journal {folder}",
+                place=folder,
+            )
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._database = Database(path, _TABLES, _APPLICATION, "a journal of events")
+        with self._database.writing() as connection:
+            found = connection.execute("SELECT name FROM journal").fetchone()
+            if found is None:
+                found = (uuid.uuid4().hex,)
+                connection.execute("INSERT INTO journal VALUES (?)", found)
+        self.name: str = found[0]
+
+    def close(self) -> None:
+        """Close the file; the next call opens it again."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def append(self, events: Sequence[Event]) -> tuple[int, int]:
+        """Append events that are on the disk when this returns: all of them, or none.
+
+        Returns
+        -------
+        new, repeated : int
+            How many were appended, and how many were in the journal by their ids.
+
+        Raises
+        ------
+        OtherEventError
+            An event has the id of another one; ``place`` has its index. Nothing is appended.
+        """
+        new, now = 0, time.time()
+        with self._database.writing() as connection:
+            for index, event in enumerate(events):
+                row = event.user, event.item, event.event, float(event.value), event.timestamp
+                if event.event_id is not None:
+                    before = connection.execute(_SAME, [event.event_id]).fetchone()
+                    if before is not None:
+                        _check_same(index, event.event_id, before, row)
+                        continue
+                *fields, stamp = row
+                connection.execute(_ADD, [event.event_id, *fields, now if stamp is None else stamp])
+                new += 1
+        return new, len(events) - new
+
+    def append_list(
+        self, user: int | str | None, version: str, items: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Append a list that was shown, with the propensities of its items."""
+        with self._database.writing() as connection:
+            connection.execute(
+                "INSERT INTO lists (user, time, version, list) VALUES (?, ?, ?, ?)",
+                [user, time.time(), version, json.dumps(items)],
+            )
+
+    @property
+    def last(self) -> int:
+        """Number of the last event; 0 if there is none."""
+        with self._database.reading() as connection:
+            (last,) = connection.execute("SELECT max(number) FROM events").fetchone()
+        return int(last or 0)
+
+    def position(self, model: Recommender) -> int:
+        """Number of the last event that a model has learned from; 0 if none."""
+        with self._database.reading() as connection:
+            marks = [row[0] for row in connection.execute("SELECT number FROM marks ORDER BY 1")]
+        found = last_batch(model, [self._batch(mark) for mark in marks])
+        return 0 if found is None else int(marks[found])
+
+    def of_user(self, user: int | str, after: int, until: int | None = None) -> list[Fresh]:
+        """The events of a user with numbers above ``after``, up to ``until``, oldest first."""
+        with self._database.reading() as connection:
+            rows = connection.execute(
+                "SELECT item, event, value FROM events WHERE user = ? AND number > ? "
+                "AND number <= ? ORDER BY timestamp, number",
+                [user, after, 2**62 if until is None else until],
+            )
+            return [Fresh(*row) for row in rows]
+
+    def last_of_users(self, after: int) -> dict[int | str, int]:
+        """Of each user with events above a number, the number of the last one."""
+        with self._database.reading() as connection:
+            rows = connection.execute(
+                "SELECT user, max(number) FROM events WHERE number > ? GROUP BY user", [after]
+            )
+            return dict(rows.fetchall())
+
+    def mark(self) -> int:
+        """Note the last event as the end of an update, on the disk; return its number."""
+        with self._database.writing() as connection:
+            (last,) = connection.execute("SELECT max(number) FROM events").fetchone()
+            if last is not None:
+                row = [last, time.time()]
+                connection.execute("INSERT OR IGNORE INTO marks VALUES (?, ?)", row)
+        return int(last or 0)
+
+    def interactions(self, after: int, until: int, *, has_kinds: bool, **how: Any) -> Interactions:
+        """The events with numbers above ``after``, up to ``until``, merged.
+
+        ``how`` are arguments of :meth:`mfrank.Interactions.from_sql`.
+        """
+        kinds = f", coalesce(event, '{KIND}') AS event" if has_kinds else ""
+        query = (
+            f"SELECT user, item, value, timestamp{kinds} FROM events "
+            "WHERE number > ? AND number <= ? ORDER BY number"
+        )
+        with self._database.reading() as connection:
+            return Interactions.from_sql(query, connection, params=[after, until], **how)
+
+    def kinds(self, after: int, until: int) -> list[str]:
+        """The kinds of these events."""
+        with self._database.reading() as connection:
+            rows = connection.execute(
+                "SELECT DISTINCT coalesce(event, ?) FROM events WHERE number > ? AND number <= ? "
+                "ORDER BY 1",
+                [KIND, after, until],
+            )
+            return [row[0] for row in rows]
+
+    def _batch(self, mark: int) -> str:
+        return f"journal {self.name} up to {mark}"
+
+    def update(self, model: Any, **options: Any) -> int:
+        """Update a model with the events that it has not learned from; save it afterwards.
+
+        Concurrent updates of one saved model must wait for each other, as those of ``mfrank
+        update`` do.
+
+        Parameters
+        ----------
+        model : fitted model
+        options
+            Of ``model.partial_fit``, but ``batch``; and ``read``, a function of the journal and the
+            two numbers between which to read, which returns Interactions.
+
+        Returns
+        -------
+        int
+            Number of events.
+        """
+        read = options.pop("read", None) or _read_all
+        after, until = self.position(model), self.mark()
+        if until <= after:
+            return 0
+        model.partial_fit(read(self, after, until), batch=self._batch(until), **options)
+        return self.n_events(after, until)
+
+    def n_events(self, after: int, until: int) -> int:
+        """Number of events between two numbers, the second included."""
+        with self._database.reading() as connection:
+            query = "SELECT count(*) FROM events WHERE number > ? AND number <= ?"
+            return int(connection.execute(query, [after, until]).fetchone()[0])
+
+
+def _read_all(journal: EventJournal, after: int, until: int) -> Interactions:
+    return journal.interactions(after, until, has_kinds=False)
+
+
+def _check_same(index: int, event_id: str, before: Sequence[Any], now: Sequence[Any]) -> None:
+    """Raise if an event is not the one that has its id; times only count if it has one."""
+    *old, old_time = before
+    *new, new_time = now
+    if old != new or new_time not in (None, old_time):
+        raise OtherEventError(
+            f"event {index}: the id {event_id[:100]!r} is that of another event in the journal",
+            "give each event its own id",
+            place=f"event {index}",
+        )
+
+
+class FreshUsers:
+    """Which users have events that the current model has not learned from; in memory.
+
+    The keys are ids as texts, as URLs have them. Events of this process are known at once, those of
+    others within a tenth of a second. Only the event loop touches it.
+    """
+
+    def __init__(self, journal: EventJournal) -> None:
+        self._journal = journal
+        self._last: dict[str, int] = {}
+        self._read, self._due = 0, 0.0
+        self._model: Recommender | None = None
+        self.position = 0
+
+    def has(self, user: str, model: Recommender) -> bool:
+        """Whether a user of a URL has such events."""
+        if model is not self._model:
+            self._begin(model)
+        if time.monotonic() >= self._due:
+            self.look()
+        return user in self._last
+
+    def _begin(self, model: Recommender) -> None:
+        before, position = self.position, self._journal.position(model)
+        if self._model is None or position < before:  # or an earlier model came back
+            self._last, self._read = {}, position
+        self._last = {user: last for user, last in self._last.items() if last > position}
+        self._model, self.position = model, position
+        self.look()
+
+    def look(self) -> None:
+        """Read what was appended since."""
+        last = self._journal.last
+        if last > self._read:
+            new = self._journal.last_of_users(self._read)
+            self._last.update((str(user), number) for user, number in new.items())
+            self._read = last
+        self._due = time.monotonic() + _PAUSE
