@@ -58,8 +58,10 @@ from mfrank.evaluation import UnbiasedRecall as UnbiasedRecall
 from mfrank.evaluation import definitions as definitions
 from mfrank.evaluation import evaluate as evaluate
 from mfrank.evaluation import evaluate_queries as evaluate_queries
+from mfrank.evaluation import fold_rows as fold_rows
 from mfrank.evaluation import paired_change as paired_change
 from mfrank.evaluation import paired_differences as paired_differences
+from mfrank.evaluation import scorer as scorer
 from mfrank.losses import BCE as BCE
 from mfrank.losses import BPR as BPR
 from mfrank.losses import KSONG as KSONG

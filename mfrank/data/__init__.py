@@ -26,7 +26,7 @@ from mfrank.data.feature_tables import (
     place_of_ids,
 )
 from mfrank.data.fields import IdsAs, as_text, spelled_like
-from mfrank.data.frames import frame_of, is_frame
+from mfrank.data.frames import frame_columns, frame_of, is_frame
 from mfrank.data.groups import (
     Groups,
     by_activity,
@@ -159,6 +159,7 @@ __all__ = [
     "feature_matrix",
     "feature_names",
     "feature_rows",
+    "frame_columns",
     "frame_of",
     "from_npz",
     "from_triples",

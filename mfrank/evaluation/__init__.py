@@ -36,6 +36,7 @@ from mfrank.evaluation.names import definitions, metric
 from mfrank.evaluation.paired_tests import paired_change, paired_differences
 from mfrank.evaluation.rankers import SampledLists
 from mfrank.evaluation.report import Difference, Evaluation, Score, p_value
+from mfrank.evaluation.sklearn_tools import Scorer, fold_rows, scorer
 from mfrank.evaluation.stopping import EarlyStopping
 
 __all__ = [
@@ -66,6 +67,7 @@ __all__ = [
     "Recall",
     "SampledLists",
     "Score",
+    "Scorer",
     "Serendipity",
     "UnbiasedMetric",
     "UnbiasedNDCG",
@@ -73,11 +75,13 @@ __all__ = [
     "definitions",
     "evaluate",
     "evaluate_queries",
+    "fold_rows",
     "judge",
     "metric",
     "p_value",
     "paired_change",
     "paired_differences",
     "relevant_of",
+    "scorer",
     "stand",
 ]

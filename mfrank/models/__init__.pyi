@@ -48,6 +48,7 @@ from mfrank.models.options import values_vary as values_vary
 from mfrank.models.page_rank import SupervisedPageRank as SupervisedPageRank
 from mfrank.models.parameters import Parameters as Parameters
 from mfrank.models.parameters import describe as describe
+from mfrank.models.parameters import refuse_target as refuse_target
 from mfrank.models.parameters import restore as restore
 from mfrank.models.parquet_factors import from_parquet as from_parquet
 from mfrank.models.parquet_factors import to_parquet as to_parquet

@@ -61,7 +61,7 @@ from mfrank.models.options import (
     gather_dtype,
     tell_of_liked,
 )
-from mfrank.models.parameters import describe
+from mfrank.models.parameters import describe, refuse_target
 from mfrank.models.resume import (
     Resumed,
     as_begun,
@@ -219,6 +219,7 @@ class ALS(FactorModel):
     def fit(
         self,
         user_items: Any,
+        y: None = None,
         *,
         start: Recommender | FactorStore | None = None,
         stopping: Stopping | None = None,
@@ -234,6 +235,8 @@ class ALS(FactorModel):
         Parameters
         ----------
         user_items : Interactions, scipy or CuPy sparse matrix (users x items), or DataFrame
+        y : None
+            scikit-learn's argument; interactions have no target.
         start : model or FactorStore, optional
             Warm start: the factors to continue from, ``factors`` wide. Users and items are matched
             by id; new ones get random factors. If the ids are row numbers, the data may have more
@@ -313,6 +316,7 @@ class ALS(FactorModel):
             The checkpoint cannot be written. The model has the unsaved epoch, the folder the one
             before.
         """
+        refuse_target(y)
         self.__post_init__()
         setup = set_up(
             self,

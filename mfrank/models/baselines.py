@@ -24,7 +24,7 @@ from mfrank.models.factor_model import (
     refuse_no_likes,
 )
 from mfrank.models.options import check_backend, tell_of_liked, tell_unread_values
-from mfrank.models.parameters import describe
+from mfrank.models.parameters import describe, refuse_target
 from mfrank.models.partial_fit import Delta
 from mfrank.models.row_updates import update_of
 from mfrank.retrieval import (
@@ -161,11 +161,13 @@ class Popularity(FactorModel):
     def fit(
         self,
         user_items: Any,
+        y: None = None,
         *,
         callback: Callback | None = None,
         show_progress: bool = False,
     ) -> Self:
         """Count the users of each item; arguments and errors are as in :meth:`ItemKNN.fit`."""
+        refuse_target(y)
         fit_at_once(self, user_items, callback)
         return self
 

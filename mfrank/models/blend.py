@@ -40,7 +40,7 @@ from mfrank.models.blend_parts import (
 from mfrank.models.factor_model import Callback, after_epoch, options_of
 from mfrank.models.item_models import NeighborRecommender
 from mfrank.models.options import values_told
-from mfrank.models.parameters import Parameters
+from mfrank.models.parameters import Parameters, refuse_target
 from mfrank.retrieval import (
     Answer,
     BlendRows,
@@ -164,6 +164,7 @@ class Blend(Parameters, Recommender):
     def fit(
         self,
         user_items: Any,
+        y: None = None,
         *,
         callback: Callback | None = None,
         show_progress: bool = False,
@@ -173,6 +174,8 @@ class Blend(Parameters, Recommender):
         Parameters
         ----------
         user_items : Interactions, scipy or CuPy sparse matrix (users x items), or DataFrame
+        y : None
+            scikit-learn's argument; interactions have no target.
         callback : function, optional
             Called after the fit of each part with its number from 0, its seconds and None.
         show_progress : bool, default False
@@ -187,6 +190,7 @@ class Blend(Parameters, Recommender):
         ValueError, TypeError
             As the fits of the parts, or no part has factors. The blend is unchanged.
         """
+        refuse_target(y)
         self.__post_init__()
         after = after_epoch(callback)
         data = Interactions.of(user_items)

@@ -52,7 +52,7 @@ from mfrank.models.options import (
     tell_unread_values,
     warn_if_slow,
 )
-from mfrank.models.parameters import describe
+from mfrank.models.parameters import describe, refuse_target
 from mfrank.models.partial_fit import Delta
 from mfrank.models.resume import (
     Checkpoint,
@@ -239,6 +239,7 @@ class Descent(FactorModel):
     def fit(
         self,
         user_items: Any,
+        y: None = None,
         *,
         start: Recommender | FactorStore | None = None,
         stopping: Stopping | None = None,
@@ -252,6 +253,8 @@ class Descent(FactorModel):
         Parameters
         ----------
         user_items : Interactions, scipy or CuPy sparse matrix (users x items), or DataFrame
+        y : None
+            scikit-learn's argument; interactions have no target.
         start : model or FactorStore, optional
             Warm start with a fresh optimizer, from an :class:`ALS`, or from a ``Descent`` with
             another loss; rows are matched as in :meth:`ALS.fit`. For cosines and distances, the
@@ -308,6 +311,7 @@ class Descent(FactorModel):
             The checkpoint cannot be written. The model has the unsaved epoch, the folder the one
             before.
         """
+        refuse_target(y)
         self.__post_init__()
         check_one_place(cluster, self.backend)
         if cluster is not None:

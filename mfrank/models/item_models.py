@@ -32,7 +32,7 @@ from mfrank.models.item_links import (
     unit_columns,
 )
 from mfrank.models.options import tell_of_liked
-from mfrank.models.parameters import FitFacts, Parameters, describe, fit_of
+from mfrank.models.parameters import FitFacts, Parameters, describe, fit_of, refuse_target
 from mfrank.retrieval import (
     KnownQueries,
     LikedItems,
@@ -78,6 +78,7 @@ class NeighborRecommender(Parameters, RowScorer):
     def fit(
         self,
         user_items: Any,
+        y: None = None,
         *,
         callback: Callback | None = None,
         show_progress: bool = False,
@@ -87,6 +88,8 @@ class NeighborRecommender(Parameters, RowScorer):
         Parameters
         ----------
         user_items : Interactions, scipy or CuPy sparse matrix (users x items), or DataFrame
+        y : None
+            scikit-learn's argument; interactions have no target.
         callback : function, optional
             Called once, at the end, with 0, the seconds of the fit and None.
         show_progress : bool, default False
@@ -101,6 +104,7 @@ class NeighborRecommender(Parameters, RowScorer):
         ValueError, TypeError
             The data have no positive entry, or cannot be read as interactions.
         """
+        refuse_target(y)
         fit_at_once(self, user_items, callback)
         return self
 

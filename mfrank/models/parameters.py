@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from mfrank.arrays import counted, in_turn, paragraphs, table, without_turns
-from mfrank.errors import InputValueError
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.store import IMPORTED, History, OwnClasses, summary
 
 if TYPE_CHECKING:
@@ -170,6 +170,17 @@ class Parameters:
     def __post_init__(self) -> None:
         """Validate the options."""
 
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn 1.6 and newer asks of an estimator: sparse rows, and no target."""
+        from sklearn.utils import InputTags, Tags, TargetTags  # whoever asks has imported it
+
+        reads = InputTags(two_d_array=False, sparse=True)
+        return Tags(estimator_type=None, target_tags=TargetTags(required=False), input_tags=reads)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """The answer to scikit-learn's ``check_is_fitted``."""
+        return getattr(self, "_held", None) is not None or self._fit_told() is not None
+
     def __getstate__(self) -> dict[str, Any]:
         """What copies get."""
         return without_turns(vars(self))
@@ -205,6 +216,16 @@ class Parameters:
                 f"it has {', '.join(known)}",
                 place=name,
             )
+
+
+def refuse_target(y: object) -> None:
+    """Raise TypeError if ``y``, which scikit-learn passes by position, is not None."""
+    if y is not None:
+        raise InputTypeError(
+            "`y` must be None, since interactions have no target",
+            "pass held-out interactions as `stopping=mfrank.EarlyStopping(valid)`, "
+            "where a model has epochs",
+        )
 
 
 def of_python(value: Any) -> Any:

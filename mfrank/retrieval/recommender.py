@@ -530,7 +530,7 @@ class Recommender:
     def score(
         self,
         userid: ArrayLike,
-        itemid: ArrayLike,
+        itemid: ArrayLike | None = None,
         *,
         by_row: bool = False,
         on_unknown: OnUnknown = "error",
@@ -539,6 +539,11 @@ class Recommender:
 
         With ``on_unknown="skip"``, the score is NaN if the user or the item is unknown.
         """
+        if itemid is None:  # scikit-learn passes a test part alone
+            raise InputTypeError(
+                "`itemid` is missing, which `score` needs for pairs of users and items",
+                'as `scoring` of scikit-learn, pass mfrank.scorer("ndcg@10")',
+            )
         check_on_unknown(on_unknown)
         check_same_ids(userid=userid, itemid=itemid)
         users, items = sides(self.placed, by_row=by_row)

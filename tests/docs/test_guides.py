@@ -32,6 +32,7 @@ NEEDS = {
     "evaluation": ("matplotlib",),
     "first-steps": ("pandas",),
     "lists": ("pandas", "pyarrow"),
+    "other-tools": ("pandas", "sklearn"),
     "serving": ("fastapi",),
 }
 SMALLER = {
