@@ -64,11 +64,7 @@ interrupted at the rename, which may or may not have happened, or if the model's
 saved by itself."""
 
 _log = logging.getLogger("mfrank")
-_PLACES = {
-    MANIFEST: None,
-    f"second/{MANIFEST}": "mfrank.reranker",
-    "_manifest.json": "mfrank lists",
-}
+_PLACES = {MANIFEST: None, "_manifest.json": "mfrank lists"}
 """Paths of manifests in folders, with the format there; None for any."""
 
 

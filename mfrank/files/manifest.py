@@ -26,7 +26,6 @@ GENERATION = re.compile(r"data-[0-9a-f]{16}")
 
 _READ_BY = {
     "mfrank.factors": "mfrank.load",
-    "mfrank.reranker": "mfrank.Reranker.load",
     "mfrank.linear_ranker": "mfrank.LinearRanker.load",
     "mfrank interactions": "mfrank.Interactions.open",
     "mfrank lists": "pandas.read_parquet",

@@ -11,20 +11,15 @@ from mfrank.errors import InputTypeError
 from mfrank.files import Place, n_earlier, path_of
 from mfrank.files import roll_back as folder_rolled_back
 from mfrank.models.als import ALS
-from mfrank.models.blend import Blend
-from mfrank.models.blend_parts import PARTS, unfitted, until
+from mfrank.models.blend_parts import unfitted, until
 from mfrank.models.descent import Descent
 from mfrank.models.page_rank import SupervisedPageRank
-from mfrank.retrieval import ItemBlend, Recommender
+from mfrank.models.reranker.reranker import Reranker
+from mfrank.models.reranker.second_fit import FIRST_STAGES
+from mfrank.retrieval import Recommender
 from mfrank.store import FORMAT, FactorStore, OwnClasses
 
-_MODELS: dict[str, type[Recommender]] = {
-    model.__name__: model
-    for model in (
-        *PARTS.values(),
-        *(Blend, ItemBlend, SupervisedPageRank),
-    )
-}
+_MODELS: dict[str, type[Recommender]] = {**FIRST_STAGES, Reranker.__name__: Reranker}
 
 
 def load(
@@ -40,6 +35,9 @@ def load(
 
     A store of another fitter is loaded as a plain :class:`mfrank.Recommender`. If you know the
     class, its own ``load``, such as ``mfrank.ALS.load``, gives type checkers the return type.
+
+    Nothing is unpickled, but the trees of a :class:`mfrank.Reranker` are read by CatBoost, whose
+    reader can crash, or worse, on forged bytes: load trees only from people you trust.
 
     Parameters
     ----------
@@ -63,6 +61,8 @@ def load(
     ValueError
         The folder has no model, or a damaged one; or the model uses a class that is neither
         imported nor passed, or whose module or constructor raises an error (the cause).
+    ModuleNotFoundError
+        The model has trees, and the package catboost is not installed.
     """
     own = OwnClasses.of(classes, trust, folder)
     return loaded(folder, own, mmap=mmap, verify=verify, version=version)
@@ -145,10 +145,8 @@ def refit(model: Recommender, user_items: Any, *, show_progress: bool = False) -
             f"`model` is a {type(model).__name__}, whose factors are from elsewhere:",
             "pass a model with a `fit`, such as mfrank.load returns",
         )
-    first = getattr(model, "model", None)
-    if isinstance(first, Recommender):  # of a Reranker, whose trees stay
-        again: Any = model
-        return again.over(refit(first, user_items, show_progress=show_progress))
+    if isinstance(model, Reranker):
+        return model.over(refit(model.model, user_items, show_progress=show_progress))
     fresh = unfitted(model)
     if isinstance(model, SupervisedPageRank):  # whose steps are those of a learner
         return fresh.fit(user_items, show_progress=show_progress)

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import inspect
-import itertools
-import json
 import math
-import os
-import shutil
-import subprocess
 import sys
-import threading
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from children import PATHS
-from faults import Fault
 from fits import als, equal
 from rerankers import CATBOOST, N_ITEMS, N_USERS, fitted, random_split, small, store_of
 
@@ -361,248 +350,6 @@ def test_the_same_seed_gives_the_same_lists_on_any_number_of_threads(loss: str) 
         equal(other, lists[0])
 
 
-@pytest.mark.parametrize("mmap", [False, True])
-def test_a_loaded_reranker_answers_as_the_saved_one(tmp_path: Path, mmap: bool) -> None:
-    pytest.importorskip("catboost", reason=CATBOOST)
-    split, rng = random_split(), np.random.default_rng(0)
-    user_features, item_features = rng.random((N_USERS, 2)), rng.random((N_ITEMS, 1))
-    user_features[3] = np.nan
-    reranker = small(als().fit(split.train), loss="YetiRank")
-    reranker.fit(split.train, split.valid, user_features=user_features, item_features=item_features)
-    folder = tmp_path / "two"
-    for _ in range(2):  # over itself, too
-        assert reranker.save(folder) == folder
-    assert len(list(folder.glob("first-*"))) == 1
-    assert not [file for file in folder.rglob("*") if file.suffix in (".pkl", ".pickle")]
-    loaded = Reranker.load(str(folder), mmap=mmap, verify=True)
-    assert loaded.found == reranker.found
-    assert isinstance(loaded.model, mfrank.ALS)
-    own, other = (
-        {k: v for k, v in r.get_params(deep=False).items() if k != "model"}
-        for r in (reranker, loaded)
-    )
-    assert own == other
-    everyone = split.train.user_ids.labels
-    equal(loaded.recommend(everyone), reranker.recommend(everyone))
-
-
-def test_a_save_that_fails_leaves_what_was_saved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reranker, split = fitted()
-    reranker.save(tmp_path)
-    other = reranker.over(als(random_state=5).fit(split.train))
-
-    def full(*_: Any) -> None:
-        raise OSError("no space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(reranker_module.saving, "write", full)
-        with pytest.raises(OSError, match="no space left"):
-            other.save(tmp_path)
-    users = ["u1", "u2", "u3"]
-    equal(Reranker.load(tmp_path).recommend(users), reranker.recommend(users))
-    other.save(tmp_path)
-    assert len(list(tmp_path.glob("first-*"))) == 1
-    equal(Reranker.load(tmp_path).recommend(users), other.recommend(users))
-
-
-def test_a_folder_that_is_none_of_its_own_is_left_alone(tmp_path: Path) -> None:
-    reranker, _ = fitted()
-    (tmp_path / "thesis.txt").write_text("years of work")
-    with refuses(ValueError, remedy="name a new or an empty folder"):
-        reranker.save(tmp_path)
-    assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.txt"]
-    reranker.model.save(tmp_path / "model")
-    with refuses(ValueError, place="model", remedy=r"mfrank\.load reads"):
-        Reranker.load(tmp_path / "model")
-    with pytest.raises(FileNotFoundError):
-        Reranker.load(tmp_path / "nowhere")
-
-
-def test_trees_of_other_features_are_not_loaded(tmp_path: Path) -> None:
-    reranker, split = fitted()
-    reranker.save(tmp_path)
-    cbm = next(tmp_path.rglob("cbm.npy"))
-    other = small(reranker.model).fit(split.train, split.valid, item_features=np.ones((N_ITEMS, 1)))
-    manifest = tmp_path / "second" / "manifest.json"
-    content = reranker_module.trees.to_bytes(other._fitted().trees)
-    np.save(cbm, content)
-    told = json.loads(manifest.read_text())
-    told["arrays"]["cbm"]["shape"] = list(content.shape)
-    told["arrays"]["cbm"]["sha256"] = hashlib.sha256(cbm.read_bytes()).hexdigest()
-    manifest.write_text(json.dumps(told))
-    with refuses(ValueError, remedy="restore it"):
-        Reranker.load(tmp_path)
-
-
-def test_damage_is_told(tmp_path: Path) -> None:
-    split = random_split()
-    pytest.importorskip("catboost", reason=CATBOOST)
-    reranker = small(als().fit(split.train))
-    reranker.fit(split.train, split.valid, item_features=np.ones((N_ITEMS, 1)))
-    whole = reranker.save(tmp_path / "whole")
-    manifest = whole / "second" / "manifest.json"
-    text = manifest.read_text()
-    for old, new, fault in (
-        ('"depth": 3', '"depth": -3', {"argument": "depth", "remedy": "restore it"}),
-        ('"depth"', '"death"', {"place": "whole", "remedy": "restore it"}),
-        ('"first": "first-', '"first": "../first-', {"place": "whole", "remedy": "restore it"}),
-        ('"items_found"', '"items_lost"', {"place": "whole", "remedy": "restore it"}),
-    ):
-        assert old in text
-        manifest.write_text(text.replace(old, new))
-        with refuses(ValueError, **fault):
-            Reranker.load(whole)
-    manifest.write_text(text)
-    first = next(whole.glob("first-*"))
-    shutil.rmtree(first)
-    with refuses(ValueError, place="whole", remedy="restore it"):
-        Reranker.load(whole)
-
-
-@pytest.mark.parametrize("mmap", [False, True])
-def test_damaged_trees_never_come_to_catboost(tmp_path: Path, mmap: bool) -> None:
-    """Which may crash on them: so a process of its own loads them."""
-    reranker, _ = fitted()
-    (cbm,) = reranker.save(tmp_path).rglob("cbm.npy")
-    load = f"""
-import sys
-sys.path[:0] = {PATHS!r}
-from pathlib import Path
-import numpy as np
-from mfrank.models.reranker.reranker import Reranker
-cbm, rng, refused = Path({str(cbm)!r}), np.random.default_rng(0), 0
-whole = np.frombuffer(cbm.read_bytes(), np.uint8)
-for _ in range(60):
-    damaged = whole.copy()
-    damaged[rng.integers(128, len(whole), rng.integers(1, 9))] ^= np.uint8(1 << rng.integers(8))
-    cbm.write_bytes(damaged.tobytes())
-    try:
-        Reranker.load({str(tmp_path)!r}, mmap={mmap})
-    except ValueError as error:
-        refused += "checksum" in str(error)
-cbm.write_bytes(whole.tobytes())
-Reranker.load({str(tmp_path)!r}, mmap={mmap})
-print(refused)
-"""
-    ran = subprocess.run([sys.executable, "-c", load], capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stdout) == (0, "60\n"), ran.stderr
-
-
-def test_options_that_load_would_refuse_are_not_saved(tmp_path: Path) -> None:
-    reranker, _ = fitted()
-    reranker.save(tmp_path)
-    reranker.depth = -3
-    with refuses(ValueError, "depth"):
-        reranker.save(tmp_path)
-    assert Reranker.load(tmp_path).depth == 3
-
-
-def test_a_save_that_is_stopped_at_any_step_leaves_the_old_or_the_new(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    reranker, split = fitted()
-    other = reranker.over(als(random_state=5).fit(split.train))
-    lists = [one.recommend(["u1", "u2", "u3"]) for one in (reranker, other)]
-    outcomes: list[int] = []
-    for step in itertools.count():
-        folder, fault = tmp_path / str(step), Fault(step, forever=True)
-        reranker.save(folder)
-        with pytest.MonkeyPatch.context() as patch, contextlib.suppress(OSError):
-            fault.install(patch)
-            other.save(folder)
-        if not fault.struck:
-            break
-        loaded = Reranker.load(folder, verify=True).recommend(["u1", "u2", "u3"])
-        outcomes.append([np.array_equal(loaded[1], ranked[1]) for ranked in lists].index(True))
-        other.save(folder)
-        assert len(list(folder.glob("first-*"))) == 1
-        assert {entry.name for entry in folder.iterdir()} - {".lock", "second"} == {
-            entry.name for entry in folder.glob("first-*")
-        }
-    assert outcomes == sorted(outcomes)
-    assert set(outcomes) == {0, 1}
-    assert len(outcomes) > 40
-
-
-def test_a_first_save_that_was_stopped_is_begun_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    reranker, _ = fitted()
-    for step in itertools.count():
-        folder, fault = tmp_path / str(step), Fault(step, forever=True)
-        with pytest.MonkeyPatch.context() as patch, contextlib.suppress(OSError):
-            fault.install(patch)
-            reranker.save(folder)
-        if not fault.struck:
-            break
-        reranker.save(folder)
-        assert len(list(folder.glob("first-*"))) == 1
-        assert Reranker.load(folder, verify=True).found == reranker.found
-
-
-def test_savers_take_turns_and_readers_see_both_stages_of_one(tmp_path: Path) -> None:
-    reranker, split = fitted()
-    several = [reranker.over(als(random_state=seed).fit(split.train)) for seed in (1, 2)]
-    known = [one.recommend("u1")[1].tolist() for one in several]
-    several[0].save(tmp_path)
-    errors: list[BaseException] = []
-
-    def save(which: int) -> None:
-        several[which].save(tmp_path, overwrite=True)
-
-    def look(_: int) -> None:
-        assert Reranker.load(tmp_path).recommend("u1")[1].tolist() in known
-
-    def guarded(work: Any, which: int) -> None:
-        try:
-            for _ in range(6):
-                work(which)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(save, n)) for n in (0, 1)]
-    threads += [threading.Thread(target=guarded, args=(look, 0)) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
-    assert len(list(tmp_path.glob("first-*"))) == 1
-
-
-def test_what_a_person_put_in_a_first_stage_s_place_stays(tmp_path: Path) -> None:
-    reranker, _ = fitted()
-    name = f"first-{7:016}"
-    makers: list[Any] = [
-        lambda path: (path.mkdir(), (path / "thesis").write_text("mine")),
-        lambda path: path.write_text("mine"),
-        lambda path: reranker.model.save(path),
-        lambda path: (reranker.model.save(tmp_path / "m"), path.symlink_to(tmp_path / "m")),
-    ]
-    for number, make in enumerate(makers):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        make(folder / name)
-        before = sorted(folder.rglob("*"))
-        with refuses(ValueError, remedy="name a new or an empty folder"):
-            reranker.save(folder)
-        assert sorted(folder.rglob("*")) == before
-        (folder / name).rename(tmp_path / "aside")
-        reranker.save(folder)
-        (tmp_path / "aside").rename(folder / name)
-        reranker.save(folder)
-        assert set(before) <= set(folder.rglob("*"))
-        assert Reranker.load(folder).found == reranker.found
-    (folder / "second").rename(tmp_path / "second")
-    (folder / "second").symlink_to(tmp_path / "second")
-    with refuses(ValueError, remedy="name a new or an empty folder"):
-        reranker.save(folder)
-
-
 def test_the_trees_serve_a_refitted_first_stage() -> None:
     reranker, split = fitted()
     again = als(random_state=5).fit(split.train)
@@ -705,9 +452,21 @@ def test_where_no_candidate_is_relevant_there_is_nothing_to_learn() -> None:
         small(model, candidates=2).fit(split.train, valid)
 
 
-def test_lists_longer_than_the_candidates_are_refused() -> None:
-    reranker, _ = fitted()
-    with refuses(ValueError, "N", remedy="fit with more candidates"):
-        reranker.recommend("u1", N=13)
+@pytest.mark.parametrize("first_weight", [0.0, 0.5])
+def test_behind_the_candidates_lists_go_on_as_the_first_stage_does(first_weight: float) -> None:
+    reranker, split = fitted(candidates=5, first_weight=first_weight)
+    users = split.train.user_ids.labels
+    short, long = (reranker.recommend(users, N=n) for n in (5, N_ITEMS))
+    first = reranker.model.recommend(users, N=N_ITEMS)
+    np.testing.assert_array_equal(long.ids[:, :5], short.ids)
+    np.testing.assert_array_equal(long.ids[:, 5:], first.ids[:, 5:])
+    np.testing.assert_array_equal(long.scores[:, :5], short.scores)
+    steps = np.diff(long.scores[:, 4:], axis=1)
+    assert (steps[~np.isnan(steps)] <= 0).all()
+    np.testing.assert_allclose(steps, np.diff(first.scores[:, 4:], axis=1), atol=1e-6)
+    alone = reranker.recommend(users[3], N=N_ITEMS)
+    equal(alone, (long.ids[3], long.scores[3]))
+    few = reranker.recommend(users, N=9, items=first.ids[0, :7].tolist())
+    assert (~np.isnan(few.scores)).sum(axis=1).max() == 7
     with refuses(ValueError, "N"):
         reranker.recommend("u1", N=0)

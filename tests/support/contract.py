@@ -220,7 +220,7 @@ def reranked(
         pytest.importorskip("catboost", reason="the extra rerank is not installed")
         liked = (data.user_items.toarray() == 0).argmax(axis=1)  # an item that each has not
         next_items = mfrank.Interactions.from_arrays(users_of(data), data.item_ids.raw(liked))
-        model = mfrank.Reranker(first().fit(data), 20, "QueryRMSE", 4, depth=2, random_state=0)
+        model = mfrank.Reranker(first().fit(data), 4, "QueryRMSE", 4, depth=2, random_state=0)
         tables = {"item_features": np.arange(data.n_items)[:, None]} if features else {}
         return model.fit(data, next_items, **tables)
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import wraps
-from pathlib import Path
 from typing import Any, Self, TypeVar, cast
 
 from mfrank.arrays import (
@@ -23,12 +21,13 @@ from mfrank.arrays import (
 )
 from mfrank.data import OnUnknown
 from mfrank.errors import InputTypeError, InputValueError, unreadable
-from mfrank.files import Origin, path_of
+from mfrank.files import Origin
 from mfrank.models.parameters import FitFacts, Parameters, describe, set_since
-from mfrank.models.reranker import saving, trees
+from mfrank.models.reranker import trees
 from mfrank.models.reranker.features import GivenFeatures, names_of
 from mfrank.models.reranker.pairs import CandidateRecall, HeldOutOfUsers, in_rows_of, training_pairs
-from mfrank.models.reranker.second_stage import Asking, Reordered, SecondFit, TreeExplanation
+from mfrank.models.reranker.second_fit import SecondFit
+from mfrank.models.reranker.second_stage import Asking, Reordered, TreeExplanation
 from mfrank.retrieval import (
     Answer,
     Fallback,
@@ -43,7 +42,7 @@ from mfrank.retrieval import (
     is_single,
 )
 from mfrank.steering import Steering
-from mfrank.store import History, OwnClasses
+from mfrank.store import IMPORTED, FactorStore, History, OwnClasses
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -70,11 +69,14 @@ class Reranker(Parameters, Recommender):
     own features of users and items add information that the first stage lacks.
 
     The second stage only reorders candidates. Held-out items outside the candidates, and users
-    without a held-out candidate, are not used in training. Recommendations cannot contain such
-    items, so an evaluation counts them as missed; :attr:`found` has their number.
+    without a held-out candidate, are not used in training; :attr:`found` has their number. Behind
+    the candidates, longer lists go on in the first stage's order: the score of such an item is that
+    of the last candidate, less the difference of their scores in the first stage.
 
     New users are folded in, similar items and users found, and users and items removed by the first
-    stage; an update updates it. The trees stay as they are until the next fit.
+    stage; an update updates it. The trees stay as they are until the next fit. It is saved and
+    loaded as any model, by :func:`mfrank.load`, too. Load only folders from people you trust:
+    CatBoost reads the trees, and forged bytes can crash the process, or worse.
 
     Parameters
     ----------
@@ -83,7 +85,8 @@ class Reranker(Parameters, Recommender):
         factors, such as :class:`mfrank.ItemKNN`, provides only scores and ranks: the features
         ``cosine``, ``user_norm`` and ``item_norm`` carry no information.
     candidates : int, default 100
-        Number of items per user to re-rank, >= 2, and the maximum ``N``.
+        Number of items per user to re-rank, >= 2; what comes after them in longer lists keeps the
+        first stage's order.
     loss : str, default "StochasticRank:metric=NDCG;top=20"
         A ranking loss of CatBoost with its parameters. StochasticRank runs on one thread and its
         time grows with ``top``; "YetiRank" and especially "QueryRMSE" are faster.
@@ -250,9 +253,9 @@ class Reranker(Parameters, Recommender):
         """Best items of one or many users, chosen by the first stage and ordered by the second.
 
         Parameters, filters and padding are as in :meth:`mfrank.Recommender.recommend`. Lists are
-        sorted by the trees' scores, ties in the order of the first stage. The popular items of
-        ``fallback`` come after the re-ranked items, in the order and with the scores of the first
-        stage. Memory grows with users times candidates.
+        sorted by the trees' scores, ties in the order of the first stage; behind the candidates
+        they go on in its order. The popular items of ``fallback`` come last, in the order and with
+        the scores of the first stage. Memory grows with users times candidates, or times ``N``.
 
         Returns
         -------
@@ -262,8 +265,7 @@ class Reranker(Parameters, Recommender):
         Raises
         ------
         ValueError, TypeError
-            ``N`` exceeds ``candidates``, there is a ``steer``, or as in the first stage's
-            ``recommend``.
+            There is a ``steer``, or as in the first stage's ``recommend``.
         """
         userid, (fitted, model) = given_ids(userid, "userid"), self._ready(N, steer)
 
@@ -402,71 +404,22 @@ class Reranker(Parameters, Recommender):
         """
         return self._changed(lambda model: model.leave_out(user_items))
 
-    def save(  # type: ignore[override]  # a folder of two stages, and no file
-        self,
-        folder: str | os.PathLike[str],
-        *,
-        with_seen: bool = True,
-        overwrite: bool = False,
-    ) -> Path:
-        """Save both stages atomically; nothing is pickled.
-
-        The trees are saved as CatBoost's own model file (cbm). ``with_seen`` and ``overwrite`` are
-        as in :meth:`mfrank.Recommender.save`.
-
-        Raises
-        ------
-        ValueError, TypeError
-            Before anything is written: the folder contains something other than a saved Reranker,
-            or an option was set to an invalid value, which :meth:`load` would refuse.
-        OSError
-            Writing fails; the folder is unchanged.
-        """
-        self.__post_init__()
-        with turn_of(self, "save"):
-            origin = dict(self._origin)  # before what was fitted, as in other models
-            cbm, _, given, found, fitter = self._fitted()
-            self._tell_set_since(fitter)
-            second = saving.SecondStage(cbm, given, found, origin)
-            options = fitter["options"]
-            how = {"with_seen": with_seen, "overwrite": overwrite}
-            self._origin = origin
-            return saving.save(path_of(folder), self.model, options, second, **how)
-
     @classmethod
-    def load(  # type: ignore[override]
-        cls,
-        folder: str | os.PathLike[str],
-        *,
-        mmap: bool = False,
-        verify: bool = False,
-        classes: Iterable[type] = (),
-        trust: bool = False,
-    ) -> Self:
-        """Load a Reranker saved by :meth:`save`; parameters as in :func:`mfrank.load`.
-
-        Load only trusted folders: CatBoost reads the trees, and malformed bytes can crash the
-        process, or worse. The checksum is always verified, but a forged folder has a forged
-        checksum.
-
-        Raises
-        ------
-        FileNotFoundError, ValueError
-            The folder does not exist, contains something else, or is damaged.
-        ModuleNotFoundError
-            The package catboost is not installed.
-        """
-        model, options, second = saving.load(
-            path_of(folder), OwnClasses.of(classes, trust, folder), mmap=mmap, verify=verify
-        )
+    def _from_store(cls, store: FactorStore, own: OwnClasses = IMPORTED) -> Self:
+        if store.fitter["name"] != cls.__name__:
+            raise InputValueError(
+                f"the store was fitted by {store.fitter['name']}, not {cls.__name__}",
+                "mfrank.load loads any model",
+            )
+        model, options, fitted = SecondFit.parted(store, own)
         try:
             loaded = cls(model, **options)
-            grown = trees.from_bytes(second.cbm, names_of(model.store, second.given))
         except (TypeError, ValueError) as error:
-            raise unreadable(folder, "is damaged", error) from error
-        fitter = loaded._described()
-        loaded._adopt_fit(SecondFit(second.cbm, grown, second.given, second.found, fitter))
-        loaded._origin = second.origin
+            raise unreadable(
+                "the options saved with the model", "cannot be restored", error, "fit it again"
+            ) from error
+        loaded._adopt_fit(fitted._replace(fitter=loaded._described()))
+        loaded._origin = store.origin.copy()
         return loaded
 
     def _described(self) -> dict[str, Any]:
@@ -489,15 +442,8 @@ class Reranker(Parameters, Recommender):
                 "`steer` has no say in the order that trees make",
                 "leave it out, or steer the lists of the first stage, model",
             )
-        fitted, model = self._both()
         check_count("N", n, 1)
-        if fitted.candidates < n:
-            raise InputValueError(
-                f"`N` must be at most the {fitted.candidates} candidates of the first stage, got "
-                f"{n}:",
-                "fit with more candidates",
-            )
-        return fitted, model
+        return self._both()
 
     def _both(self) -> tuple[SecondFit, Recommender]:
         """The fit and a snapshot of the first stage, whose users and items it has features of."""
@@ -521,16 +467,22 @@ class Reranker(Parameters, Recommender):
         return self
 
     def _now(self) -> ModelState:
-        """The state of the first stage; its store says that trees order the lists."""
+        """The state of the first stage, with the trees in its store."""
         fitted, held = self._fitted(), self.model._now()
         last = vars(held).get("_reranked")  # there, so that it ends with what it is made of
         if last is None or last[0] is not fitted:
-            options = {**held.store.fitter["options"], "second_stage": fitted.digest}
-            fitter = {"name": type(self).__name__, "options": options}
-            last = fitted, ModelState(replace(held.store, fitter=fitter), held.seen)
+            last = fitted, ModelState(fitted.beside(held.store), held.seen)
             vars(held)["_reranked"] = last
         state: ModelState = last[1]
         return state
+
+    @property
+    def _keeps_values(self) -> bool:
+        return bool(getattr(self.model, "_keeps_values", False))
+
+    def _tell_set_since(self, fitter: Mapping[str, Any]) -> None:
+        """Warn of options of the trees; ``fitter`` has those of the first stage, too."""
+        super()._tell_set_since(self._fitted().fitter)
 
     def _snapshot(self) -> Self:
         taken = copy(self)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
@@ -22,7 +21,8 @@ from mfrank.models.reranker.features import (
     in_list,
     names_of,
 )
-from mfrank.models.reranker.pairs import CandidateRecall, blocks, described, known_users
+from mfrank.models.reranker.pairs import blocks, described, known_users
+from mfrank.models.reranker.second_fit import SecondFit
 from mfrank.retrieval import (
     Answer,
     Fallback,
@@ -40,45 +40,6 @@ from mfrank.retrieval import (
     sides,
     unannounced,
 )
-from mfrank.store import FactorStore
-
-
-class SecondFit(NamedTuple):
-    """The result of a fit: CatBoost's model, the caller's feature tables, statistics, options.
-
-    The options (:func:`~mfrank.models.parameters.describe`) lack the first stage, which may be
-    another one by now. ``cbm`` is the model as bytes.
-    """
-
-    cbm: Any
-    trees: Any
-    given: GivenFeatures
-    found: CandidateRecall
-    fitter: Mapping[str, Any]
-
-    def check(self, store: FactorStore) -> None:
-        """Raise ValueError if the trees or the tables are of another first stage."""
-        self.given.check(store)
-        if names_of(store, self.given) != list(self.trees.feature_names_):
-            raise InputValueError("`model` has other parts than those of the fit:", "fit again")
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of the trees and the tables."""
-        digest = hashlib.sha256(self.cbm.tobytes())
-        for table in (self.given.users, self.given.items):
-            digest.update(b"none" if table is None else table.tobytes())
-        return digest.hexdigest()
-
-    @property
-    def candidates(self) -> int:
-        """The number of candidates that the trees were grown for."""
-        return int(self.fitter["options"]["candidates"])
-
-    @property
-    def first_weight(self) -> float:
-        """The weight of the first stage's scores beside those of the trees."""
-        return float(self.fitter["options"]["first_weight"])
 
 
 class TreeExplanation(NamedTuple):
@@ -229,16 +190,19 @@ class Reordered(NamedTuple):
         n: int,
         fallback: Fallback,
     ) -> Answer:
-        """The best ``n`` of the candidates, and popular items at the end."""
+        """The best ``n``: candidates by the trees, other items, and popular ones at the end."""
         filled = first_stage(n, fallback) if fallback != "none" else None  # checks it, too
         with unannounced() if filled is not None else nullcontext():
-            ids, scores = first_stage(self.fitted.candidates, "none")
-        first = Answer(np.atleast_2d(ids), np.atleast_2d(scores))
+            ids, scores = first_stage(max(n, self.fitted.candidates), "none")
+        listed = Answer(np.atleast_2d(ids), np.atleast_2d(scores))
+        first = Answer(*(part[:, : self.fitted.candidates] for part in listed))
         given = self.fitted.given
         lists = Candidates.of(self.model, given, asking(), first, self.by_row)
         new = lists.scores(self.fitted, self.n_threads)
         order = np.argsort(-new, axis=1, kind="stable")[:, :n]  # NaN sorts last
         best, scores = (np.take_along_axis(part, order, axis=1) for part in (first.ids, new))
+        if n > new.shape[1]:
+            best, scores = _continued(Answer(best, scores), listed)
         if filled is not None:
             left = np.isnan(scores)  # both have the same items in the places before these
             best[left], scores[left] = (np.atleast_2d(part)[left] for part in filled)
@@ -274,3 +238,14 @@ class Reordered(NamedTuple):
         order = np.argsort(-shares[:-1], kind="stable")[:n]
         listed = [(names[at], float(shares[at])) for at in order]
         return TreeExplanation(float(shares.sum()), listed, float(shares[-1]))
+
+
+def _continued(best: Answer, listed: Answer) -> Answer:
+    """Candidates by the trees, and behind them the rest of the first stage's lists.
+
+    The scores go on from that of the last candidate, by the first stage's differences.
+    """
+    (ids, scores), width = best, best.scores.shape[1]
+    behind = listed.scores[:, width:].astype(np.float64) - listed.scores[:, [width - 1]]
+    more = scores[:, [-1]] + np.minimum(behind, 0)  # differences may be rounded
+    return Answer(np.hstack([ids, listed.ids[:, width:]]), np.hstack([scores, more]))
