@@ -25,8 +25,10 @@ from mfrank.data import leave_last as leave_last
 from mfrank.data import log_weight as log_weight
 from mfrank.data import movielens as movielens
 from mfrank.data import recency_weight as recency_weight
+from mfrank.data import rolling as rolling
 from mfrank.data import synthetic as synthetic
 from mfrank.data import tfidf_weight as tfidf_weight
+from mfrank.data import user_folds as user_folds
 from mfrank.descent import SGD as SGD
 from mfrank.descent import Adagrad as Adagrad
 from mfrank.descent import Adam as Adam

@@ -16,7 +16,7 @@ from mfrank.als.half_steps import Eigenbasis, HalfSteps, solve_in_own_basis
 from mfrank.als.objectives import QuadraticObjective
 from mfrank.arrays import CSR, MadeOfFields, lazy, on_host, single_threaded
 from mfrank.backends import Factors, RowProblem, SolveOptions, choose
-from mfrank.data import frame_of
+from mfrank.data import FrameKind, frame_of
 from mfrank.store import FactorStore, featured
 
 # A user's score of an item, split up by the user's own items.
@@ -74,13 +74,18 @@ class Explanation:
     baseline: float
     user_weights: UserWeights | None = field(repr=False, compare=False)
 
-    def to_frame(self, items: Any = None) -> Any:
-        """Convert the contributions to a DataFrame of pandas: columns ``item``, ``contribution``.
+    def to_frame(self, items: Any = None, kind: FrameKind = "pandas") -> Any:
+        """Convert the contributions to a table with the columns ``item`` and ``contribution``.
 
-        ``items`` is a DataFrame or Series to join, such as of names, whose index has the item ids.
+        Parameters
+        ----------
+        items : DataFrame, Series, Arrow table or mapping, optional
+            Names to join by id, as in :meth:`mfrank.retrieval.lists_by_id.Answer.to_frame`.
+        kind : {"pandas", "polars", "arrow"}, default "pandas"
+            The table's library.
         """
         ids, parts = zip(*self.contributions, strict=True) if self.contributions else ((), ())
-        return frame_of({"item": list(ids), "contribution": list(parts)}, items)
+        return frame_of({"item": list(ids), "contribution": list(parts)}, items, kind)
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.score, self.contributions, self.user_weights))

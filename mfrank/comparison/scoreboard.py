@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from mfrank.arrays import aligned, paragraphs, table, terminal_width
-from mfrank.data import write_table
+from mfrank.data import FrameKind, frame_of, write_table
 from mfrank.evaluation import Evaluation
 from mfrank.files import path_of, replacing
 from mfrank.tuning import Leaderboard
@@ -129,10 +129,22 @@ class Comparison:
 
         A missing value is an empty field; without models there is only the header.
         """
+        write_table(path, self._table())
+
+    def to_frame(self, kind: FrameKind = "pandas") -> Any:
+        """A table with a row for each model, and the columns of :meth:`to_csv`.
+
+        Parameters
+        ----------
+        kind : {"pandas", "polars", "arrow"}, default "pandas"
+            The table's library.
+        """
+        return frame_of(self._table(), kind=kind)
+
+    def _table(self) -> dict[str, Any]:
         records = [row.record() for row in self.rows]
         names = dict.fromkeys(name for record in records for name in record) or _COLUMNS
-        columns: dict[str, Any] = {name: [record.get(name) for record in records] for name in names}
-        write_table(path, columns)
+        return {name: [record.get(name) for record in records] for name in names}
 
     def __str__(self) -> str:
         width = terminal_width()

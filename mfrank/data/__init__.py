@@ -26,7 +26,8 @@ from mfrank.data.feature_tables import (
     place_of_ids,
 )
 from mfrank.data.fields import IdsAs, as_text, spelled_like
-from mfrank.data.frames import frame_columns, frame_of, is_frame
+from mfrank.data.folds import rolling, user_folds
+from mfrank.data.frames import FrameKind, column_of_ids, frame_columns, frame_of, is_frame
 from mfrank.data.groups import (
     Groups,
     by_activity,
@@ -115,6 +116,7 @@ __all__ = [
     "FeatureTable",
     "FolderWriter",
     "FractionsError",
+    "FrameKind",
     "Groups",
     "GrowingArray",
     "HeldOut",
@@ -155,6 +157,7 @@ __all__ = [
     "check_on_unknown",
     "check_table_file",
     "check_unit",
+    "column_of_ids",
     "epoch_seconds",
     "feature_matrix",
     "feature_names",
@@ -200,6 +203,7 @@ __all__ = [
     "read_columns",
     "read_portions",
     "recency_weight",
+    "rolling",
     "rows",
     "select",
     "spelled_like",
@@ -212,6 +216,7 @@ __all__ = [
     "tfidf_weight",
     "timestamps_of",
     "unit_of",
+    "user_folds",
     "with_labels",
     "with_more",
     "with_zeros",

@@ -8,20 +8,21 @@ own.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Mapping
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import needs
+from mfrank.arrays import check_choice, needs
 from mfrank.data.columns import BadRow, Chosen, assign, guess, in_column, tell_columns
-from mfrank.data.labels import objects
+from mfrank.data.ids import Ids
+from mfrank.data.labels import canonical, objects
 from mfrank.data.notes import log as _log
 from mfrank.data.time_units import TimestampUnit
 from mfrank.data.times import moments, settle
 from mfrank.data.values import as_numbers
-from mfrank.errors import InputTypeError, InputValueError, Notice
+from mfrank.errors import InputTypeError, InputValueError, Notice, within
 
 _READ: Mapping[str, Callable[[Any], Any]] = {"value": as_numbers, "timestamp": moments}
 
@@ -187,16 +188,141 @@ def arrow_values(column: Any) -> NDArray[Any]:
     return np.asarray(column)
 
 
-def frame_of(columns: Mapping[str, Any], items: Any) -> Any:
-    """A DataFrame, whose items are joined with the columns of a table with their ids as index."""
-    with needs("pandas", "to_frame needs pandas"):
-        import pandas
-    frame = pandas.DataFrame(columns)
-    if items is None:
-        return frame
-    table = items.to_frame() if isinstance(items, pandas.Series) else items
-    if clash := [name for name in table.columns if name in frame.columns]:
+def column_of_ids(table: Any, role: str, argument: str) -> Any:
+    """The column of a table that has ids of users or items: the only one, or the one so named.
+
+    Anything but a table of pandas, polars or pyarrow is returned as it is.
+
+    Raises
+    ------
+    ValueError
+        There are several columns, and not one of them has such a name.
+    """
+    if not isinstance(getattr(table, "columns", None), Iterable) or not is_frame(table):
+        return table
+    names, values_of = columns_reader(table)
+    found = names if len(names) == 1 else guess(names, role)
+    if len(found) != 1:
         raise InputValueError(
-            f"`items` has a column {clash[0]!r}, as the lists have:", "rename it in `items`"
+            f"`{argument}` is a table of {', '.join(map(str, names)) or 'no columns'}",
+            f'pass one column, such as {argument}["{role}"]',
         )
-    return frame.join(table, on="item")
+    return values_of(found[0])
+
+
+# Tables that are returned, of the library that the caller likes.
+
+
+FrameKind: TypeAlias = Literal["pandas", "polars", "arrow"]
+"""Library of a table: a DataFrame of pandas or polars, or a Table of pyarrow."""
+
+
+def frame_of(columns: Mapping[str, Any], items: Any = None, kind: FrameKind = "pandas") -> Any:
+    """A table of these columns, joined with what ``items`` has of their column ``item``.
+
+    Parameters
+    ----------
+    columns : mapping of str to values of equal length
+    items : DataFrame, Series, Arrow table or mapping, optional
+        What to join: a mapping of item id to name, for a column ``name``; a DataFrame or Series of
+        pandas, whose index has the item ids; or a table of polars or Arrow with a column of them.
+        Items that it lacks get a missing value.
+    kind : {"pandas", "polars", "arrow"}, default "pandas"
+
+    Raises
+    ------
+    ValueError
+        ``items`` has an item twice, numbers as ids where the lists have text, or a column of these
+        names; or polars or Arrow has no type for ids of several types.
+    ModuleNotFoundError
+        The library is not installed.
+    """
+    check_choice("kind", kind, get_args(FrameKind))
+    joined = dict(columns)
+    if items is not None:
+        ids, more = _read_items(items)
+        if clash := [name for name in more if name in columns]:
+            raise InputValueError(
+                f"`items` has a column {clash[0]!r}, as the lists have:", "rename it in `items`"
+            )
+        known = _distinct(ids)
+        listed = canonical(columns["item"])
+        rows = known.rows(listed, missing=-1)
+        alike = known.are_numbers == (listed.dtype != object)
+        if len(rows) and len(known) and not alike and (rows < 0).all():
+            raise InputValueError(
+                f"`items` has other ids than the lists: {known.summary}; the lists have "
+                f"{Ids.factorize(listed)[0].summary}",
+                "make the item ids its index, of the same type",
+            )
+        joined |= {str(name): _taken(values, rows) for name, values in more.items()}
+    if kind == "pandas":
+        with needs("pandas", "to_frame needs pandas"):
+            import pandas
+        return pandas.DataFrame(joined)
+    try:
+        if kind == "polars":
+            with needs("polars", 'to_frame(kind="polars") needs polars'):
+                import polars
+            return polars.DataFrame({name: _plain(each) for name, each in joined.items()})
+        with needs("parquet", 'to_frame(kind="arrow") needs pyarrow'):
+            import pyarrow
+        return pyarrow.table({name: pyarrow.array(_plain(each)) for name, each in joined.items()})
+    except (TypeError, ValueError) as error:  # also those of Arrow, which are of these
+        raise InputValueError(
+            f"`kind`: {kind} has no type for a column, such as ids of several types: {error}",
+            'take kind="pandas"',
+        ) from error
+
+
+def _read_items(items: Any) -> tuple[Any, Mapping[Any, Any]]:
+    """The ids of a table of items, and its other columns."""
+    if isinstance(items, Mapping):
+        return list(items), {"name": objects(items.values())}
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(items, pandas.Series | pandas.DataFrame):
+        table = items
+        if isinstance(items, pandas.Series):
+            table = items.to_frame("name" if items.name is None else items.name)
+        return table.index, {name: table[name] for name in table.columns}
+    names, values_of = columns_reader(items)
+    found = guess(names, "item")
+    if len(found) != 1:
+        raise InputValueError(
+            f"`items` must have one column of item ids, got {', '.join(map(str, names))}",
+            "name it item",
+        )
+    return values_of(found[0]), {name: values_of(name) for name in names if name != found[0]}
+
+
+def _distinct(ids: Any) -> Ids:
+    try:
+        return Ids.of(ids)
+    except InputValueError as error:
+        raise within("`items`", error) from error
+
+
+def _taken(values: Any, rows: NDArray[np.int64]) -> Any:
+    """The values of these rows, missing at -1; of pandas, with the types of its columns."""
+    if hasattr(values, "reset_index"):
+        column = values.reset_index(drop=True)
+        return column.reindex(np.where(rows < 0, len(column), rows)).array
+    if (rows >= 0).all():
+        return values[rows]
+    taken: NDArray[Any] = np.full(len(rows), None, dtype=object)
+    taken[rows >= 0] = values[rows[rows >= 0]]
+    return taken
+
+
+def _plain(values: Any) -> Any:
+    """Values as a library of Arrow reads them: lists of objects, with None for what is missing."""
+    array = objects(values) if isinstance(values, list) else np.asarray(values)
+    if array.dtype.kind not in "OUT":
+        return array
+    return [None if _is_gone(value) else value for value in array.tolist()]
+
+
+def _is_gone(value: Any) -> bool:
+    """Whether it is what pandas has for a missing value."""
+    is_nan = isinstance(value, float) and value != value
+    return is_nan or type(value).__name__ in ("NAType", "NaTType")

@@ -19,6 +19,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -34,11 +35,13 @@ from mfrank.arrays import (
     is_count,
     is_number,
     share,
+    shown,
     table,
 )
 from mfrank.data.divided import NEVER, divided, seen_parts
 from mfrank.data.interactions import Interactions
-from mfrank.data.time_units import check_moment
+from mfrank.data.time_units import check_moment, unit_of
+from mfrank.data.times import epoch_seconds, is_date
 from mfrank.errors import InputValueError
 
 # Random portions of sparse rows: the number of a row's entries, and their ranks.
@@ -116,6 +119,9 @@ _log = logging.getLogger("mfrank")
 
 Folder: TypeAlias = str | os.PathLike[str] | None
 """Where the parts are written, or None."""
+
+Date: TypeAlias = str | date | np.datetime64
+"""A point in time; datetimes of Python and of pandas are dates."""
 
 Key: TypeAlias = Callable[[slice], NDArray[np.generic]]
 """Numbers by which entries are ranked; called with blocks of entries in their order."""
@@ -282,7 +288,11 @@ def leave_k_out(
 
 
 def by_time(
-    interactions: Any, *, test: float, valid: float | None = None, folder: Folder = None
+    interactions: Any,
+    *,
+    test: float | Date,
+    valid: float | Date | None = None,
+    folder: Folder = None,
 ) -> Split:
     """Split at points in time, the same for all users: train before valid before test.
 
@@ -292,11 +302,12 @@ def by_time(
     ----------
     interactions : Interactions or DataFrame
         Interactions to split, with timestamps.
-    test : int or float
-        An int is a timestamp: entries at or after it are test. A float in (0, 1) is the fraction of
-        all entries, the latest ones, that are test. Entries with equal timestamps stay together, so
-        the part may be larger.
-    valid : int, float or None, default None
+    test : int, float, str, date or datetime
+        A date such as ``"2024-05-01"`` or an int, a timestamp: entries at or after it are test. A
+        date is in UTC unless it has a time zone. A float in (0, 1) is the fraction of all entries,
+        the latest ones, that are test. Entries with equal timestamps stay together, so the part may
+        be larger.
+    valid : int, float, str, date, datetime or None, default None
         The same for validation, among the entries before the test part; a float is a fraction of
         all entries. None for no validation part.
     folder : path or None, default None
@@ -305,10 +316,10 @@ def by_time(
     Raises
     ------
     ValueError
-        If there are no timestamps, a fraction is not in (0, 1), an int is in another unit than the
-        timestamps, ``valid`` begins after ``test``, or no entry is left to train on.
+        If there are no timestamps, a fraction is not in (0, 1), a date or an int is in another unit
+        than the timestamps, ``valid`` begins after ``test``, or no entry is left to train on.
     TypeError
-        If ``test`` or ``valid`` is not a number.
+        If ``test`` or ``valid`` is neither a number nor a date.
     """
     interactions = Interactions.of(interactions)
     timestamps = timestamps_of(interactions, "by_time", "by_ratio")
@@ -405,18 +416,20 @@ def timestamps_of(interactions: Interactions, split: str, instead: str) -> NDArr
     return interactions.timestamps
 
 
-def cutoff(
-    timestamps: NDArray[np.int64], amount: float, name: str, before: int | None = None
-) -> int:
+def cutoff(timestamps: NDArray[np.int64], amount: Any, name: str, before: int | None = None) -> int:
     """First timestamp of a part: ``amount``, or the earliest of that fraction of latest entries.
+
+    A date is its first second, in UTC unless it has a time zone.
 
     With ``before``, only entries before it count; the fraction is still of all entries.
     """
     if is_count(amount):
         check_moment(name, int(amount), timestamps)
         return int(amount)
+    if is_date(amount):
+        return _second_of(amount, timestamps, name)
     n = len(timestamps)
-    wanted = max(1, round(n * share(name, amount, "a timestamp (int) or ")))
+    wanted = max(1, round(n * share(name, amount, "a date, a timestamp (int) or ")))
     there = n if before is None else number_below(timestamps, before)
     if not there:
         return before or 0
@@ -428,3 +441,20 @@ def cutoff(
             *(name, amount, counted(wanted, "entry"), first, counted(taken, "entry")),
         )
     return first
+
+
+def _second_of(moment: Any, timestamps: NDArray[np.int64], name: str) -> int:
+    """A date as a timestamp; ValueError if the timestamps are not seconds since 1970."""
+    last = int(timestamps.max(initial=0))
+    if len(timestamps) and unit_of(last) != "s":
+        raise InputValueError(
+            f"`{name}` is a date, and the timestamps, up to {last}, are no seconds since 1970",
+            "pass an int in their unit",
+        )
+    try:
+        return int(epoch_seconds([moment])[0])
+    except ValueError as error:  # such as 3/4/2024, with the day or the month first
+        raise InputValueError(
+            f"`{name}` is not a date that is read in one way: {shown(moment)}",
+            "write it as 2024-05-01 or 2024-05-01 12:00",
+        ) from error

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mfrank.arrays import Seed, check_count, check_length, counted, generator, is_count, share
 from mfrank.data.divided import NEVER, blocks_of_users, divided, seen_parts
 from mfrank.data.interactions import Interactions
-from mfrank.data.splits import cutoff, rank_in_rows, round_at_random, timestamps_of
+from mfrank.data.splits import Date, cutoff, rank_in_rows, round_at_random, timestamps_of
 from mfrank.errors import InputValueError
 
 NAMES = ("train", "valid-fold-in", "valid-target", "test-fold-in", "test-target")
@@ -116,15 +116,35 @@ def held_out_users(
             f"{counted(len(active), 'user')} with entries: none is left to train on",
             "Hold out fewer",
         )
+    n_fold_in, of_entries = rows_to_fold_in(interactions, fold_in, rng)
+    test_users, valid_users, _ = np.split(rng.permutation(active), [n_test, n_test + n_valid])
+    first_part = np.zeros(len(counts), np.int8)
+    first_part[valid_users], first_part[test_users] = 1, 3
+    return held_out(interactions, first_part, n_fold_in, of_entries, folder)
+
+
+def rows_to_fold_in(
+    interactions: Interactions, fold_in: float, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], np.random.Generator]:
+    """How many entries of each user are folded in, and a generator that draws which."""
+    counts = interactions.counts.users
     n_fold_in = np.maximum(round_at_random(counts * fold_in, rng.random(len(counts))), 1)
     # The entries are drawn before the users; a copy draws them again, block by block.
     of_entries = deepcopy(rng)
     for begin, end in blocks_of_users(interactions):
         rng.random(int(counts[begin:end].sum()))
-    test_users, valid_users, _ = np.split(rng.permutation(active), [n_test, n_test + n_valid])
-    first_part = np.zeros(len(counts), np.int8)
-    first_part[valid_users], first_part[test_users] = 1, 3
-    indptr = interactions.user_items.indptr
+    return n_fold_in, of_entries
+
+
+def held_out(
+    interactions: Interactions,
+    first_part: NDArray[np.int8],
+    n_fold_in: NDArray[np.int64],
+    of_entries: np.random.Generator,
+    folder: str | os.PathLike[str] | None,
+) -> HeldOutSplit:
+    """The split by the first part of each user: 0 for train, 1 for valid, 3 for test."""
+    counts, indptr = interactions.counts.users, interactions.user_items.indptr
 
     def part_of(begin: int, end: int) -> NDArray[np.int8]:
         own = counts[begin:end]
@@ -135,12 +155,9 @@ def held_out_users(
         return part
 
     seen = seen_parts(interactions, first_part)
-    train, *held_out = divided(interactions, part_of, NAMES, folder, seen)
-    return HeldOutSplit(
-        train,
-        HeldOut(np.sort(valid_users), *held_out[:2]),
-        HeldOut(np.sort(test_users), *held_out[2:]),
-    )
+    train, *parts = divided(interactions, part_of, NAMES, folder, seen)
+    valid, test = (np.flatnonzero(first_part == part) for part in (1, 3))
+    return HeldOutSplit(train, HeldOut(valid, *parts[:2]), HeldOut(test, *parts[2:]))
 
 
 def _number_of_users(amount: float, n_users: int, name: str) -> int:
@@ -156,8 +173,8 @@ def _number_of_users(amount: float, n_users: int, name: str) -> int:
 def by_session(
     interactions: Any,
     *,
-    test: float,
-    valid: float | None = None,
+    test: float | Date,
+    valid: float | Date | None = None,
     last: int = 1,
     random_state: Seed = 0,
     folder: str | os.PathLike[str] | None = None,
@@ -173,11 +190,11 @@ def by_session(
     ----------
     interactions : Interactions or DataFrame
         Interactions to split, with timestamps; a user is a session.
-    test : int or float
-        An int is a timestamp: sessions with an entry at or after it are test. A float in (0, 1) is
-        the fraction of sessions, the ones that end last, that are test. Sessions that end at the
-        same time stay together, so the part may be larger.
-    valid : int, float or None, default None
+    test : int, float, str, date or datetime
+        A date or an int, a timestamp, as in :func:`mfrank.by_time`: sessions with an entry at or
+        after it are test. A float in (0, 1) is the fraction of sessions, the ones that end last,
+        that are test. Sessions that end at the same time stay together, so the part may be larger.
+    valid : int, float, str, date, datetime or None, default None
         The same for validation, among the sessions before the test part; a float is a fraction of
         all sessions. None for no validation part.
     last : int, default 1

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import aligned, check_instance, counted, paragraphs, table, terminal_width
-from mfrank.data import Groups, Ids
+from mfrank.data import FrameKind, Groups, Ids, frame_of
 from mfrank.errors import InputValueError
 from mfrank.evaluation.beyond import UnbiasedMetric
 from mfrank.evaluation.metrics import Metric
@@ -453,6 +453,32 @@ class Evaluation:
                 for name, one in self.popularity.items()
             },
         }
+
+    def to_frame(self, kind: FrameKind = "pandas", *, per_user: bool = False) -> Any:
+        """A table with a row for each metric, or for each evaluated user.
+
+        Parameters
+        ----------
+        kind : {"pandas", "polars", "arrow"}, default "pandas"
+            The table's library.
+        per_user : bool, default False
+            A row for each user: ``user`` (the id, or the row if there are no ids), and a column for
+            each metric that has values of users. By default, rows of metrics have the columns
+            ``metric``, ``value`` and ``standard_error`` and, if there are cold users,
+            ``known_users``, the mean over the others.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            The library is not installed.
+        """
+        if per_user:
+            ids = self.users if self.user_ids is None else self.user_ids.labels[self.users]
+            values = {str(m): s.per_user for m, s in self.scores.items() if s.per_user is not None}
+            return frame_of({"user": ids, **values}, kind=kind)
+        rows = [{"metric": str(metric), **self._told(metric)} for metric in self.scores]
+        names = dict.fromkeys(name for row in rows for name in row)
+        return frame_of({name: [row.get(name) for row in rows] for name in names}, kind=kind)
 
     def _told(self, metric: Metric) -> dict[str, float | None]:
         """A metric's mean and standard error; with cold users, also the mean without them."""

@@ -25,13 +25,21 @@ from mfrank.arrays import (
     on_host,
 )
 from mfrank.backends import Backend, Factors
-from mfrank.data import Interactions, OnUnknown, check_on_unknown, frame_of, without_zeros
+from mfrank.data import (
+    FrameKind,
+    Interactions,
+    OnUnknown,
+    canonical,
+    check_on_unknown,
+    frame_of,
+    without_zeros,
+)
 from mfrank.errors import InputValueError
 from mfrank.retrieval.filters import Candidates, columns_of, of_sparse
 from mfrank.retrieval.model_state import ModelState
 from mfrank.retrieval.queries import Matrix, Queries, given_rows, given_seen
 from mfrank.retrieval.seen import Seen
-from mfrank.retrieval.side import Raw, Rows, Side, is_single
+from mfrank.retrieval.side import Raw, Rows, Side, given_ids, is_single
 from mfrank.retrieval.top_k import (
     Lists,
     best_rows,
@@ -227,29 +235,36 @@ class Answer(NamedTuple):
             return _plain(ids, scores)
         return [_plain(*row) for row in zip(ids, scores, strict=True)]
 
-    def to_frame(self, users: Raw | None = None, items: Any = None) -> Any:
-        """Convert to a DataFrame of pandas, a row for each position without padding.
+    def to_frame(
+        self, users: Raw | None = None, items: Any = None, kind: FrameKind = "pandas"
+    ) -> Any:
+        """Convert to a table, a row for each position without padding.
 
         Parameters
         ----------
-        users : ids, optional
+        users : ids, or a DataFrame or Arrow table with a column of them, optional
             The query ids, for a column ``user``; by default it has their positions.
-        items : DataFrame or Series, optional
-            Names and other columns to join, whose index has the item ids.
+        items : DataFrame, Series, Arrow table or mapping, optional
+            Names and other columns to join (:func:`mfrank.data.frames.frame_of`): a mapping of item
+            id to name; of pandas, a table whose index has the item ids; of polars or Arrow, one
+            with a column of them. Items that it lacks get a missing value.
+        kind : {"pandas", "polars", "arrow"}, default "pandas"
+            The table's library.
 
         Returns
         -------
-        DataFrame
+        DataFrame, or Table of pyarrow
             Columns ``user`` (only for an array of query ids), ``rank`` from 1, ``item``, ``score``,
             and those of ``items``.
 
         Raises
         ------
         ValueError
-            There is not one of ``users`` for each list, or a column of ``items`` has one of these
-            names.
+            There is not one of ``users`` for each list, ``items`` has an item twice, numbers
+            as ids where the lists have text, or a column with one of these names, or ``kind`` has
+            no type for the ids.
         ModuleNotFoundError
-            If pandas is not installed.
+            If the library is not installed.
 
         Examples
         --------
@@ -264,7 +279,7 @@ class Answer(NamedTuple):
         row, place = np.nonzero(~np.isnan(scores))
         columns: dict[str, Any] = {}
         if users is not None or self.ids.ndim == 2:
-            queries = np.arange(len(ids)) if users is None else np.asarray(users).reshape(-1)
+            queries = np.arange(len(ids)) if users is None else _query_ids(users)
             if len(queries) != len(ids):
                 raise InputValueError(
                     f"`users` must be the ids of the {counted(len(ids), 'list')}, got "
@@ -272,7 +287,13 @@ class Answer(NamedTuple):
                 )
             columns["user"] = queries[row]
         columns |= {"rank": place + 1, "item": ids[row, place], "score": scores[row, place]}
-        return frame_of(columns, items)
+        return frame_of(columns, items, kind)
+
+
+def _query_ids(users: Raw) -> NDArray[Any]:
+    """Ids with their types, one or many: numpy makes text of [1, "a"]."""
+    ids: Any = given_ids(users, "users")
+    return canonical([ids] if is_single(ids) else ids)
 
 
 _MANY_PLACES, _BYTES_OF_PLACE = 1 << 26, 16

@@ -218,7 +218,8 @@ class Recommender:
 
         Parameters
         ----------
-        userid : id, or 1-D array-like of ids
+        userid : id, 1-D array-like of ids, or DataFrame or Arrow table with a column of them
+            Ids may repeat; each gets a list.
         user_items : Interactions, or scipy or CuPy sparse matrix, optional
             Seen items; a sparse matrix has one row per user id (see the class). By default, the
             training interactions; on a GPU they are copied once and cached if memory allows.

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import as_array, beside, is_on_gpu, on_host, shown, take, to_host
 from mfrank.backends import Factors
-from mfrank.data import Ids, OnUnknown, UnknownIdError
+from mfrank.data import Ids, OnUnknown, UnknownIdError, column_of_ids
 from mfrank.errors import InputTypeError, InputValueError, within
 from mfrank.store import FactorStore
 
@@ -39,8 +39,9 @@ def is_single(raw: Raw) -> bool:
 def given_ids(raw: Raw, argument: str, *, ordered: bool = True) -> Raw:
     """The ids of an argument in a reusable form.
 
-    Arrays of any library become numpy or CuPy arrays; iterators and dict views become lists; a 0-d
-    array becomes its element, on the host. Without ``ordered``, a set becomes a list.
+    Arrays of any library become numpy or CuPy arrays; so does the column of users of a DataFrame or
+    an Arrow table (of items, for an argument of items); iterators and dict views become lists; a
+    0-d array becomes its element, on the host. Without ``ordered``, a set becomes a list.
 
     Raises
     ------
@@ -64,6 +65,7 @@ def given_ids(raw: Raw, argument: str, *, ordered: bool = True) -> Raw:
         )
     if isinstance(raw, Iterator | MappingView):
         return list(cast(Iterable[Any], raw))
+    raw = column_of_ids(raw, "item" if argument.startswith("item") else "user", argument)
     taken: Any = take(raw, argument)
     if not is_single(taken):
         return cast(Raw, taken)

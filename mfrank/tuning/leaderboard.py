@@ -10,7 +10,8 @@ from datetime import datetime
 from textwrap import wrap
 from typing import Any, overload
 
-from mfrank.arrays import needs, table, terminal_width
+from mfrank.arrays import table, terminal_width
+from mfrank.data import FrameKind, frame_of
 from mfrank.evaluation import Score
 from mfrank.files import path_of, replacing
 from mfrank.tuning.days import DayRecord
@@ -115,17 +116,21 @@ class Leaderboard(Sequence[Row]):
                 draft.write_text(text + "\n", encoding="utf-8")
         return text
 
-    def to_frame(self) -> Any:
-        """The rows as a DataFrame.
+    def to_frame(self, kind: FrameKind = "pandas") -> Any:
+        """The rows as a table.
+
+        Parameters
+        ----------
+        kind : {"pandas", "polars", "arrow"}, default "pandas"
+            The table's library.
 
         Raises
         ------
         ModuleNotFoundError
-            pandas is not installed.
+            The library is not installed.
         """
-        with needs("pandas", "to_frame needs pandas"):
-            import pandas as pd
-        return pd.DataFrame(list(self.rows))
+        names = dict.fromkeys(name for row in self.rows for name in row)
+        return frame_of({name: [row.get(name) for row in self.rows] for name in names}, kind=kind)
 
     def __repr__(self) -> str:
         cells = [self.columns, *self._cells()]

@@ -31,7 +31,7 @@ NEEDS = {
     "data": ("pandas",),
     "evaluation": ("matplotlib",),
     "first-steps": ("pandas",),
-    "lists": ("pandas", "pyarrow"),
+    "lists": ("pandas", "polars", "pyarrow"),
     "other-tools": ("pandas", "sklearn"),
     "serving": ("fastapi",),
 }

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import mfrank
-from tests.support.errors import refuses
+from tests.support.errors import refuses, unknown
 
 DATA = mfrank.Interactions.from_arrays(
     ["a", "a", "b", "c", "c", "c"], ["tea", "pie", "tea", "pie", "jam", "oat"]
@@ -48,12 +52,150 @@ def test_nothing_explained_is_an_empty_table() -> None:
     assert why.to_frame().shape == (0, 2)
 
 
+# --- libraries, and doors for ids
+
+
+KINDS = ("pandas", "polars", "arrow")
+IDS = {
+    "int": st.integers(-(2**62), 2**62),
+    "text": st.text(st.characters(exclude_categories=["C"]), min_size=1, max_size=5).filter(
+        lambda text: text == text.strip() and text.casefold() not in ("na", "nan", "null", "none")
+    ),
+}
+
+
+def rows_of(frame: Any) -> list[dict[str, Any]]:
+    if isinstance(frame, pandas.DataFrame):
+        return frame.to_dict("records")  # type: ignore[no-any-return]
+    return frame.to_dicts() if hasattr(frame, "to_dicts") else frame.to_pylist()  # type: ignore[no-any-return]
+
+
+def doors(ids: list[Any]) -> dict[str, Any]:
+    """The same ids by every door, in their order and with repetitions."""
+    polars, arrow = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    series = pandas.Series(ids, dtype="Int64" if isinstance(ids[0], int) else "string")
+    other = range(len(ids))
+    return {
+        "list": ids,
+        "generator": (each for each in ids),
+        "objects": np.array(ids, object),
+        "series": pandas.Series(ids),
+        "nullable": series,
+        "categories": series.astype("category"),
+        "index": pandas.Index(ids),
+        "frame": pandas.DataFrame({"user": ids, "other": other}, index=other),
+        "one column": pandas.DataFrame({"whoever": ids}),
+        "polars series": polars.Series(ids),
+        "polars": polars.DataFrame({"other": other, "user_id": ids}),
+        "arrow column": arrow.chunked_array([ids]),
+        "arrow": arrow.table({"userId": ids, "other": other}),
+    }
+
+
+@pytest.mark.parametrize("kind", IDS)
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_ids_keep_their_types_through_every_door(kind: str, data: st.DataObject) -> None:
+    known = data.draw(st.lists(IDS[kind], min_size=2, max_size=5, unique=True))
+    of = mfrank.Interactions.from_arrays
+    model = mfrank.Popularity().fit(of([*known, known[0]], [*known, known[1]]))
+    asked = data.draw(st.lists(st.sampled_from(known), min_size=1, max_size=6))
+    for name, users in doors(asked).items():
+        again = asked if name == "generator" else users
+        lists = model.recommend(users, N=2)
+        assert lists.ids.shape == (len(asked), 2)
+        wanted = [
+            {"user": user, "rank": rank + 1, "item": item, "score": score}
+            for user, ids, scores in zip(asked, *lists, strict=True)
+            for rank, (item, score) in enumerate(zip(ids, scores, strict=True))
+            if not np.isnan(score)
+        ]
+        for library in KINDS:
+            rows = rows_of(lists.to_frame(again, kind=library))  # type: ignore[arg-type]
+            assert rows == wanted, name
+            assert all(type(row["user"]) is type(known[0]) for row in rows)
+            assert all(type(row["item"]) is type(known[0]) for row in rows)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_names_of_any_library_are_joined(kind: str) -> None:
+    polars, arrow = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    named = {"item_id": list(NAMES.index), "name": NAMES["name"].tolist(), "year": [1, 2, 3]}
+    lists = MODEL.recommend(["b", "a"], N=4)
+    found = [
+        rows_of(lists.to_frame(["b", "a"], items, kind))  # type: ignore[arg-type]
+        for items in (
+            pandas.DataFrame(named).set_index("item_id"),
+            polars.DataFrame(named),
+            arrow.table(named),
+        )
+    ]
+    for rows in found:
+        for row in rows:
+            if row["item"] in NAMES.index:
+                assert row["name"] == row["item"].title()
+                assert row["year"] == 1 + list(NAMES.index).index(row["item"])
+            else:
+                assert pandas.isna(row["name"])
+                assert pandas.isna(row["year"])
+    by_name = dict(zip(named["item_id"], named["name"], strict=True))
+    rows = rows_of(lists.to_frame(["b", "a"], by_name, kind))  # type: ignore[arg-type]
+    assert [row["name"] for row in rows] == [row["name"] for row in found[1]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_results_are_tables_of_any_library(kind: Any) -> None:
+    split = mfrank.by_ratio(mfrank.synthetic(30, 20, 300, random_state=0))
+    judged = mfrank.evaluate(MODEL_OF_MANY.fit(split.train), split.test, metrics=["ndcg@5", "mrr"])
+    rows = rows_of(judged.to_frame(kind))
+    assert [row["metric"] for row in rows] == ["NDCG@5", "MRR"]
+    assert [row["value"] for row in rows] == [judged["ndcg@5"].value, judged["mrr"].value]
+    users = rows_of(judged.to_frame(kind, per_user=True))
+    assert [row["user"] for row in users] == judged.users.tolist()
+    assert np.mean([row["NDCG@5"] for row in users]) == pytest.approx(judged["ndcg@5"].value)
+    why = rows_of(MODEL.explain("c", None, "tea").to_frame(kind=kind))
+    assert [row["item"] for row in why] == [
+        i for i, _ in MODEL.explain("c", None, "tea").contributions
+    ]
+
+
+MODEL_OF_MANY = mfrank.Popularity()
+
+
+def test_tables_without_a_column_of_ids_and_missing_ids_are_refused() -> None:
+    two = pandas.DataFrame({"x": ["a"], "y": ["b"]})
+    with refuses(ValueError, "userid", remedy="userid"):
+        MODEL.recommend(two)
+    with refuses(ValueError, "userid"):
+        MODEL.recommend(pandas.DataFrame({"user": ["a", None]}))
+    with unknown("z"):
+        MODEL.recommend(pandas.DataFrame({"user": ["a", "z"]}))
+    skipped = MODEL.recommend(pandas.DataFrame({"user": ["z", "a"]}), N=2, on_unknown="skip")
+    assert set(skipped.to_frame(["z", "a"])["user"]) == {"a"}
+
+
+def test_ids_of_several_types_are_of_pandas_alone() -> None:
+    model = mfrank.Popularity().fit(mfrank.Interactions.from_arrays([1, "a", 1], [1, "b", "b"]))
+    lists = model.recommend([1, "a"], N=2)
+    assert lists.to_frame([1, "a"])["user"].tolist() == ["a"]
+    pytest.importorskip("pyarrow")
+    both = model.recommend([1, "a"], N=2, filter_already_liked_items=False)
+    with refuses(ValueError, "kind", remedy="pandas"):
+        both.to_frame([1, "a"], kind="arrow")
+    with refuses(ValueError, "kind"):
+        both.to_frame([1, "a"], kind="numpy")  # type: ignore[arg-type]
+
+
 def test_what_does_not_fit_is_refused() -> None:
     lists = MODEL.recommend(["b", "a"], N=2)
     with refuses(ValueError, "users"):
         lists.to_frame(["b"])
     with refuses(ValueError, "items", remedy="rename"):
         lists.to_frame(["b", "a"], pandas.DataFrame({"score": [1]}, index=["tea"]))
+    with refuses(ValueError, "items", remedy="index"):
+        lists.to_frame(["b", "a"], {1: "Tea", 2: "Pie"})
+    with refuses(ValueError, "items"):
+        lists.to_frame(["b", "a"], pandas.Series(["Tea", "Pie"], index=["tea", "tea"]))
 
 
 def test_the_history_of_a_model_is_that_of_its_store() -> None:
