@@ -7,10 +7,14 @@ the fit is made once more to the whole training part, and judged once. implicit 
 matrices.
 
 ``mfrank.tune`` has the same events and a time: it finds weights, and searches all of its models.
+The same call, with the same time, has the purchases alone, and all kinds alike; differences are
+paired by users. With ``--develop``, no test part is read: another purchase of each user takes its
+place.
 
     python bench/events.py
     python bench/events.py --factors 16 --folder /tmp/trial
     python bench/events.py --tune 10
+    python bench/events.py --tune 2 --develop --folder /tmp/trial
 """
 
 from __future__ import annotations
@@ -71,9 +75,9 @@ def read() -> tuple[Events, Events]:
     return every.take(split == 0), every.take(split == 2)
 
 
-def held_out(train: Events) -> tuple[Events, Events]:
+def held_out(train: Events, seed: int = 0) -> tuple[Events, Events]:
     """A random purchase of each user who has several, and the rest."""
-    order = np.random.default_rng(0).permutation(np.flatnonzero(train.kinds == 2))
+    order = np.random.default_rng(seed).permutation(np.flatnonzero(train.kinds == 2))
     _, first, counts = np.unique(train.users[order], return_index=True, return_counts=True)
     chosen = np.zeros(len(train.users), bool)
     chosen[order[first[counts > 1]]] = True
@@ -203,7 +207,14 @@ def rows_of(
     return rows
 
 
-def tuned(train: Events, test: Events, minutes: float) -> dict[str, Any]:
+WAYS: dict[str, dict[str, float | None] | None] = {
+    "weights found": None,
+    "purchases alone": {"view": None, "cart": None, "purchase": 1},
+    "all alike": dict.fromkeys(KINDS, 1),
+}
+
+
+def tuned(train: Events, test: Events, minutes: float) -> list[dict[str, Any]]:
     """What ``mfrank.tune`` reaches; the purchase to choose by is that of the other searches."""
     ids = [np.arange(n) for n in train.shape]
     own, chooses = (
@@ -212,27 +223,37 @@ def tuned(train: Events, test: Events, minutes: float) -> dict[str, Any]:
         )
         for part in held_out(train)
     )
-    found = mfrank.tune(
-        own,
-        target="purchase",
-        valid=chooses,
-        metric="ndcg@10",
-        minutes=minutes,
-        show_progress=True,
-    )
-    print(found, flush=True)
     held_out_ids = mfrank.Interactions.from_arrays(
         test.users, test.items, user_ids=own.user_ids, item_ids=own.item_ids
     )
-    result = mfrank.evaluate(found.model, held_out_ids, metrics=list(METRICS))
-    return {
-        "library": "mfrank",
-        "events": f"mfrank.tune, {minutes:g} minutes",
-        **{metric: result[metric].value for metric in METRICS},
-        "standard_error": result["ndcg@10"].standard_error,
-        "weights": " ".join(f"{k}={w:g}" for k, w in found.weights.items() if w),
-        "model": type(found.model).__name__,
-    }
+    rows, results = list[dict[str, Any]](), list[Evaluation]()
+    for way, weights in WAYS.items():
+        found = mfrank.tune(
+            own,
+            target="purchase",
+            weights=weights,
+            valid=chooses,
+            metric="ndcg@10",
+            minutes=minutes,
+            show_progress=True,
+        )
+        print(found, flush=True)
+        results.append(mfrank.evaluate(found.model, held_out_ids, metrics=list(METRICS)))
+        first, last = (each["ndcg@10"] for each in (results[0], results[-1]))
+        rows.append(
+            {
+                "library": "mfrank",
+                "events": f"mfrank.tune, {minutes:g} minutes, {way}",
+                **{metric: results[-1][metric].value for metric in METRICS},
+                "standard_error": last.standard_error,
+                "behind": first.value - last.value if weights else None,
+                "p": first.paired(last, mfrank.NDCG @ 10).p_value if weights else None,
+                "weights": " ".join(f"{k}={w:g}" for k, w in (found.weights or {}).items() if w),
+                "model": type(found.model).__name__,
+            }
+        )
+        print(line(rows[-1]), flush=True)
+    return rows
 
 
 def main() -> None:
@@ -240,10 +261,13 @@ def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--factors", type=int, default=64)
     arguments.add_argument("--tune", type=float, metavar="MINUTES", help="only by mfrank.tune")
+    arguments.add_argument("--develop", action="store_true", help="read no test part")
     args = arguments.parse_args()
     train, test = read()
+    if args.develop:
+        train, test = held_out(train, seed=1)
     if args.tune is not None:
-        save(args.folder, "events-tune", [tuned(train, test, args.tune)])
+        save(args.folder, "events-tune", tuned(train, test, args.tune))
         return
     rows = [
         *rows_of("mfrank", fit_mfrank, train, test, args.factors),

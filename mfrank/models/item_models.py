@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.als import Explanation
-from mfrank.arrays import check_count, check_powers, in_turn
+from mfrank.arrays import check_at_least_zero, check_count, check_powers, in_turn
 from mfrank.data import Interactions, cells
 from mfrank.errors import unreadable, within
 from mfrank.models.baselines import (
@@ -404,6 +404,10 @@ class ItemFilter(NeighborRecommender):
 # The baseline of item-to-item neighbors.
 
 
+_SHRUNK = 2.0
+"""Users of the mean value that the mean value of an item begins with."""
+
+
 @dataclass(eq=False, repr=False)
 class ItemKNN(NeighborRecommender):
     """Recommend the neighbors of a user's items; often a strong baseline.
@@ -418,11 +422,19 @@ class ItemKNN(NeighborRecommender):
     ----------
     neighbors : int, default 100
         Maximum number of neighbors of an item, >= 1.
+    own_items : float, default 0.0
+        >= 0. For lists that do not leave out all items of a user (``leave_out``, or
+        ``filter_already_liked_items=False``), such as what was viewed and not bought: an item of
+        the user, of value v, is given ``own_items`` v (s + 2 m) / (n + 2) more, with the sum s of
+        the values of its n users and the mean m of all values. So of two viewed items, the one that
+        is bought more often by those who view it ranks higher. With 10 and more, own items come
+        first.
 
     Attributes
     ----------
     similarity : scipy.sparse.csr_array, float64, shape (n_items, n_items)
-        Row i has the cosines of item i with its neighbors. Do not write to it.
+        Row i has the cosines of item i with its neighbors and, with ``own_items``, what is given to
+        itself. Do not write to it.
     store : FactorStore
         Has the neighbors and the users' rows in its extras. Its factors are a placeholder (as in
         :class:`mfrank.Popularity`) and not used for ranking: ``Recommender.of(store)`` and exports
@@ -443,9 +455,11 @@ class ItemKNN(NeighborRecommender):
     """
 
     neighbors: int = 100
+    own_items: float = 0.0
 
     def __post_init__(self) -> None:
         check_count("neighbors", self.neighbors, 1)
+        check_at_least_zero(own_items=self.own_items)
 
     @property
     def uses_values(self) -> bool:
@@ -453,10 +467,26 @@ class ItemKNN(NeighborRecommender):
         return True
 
     def _weights(self, rows: sp.csr_array) -> sp.csr_array:
-        return nearest_items(rows, self.neighbors)
+        return self._with_own(nearest_items(rows, self.neighbors), rows)
 
     def _relinked(self, held: Neighborhood, rows: sp.csr_array) -> sp.csr_array | None:
         columns = changes(held.values, rows)[1]
         if not few(rows, columns, columns):
             return None
-        return relinked(held.near, *unit_columns(rows), self.neighbors, columns, columns)
+        others = np.flatnonzero(cells.entry_rows(held.near) != held.near.indices)
+        near = cells.select(held.near, others)
+        made = relinked(near, *unit_columns(rows), self.neighbors, columns, columns)
+        return self._with_own(made, rows)
+
+    def _with_own(self, near: sp.csr_array, rows: sp.csr_array) -> sp.csr_array:
+        """The cosines, and what own items are given, from the mean values of items."""
+        if not self.own_items or not rows.nnz:
+            return near
+        n_items = rows.shape[1]
+        sums = np.bincount(rows.indices, rows.data, n_items)
+        users = np.bincount(rows.indices, minlength=n_items)
+        means = (sums + _SHRUNK * rows.data.mean(dtype=np.float64)) / (users + _SHRUNK)
+        own = sp.diags_array(np.where(users > 0, self.own_items * means, 0.0))
+        found = sp.csr_array(near + own.tocsr())
+        found.sort_indices()
+        return found

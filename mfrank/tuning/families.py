@@ -323,6 +323,30 @@ class Counted(Family):
         return 6e-8 * self.entries(setting.facts)
 
 
+@dataclass(frozen=True)
+class OwnItems(Family):
+    """ItemKNN that also ranks what users have and lists do not leave out; its axis is the option.
+
+    Its mean values say how often an item that is viewed is bought.
+    """
+
+    name: str = "ItemKNN with own items"
+    kind = ItemKNN
+    first_values: tuple[float, ...] = (30.0,)
+
+    axes = (Axis("own_items", 1.0, 1000.0),)
+    rungs = 1
+    uses_values = True
+
+    def model(self, point: Point, rung: int, setting: Setting) -> ItemKNN:
+        """See :meth:`Family.model`."""
+        return ItemKNN(own_items=short(self.values(point)["own_items"]))
+
+    def work(self, rung: int, setting: Setting) -> float:
+        """See :meth:`Family.work`."""
+        return 6e-8 * float((setting.facts.data.counts.users**2.0).sum())
+
+
 def _softmax() -> Any:
     from mfrank.losses import SampledSoftmax
 
@@ -358,21 +382,25 @@ The first points are between what the searches of ``bench/quality.py`` and
 ``bench/trainers_quality.py`` found on the validation parts of ml-1m and gowalla.
 """
 
-WEIGHTED: tuple[Family, ...] = (
-    Closed(
-        "weighted IALS",
-        partial(IALS, weighted=True),
-        lambda share, facts: {"alpha0": share * facts.density * facts.mean_value},
-        (1, 0.08, 0.65),
+OF_EVENTS: Mapping[str, tuple[Family, ...]] = {
+    "ALS": (
+        Closed(
+            "weighted IALS",
+            partial(IALS, weighted=True),
+            lambda share, facts: {"alpha0": share * facts.density * facts.mean_value},
+            (1, 0.08, 0.65),
+        ),
+        Closed(
+            "weighted EALS",
+            partial(EALS, weighted=True),
+            lambda share, facts: {"c0": share * facts.per_user * facts.mean_value, "exponent": 0.5},
+            (1, 0.08, 0.5),
+        ),
     ),
-    Closed(
-        "weighted EALS",
-        partial(EALS, weighted=True),
-        lambda share, facts: {"c0": share * facts.per_user * facts.mean_value, "exponent": 0.5},
-        (1, 0.08, 0.5),
-    ),
-)
-"""ALS that reads values, for events of several kinds; beside those of :data:`FAMILIES`."""
+    "own items": (OwnItems(),),
+}
+"""For events of several kinds, beside :data:`FAMILIES`: ALS that reads values, and what ranks the
+items that a user has viewed and not bought."""
 
 BASELINES: tuple[Family, ...] = (
     Counted("Popularity", Popularity, lambda facts: facts.data.nnz),

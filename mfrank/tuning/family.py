@@ -235,9 +235,11 @@ class Space:
         """The space of a single family."""
         return cls({family.name: (family,)})
 
-    def with_more(self, ladder: str, families: tuple[Family, ...]) -> Space:
-        """The same space with further families on a ladder."""
-        return Space({**self.ladders, ladder: (*self.ladders[ladder], *families)}, self.baselines)
+    def with_more(self, more: Mapping[str, tuple[Family, ...]]) -> Space:
+        """The same space with further families by ladder, which may be new ones."""
+        names = dict.fromkeys([*self.ladders, *more])
+        ladders = {name: (*self.ladders.get(name, ()), *more.get(name, ())) for name in names}
+        return Space(ladders, self.baselines)
 
     def able(self, needs: Collection[str]) -> tuple[Space, dict[str, str]]:
         """The space of the families whose models have these abilities, and why others are not."""

@@ -15,7 +15,7 @@ from mfrank.evaluation import CatalogMetric, KnownMetric, Metric, Score
 from mfrank.evaluation import metric as read_metric
 from mfrank.models import refuse_no_likes, values_vary
 from mfrank.tuning.days import Former
-from mfrank.tuning.families import SPACE, WEIGHTED
+from mfrank.tuning.families import OF_EVENTS, SPACE
 from mfrank.tuning.family import Facts, Point, Setting, Space
 from mfrank.tuning.leaderboard import Leaderboard, leaderboard_of, told_parts
 from mfrank.tuning.mixture import BlendPart, finalists, mixed
@@ -142,7 +142,7 @@ def search(
     if space is SPACE and data.timestamps is not None and judge.kind != "per user":
         space = TIMED_SPACE
     if left_out is not None:
-        space = space.with_more("ALS", WEIGHTED)
+        space = space.with_more(OF_EVENTS)
     if values_vary(data.user_items.data):
         space = space.with_readers_first()
     space, unable = space.able(needs)

@@ -191,7 +191,7 @@ def test_what_is_loaded_answers_alike(tmp_path: Path, mmap: bool):
     model.save(tmp_path / "model")
     for loaded in (mfrank.load(tmp_path / "model", mmap=mmap), ItemKNN.load(tmp_path / "model")):
         assert isinstance(loaded, ItemKNN)
-        assert loaded.get_params() == {"neighbors": 4}
+        assert loaded.get_params() == {"neighbors": 4, "own_items": 0.0}
         for mine, theirs in zip(loaded.recommend(["u0"]), model.recommend(["u0"]), strict=True):
             np.testing.assert_array_equal(mine, theirs)
         assert (loaded.similarity != model.similarity).nnz == 0
@@ -236,3 +236,40 @@ def test_a_planted_neighborhood_is_found_and_weights_are_data():
         assert mfrank.evaluate(model, split.test)["ndcg@10"].value > 1.5 * popular
     table = mfrank.compare(split, models={"kNN": ItemKNN()}, repeats=1, peak_memory=False)
     assert table["kNN"].library.startswith("mfrank")
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from([0.5, 30.0]))
+def test_own_items_are_given_their_mean_values(seed, own_items):
+    """After a fit, an update and a removal alike; others have the scores of without."""
+    data = data_of(seed)
+    plain, model = (ItemKNN(4, each).fit(data) for each in (0.0, own_items))
+    values = data.user_items.toarray().astype(np.float64)
+    users = (values > 0).sum(axis=0)
+    means = (values.sum(axis=0) + 2 * values[values > 0].mean()) / (users + 2)
+    scores = values @ plain.similarity.toarray() + own_items * values * means
+    rows, columns = np.divmod(np.arange(values.size), N_ITEMS)
+    found = model.score(rows, columns, by_row=True).reshape(values.shape)
+    np.testing.assert_allclose(found, scores, rtol=1e-6)
+    np.testing.assert_array_equal(
+        *(each.similar_items("i3", N=4).ids.tolist() for each in (plain, model))
+    )
+    listed = model.recommend("u1", N=3, filter_already_liked_items=False)
+    assert listed.ids.tolist() == [f"i{row}" for row in np.argsort(-scores[1], kind="stable")[:3]]
+    part = np.arange(data.nnz) % 3 > 0
+    updated = ItemKNN(4, own_items).fit(data.take(part)).partial_fit(data.take(~part))
+    np.testing.assert_allclose(
+        updated.similarity.toarray(), model.similarity.toarray(), rtol=0, atol=1e-6
+    )
+    left = data.take(data.entry_users != 2)
+    np.testing.assert_allclose(
+        model.remove(users="u2").similarity.toarray(),
+        ItemKNN(4, own_items).fit(left).similarity.toarray(),
+        rtol=0,
+        atol=1e-6,
+    )
+
+
+def test_own_items_are_not_below_zero():
+    with refuses(ValueError, "own_items"):
+        ItemKNN(own_items=-1)

@@ -215,3 +215,30 @@ def test_commands_judge_a_model_of_all_events_by_one_kind(tmp_path: Path, capsys
     for odd in (["--tune", "1"], ["--at-least", "1"]):
         assert main([*line, *odd]) == 2
         assert odd[0] in capsys.readouterr().err
+
+
+def test_what_is_viewed_and_often_bought_by_those_who_view_it_is_ranked_first() -> None:
+    """Of the items that a user has viewed, half are bought by most who view them."""
+    rng = np.random.default_rng(0)
+    views = np.argwhere(rng.random((300, 40)) < 0.3)
+    bought = views[rng.random(len(views)) < np.where(views[:, 1] % 2, 0.6, 0.05)]
+    users, items = np.concatenate([views, bought]).T
+    kinds = np.repeat(["view", "purchase"], [len(views), len(bought)])
+    held_out = (np.cumsum(kinds == "purchase") % 5 == 0) & (kinds == "purchase")
+    parts = (
+        mfrank.Events.from_arrays(users[rows], items[rows], kinds[rows])
+        for rows in (~held_out, held_out)
+    )
+    train, valid = parts
+    found = mfrank.tune(
+        train,
+        target="purchase",
+        valid=valid,
+        weights={"view": 0.2, "purchase": 1},
+        trials=9,
+        factors=8,
+    )
+    best = found.leaderboard[0]
+    assert "ItemKNN with own items" in [row["family"] for row in found.leaderboard if row["weight"]]
+    knn = next(row["value"] for row in found.leaderboard if row["family"] == "ItemKNN")
+    assert best["value"] > 1.5 * knn

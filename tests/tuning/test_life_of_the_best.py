@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,10 @@ import pytest
 import mfrank
 from mfrank.cli.main import main
 from mfrank.models import values_told
-from mfrank.tuning import TIMED_SPACE, WEIGHTED, BlendPart, Space, one_call, search, search_result
+from mfrank.tuning import OF_EVENTS, TIMED_SPACE, BlendPart, Space, one_call, search, search_result
 
 KINDS = ["view", "cart", "purchase"]
-EVERY = [*TIMED_SPACE.families(), *WEIGHTED, *TIMED_SPACE.baselines]
+EVERY = [*TIMED_SPACE.families(), *chain(*OF_EVENTS.values()), *TIMED_SPACE.baselines]
 
 
 def rows() -> dict[str, np.ndarray]:
@@ -52,7 +53,7 @@ def force(patch: pytest.MonkeyPatch, winners: Sequence[Any]) -> None:
     patch.setattr(
         one_call, "search", partial(search, space=Space({"ALS": (), **ladders}, baselines))
     )
-    patch.setattr(search_result, "WEIGHTED", ())
+    patch.setattr(search_result, "OF_EVENTS", {})
     if len(winners) > 1:
         patch.setattr(search_result, "mixed", blend_of_all)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,12 @@ import scipy.sparse as sp
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.tuning import ABILITIES, SPACE, TIMED_SPACE, WEIGHTED, Facts, Setting, Space, lacking
+from mfrank.tuning import ABILITIES, OF_EVENTS, SPACE, TIMED_SPACE, Facts, Setting, Space, lacking
 from tests.support.errors import refuses
 
 DATA = mfrank.synthetic(120, 60, 2000, random_state=0)
 SMALL: dict[str, Any] = {"trials": 4, "factors": 8, "n_threads": 1}
-EVERY = [*TIMED_SPACE.families(), *TIMED_SPACE.baselines, *WEIGHTED]
+EVERY = [*TIMED_SPACE.families(), *TIMED_SPACE.baselines, *chain(*OF_EVENTS.values())]
 RATED = mfrank.Interactions.from_arrays(
     DATA.entry_users,
     DATA.user_items.indices,
@@ -35,7 +36,7 @@ def test_all_that_can_win_lives(family: Any) -> None:
     assert lacking(family.kind, ABILITIES) == []
 
 
-@pytest.mark.parametrize("space", [SPACE, TIMED_SPACE, SPACE.with_more("ALS", WEIGHTED)])
+@pytest.mark.parametrize("space", [SPACE, TIMED_SPACE, SPACE.with_more(OF_EVENTS)])
 def test_all_needs_leave_out_nothing(space: Space) -> None:
     """With them and without, a search is the same on all data."""
     assert space.able(tuple(ABILITIES)) == (space, {})

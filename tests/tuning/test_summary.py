@@ -16,8 +16,8 @@ from mfrank.evaluation import Score
 from mfrank.models import values_told
 from mfrank.tuning import (
     ABILITIES,
+    OF_EVENTS,
     TIMED_SPACE,
-    WEIGHTED,
     Budget,
     Facts,
     Lead,
@@ -34,7 +34,7 @@ from mfrank.tuning import (
 
 DATA = mfrank.synthetic(150, 60, 2500, random_state=0)
 SMALL: dict[str, Any] = {"factors": 16, "n_threads": 1}
-SPACE = TIMED_SPACE.with_more("ALS", WEIGHTED)
+SPACE = TIMED_SPACE.with_more(OF_EVENTS)
 EVERY = [*SPACE.families(), *SPACE.baselines]
 
 
