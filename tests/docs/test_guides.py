@@ -32,8 +32,10 @@ NEEDS = {
     "evaluation": ("matplotlib",),
     "first-steps": ("pandas",),
     "lists": ("pandas", "polars", "pyarrow"),
+    "optuna": ("optuna",),
     "other-tools": ("pandas", "sklearn"),
     "serving": ("fastapi",),
+    "tracking": ("mlflow", "wandb"),
 }
 SMALLER = {
     "factors=64": "factors=8",
