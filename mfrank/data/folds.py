@@ -75,9 +75,9 @@ def rolling(
     latest = int(timestamps.max())
     length = _length("test", test, latest)
     before = 0 if valid is None else _length("valid", valid, latest)
-    begins = [latest + 1 - length * number for number in range(folds, 0, -1)]
-    if number_below(timestamps, begins[0] - before) == 0:
-        first = int(timestamps.min())
+    first, folds = int(timestamps.min()), int(folds)
+    begins = range(latest + 1 - length * folds, latest + 1, length)
+    if begins.start - before <= first:
         fit = max(0, (latest - first - before) // length)
         raise InputValueError(
             f"`folds`: no entry is left to train the first of {folds} on: timestamps go from "
