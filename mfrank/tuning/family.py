@@ -236,8 +236,8 @@ class Space:
         return cls({family.name: (family,)})
 
     def with_more(self, more: Mapping[str, tuple[Family, ...]]) -> Space:
-        """The same space with further families by ladder, which may be new ones."""
-        names = dict.fromkeys([*self.ladders, *more])
+        """The same space with further families by ladder; these ladders come first."""
+        names = dict.fromkeys([*more, *self.ladders])
         ladders = {name: (*self.ladders.get(name, ()), *more.get(name, ())) for name in names}
         return Space(ladders, self.baselines)
 
