@@ -65,7 +65,8 @@ def most_neighbors(usual: int, setting: Setting) -> int:
 
 
 _MOST_INVERTED = 8192
-"""Users or items, whichever are fewer, up to which the matrix of all is inverted."""
+"""Users or items, whichever are fewer, up to which only the matrix of all is inverted; from there
+on, regressions on candidates are tried first."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +74,13 @@ class Regression(Family):
     """EASE and its powers. ``ridge``: its regularization, in units of ``Facts.spread`` squared.
 
     ``candidates`` counts where users and items are so many that each item is predicted from few.
+    ``is_whole`` predicts it from all there, too, which takes many times as long.
     """
 
     name: str = "EASE"
     kind = EASE
     first_values: tuple[float, ...] = (1.0, 0.5, 0.5, 100.0)
+    is_whole: bool = False
 
     axes = (
         Axis("ridge", 0.03, 10.0),
@@ -98,8 +101,12 @@ class Regression(Family):
             round(values["candidates"]) if self._is_local(setting.facts) else None,
         )
 
+    def suits(self, facts: Facts) -> bool:
+        """See :meth:`Family.suits`."""
+        return not self.is_whole or _has_many(facts)
+
     def _is_local(self, facts: Facts) -> bool:
-        return min(facts.data.n_users, facts.data.n_items) > _MOST_INVERTED
+        return not self.is_whole and _has_many(facts)
 
     def work(self, rung: int, setting: Setting) -> float:
         """See :meth:`Family.work`."""
@@ -122,6 +129,10 @@ class Regression(Family):
             return EASE.bytes_needed(data.n_users, data.n_items, round(self.axes[-1].high))
         kept = min(most_neighbors(EASE.neighbors, setting), data.n_items)
         return EASE.bytes_needed(data.n_users, data.n_items) + BYTES_A_WEIGHT * data.n_items * kept
+
+
+def _has_many(facts: Facts) -> bool:
+    return min(facts.data.n_users, facts.data.n_items) > _MOST_INVERTED
 
 
 @dataclass(frozen=True)
@@ -374,7 +385,7 @@ FAMILIES: Mapping[str, tuple[Family, ...]] = {
     ),
     "Descent": (Sampled("SampledSoftmax", _softmax),),
     "item filter": (Filter(),),
-    "item regression": (Regression(),),
+    "item regression": (Regression(), Regression("EASE of all items", is_whole=True)),
 }
 """By ladder. RGX is left out: it ranks as RG2 does and takes several times as long.
 

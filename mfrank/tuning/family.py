@@ -189,6 +189,10 @@ class Family(ABC):
     def model(self, point: Point, rung: int, setting: Setting) -> Model:
         """The unfitted model of a point."""
 
+    def suits(self, facts: Facts) -> bool:
+        """Whether it is worth a trial on such data."""
+        return True
+
     @abstractmethod
     def work(self, rung: int, setting: Setting) -> float:
         """Rough seconds of a trial; after the first trials, only ratios between rungs matter."""

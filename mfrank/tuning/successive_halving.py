@@ -259,6 +259,8 @@ class Search:
 
     def _is_possible(self, family: Family) -> bool:
         """Whether the narrowest fit has the memory it needs and, if it has one rung, the time."""
+        if not family.suits(self._setting.facts):
+            return False
         return self._is_quick(family) and (family.rungs > 1 or family.fits(0, self._setting))
 
     def run(self, done: Sequence[Outcome], run: Run, claimed: Claimed | None = None) -> None:
@@ -325,6 +327,8 @@ class Search:
     def _reason(self, family: Family) -> str | None:
         """Why a family was not tried; None if there were no trials left."""
         setting, rung = self._setting, 0
+        if not family.suits(setting.facts):
+            return None
         if not family.fits(rung, setting) and family.rungs == 1:
             needed, may = family.bytes_needed(rung, setting) / 2**30, setting.memory / 2**30
             return f"left out: a fit would take about {needed:.3g} GiB, and may take {may:.3g}"

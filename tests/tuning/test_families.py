@@ -495,3 +495,17 @@ def test_points_near_another_are_a_tenth_of_an_axis_away() -> None:
     assert steps.std(axis=0) == pytest.approx([0.1, 0.1], rel=0.15)
     assert near((0.5, 0.5), 1, 3) == tuple(0.5 + steps[1])
     assert near((0.5, 0.5), 1, 4) != near((0.5, 0.5), 1, 3)
+
+
+def test_where_items_are_many_the_whole_regression_is_tried_after_candidates() -> None:
+    """As time allows; where they are few, the two would be the same."""
+    local, whole = FAMILIES["item regression"]
+    few, many = (
+        Setting(Facts.of(mfrank.synthetic(*shape, random_state=0)), 8, 0, 1)
+        for shape in ((50, 40, 300), (8300, 8300, 20_000))
+    )
+    assert (local.suits(few.facts), whole.suits(few.facts)) == (True, False)
+    assert (local.suits(many.facts), whole.suits(many.facts)) == (True, True)
+    assert local.model(local.first, 0, many).candidates
+    assert whole.model(whole.first, 0, many).candidates is None
+    assert local.work(0, many) < whole.work(0, many)
