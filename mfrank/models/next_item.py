@@ -42,8 +42,8 @@ from mfrank.retrieval import LikedItems, ModelState, OwnRows, Rows
 from mfrank.store import FactorStore, pack_neighbors
 from mfrank.store import contents as extra_rows
 
-_BYTES_AN_ENTRY = 40
-"""Of an entry of X, with its transpose, while its columns are put in order."""
+_BYTES_AN_ENTRY = 90
+"""Of an entry of X or Y, with the transpose and copies of some columns, and what a place takes."""
 
 
 @dataclass(eq=False, repr=False)
@@ -104,8 +104,10 @@ class NextItem(NeighborRecommender):
     Notes
     -----
     A fit needs memory for a square matrix of len(decays) * n_items columns, in float32 from 4,096
-    on, and time cubic in them: 7,000 take seconds on two cores. A fit to ``candidates`` needs
-    memory and time for the entries of X: those of each interaction are the items within 4 decays.
+    on, and time cubic in them: 7,000 take seconds on two cores. A fit to ``candidates`` needs time,
+    and 90 bytes of memory, for each entry of X and Y, also if the interactions are on disk. An
+    interaction has 1 + 4 ``ahead`` of them and 4 ``decay`` for each decay, or as many as its user
+    has items, and as many again if ``backward`` > 0.
     Similar items are those that come next after an item alone.
 
     Examples
@@ -153,7 +155,7 @@ class NextItem(NeighborRecommender):
     def bytes_needed(
         cls, n_decays: int, n_items: int, candidates: int | None = None, entries: int = 0
     ) -> int:
-        """Bytes of the matrices of a fit; ``entries`` are those of X."""
+        """Bytes of the matrices of a fit; ``entries`` are those of X and Y."""
         width = n_decays * n_items
         if candidates is not None and candidates < width:
             return bytes_of_regressions(n_items, candidates, width) + _BYTES_AN_ENTRY * entries
@@ -283,7 +285,9 @@ class NextItem(NeighborRecommender):
         entries = self._regression.entries(places)
         needed = self.bytes_needed(len(self.decays), n_items, self.candidates, entries)
         what = f"NextItem of {len(self.decays)} decays and {n_items:,} items"
-        remedy = "use fewer `candidates`, such as `candidates=100`, or fewer `decays`"
+        remedy = "use `candidates`, such as `candidates=100`, or fewer `decays`"
+        if self._is_local(n_items):
+            remedy = "use shorter or fewer `decays`, `backward=0`, or SequentialRules"
         check_memory(needed, what, of_empty_rows(n_users + n_items, places.nnz) + remedy)
         if not self._is_local(n_items):
             load_algebra(needed, what, remedy)

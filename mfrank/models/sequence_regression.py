@@ -95,8 +95,11 @@ class SequenceRegression:
         return sp.csr_array(sp.diags_array(old / new) @ weights)
 
     def entries(self, places: sp.csr_array) -> int:
-        """Number of entries of X."""
-        found = sum(np.minimum(places.data - 1, reach_of(each)).sum() for each in self.decays)
+        """Number of entries of X and Y."""
+        reaches = [reach_of(each) for each in self.decays]
+        if self.ahead:
+            reaches.append(reach_of(self.ahead))
+        found = sum(np.minimum(places.data - 1, reach).sum() for reach in reaches) + places.nnz
         return int(found) * (1 + (self.backward > 0))
 
     def _diagonal(self, places: sp.csr_array) -> NDArray[np.float64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import tracemalloc
 from dataclasses import replace
 from itertools import permutations, product
 from typing import Any
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 import mfrank
 from mfrank import Interactions, NextItem
 from mfrank.models import histories as in_order
-from mfrank.models import sequence_regression
+from mfrank.models import next_item, sequence_regression
 from mfrank.store import contents as extra_rows
 from tests.support.errors import refuses
 
@@ -397,3 +398,30 @@ def test_times_that_order_too_little_are_told(unit, updated, caplog):
     else:
         NextItem().fit(of_unit)
     assert ("before; these are ordered by id" in caplog.text) == (unit > 1)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"decays": (2.0,)}, {"decays": (1.0,), "ahead": 3.0}, {"backward": 0.0}]
+)
+def test_the_stated_memory_grows_as_the_memory_of_a_fit(options, monkeypatch):
+    stated, used = list[int](), list[int]()
+    monkeypatch.setattr(next_item, "check_memory", lambda needed, *_: stated.append(needed))
+    for n_users in (40, 160):
+        histories = [np.random.default_rng(user).permutation(100)[:40] for user in range(n_users)]
+        users, times = np.repeat(np.arange(n_users), 40), np.arange(n_users * 40)
+        data = Interactions.from_arrays(users, np.concatenate(histories), timestamps=times)
+        tracemalloc.start()
+        NextItem(candidates=5, **options).fit(data)
+        used.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    less, more = (each[1] - each[0] for each in (used, stated))
+    assert less <= more <= 3 * less
+
+
+@pytest.mark.parametrize(("candidates", "remedy"), [(None, "candidates=100"), (2, "decays")])
+def test_a_fit_that_needs_more_memory_than_there_is_says_what_lowers_it(
+    candidates, remedy, monkeypatch
+):
+    monkeypatch.setattr("mfrank.arrays.memory.memory_there_is", lambda: 100)
+    with refuses(MemoryError, None, remedy=remedy):
+        NextItem(candidates=candidates).fit(data_of([[0, 1, 2], [1, 2, 0]]))
