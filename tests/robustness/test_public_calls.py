@@ -34,7 +34,7 @@ def test_plausible_arguments_are_accepted_by_most(
     accepted, rng = set[str](), np.random.default_rng(0)
     entries = [e for e in public_calls.entries() if e.weight >= 1 and e.name.startswith("ALS")]
     for entry in entries:
-        for number in range(30):
+        for number in range(60):
             folder = tmp_path / f"{entry.name}-{number}"
             folder.mkdir()
             monkeypatch.chdir(folder)

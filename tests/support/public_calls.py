@@ -280,6 +280,7 @@ PLAUSIBLE: dict[str, Callable[[Rng], Any]] = {
     "values": lambda rng: one_of(rng, [None, np.ones(20), [1.0, 2.0]]),
     "weight": lambda rng: one_of(rng, [0.5, 0.0, -1.0]),
     "window": lambda rng: one_of(rng, [None, 3.0, 0.0]),
+    "y": lambda rng: None,
 }
 """Arguments by name; the others have a default."""
 
@@ -312,6 +313,12 @@ OWN: dict[tuple[str, str], Callable[[Rng], Any]] = {
     ("by_time", "test"): lambda rng: one_of(rng, [0.1, 20]),
     ("by_time", "interactions"): lambda rng: timed(),
     ("leave_last", "interactions"): lambda rng: timed(),
+    ("fold_rows", "splits"): lambda rng: mfrank.by_ratio(frame()),
+    ("rolling", "folds"): lambda rng: one_of(rng, [1, 2]),
+    ("rolling", "interactions"): lambda rng: timed(),
+    ("rolling", "test"): lambda rng: one_of(rng, [1, 3]),
+    ("rolling", "valid"): lambda rng: one_of(rng, [None, 1]),
+    ("user_folds", "folds"): lambda rng: one_of(rng, [2, 3]),
     ("paired_differences", "method"): lambda rng: one_of(rng, ["bootstrap", "permutation"]),
     ("serving.ask", "body"): hostile_requests.body,
     ("serving.ask", "method"): lambda rng: one_of(rng, [*["GET"] * 5, "POST", "POST", "PUT"]),
