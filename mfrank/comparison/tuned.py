@@ -15,7 +15,7 @@ from mfrank.comparison.foreign_families import foreign_family
 from mfrank.data import Interactions
 from mfrank.errors import InputValueError
 from mfrank.evaluation import Metric
-from mfrank.models import ALS, EASE, Baseline, Blend, Descent, ItemFilter
+from mfrank.models import ALS, EASE, Baseline, Blend, Descent, ItemFilter, Reranker
 from mfrank.retrieval import Recommender
 from mfrank.tuning import (
     SPACE,
@@ -155,6 +155,7 @@ def tuned(
             space=space,
             needs=checked_needs(tuning.needs) if contender is tune else (),
             predict=tuning.predict,
+            with_trees=contender is tune,
         )
         leaderboards[name] = result.leaderboard
         if result.parts:
@@ -164,11 +165,15 @@ def tuned(
 
 @dataclass(frozen=True, eq=False)
 class _Recipe:
-    """Models, the epochs of each, and their weights in a blend, which ``fit`` returns."""
+    """Models, the epochs of each, and their weights in a blend, which ``fit`` returns.
+
+    ``trees`` are over it, if there are some.
+    """
 
     models: Sequence[Any]
     epochs: Sequence[int]
     weights: Sequence[float]
+    trees: Reranker | None = None
 
     @property
     def needs_times(self) -> bool:
@@ -183,9 +188,10 @@ class _Recipe:
             _fit(model, epochs, data, alone)
             for model, epochs in zip(self.models, self.epochs, strict=True)
         ]
-        if len(fitted) == 1:
-            return fitted[0]
-        return Blend.from_models(fitted, self.weights, self.epochs)
+        best = fitted[0]
+        if len(fitted) > 1:
+            best = Blend.from_models(fitted, self.weights, self.epochs)
+        return best if self.trees is None else self.trees.over(best)
 
 
 def _fit(model: Any, epochs: int, data: Interactions, callback: Any) -> Recommender:
@@ -203,6 +209,9 @@ def _unfitted(result: SearchResult) -> Any:
     models = [result.runner.model(part.outcome.trial) for part in result.parts]
     epochs = [part.outcome.epochs for part in result.parts]
     first: Any = models[0]
+    if result.trees is not None and result.trees.model is not None:
+        weights = [part.weight for part in result.parts]
+        return _Recipe(models, epochs, weights, result.trees.model)
     if len(models) == 1 and isinstance(first, Baseline):
         return first
     if len(models) == 1 and isinstance(first, ALS):

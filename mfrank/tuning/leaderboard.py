@@ -16,6 +16,7 @@ from mfrank.evaluation import Score
 from mfrank.files import path_of, replacing
 from mfrank.tuning.days import DayRecord
 from mfrank.tuning.family import Point
+from mfrank.tuning.learned_order import TreesTrial
 from mfrank.tuning.mixture import BlendPart
 from mfrank.tuning.outcomes import Outcome
 from mfrank.tuning.successive_halving import best
@@ -167,8 +168,13 @@ def leaderboard_of(
     parts: Sequence[BlendPart],
     score: Score | None,
     days: Mapping[tuple[str, Point], str],
+    *,
+    trees: TreesTrial | None = None,
 ) -> Leaderboard:
-    """All outcomes, families left out and, if ``score`` is of a blend, the blend."""
+    """All outcomes, families left out, the blend if ``score`` is of one, and trees over the best.
+
+    The value of the trees is that of what they are over, with their gain.
+    """
     weights = {part.outcome.trial: part.weight for part in parts}
     metric = str(runner.judge.metric)
     rows = [
@@ -179,6 +185,13 @@ def leaderboard_of(
     if score is not None:
         of_blend = _interval(score.value, score.standard_error)
         rows.append(_unfitted("blend", told_parts(parts), metric) | of_blend | {"weight": 1.0})
+    if trees is not None and trees.model is not None:
+        best_of_all: Score | Outcome = score or parts[0].outcome
+        value, error = (best_of_all.value or 0.0) + (trees.gain or 0.0), best_of_all.standard_error
+        over = f"trees over {told_parts(parts)}"
+        rows.append(_unfitted("trees", over, metric) | _interval(value, error) | {"weight": 1.0})
+    elif trees is not None and trees.reason is not None:
+        left_out = {**left_out, "trees": trees.reason}
     rows += [_unfitted(name, name, metric) | {"error": reason} for name, reason in left_out.items()]
     rows.sort(key=lambda row: -1.0 if row["value"] is None else row["value"], reverse=True)
     of_former = any(row["day"] for row in rows)

@@ -41,6 +41,7 @@ from mfrank.tuning.event_weights import (
 from mfrank.tuning.families import SPACE
 from mfrank.tuning.family import Model, checked_needs
 from mfrank.tuning.leaderboard import Leaderboard
+from mfrank.tuning.learned_order import TreesTrial
 from mfrank.tuning.mixture import BlendPart, blended
 from mfrank.tuning.search_result import (
     SearchResult,
@@ -65,8 +66,8 @@ class TuneResult:
     ----------
     model : Recommender
         Fitted to all data: an :class:`mfrank.ALS`, a :class:`mfrank.Descent`, an item-to-item
-        model, a baseline, or a :class:`mfrank.Blend` of these. ``refit`` makes the same of
-        other data.
+        model, a baseline, or a :class:`mfrank.Blend` of these; or a :class:`mfrank.Reranker`, trees
+        over one of these, which is then its ``model``. ``refit`` makes the same of other data.
     leaderboard : Leaderboard
         All trials, best first.
     validation : {"by time", "next", "session", "per user", "as given"}
@@ -86,6 +87,8 @@ class TuneResult:
         and of the best of the families that it has no model of.
     serving : Serving or None, optional
         What it costs to serve, measured after the search.
+    trees : TreesTrial or None, optional
+        What came of trees over the best: what they gained, or why they are left out.
     """
 
     model: Recommender
@@ -97,13 +100,14 @@ class TuneResult:
     target: Any = None
     leads: tuple[Lead, ...] = ()
     serving: Serving | None = None
+    trees: TreesTrial | None = None
 
     @property
     def code(self) -> str:
         """Python to paste, which fits the same model without a search.
 
         ``data`` are those of the call, together with ``valid`` if there was one; with a ``target``,
-        they are ``events``.
+        they are ``events``. Trees also need ``train`` and ``valid``, as ``validation`` says.
         """
         if self.weights is None:
             return code_of(self.model)
@@ -135,6 +139,8 @@ class TuneResult:
             told.append(f"fitted to events with {weights_told(self.weights)}")
         if self.uses_values is not None:
             told.append(f"it {'reads' if self.uses_values else 'does not read'} their values")
+        if self.trees is not None:
+            told.append(str(self.trees))
         again = "for new data: found.refit(data), mfrank tune FILE --refit MODEL --model NEWER, or"
         return [*sentences(self.model, self.leaderboard, told, self.leads, self.serving), again]
 
@@ -165,6 +171,11 @@ def tune(
        best continue with more factors.
     3. *Fit* the best model or, if it ranks higher, a blend of up to four models of several
        families, to all data.
+    4. With the extra ``rerank``: *trees* over it (:class:`mfrank.Reranker`), if they rank higher by
+       more than one standard error on held-out interactions that they did not learn from: the later
+       half of those that are held out by time, or those of other users; with fewer than 200 such
+       users, they are not tried. ``found.model.model`` is
+       the model without them. Lists take longer, and cannot be steered.
 
     The families are ALS under several objectives, a sampled softmax, linear item-to-item models
     (:class:`mfrank.ItemFilter`, and :class:`mfrank.EASE`, of ``candidates`` if users and items are
@@ -325,6 +336,7 @@ def tune(
             target=None if of_target is None else of_target.target,
             needs=needed,
             predict=predict,
+            with_trees=True,
         )
         model = _fitted(found, everything)
     if weights is not None:
@@ -337,7 +349,7 @@ def tune(
     days = None if storage is None else Leaderboard.of_days(storage)
     return TuneResult(
         *(model, found.leaderboard, found.runner.judge.kind, used, weights, days, target),
-        *(found.leads, Serving.of(model, n_threads)),
+        *(found.leads, Serving.of(model, n_threads), found.trees),
     )
 
 
@@ -403,9 +415,9 @@ def _fitted(found: SearchResult, data: Interactions) -> Recommender:
             raise MemoryError(f"no fit succeeded: {errors[-1]}")
         return Popularity().fit(data)  # there was no time for anything else
     models = [_whole(found.runner, part, data) for part in found.parts]
-    if len(models) == 1:
-        return models[0]
-    return blended(models, found.parts)
+    model: Recommender = models[0] if len(models) == 1 else blended(models, found.parts)
+    trees = None if found.trees is None else found.trees.model
+    return model if trees is None else trees.over(model)
 
 
 def _whole(runner: Runner, part: BlendPart, data: Interactions) -> Model:

@@ -18,7 +18,8 @@ from mfrank.tuning.days import Former
 from mfrank.tuning.families import OF_EVENTS, SPACE
 from mfrank.tuning.family import Facts, Point, Setting, Space
 from mfrank.tuning.leaderboard import Leaderboard, leaderboard_of, told_parts
-from mfrank.tuning.mixture import BlendPart, finalists, mixed
+from mfrank.tuning.learned_order import TREES_SHARE, TreesTrial, can_be_tried, learned
+from mfrank.tuning.mixture import BlendPart, blended, finalists, mixed, refit_seconds_of
 from mfrank.tuning.outcomes import Outcome, Trial
 from mfrank.tuning.successive_halving import Budget, Search, best, refit_seconds
 from mfrank.tuning.summary import Lead
@@ -48,6 +49,8 @@ class SearchResult:
         Score of the blend, if there are several parts.
     days : mapping of (family, point) to str
         The day of the search that found a setting, of those that are of an earlier one.
+    trees : TreesTrial or None
+        What came of trees over the best model; None if they were not to be tried.
     """
 
     runner: Runner
@@ -56,12 +59,14 @@ class SearchResult:
     parts: Sequence[BlendPart]
     score: Score | None
     days: Mapping[tuple[str, Point], str] = field(default_factory=dict)
+    trees: TreesTrial | None = None
 
     @property
     def leaderboard(self) -> Leaderboard:
         """All trials, best first."""
         return leaderboard_of(
-            *(self.runner, self.outcomes, self.left_out, self.parts, self.score, self.days)
+            *(self.runner, self.outcomes, self.left_out, self.parts, self.score, self.days),
+            trees=self.trees,
         )
 
     @property
@@ -95,9 +100,12 @@ class SearchResult:
     def best(self) -> dict[str, Any]:
         """What was chosen, as types that JSON has (:attr:`mfrank.tuning.DayRecord.best`)."""
         found: Score | Outcome = self.parts[0].outcome if self.score is None else self.score
+        model, value = told_parts(self.parts), found.value
+        if self.trees is not None and self.trees.model is not None:
+            model, value = f"trees over {model}", (value or 0.0) + (self.trees.gain or 0.0)
         return {
-            "model": told_parts(self.parts),
-            "value": found.value,
+            "model": model,
+            "value": value,
             "standard_error": found.standard_error,
             "parts": [[asdict(part.outcome.trial), part.weight] for part in self.parts],
         }
@@ -128,12 +136,14 @@ def search(
     target: str | None = None,
     needs: Collection[str] = (),
     predict: Predict | None = None,
+    with_trees: bool = False,
 ) -> SearchResult:
     """Search a space; parameters are those of :func:`mfrank.tune`.
 
     ``valid`` and ``left_out`` have the ids of the data. Lists leave out ``left_out``, if the data
     are events of which one kind is ranked, ``target``; ``held_out`` says how ``valid`` was chosen.
-    ``needs`` are names of :data:`mfrank.tuning.family.ABILITIES`.
+    ``needs`` are names of :data:`mfrank.tuning.family.ABILITIES`; ``with_trees`` tries trees over
+    what is best.
     """
     parts = [part for part in (data, valid, left_out) if part is not None]
     judge = TrialJudge.of(data, metric, seed, n_threads, valid, left_out, held_out, predict)
@@ -168,18 +178,31 @@ def search(
         if show_progress:
             _tell(outcome, journal.outcomes, clock, metric)
 
-    course = Search(setting, clock, trials, space, journal.former)
+    share_after = TREES_SHARE if with_trees and can_be_tried() else 0.0
+    course = Search(setting, clock, trials, space, journal.former, share_after)
     course.run(
         journal.outcomes, run, lambda propose: journal.claimed(propose, lambda: clock.left() > 0)
     )
+    parts_of_best, score = _chosen(runner, journal.outcomes, journal.former)
     found = SearchResult(
         *(runner, journal.outcomes, course.left_out(journal.outcomes) | unable),
-        *_chosen(runner, journal.outcomes, journal.former),
+        *(parts_of_best, score),
         {(one.trial.family, one.trial.point): one.day for one in journal.former},
+        _trees_over(runner, parts_of_best) if with_trees else None,
     )
     if found.parts:
         journal.conclude(found.best)
     return found
+
+
+def _trees_over(runner: Runner, parts: Sequence[BlendPart]) -> TreesTrial | None:
+    """Trees over the best model or blend, as it was fitted to the training part."""
+    if not parts:
+        return None
+    reserve = refit_seconds_of([part.outcome for part in parts])
+    models = [runner.fitted(part.outcome) for part in parts]
+    best_of_all = blended(models, parts) if len(parts) > 1 else models[0]
+    return learned(runner, best_of_all, reserve)
 
 
 def metric_of(metric: Metric | str) -> Metric:

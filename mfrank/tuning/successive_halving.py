@@ -231,7 +231,8 @@ _WEIGHINGS = 7
 class Search:
     """Chooses the next trial from the outcomes so far and the time and trials left.
 
-    First come the settings of an earlier search, if there are some.
+    First come the settings of an earlier search, if there are some. ``share_after`` of the time is
+    reserved for what follows the weighing of a blend.
 
     The ladders take turns: next is the ladder that used the fewest seconds or, if only trials are
     counted, the fewest trials. Before time or trials run out, the best point of each ladder is
@@ -245,8 +246,9 @@ class Search:
         trials: int | None,
         space: Space = SPACE,
         former: Sequence[Former] = (),
+        share_after: float = 0.0,
     ) -> None:
-        self._former = former
+        self._former, self._share_after = former, share_after
         self._setting, self._budget, self._trials = setting, budget, trials
         self._space, self._is_alone = space, len(space.ladders) == 1
         self._seconds = max(0.0, budget.left())
@@ -295,7 +297,7 @@ class Search:
         costs = [refit_seconds(one) + _WEIGHINGS * one.judge_seconds for one in leaders]
         slow = _TOO_SLOW * self._seconds
         mixes = self._budget.is_limited and not self._is_alone and costs
-        mixing = _MIXING_SHARE * self._seconds if mixes else 0.0
+        mixing = (_MIXING_SHARE + self._share_after) * self._seconds if mixes else 0.0
         return mixing + sum(costs[:1]) + sum([cost for cost in costs[1:] if cost <= slow][:2])
 
     def _left_after(self, trial: Trial, done: Sequence[Outcome]) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 
 from mfrank.arrays import counted, is_on_gpu, sized
 from mfrank.evaluation import Metric, Score, p_value
-from mfrank.models import ALS, Blend, Descent, fit_epochs, unfitted, values_told
+from mfrank.models import ALS, Blend, Descent, Reranker, fit_epochs, unfitted, values_told
 from mfrank.retrieval import Recommender, unannounced
 from mfrank.tuning.family import ABILITIES, lacking
 from mfrank.tuning.leaderboard import Leaderboard, call_of
@@ -153,9 +153,20 @@ _SURE = 0.05
 def code_of(model: Any, data: str = "data", leaves_out: str | None = None) -> str:
     """Python that fits the same model without a search; the arguments are expressions.
 
-    ``leaves_out`` is what lists leave out, if that is not all of ``data``.
+    ``leaves_out`` is what lists leave out, if that is not all of ``data``. Trees learn from
+    ``valid``, which was held out of ``train``.
     """
     until = ""
+    if isinstance(model, Reranker):
+        begin = code_of(model.model, "train").replace("model = ", "first = ")
+        imported, begin = begin.split("\n", 1)
+        options = {k: v for k, v in model.get_params(deep=False).items() if k != "model"}
+        trees = f"Reranker(first, {', '.join(f'{k}={v!r}' for k, v in options.items())})"
+        leave = "" if leaves_out is None else f"\nmodel.leave_out({leaves_out})"
+        return (
+            f"{imported}, Reranker, refit\n{begin}\nmodel = {trees}.fit(train, valid)\n"
+            f"model = refit(model, {data}){leave}"
+        )
     if isinstance(model, Blend):
         parts = ", ".join(map(call_of, model.parts))
         weights = list(model.weights or [1.0] * len(model.parts))
@@ -174,6 +185,8 @@ def code_of(model: Any, data: str = "data", leaves_out: str | None = None) -> st
 # All of it in sentences.
 
 
+_LAST = {"blend": 1, "trees": 2}
+"""Rows of a leaderboard that are no trials, the last one last."""
 _CAN = {
     "update": "be updated",
     "explain": "explain its scores",
@@ -189,6 +202,9 @@ def sentences(
     serving: Serving | None,
 ) -> list[str]:
     """What was found; ``held_out`` are sentences on how it was chosen."""
+    kind, with_trees = type(model), ""
+    if isinstance(model, Reranker):
+        model, with_trees = model.model, "trees over "
     if isinstance(model, Blend):
         epochs = model.epochs or [None] * len(model.parts)
         weights = model.weights or [1.0] * len(model.parts)
@@ -196,12 +212,16 @@ def sentences(
         what = f"a blend: {' + '.join(f'{weight:.3g} x {name}' for weight, name in each)}"
     else:
         what = in_words(model, fit_epochs(model) if isinstance(model, ALS | Descent) else None)
-    tried = sum(row["value"] is not None and row["family"] != "blend" for row in leaderboard)
-    told = [f"the best of {counted(tried, 'model')} is {what}", *_judged(leaderboard), *held_out]
+    tried = sum(row["value"] is not None and row["family"] not in _LAST for row in leaderboard)
+    told = [
+        f"the best of {counted(tried, 'model')} is {with_trees}{what}",
+        *_judged(leaderboard),
+        *held_out,
+    ]
     told += [*_popular(leaderboard), *(str(lead) for lead in leads)]
     if serving is not None:
         told.append(f"to serve it takes {serving}")
-    lacks = lacking(type(model), ABILITIES)
+    lacks = lacking(kind, ABILITIES)
     can = [text for name, text in _CAN.items() if name not in lacks]
     return [*told, *([f"it can {', '.join(can)}"] if can else [])]
 
@@ -234,7 +254,7 @@ def _popular(leaderboard: Leaderboard) -> list[str]:
 def _judged(leaderboard: Leaderboard) -> list[str]:
     """The value of what was chosen, if it was judged."""
     used = [row for row in leaderboard if row["weight"] is not None and row["value"] is not None]
-    used.sort(key=lambda row: row["family"] != "blend")
+    used.sort(key=lambda row: -_LAST.get(row["family"], 0))
     return [
         f"{row['metric']} {row['value']:.4f}"
         + ("" if row["low"] is None else f" (95 % interval {row['low']:.4f} to {row['high']:.4f})")

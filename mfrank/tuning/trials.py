@@ -89,7 +89,7 @@ class TrialJudge:
         else:
             kind, train, valid = _divided(data, seed, predict)
         left_out = train if left_out is None else left_out
-        users = _known_users(train, valid, left_out)
+        users = known_users(train, valid, left_out)
         if not len(users):
             raise InputValueError(
                 "`data` must have users with several interactions, of which some are held out to "
@@ -242,11 +242,11 @@ def _later(data: Interactions) -> Split | None:
 
 def enough_known(train: Interactions, valid: Interactions, left_out: Interactions) -> bool:
     """Whether enough users are on both sides of a moment to judge by them."""
-    known = len(_known_users(train, valid, left_out))
+    known = len(known_users(train, valid, left_out))
     return known >= min(_ENOUGH, train.n_users / 10)
 
 
-def _known_users(
+def known_users(
     train: Interactions, valid: Interactions, left_out: Interactions
 ) -> NDArray[np.int64]:
     """Rows of the users of the training part who like something in ``valid`` that is ranked."""

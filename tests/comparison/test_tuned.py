@@ -371,6 +371,7 @@ def test_all_parts_of_what_was_found_are_fitted(
         for model, epochs in zip(models, [2, 1], strict=True)
     ]
     found = SimpleNamespace(
+        trees=None,
         runner=SimpleNamespace(model=deepcopy),
         parts=parts[: 1 + several],
         leaderboard=[{"model": "both", "error": None}],

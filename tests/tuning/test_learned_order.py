@@ -1,0 +1,66 @@
+"""Trees over what a search chose: kept only if ahead where they did not learn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mfrank
+from mfrank.tuning import learned_order
+
+pytest.importorskip("catboost", reason="the extra rerank is not installed")
+DATA = mfrank.synthetic(150, 60, 4000, names=True, random_state=0)
+SEARCH = {"trials": 2, "factors": 4, "n_threads": 1, "predict": "any"}
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learned_order, "_FEWEST_USERS", 20)
+    small = {"candidates": 20, "iterations": 5, "depth": 2}
+    monkeypatch.setattr(learned_order, "_OPTIONS", {**learned_order._OPTIONS, **small})
+
+
+def test_few_users_are_not_asked() -> None:
+    assert mfrank.tune(DATA, **SEARCH).trees is None
+
+
+@pytest.mark.usefixtures("few")
+def test_trees_that_are_not_ahead_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learned_order, "_is_ahead", lambda gain, error: False)
+    found = mfrank.tune(DATA, **SEARCH)
+    assert not isinstance(found.model, mfrank.Reranker)
+    assert found.trees is not None
+    assert "left out" in found.summary()
+    assert found.leaderboard[-1]["family"] == "trees"
+
+
+@pytest.mark.usefixtures("few")
+def test_trees_that_are_ahead_are_the_result(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(learned_order, "_is_ahead", lambda gain, error: True)
+    one, other = (mfrank.tune(DATA, storage=tmp_path / f"{n}.sqlite", **SEARCH) for n in ("a", "b"))
+    users = DATA.user_ids.labels
+    assert isinstance(one.model, mfrank.Reranker)
+    for lists in zip(one.model.recommend(users), other.model.recommend(users), strict=True):
+        np.testing.assert_array_equal(*lists)
+    assert {row["family"] for row in one.leaderboard} >= {"trees"}
+    assert "trees over" in one.summary()
+    assert one.days is not None
+    assert one.days[0]["model"].startswith("trees over")
+    split = mfrank.by_ratio(DATA, train=0.9, valid=0.1, test=0.0, random_state=0)
+    names = {"data": DATA, "train": split.train, "valid": split.valid}
+    exec(one.code, names)
+    assert type(names["model"]) is mfrank.Reranker
+    one.model.save(tmp_path / "model")
+    assert type(mfrank.load(tmp_path / "model")) is mfrank.Reranker
+    assert type(one.refit(DATA)) is mfrank.Reranker
+
+
+def test_a_later_part_is_learned_from_in_its_order() -> None:
+    judge = mfrank.tuning.TrialJudge.of(DATA, mfrank.NDCG @ 20, 0, 1, predict="later")
+    ((learns, asked),) = learned_order._folds(judge, 0)
+    assert learns.timestamps.max() < asked.timestamps.min()
+    assert learns.nnz + asked.nnz == judge.valid.nnz
