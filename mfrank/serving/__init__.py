@@ -18,7 +18,7 @@ from mfrank.serving.limits import Limits
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-__all__ = ["KIND", "Event", "EventJournal", "Limits", "app", "run"]
+__all__ = ["KIND", "Event", "EventJournal", "Limits", "app", "new_key", "run"]
 
 
 def app(
@@ -30,6 +30,9 @@ def app(
     classes: Iterable[type] = (),
     trust: bool = False,
     mmap: bool = False,
+    key_file: str | os.PathLike[str] | None = None,
+    allow_origins: Iterable[str] = (),
+    log: str | None = None,
 ) -> FastAPI:
     """Return the ASGI application that serves a model.
 
@@ -54,6 +57,14 @@ def app(
         Memory-map the model, so that services on one machine share it; every load compares the
         checksums. Replace its files only by a save, a copy to a new name or a rename: a file that
         is cut short under a map ends the process.
+    key_file : path, optional
+        File of keys, of which every request must send one, as :func:`new_key` makes it; changes are
+        read within a second. By default, no key is asked for.
+    allow_origins : iterable of str, optional
+        Origins of web pages that may read answers, such as "https://shop.example.com", or "*".
+    log : str, optional
+        File to which a JSON line is appended for each request, without ids of users or items; "-"
+        is the standard output.
 
     Raises
     ------
@@ -61,14 +72,68 @@ def app(
         FastAPI is not installed.
     ValueError, TypeError, FileNotFoundError
         ``model`` is neither a fitted model nor a folder with one, ``reload_seconds`` is not above
-        0, or ``allow_hosts`` are not host names.
+        0, ``allow_hosts`` are not host names or ``allow_origins`` no origins, or ``key_file`` has a
+        wrong line, no key, or may be written by others than its owner.
+    OSError
+        ``key_file`` cannot be read, or ``log`` not written.
     """
     with needs("serve"):
         from mfrank.serving.application import build
-    return build(model, limits or Limits(), reload_seconds, allow_hosts, classes, trust, mmap)
+    return build(
+        model,
+        limits or Limits(),
+        reload_seconds,
+        allow_hosts,
+        classes,
+        trust,
+        mmap,
+        key_file,
+        allow_origins,
+        log,
+    )
 
 
-def run(application: FastAPI, *, host: str = "127.0.0.1", port: int = 8000) -> None:
+def new_key(
+    path: str | os.PathLike[str],
+    name: str,
+    *,
+    scopes: Iterable[str] = ("read",),
+    rate: float | None = None,
+) -> str:
+    """Add a key to a file of keys and return it; the file has only its hash.
+
+    Parameters
+    ----------
+    path : path
+        The file, of which a service is given as ``key_file``; created for its owner alone if it
+        does not exist.
+    name : str
+        Name of the key, in logs: up to 64 letters, digits, dots, dashes and underscores.
+    scopes : iterable of {"read", "write", "operate"}, default ("read",)
+        What the key may do: read lists and scores; send data; read ``/metrics``.
+    rate : float, optional
+        Requests a second, > 0, of which as many may come at once; by default without limit.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        FastAPI is not installed.
+    ValueError
+        An argument is wrong, the file has a key of this name, or a wrong line.
+    """
+    with needs("serve"):
+        from mfrank.serving.access import new_key as added
+    return added(path, name, scopes, rate)
+
+
+def run(
+    application: FastAPI,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    root_path: str = "",
+    drain_seconds: float = 0.0,
+) -> None:
     """Serve an application until Ctrl-C or SIGTERM; open requests are still answered.
 
     - Shutdown: open requests have 10 seconds; 5 seconds later, the process of ``mfrank serve`` ends
@@ -86,16 +151,22 @@ def run(application: FastAPI, *, host: str = "127.0.0.1", port: int = 8000) -> N
         Address to listen on; "0.0.0.0" is every address of this computer.
     port : int, default 8000
         0 chooses a free port.
+    root_path : str, default ""
+        Prefix, such as "/recommender", that a proxy in front removes from paths; ``/openapi.json``
+        names it as the server's.
+    drain_seconds : float, default 0
+        Seconds after SIGTERM in which ``/ready`` answers 503 and all other requests are still
+        answered, so that a load balancer can look elsewhere; a second SIGTERM ends them.
 
     Raises
     ------
     ModuleNotFoundError
         uvicorn is not installed.
     ValueError
-        ``port`` is not from 0 to 65535.
+        ``port`` is not from 0 to 65535, ``root_path`` no path, or ``drain_seconds`` below 0.
     OSError
         The address is taken, or does not belong to this computer.
     """
     with needs("serve"):
         from mfrank.serving.application import serve
-    serve(application, host, port)
+    serve(application, host, port, root_path, drain_seconds)

@@ -39,6 +39,7 @@ from mfrank.serving.questions import (
     ListQuery,
     NoQuery,
     Of,
+    Ready,
     Refusal,
     ScoreQuery,
     UserList,
@@ -48,14 +49,17 @@ from mfrank.serving.questions import (
     read_batch,
     read_query,
 )
-from mfrank.serving.refusals import refused
+from mfrank.serving.refusals import refusal, refused
 from mfrank.serving.together import Desk, lists
 
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     400: {"model": Refusal, "description": "The service does not answer for this host."},
+    401: {"model": Refusal, "description": "The service asks for a key."},
+    403: {"model": Refusal, "description": "The key may not do this."},
     404: {"model": Refusal, "description": "A user or an item is unknown."},
     413: {"model": Refusal, "description": "The body is too large."},
     422: {"model": Refusal, "description": "A parameter is wrong, unknown, or given twice."},
+    429: {"model": Refusal, "description": "The key's requests a second are used up."},
     500: {"model": Refusal, "description": "The request failed inside; the log says why."},
     501: {"model": Refusal, "description": "This kind of model has no such answer."},
     503: {"model": Refusal, "description": "Too many requests, or it took too long."},
@@ -235,6 +239,13 @@ def routes(desk: Desk, measures: Measures) -> tuple[APIRouter, dict[_Shape, Ques
             "watched": live.is_watched,
         }
         return Response(dump(about), media_type="application/json")
+
+    @router.get("/ready", responses={200: {"model": Ready}})
+    async def ready(request: Request) -> Response:
+        """Whether to send requests here: 503 once the service has been told to end."""
+        if request.app.state.is_draining:
+            return refusal(503, "the service is being stopped")
+        return Response(dump({"status": "ready"}), media_type="application/json")
 
     @router.get("/metrics", response_class=Response)
     async def metrics() -> Response:

@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import math
 import os
+import re
+import signal
 import socket
+import time
 from collections.abc import AsyncIterator, Iterable
 from functools import partial
+from types import FrameType
 from typing import Any
 
 import uvicorn
 from fastapi import FastAPI, Response
+from starlette.datastructures import State
+from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
 from mfrank._version import __version__
-from mfrank.arrays import check_above_zero, single_threaded, usable_cores
-from mfrank.errors import InputValueError
+from mfrank.arrays import (
+    check_above_zero,
+    check_at_least_zero,
+    shown,
+    single_threaded,
+    usable_cores,
+)
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.retrieval import Recommender
+from mfrank.serving.access import Keys
 from mfrank.serving.api import Questions, routes
 from mfrank.serving.connections import LimitedConnection
 from mfrank.serving.description import STYLE, Described, page
@@ -25,8 +39,11 @@ from mfrank.serving.guards import AllowedHosts, Door, Hosts
 from mfrank.serving.limits import Limits, Measures
 from mfrank.serving.live_model import LiveModel
 from mfrank.serving.refusals import add_refusals
+from mfrank.serving.request_log import RequestLog
 from mfrank.serving.signals import handled
 from mfrank.serving.together import Desk
+
+_ORIGIN = re.compile(r"https?://([a-z0-9_.-]+|\[[0-9a-f:.]+\])(:[0-9]+)?|\*")
 
 
 def build(
@@ -37,19 +54,28 @@ def build(
     classes: Iterable[type],
     trust: bool,
     mmap: bool,
+    key_file: str | os.PathLike[str] | None,
+    allow_origins: Iterable[str],
+    log: str | None,
 ) -> FastAPI:
     """The application of :func:`mfrank.serving.app`."""
     check_above_zero(reload_seconds=reload_seconds)
-    hosts = AllowedHosts(allow_hosts)
+    hosts, origins = AllowedHosts(allow_hosts), _checked_origins(allow_origins)
+    keys = None if key_file is None else Keys(key_file)
     live, measures = LiveModel(model, classes, trust, mmap), Measures()
+    lines = None if log is None else RequestLog(log)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         live.watch(reload_seconds)
+        if lines is not None:
+            lines.start()
         try:
             yield
         finally:
             live.stop()
+            if lines is not None:
+                lines.stop()
 
     application = Described(
         title="mfrank",
@@ -61,6 +87,7 @@ def build(
     )
     application.state.live, application.state.limits = live, limits
     application.state.hosts = hosts
+    application.state.is_draining = False
     application.state.desk = desk = Desk(live, limits, usable_cores())
     described, questions = routes(desk, measures)
     application.include_router(described)
@@ -75,10 +102,38 @@ def build(
         return Response(STYLE, media_type="text/css")
 
     # The last one added is the outermost.
-    begin = partial(live.watch, reload_seconds)
+    def begin() -> None:
+        live.watch(reload_seconds)
+        if lines is not None:
+            lines.start()
+
     application.add_middleware(Questions, questions=questions, limits=limits, begin=begin)
-    application.add_middleware(Door, hosts=hosts, limits=limits, measures=measures)
+    application.add_middleware(
+        Door, hosts=hosts, limits=limits, measures=measures, keys=keys, log=lines
+    )
+    if origins:
+        application.add_middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=["Authorization", "Content-Type", "X-Request-Id"],
+            expose_headers=["Retry-After", "X-Request-Id"],
+        )
     return application
+
+
+def _checked_origins(origins: Iterable[str]) -> list[str]:
+    """The origins of web pages that may read answers."""
+    if isinstance(origins, str | bytes):
+        raise InputTypeError(f"`allow_origins` must be a list of origins, got {shown(origins)}")
+    listed = list(origins)
+    for origin in listed:
+        if not isinstance(origin, str) or not _ORIGIN.fullmatch(origin):
+            raise InputValueError(
+                "`allow_origins` must have origins as browsers send them, in small letters and "
+                f"without a path, such as https://shop.example.com, or *, got {shown(origin)}"
+            )
+    return listed
 
 
 # Runs an application with uvicorn, until it is told to stop.
@@ -87,23 +142,54 @@ def build(
 _GRACE = 10
 """Seconds in which requests that have begun may end."""
 _BACKLOG = 2048
+_ROOT_PATH = re.compile(r"(/[A-Za-z0-9._~-]+)*")
 
 
-def serve(application: FastAPI, host: str, port: int) -> None:
+def serve(application: FastAPI, host: str, port: int, root_path: str, drain_seconds: float) -> None:
     """What :func:`mfrank.serving.run` does."""
     if not 0 <= port < 2**16:
         raise InputValueError(f"`port` must be a whole number from 0 to 65535, got {port}")
-    config = configured(application, host)
+    if not _ROOT_PATH.fullmatch(root_path):
+        raise InputValueError(
+            "`root_path` must be a path such as /recommender, without a slash at its end, "
+            f"got {shown(root_path)}"
+        )
+    check_at_least_zero(drain_seconds=drain_seconds)
+    config = configured(application, host, root_path)
     live = getattr(application.state, "live", None)
     with handled(live), _listening(host, port) as place:
         bound_host, bound_port = place.getsockname()[:2]
-        shown = f"[{bound_host}]" if ":" in bound_host else bound_host
-        print(f"http://{shown}:{bound_port}/ (Ctrl-C stops it)", flush=True)
+        address = f"[{bound_host}]" if ":" in bound_host else bound_host
+        print(f"http://{address}:{bound_port}/ (Ctrl-C stops it)", flush=True)
         with single_threaded():  # there is a thread for each core that answers
-            uvicorn.Server(config).run(sockets=[place])
+            _Server(config, application.state, drain_seconds).run(sockets=[place])
 
 
-def configured(application: FastAPI, host: str) -> uvicorn.Config:
+class _Server(uvicorn.Server):
+    """uvicorn's server, which on SIGTERM first lets ``/ready`` say that it ends."""
+
+    def __init__(self, config: uvicorn.Config, state: State, drain_seconds: float) -> None:
+        super().__init__(config)
+        self._state, self._drain_seconds = state, drain_seconds
+        self._end = math.inf
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End, but on the first SIGTERM after a while."""
+        is_first = self._end == math.inf
+        self._state.is_draining = True
+        if sig == signal.SIGTERM and is_first and self._drain_seconds:
+            self._end = time.monotonic() + self._drain_seconds
+        else:
+            super().handle_exit(sig, frame)
+
+    async def on_tick(self, counter: int) -> bool:
+        """End when the while is over; uvicorn asks ten times a second."""
+        if not self.should_exit and time.monotonic() >= self._end:
+            super().handle_exit(signal.SIGTERM, None)
+        return await super().on_tick(counter)
+
+
+def configured(application: FastAPI, host: str, root_path: str = "") -> uvicorn.Config:
     """How uvicorn runs an application of this package, or another one."""
     state: Any = application.state
     outer: ASGIApp = application
@@ -119,6 +205,7 @@ def configured(application: FastAPI, host: str) -> uvicorn.Config:
     return uvicorn.Config(
         outer,
         http=connection,
+        root_path=root_path,
         ws="none",
         access_log=False,
         log_level="warning",

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import re
+import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import quote
@@ -19,8 +20,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mfrank.arrays import shown
 from mfrank.errors import InputTypeError, InputValueError
+from mfrank.serving.access import Keys
 from mfrank.serving.limits import Limits, Measures
 from mfrank.serving.refusals import refusal, refused, too_late
+from mfrank.serving.request_log import RequestLog
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -33,6 +36,8 @@ HEADERS = {
 _RAW_HEADERS = [(name.lower().encode(), text.encode()) for name, text in HEADERS.items()]
 
 _METHODS = ("GET", "HEAD", "POST", "OPTIONS")
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
+"""Ids of requests that are taken over; others could forge lines of a log."""
 
 
 _HOST = re.compile(r"(\*\.)?[a-z0-9_.-]+|\[[0-9a-f:.]+\]|\*")
@@ -113,18 +118,27 @@ class Hosts:
 class Door:
     """What every request to an application passes.
 
-    - A request for another host than those allowed is refused.
+    - A request for another host than those allowed is refused; so is one without a key, where keys
+      are asked for.
     - The path is as it was sent, quoted, so that an id may contain a slash. Bytes that a URL should
       have quoted are quoted: curl sends the letters of an id as they are.
     - HEAD is answered as GET is, without the body.
     - A body that is too large is 413, one of GET is 422, an answer that takes too long is 503.
-    - Every answer has :data:`HEADERS`, and is counted and timed by its route.
+    - Every answer has :data:`HEADERS` and the request's id, if it sent one or there is a log; it is
+      counted and timed by its route, and logged.
     """
 
     def __init__(
-        self, app: ASGIApp, hosts: AllowedHosts, limits: Limits, measures: Measures
+        self,
+        app: ASGIApp,
+        hosts: AllowedHosts,
+        limits: Limits,
+        measures: Measures,
+        keys: Keys | None = None,
+        log: RequestLog | None = None,
     ) -> None:
         self.app, self.hosts, self.limits, self.measures = app, hosts, limits, measures
+        self.keys, self.log = keys, log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
@@ -134,20 +148,39 @@ class Door:
             return
         began, method, measures = time.perf_counter(), scope["method"], self.measures
         inner, answer = _as_sent(scope), _Answer(send, method == "HEAD")
+        headers = dict(inner["headers"])
+        sent = headers.get(b"x-request-id", b"")
+        if _REQUEST_ID.fullmatch(sent):
+            answer.request_id = sent
+        elif self.log is not None:
+            answer.request_id = secrets.token_hex(8).encode()
         measures.in_progress += 1
         try:
-            response = self._refusal(inner) or await self._passed(inner, receive, answer)
+            response = self._refusal(inner, headers)
+            if response is None:
+                response = await self._passed(inner, receive, answer)
             if response is not None:
                 await response(inner, receive, answer)
         finally:
             measures.in_progress -= 1
             route = getattr(inner.get("route"), "path", "none")
             name = method if method in _METHODS else "other"
-            measures.add(route, name, answer.status or 500, time.perf_counter() - began)
+            status, seconds = answer.status or 500, time.perf_counter() - began
+            measures.add(route, name, status, seconds)
+            if self.log is not None:
+                self.log.add(
+                    method=name,
+                    route=route,
+                    status=status,
+                    ms=round(seconds * 1000, 3),
+                    request_id=answer.request_id.decode(),
+                    key=inner.get("key"),
+                )
 
-    def _refusal(self, scope: Scope) -> Response | None:
+    def _refusal(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Response | None:
         """Why a request is not let in; None if it is."""
-        headers = dict(scope["headers"])
+        if self.keys is not None and (response := self.keys.refusal(scope)):
+            return response
         declared = headers.get(b"content-length", b"0")
         if not declared.isdigit() or len(declared) > 18 or int(declared) > self.limits.max_body:
             return refusal(413, self._too_large)
@@ -203,11 +236,14 @@ class _Answer:
     send: Send
     is_of_head: bool
     status: int = 0  # until it has begun
+    request_id: bytes = b""
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             message["headers"] = [*message.get("headers", ()), *_RAW_HEADERS]
+            if self.request_id:
+                message["headers"].append((b"x-request-id", self.request_id))
         elif self.is_of_head:
             message = {**message, "body": b""}
         await self.send(message)

@@ -204,6 +204,12 @@ class About(BaseModel):
     watched: bool = Field(description="whether a newer model in the folder is loaded")
 
 
+class Ready(BaseModel):
+    """That the service takes requests."""
+
+    status: str
+
+
 class Refusal(BaseModel):
     """The reason of a refusal."""
 

@@ -27,6 +27,7 @@ NEEDED = {
     "fit": ["a.csv", "--model m"],
     "info": [],
     "ingest": ["a.csv", "--folder f"],
+    "new-key": ["shop", "--key-file keys"],
     "pagerank": ["a.csv", "--model m"],
     "plot": ["cost", "a.json", "--output a.png"],
     "recommend": ["--model m"],

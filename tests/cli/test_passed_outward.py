@@ -29,12 +29,19 @@ def test_serve_and_explore(
     sites = recorded(monkeypatch, "mfrank.pages.app", "the site")
     run("serve m")
     given = {"limits": mfrank.serving.Limits(), "allow_hosts": [], "mmap": False}
-    assert apps[0] == (("m",), given)
-    assert runs[0] == (("the service",), {"host": "127.0.0.1", "port": 8000})
-    run("serve m --port 9 --host 0.0.0.0 --allow-host a --max-n 5 --mmap")
+    access: dict[str, Any] = {"key_file": None, "allow_origins": [], "log": None}
+    assert apps[0] == (("m",), given | access)
+    how = {"host": "127.0.0.1", "port": 8000, "root_path": "", "drain_seconds": 0.0}
+    assert runs[0] == (("the service",), how)
+    run(
+        "serve m --port 9 --host 0.0.0.0 --allow-host a --max-n 5 --mmap --key-file keys "
+        "--allow-origin https://b --log - --root-path /c --drain-seconds 2.5"
+    )
     given = {"limits": mfrank.serving.Limits(max_n=5), "allow_hosts": ["a"], "mmap": True}
-    assert apps[1] == (("m",), given)
-    assert runs[1] == (("the service",), {"host": "0.0.0.0", "port": 9})
+    access = {"key_file": "keys", "allow_origins": ["https://b"], "log": "-"}
+    assert apps[1] == (("m",), given | access)
+    how = {"host": "0.0.0.0", "port": 9, "root_path": "/c", "drain_seconds": 2.5}
+    assert runs[1] == (("the service",), how)
     run("explore m")
     (models, data, items), given = sites[0]
     assert (list(models), data, items, given) == (["m"], None, None, {"allow_hosts": []})

@@ -314,6 +314,7 @@ def test_every_answer_has_the_form_that_is_described() -> None:
         "/score/{user}": asked.get(f"/score/{USER}?item={ITEM}"),
         "/explain/{user}/{item}": asked.get(f"/explain/{USER}/{ITEM}"),
         "/health": asked.get("/health"),
+        "/ready": asked.get("/ready"),
     }
     assert set(described["paths"]) == {*answers, "/metrics"}
     nobody = asked.get("/recommend/nobody")
@@ -325,7 +326,7 @@ def test_every_answer_has_the_form_that_is_described() -> None:
             if status != "200":
                 assert refusal["description"].endswith(".")  # a sentence, not the status in words
                 fits(described, refusal, nobody)
-        statuses = {"200", "400", "404", "413", "422", "500", "501", "503"}
+        statuses = set(map(str, (200, 400, 401, 403, 404, 413, 422, 429, 500, 501, 503)))
         assert set(route["responses"]) - {"415"} == statuses
         assert ("415" in route["responses"]) is (method == "post")
         assert ("requestBody" in route) is (method == "post")

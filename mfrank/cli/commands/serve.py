@@ -4,7 +4,8 @@ GET /recommend/alice?n=10 answers {"user": "alice", "items": [{"id": ..., "score
 
 A newer model that is saved to the folder is picked up within a second, or at once on SIGHUP, with
 no downtime. A failed load is retried, and /health shows the reason. On SIGTERM and Ctrl-C, the
-server finishes open requests, within 15 seconds, and ends.
+server finishes open requests, within 15 seconds, and ends. Keys for --key-file are made by mfrank
+new-key.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ EXAMPLES = """\
   mfrank serve model --port 8000
   mfrank serve model --host 0.0.0.0 --max-seconds 2 --max-batch 100
   mfrank serve model --allow-host api.example.com
+  mfrank serve model --key-file keys --log requests.jsonl --drain-seconds 5
 """
 
 
@@ -32,6 +34,38 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="memory-map the model, so that services on one machine share it",
     )
+    parser.add_argument(
+        "--key-file",
+        metavar="FILE",
+        help="ask every request for a key of this file; changes are read within a second",
+    )
+    parser.add_argument(
+        "--allow-origin",
+        dest="allow_origins",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="an origin of web pages that may read answers, such as https://shop.example.com; may "
+        "be repeated",
+    )
+    parser.add_argument(
+        "--log",
+        metavar="FILE",
+        help="append a JSON line for each request, without ids of users; - is the standard output",
+    )
+    parser.add_argument(
+        "--root-path",
+        metavar="NAME",
+        help="prefix, such as /recommender, that a proxy in front removes from paths",
+    )
+    parser.add_argument(
+        "--drain-seconds",
+        type=float,
+        default=0.0,
+        metavar="FLOAT",
+        help="seconds after SIGTERM in which /ready answers 503 and requests are still answered "
+        "(default: 0)",
+    )
     add_flags(parser.add_argument_group("limits of a request"), serving.Limits)
 
 
@@ -41,10 +75,22 @@ def run(args: argparse.Namespace) -> None:
         check_holds_model(args.model)
         limits = serving.Limits(**given(args, serving.Limits))
         application = serving.app(
-            args.model, limits=limits, allow_hosts=args.allow_hosts, mmap=args.mmap
+            args.model,
+            limits=limits,
+            allow_hosts=args.allow_hosts,
+            mmap=args.mmap,
+            key_file=args.key_file,
+            allow_origins=args.allow_origins,
+            log=args.log,
         )
         try:
-            serving.run(application, host=args.host, port=args.port)
+            serving.run(
+                application,
+                host=args.host,
+                port=args.port,
+                root_path=args.root_path or "",
+                drain_seconds=args.drain_seconds,
+            )
         except KeyboardInterrupt:
             end_soon(130)
             raise
