@@ -168,6 +168,7 @@ def new_key(
     secret = "mfrank_" + secrets.token_urlsafe(32)
     words = [name, ",".join(scopes), _digest(secret.encode())]
     line = " ".join([*words, f"{rate:g}"] if rate is not None else words)
+    _check_name(name)  # before a blank in it makes other words of the line
     added = _key_of(line)
     before = Path(path).read_bytes() if os.path.exists(path) else b""
     if before and any(key.name == added.name for key in _read(Path(path), may_be_empty=True)):
@@ -211,8 +212,7 @@ def _key_of(line: str) -> Key:
     words = line.split()
     name, scopes, digest = [*words, "", ""][:3]
     rates = words[3:]
-    if not _NAME.fullmatch(name):
-        raise InputValueError(f"`name` must be up to 64 letters, digits, . _ -, got {shown(name)}")
+    _check_name(name)
     given = scopes.split(",")
     if not set(given) <= set(SCOPES):
         raise InputValueError(f"`scopes` must be of {_listed(SCOPES)}, got {shown(scopes)}")
@@ -230,6 +230,11 @@ def _key_of(line: str) -> Key:
             f"`rate` must be one number above 0, of requests a second, got {shown(' '.join(rates))}"
         )
     return Key(name, frozenset(given), digest, rate)
+
+
+def _check_name(name: str) -> None:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InputValueError(f"`name` must be up to 64 letters, digits, . _ -, got {shown(name)}")
 
 
 def _digest(secret: bytes) -> str:

@@ -177,6 +177,8 @@ def test_a_file_of_keys_is_there_has_some_and_is_its_owners(file: Path) -> None:
         serving.new_key(file, "other", scopes=["all"])
     with refuses(ValueError, "rate"):
         serving.new_key(file, "other", rate=-1)
+    with refuses(ValueError, "name"):
+        serving.new_key(file, "two words")
     assert len(file.read_text().splitlines()) == 1
     if os.name == "posix":
         assert file.stat().st_mode & 0o77 == 0
