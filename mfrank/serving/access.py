@@ -29,7 +29,7 @@ _LOG = logging.getLogger("mfrank.serving")
 
 SCOPES = ("read", "write", "operate")
 """What a key may do: read lists and scores; send data; read ``/metrics``."""
-_OPEN = ("/health", "/ready", "/docs", "/docs.css", "/openapi.json")
+OPEN = ("/health", "/ready", "/docs", "/docs.css", "/openapi.json")
 """Paths that need no key: probes have none, and the description holds no data."""
 _READ_BY_POST = ("/recommend",)
 
@@ -98,7 +98,7 @@ class Keys:
     def refusal(self, scope: Scope) -> Response | None:
         """Why a request is not let in; None if it is, and its scope then has the ``key``'s name."""
         path = scope["path"].removeprefix(scope.get("root_path", ""))
-        if path in _OPEN:
+        if path in OPEN:
             return None
         now = time.monotonic()
         if now - self._checked > _SECONDS_BETWEEN_CHECKS:

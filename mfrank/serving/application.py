@@ -87,7 +87,7 @@ def build(
     )
     application.state.live, application.state.limits = live, limits
     application.state.hosts = hosts
-    application.state.is_draining = False
+    application.state.is_draining, application.state.has_keys = False, keys is not None
     application.state.desk = desk = Desk(live, limits, usable_cores())
     described, questions = routes(desk, measures)
     application.include_router(described)

@@ -11,6 +11,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
+from mfrank.serving.access import OPEN
 from mfrank.serving.limits import Limits
 from mfrank.serving.questions import Batch
 
@@ -29,6 +30,12 @@ class Described(FastAPI):
                 for route in methods.values():
                     given = route.get("parameters", ())
                     parts.append({each["name"]: each["schema"] for each in given})
+            if self.state.has_keys:
+                key = {"type": "http", "scheme": "bearer"}
+                described["components"]["securitySchemes"] = {"key": key}
+                for path in described["paths"].keys() - set(OPEN):
+                    for route in described["paths"][path].values():
+                        route["security"] = [{"key": []}]
             for part in parts:
                 for name, schema in part.items():
                     if name == "n":

@@ -62,6 +62,13 @@ def test_a_key_opens_what_its_scopes_have(file: Path) -> None:
     assert asked.post("/recommend", json=body, headers=bearer(reading)).status_code == 200
     assert asked.post("/elsewhere", json=body, headers=bearer(reading)).status_code == 403
     assert reading not in file.read_text()
+    described = asked.get("/openapi.json").json()
+    assert described["components"]["securitySchemes"]["key"]["scheme"] == "bearer"
+    asking = {
+        path for path, of in described["paths"].items() if "security" in next(iter(of.values()))
+    }
+    assert asking == set(described["paths"]) - {"/health", "/ready"}
+    assert "securitySchemes" not in client(model()).get("/openapi.json").json()["components"]
 
 
 def test_only_the_whole_key_in_its_own_header_is_one(file: Path) -> None:
