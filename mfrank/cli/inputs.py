@@ -86,7 +86,7 @@ def add_table_flags(parser: argparse.ArgumentParser, *, at_least: bool = True) -
     )
     group.add_argument(
         "--weights",
-        type=_weights,
+        type=kind_weights,
         metavar="KIND=NUMBER,...",
         help="what an event of each kind counts, such as view=1,cart=3,purchase=5, in place of a "
         "value; 0: only seen; none: left out",
@@ -550,7 +550,7 @@ def _quote(text: str) -> str | None:
     return None if text == "none" else text
 
 
-def _weights(text: str) -> dict[str, float | None]:
+def kind_weights(text: str) -> dict[str, float | None]:
     """The weight of each kind of event; None for rows to leave out."""
     weights = dict[str, float | None]()
     for each in text.split(","):

@@ -25,7 +25,7 @@ from mfrank.data.feature_tables import (
     is_unnamed,
     place_of_ids,
 )
-from mfrank.data.fields import IdsAs, as_text, spelled_like
+from mfrank.data.fields import IdsAs, as_text, spelled_like, whole_number
 from mfrank.data.folds import rolling, user_folds
 from mfrank.data.frames import FrameKind, column_of_ids, frame_columns, frame_of, is_frame
 from mfrank.data.groups import (
@@ -217,6 +217,7 @@ __all__ = [
     "timestamps_of",
     "unit_of",
     "user_folds",
+    "whole_number",
     "with_labels",
     "with_more",
     "with_zeros",

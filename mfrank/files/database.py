@@ -11,7 +11,8 @@ import struct
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,15 @@ _LOCKED = 10.0
 """Seconds to wait for another writer."""
 _PAUSE = 0.01
 """Seconds until a step for which SQLite does not wait is tried again."""
+
+
+@dataclass(slots=True)
+class _Place:
+    """A connection of a process, or none yet, and the turn of the threads that use it."""
+
+    turn: threading.Lock = field(default_factory=threading.Lock)
+    process: int = 0
+    connection: sqlite3.Connection | None = None
 
 
 class Database:
@@ -62,45 +72,46 @@ class Database:
     ) -> None:
         self.path, self._tables, self._what = path, tuple(tables), what
         self._application, self._is_durable = application, is_durable
-        self._turn = threading.Lock()
-        self._process = 0
-        self._connection: sqlite3.Connection | None = None
+        # One connection reads and one writes, so that no reader waits for the disk.
+        self._writer = _Place()
+        self._reader = self._writer if path is None else _Place()
         if path is not None:
             _check_file(path, application, what)
         with self.writing():  # so that a fault is told at once
             pass
 
-    @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
-        """The connection, of which no other thread of this process makes use meanwhile."""
-        import sqlite3
-
-        with self._turn:
-            try:
-                yield self._opened()
-            except sqlite3.Error as error:
-                raise self._fault(error) from error
+    def reading(self) -> AbstractContextManager[sqlite3.Connection]:
+        """A connection to read, which no other thread of this process uses meanwhile."""
+        return self._using(self._reader)
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """A transaction: all that the block writes is committed at its end, or nothing of it."""
-        with self.reading() as connection:
+        with self._using(self._writer) as connection:
             connection.execute("BEGIN IMMEDIATE")
             with connection:  # commits, or rolls back
                 yield connection
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
-        with self._turn:
-            if self._connection is not None and self._process == os.getpid():
-                self._connection.close()
-            self._connection = None
+        for place in self._reader, self._writer:
+            with place.turn:
+                if place.connection is not None and place.process == os.getpid():
+                    place.connection.close()
+                place.connection = None
 
-    def _opened(self) -> sqlite3.Connection:
-        # A connection must not be used after a fork: the child opens its own.
-        if self._connection is None or self._process != os.getpid():
-            self._connection, self._process = self._connected(), os.getpid()
-        return self._connection
+    @contextmanager
+    def _using(self, place: _Place) -> Iterator[sqlite3.Connection]:
+        import sqlite3
+
+        with place.turn:
+            try:
+                # A connection must not be used after a fork: the child opens its own.
+                if place.connection is None or place.process != os.getpid():
+                    place.connection, place.process = self._connected(), os.getpid()
+                yield place.connection
+            except sqlite3.Error as error:
+                raise self._fault(error) from error
 
     def _connected(self) -> sqlite3.Connection:
         import sqlite3

@@ -343,6 +343,11 @@ class Blend(Parameters, Recommender):
         first: Recommender = self._models_of(self._now())[0]  # each part has had the same ones
         return first._updates
 
+    def _in_order(self, row: int) -> NDArray[np.integer]:
+        parts = self._models_of(self._now())
+        reader: Recommender = next((each for each in parts if each._reads_order), parts[0])
+        return reader._in_order(row)
+
     @property
     def _reads_order(self) -> bool:
         return any(part._reads_order for part in self.parts)

@@ -109,6 +109,13 @@ def _tell_of_ties(model: str, data: Interactions, times: Ints) -> None:
         )
 
 
+def in_order(store: FactorStore, row: int) -> NDArray[np.integer]:
+    """Rows of the items of a user, oldest first."""
+    own = times_in(store)[[row]]
+    items: NDArray[np.integer] = own.indices[np.argsort(own.data, kind="stable")]
+    return items
+
+
 def times_in(store: FactorStore) -> sp.csr_array:
     """The times that a store has, int64, shape (n_users, n_items)."""
     shape = store.n_users, store.n_items

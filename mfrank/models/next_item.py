@@ -25,6 +25,7 @@ from mfrank.models.cost import of_empty_rows
 from mfrank.models.ease import load_algebra
 from mfrank.models.histories import (
     histories,
+    in_order,
     joined_times,
     places_of,
     rows_given,
@@ -306,6 +307,9 @@ class NextItem(NeighborRecommender):
 
     def _rows_given(self, own: OwnRows) -> sp.csr_array:
         return rows_given(self, own, _decays_of(self.store))
+
+    def _in_order(self, row: int) -> NDArray[np.integer]:
+        return in_order(self._now().store, row)
 
     def _somebody(self, held: ModelState, own: LikedItems, *, has_values: bool) -> sp.csr_array:
         return somebody(self, held, own, _decays_of(held.store), has_values=has_values)

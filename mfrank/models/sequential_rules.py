@@ -14,6 +14,7 @@ from mfrank.data import Interactions, cells
 from mfrank.models.baselines import popularity_store, update_at_once
 from mfrank.models.histories import (
     histories,
+    in_order,
     joined_times,
     places_of,
     rows_given,
@@ -182,6 +183,9 @@ class SequentialRules(NeighborRecommender):
 
     def _rows_given(self, own: OwnRows) -> sp.csr_array:
         return rows_given(self, own, _last_of(self.store))
+
+    def _in_order(self, row: int) -> NDArray[np.integer]:
+        return in_order(self._now().store, row)
 
     def _somebody(self, held: ModelState, own: LikedItems, *, has_values: bool) -> sp.csr_array:
         return somebody(self, held, own, _last_of(held.store), has_values=has_values)

@@ -188,6 +188,11 @@ class Recommender:
         """A record of each epoch of the fit and of each update, as in the store."""
         return self.placed.history
 
+    def _in_order(self, row: int) -> NDArray[np.integer]:
+        """Rows of the items that a user likes, oldest first where the order counts."""
+        seen = self._now().seen
+        return np.empty(0, np.int64) if seen is None else seen.positives[[row]].indices
+
     @property
     def _updates(self) -> History:
         """The records among which those of updates are."""

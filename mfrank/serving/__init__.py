@@ -7,7 +7,7 @@ process. ``mfrank.serving.run`` runs it like ``mfrank serve``. Both need the ext
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from mfrank.arrays import needs
@@ -33,6 +33,10 @@ def app(
     key_file: str | os.PathLike[str] | None = None,
     allow_origins: Iterable[str] = (),
     log: str | None = None,
+    journal: str | os.PathLike[str] | None = None,
+    weights: Mapping[str, float | None] | None = None,
+    remember_shown: float | None = None,
+    shown_file: str | os.PathLike[str] | None = None,
 ) -> FastAPI:
     """Return the ASGI application that serves a model.
 
@@ -65,6 +69,18 @@ def app(
     log : str, optional
         File to which a JSON line is appended for each request, without ids of users or items; "-"
         is the standard output.
+    journal : path, optional
+        Folder of an :class:`EventJournal`, to which ``POST /events`` appends; it is created if it
+        does not exist. Events that the model has not learned from change the lists of their users
+        at once.
+    weights : mapping of str to float or None, optional
+        What an event of each kind counts in place of its value, as of ``mfrank update --weights``;
+        events of other kinds are refused. By default, events count by their values.
+    remember_shown : float, optional
+        Seconds for which the lists of a user leave out what was shown to the user.
+    shown_file : path, optional
+        SQLite file for that memory, which services on one machine may share and which outlives
+        them; by default, it is in memory.
 
     Raises
     ------
@@ -79,6 +95,8 @@ def app(
     """
     with needs("serve"):
         from mfrank.serving.application import build
+        from mfrank.serving.visitors import Visitors
+    visitors = Visitors.of(journal, weights, remember_shown, shown_file)
     return build(
         model,
         limits or Limits(),
@@ -90,6 +108,7 @@ def app(
         key_file,
         allow_origins,
         log,
+        visitors,
     )
 
 

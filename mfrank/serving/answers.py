@@ -75,6 +75,12 @@ def numbered(labels: Any, known: Ids) -> Any:
     return from_url(labels, known, "skip") if str in kinds else labels
 
 
+def known_only(labels: Sequence[Any], known: Ids) -> list[Any]:
+    """Those of the ids that the model knows."""
+    rows = known.rows(labels, missing=-1).tolist() if labels else []
+    return list(compress(labels, [row >= 0 for row in rows]))
+
+
 def dump(answer: Any) -> bytes:
     """JSON in ASCII that every client reads.
 
@@ -104,7 +110,7 @@ def listed(
             "this model was saved without the users' items, so that lists cannot leave them out",
             "ask with `include_seen=true`",
         )
-    _check_fallback(model, fallback)
+    check_fallback(model, fallback)
     with unannounced():
         answer: Answer = model.recommend(
             users,
@@ -167,7 +173,7 @@ def from_items(
     CannotAnswer
         The model is of a kind that cannot rank for somebody new.
     """
-    _check_fallback(model, fallback)
+    check_fallback(model, fallback)
     n = min(n, len(model.item_ids) or 1)
     if weights is not None and len(weights) != len(liked):
         raise InputValueError("`weights` must have one number for each liked item")
@@ -204,7 +210,8 @@ def _below(weights: Sequence[float], threshold: float | None) -> list[bool]:
     return [weight < threshold for weight in weights]
 
 
-def _check_fallback(model: Recommender, fallback: Fallback) -> None:
+def check_fallback(model: Recommender, fallback: Fallback) -> None:
+    """Raise ValueError if a model cannot tell what is popular, and is asked to."""
     if fallback != "none" and model.seen is None:
         raise InputValueError(
             "this model was saved without the users' items, so that it is not known what is "
@@ -213,10 +220,12 @@ def _check_fallback(model: Recommender, fallback: Fallback) -> None:
         )
 
 
-def similar(model: Recommender, item: Any, n: int) -> Items:
-    """The items nearest to one, without itself."""
+def similar(model: Recommender, item: Any, n: int, excluded: Sequence[Any] = ()) -> Items:
+    """The items nearest to one, without itself and the excluded ones."""
     # Asking for one more and removing the item itself is faster than a filter.
-    found: Answer = model.similar_items(item, N=min(n + 1, len(model.item_ids)), n_threads=1)
+    found: Answer = model.similar_items(
+        item, N=min(n + 1, len(model.item_ids)), filter_items=excluded or None, n_threads=1
+    )
     return [each for each in found.to_dicts() if each["id"] != item][:n]
 
 
@@ -278,6 +287,12 @@ def explains_alone(model: Recommender) -> bool:
     """Whether a model has the users' items, with their values if an ALS reads them."""
     seen = model.seen
     return seen is not None and not (_value_readers(model) and seen.matrix.dtype == bool)
+
+
+def reads_values(model: Recommender) -> bool:
+    """Whether a model learns from the values of interactions."""
+    parts = model.parts if isinstance(model, Blend) else [model]
+    return any(getattr(part, "uses_values", True) for part in parts)
 
 
 def _value_readers(model: Recommender) -> list[str]:

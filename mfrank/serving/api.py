@@ -16,13 +16,14 @@ from pydantic import BaseModel
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mfrank.errors import InputValueError
-from mfrank.retrieval import Recommender
+from mfrank.retrieval import Recommender, is_nested
 from mfrank.serving.answers import (
     batch,
     dump,
     explanation,
     from_items,
     from_url,
+    known_only,
     listed_in_portions,
     numbered,
     one_from_url,
@@ -30,15 +31,18 @@ from mfrank.serving.answers import (
     steered,
 )
 from mfrank.serving.limits import Limits, Measures
+from mfrank.serving.pages import Page
 from mfrank.serving.questions import (
     About,
     Batch,
+    EventsTaken,
     Explained,
     ItemList,
     LengthQuery,
     ListQuery,
     NoQuery,
     Of,
+    PagedQuery,
     Ready,
     Refusal,
     ScoreQuery,
@@ -47,10 +51,12 @@ from mfrank.serving.questions import (
     check_json_type,
     check_length,
     read_batch,
+    read_events,
     read_query,
 )
 from mfrank.serving.refusals import refusal, refused
-from mfrank.serving.together import Desk, lists
+from mfrank.serving.together import Desk, lists, options_of
+from mfrank.serving.visitors import Visitors
 
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     400: {"model": Refusal, "description": "The service does not answer for this host."},
@@ -67,8 +73,19 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
 _NO_JSON: dict[int | str, dict[str, Any]] = {
     415: {"model": Refusal, "description": "The body is not said to be JSON in UTF-8."}
 }
-_BATCH = {"$ref": "#/components/schemas/Batch"}
-_BODY = {"requestBody": {"required": True, "content": {"application/json": {"schema": _BATCH}}}}
+_GONE: dict[int | str, dict[str, Any]] = {
+    410: {"model": Refusal, "description": "The model of the cursor is held no longer."}
+}
+_CONFLICT: dict[int | str, dict[str, Any]] = {
+    409: {"model": Refusal, "description": "An event has the id of another one."}
+}
+
+
+def _body(*names: str) -> dict[str, Any]:
+    """The description of a body that is one of these."""
+    schemas = [{"$ref": f"#/components/schemas/{name}"} for name in names]
+    schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 _MOST_REMEMBERED, _LONGEST_REMEMBERED = 256, 100
@@ -145,7 +162,9 @@ def _headers(content: bytes) -> list[tuple[bytes, bytes]]:
     return [(b"content-length", b"%d" % len(content)), (b"content-type", b"application/json")]
 
 
-def routes(desk: Desk, measures: Measures) -> tuple[APIRouter, dict[_Shape, Question]]:
+def routes(
+    desk: Desk, measures: Measures, visitors: Visitors
+) -> tuple[APIRouter, dict[_Shape, Question]]:
     """What FastAPI describes, and the questions among it."""
     router = APIRouter(responses=_REFUSALS)
     questions: dict[_Shape, Question] = {}
@@ -163,9 +182,20 @@ def routes(desk: Desk, measures: Measures) -> tuple[APIRouter, dict[_Shape, Ques
 
         return add
 
-    @question("GET", "/recommend/{user}", UserList)
+    @question("GET", "/recommend/{user}", UserList, responses=_GONE)
     async def recommend(request: Request, user: Of, asked: Annotated[ListQuery, Query()]) -> bytes:
         """Best items of a user, without seen items."""
+        concerned = visitors.concern(user, desk.live.current, remember=asked.remember)
+        if concerned or asked.is_page:
+            of = f"/recommend/{user}"
+            page = Page.of(desk.live, of, asked, desk.limits)
+
+            def paged(_: Recommender) -> Any:
+                model, query = page.model, page.asked
+                _charge(desk.limits, model, 1, page.n_above, query.diversity)
+                return visitors.page(page, user, of, options_of(model, query))
+
+            return await desk.ask(request, paged, is_long=page.asked.diversity > 0)
         if not asked.diversity:
             return await desk.list_of(user, asked)
 
@@ -175,26 +205,31 @@ def routes(desk: Desk, measures: Measures) -> tuple[APIRouter, dict[_Shape, Ques
 
         return await desk.ask(request, diverse, is_long=True)
 
-    @question("POST", "/recommend", UserLists, responses=_NO_JSON, openapi_extra=_BODY)
+    @question("POST", "/recommend", UserLists, responses=_NO_JSON, openapi_extra=_body("Batch"))
     async def recommend_batch(request: Request, asked: Annotated[NoQuery, Query()]) -> bytes:
         """Best items of many users, or of a new user who likes ``from_items``."""
         body = await request.body()
         check_json_type(request.headers)
 
         def batched(model: Recommender) -> Any:
-            return _batch_answer(model, read_batch(body, desk.limits), desk.limits)
+            return _batch_answer(model, read_batch(body, desk.limits), desk.limits, visitors)
 
         return await desk.ask(request, batched, is_long=True)
 
-    @question("GET", "/similar/{item}", ItemList)
+    @question("GET", "/similar/{item}", ItemList, responses=_GONE)
     async def similar_items(
-        request: Request, item: Of, asked: Annotated[LengthQuery, Query()]
+        request: Request, item: Of, asked: Annotated[PagedQuery, Query()]
     ) -> bytes:
         """The items nearest to an item."""
+        path = f"/similar/{item}"
+        page = Page.of(desk.live, path, asked, desk.limits)
 
-        def nearest(model: Recommender) -> Any:
-            of = one_from_url(item, model.item_ids)
-            return {"item": of, "items": similar(model, of, asked.n)}
+        def nearest(_: Recommender) -> Any:
+            model, of = page.model, one_from_url(item, page.model.item_ids)
+            others = from_url(page.asked.exclude or (), model.item_ids, "skip")
+            found = similar(model, of, page.n_above, known_only(others, model.item_ids))
+            following = {"next": page.next(path, found, 0)} if page.is_asked else {}
+            return {"item": of, "items": page.part(found), **following}
 
         return await desk.ask(request, nearest)
 
@@ -223,6 +258,22 @@ def routes(desk: Desk, measures: Measures) -> tuple[APIRouter, dict[_Shape, Ques
 
         return await desk.ask(request, explained)
 
+    if visitors.journal is not None:
+        more = {"responses": {**_NO_JSON, **_CONFLICT}}
+
+        @question(
+            "POST", "/events", EventsTaken, openapi_extra=_body("EventBatch", "OneEvent"), **more
+        )
+        async def events(request: Request, asked: Annotated[NoQuery, Query()]) -> bytes:
+            """Take what users did: the answer comes when all events are on the disk."""
+            body = await request.body()
+            check_json_type(request.headers)
+            given = read_events(body, desk.limits)
+            answer = await desk.write(lambda: visitors.take(desk.live.current, given))
+            if visitors.fresh is not None:
+                visitors.fresh.look()
+            return dump(answer)
+
     @router.get("/health", responses={200: {"model": About}})
     async def health() -> Response:
         """The model that answers now."""
@@ -237,6 +288,8 @@ def routes(desk: Desk, measures: Measures) -> tuple[APIRouter, dict[_Shape, Ques
             "failed_reloads": live.failures,
             "reload_error": live.error,
             "watched": live.is_watched,
+            "version": live.version,
+            **visitors.health(model),
         }
         return Response(dump(about), media_type="application/json")
 
@@ -265,7 +318,7 @@ def _charge(limits: Limits, model: Recommender, users: int, n: int, diversity: f
         )
 
 
-def _batch_answer(model: Recommender, asked: Batch, limits: Limits) -> Any:
+def _batch_answer(model: Recommender, asked: Batch, limits: Limits, visitors: Visitors) -> Any:
     """The answer to POST /recommend."""
     if (asked.users is None) == (asked.from_items is None):
         raise InputValueError("the body must have either users or `from_items`")
@@ -278,8 +331,9 @@ def _batch_answer(model: Recommender, asked: Batch, limits: Limits) -> Any:
     _charge(limits, model, n_users, asked.n, asked.diversity)
     of_items, skip = model.item_ids, asked.on_unknown
     boosted = from_url(list(asked.boosts), of_items, skip)
+    hidden = known_only(numbered(asked.exclude, of_items), of_items)
     more: dict[str, Any] = {
-        "filter_items": numbered(asked.filter_items, of_items),
+        "filter_items": _with(numbered(asked.filter_items, of_items), hidden),
         "items": numbered(asked.items, of_items),
         "on_unknown": skip,
         "fallback": asked.fallback,
@@ -296,5 +350,18 @@ def _batch_answer(model: Recommender, asked: Batch, limits: Limits) -> Any:
     if not asked.users:
         return {"lists": []}
     rows = numbered(asked.users, model.user_ids)
+    options = {"include_seen": asked.include_seen, **more}
+    own = visitors.lists(model, rows, asked.n, options, remember=asked.remember)
+    if own is not None:
+        return {"lists": own}
     lists = listed_in_portions(model, rows, asked.n, include_seen=asked.include_seen, **more)
     return batch(asked.users, lists)
+
+
+def _with(filter_items: Any, hidden: list[Any]) -> Any:
+    """A filter that also has these items; it may have a list for each user."""
+    if not hidden:
+        return filter_items
+    if filter_items is not None and is_nested(filter_items):
+        return [[*each, *hidden] for each in filter_items]
+    return [*(filter_items or ()), *hidden]

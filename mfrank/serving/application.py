@@ -42,6 +42,7 @@ from mfrank.serving.refusals import add_refusals
 from mfrank.serving.request_log import RequestLog
 from mfrank.serving.signals import handled
 from mfrank.serving.together import Desk
+from mfrank.serving.visitors import Visitors
 
 _ORIGIN = re.compile(r"https?://([a-z0-9_.-]+|\[[0-9a-f:.]+\])(:[0-9]+)?|\*")
 
@@ -57,6 +58,7 @@ def build(
     key_file: str | os.PathLike[str] | None,
     allow_origins: Iterable[str],
     log: str | None,
+    visitors: Visitors,
 ) -> FastAPI:
     """The application of :func:`mfrank.serving.app`."""
     check_above_zero(reload_seconds=reload_seconds)
@@ -89,7 +91,7 @@ def build(
     application.state.hosts = hosts
     application.state.is_draining, application.state.has_keys = False, keys is not None
     application.state.desk = desk = Desk(live, limits, usable_cores())
-    described, questions = routes(desk, measures)
+    described, questions = routes(desk, measures, visitors)
     application.include_router(described)
     add_refusals(application)
 

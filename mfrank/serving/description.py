@@ -13,7 +13,7 @@ from fastapi import FastAPI
 
 from mfrank.serving.access import OPEN
 from mfrank.serving.limits import Limits
-from mfrank.serving.questions import Batch
+from mfrank.serving.questions import Batch, EventBatch, OneEvent
 
 
 class Described(FastAPI):
@@ -23,9 +23,12 @@ class Described(FastAPI):
         """The description; made once."""
         if self.openapi_schema is None:
             described, limits = super().openapi(), self.state.limits
-            batch = Batch.model_json_schema()
-            described["components"]["schemas"]["Batch"] = batch
-            parts = [batch["properties"]]
+            parts = []
+            for body in (Batch, OneEvent, EventBatch):
+                schema = body.model_json_schema(ref_template="#/components/schemas/{model}")
+                schema.pop("$defs", None)
+                described["components"]["schemas"][body.__name__] = schema
+                parts.append(schema["properties"])
             for methods in described["paths"].values():
                 for route in methods.values():
                     given = route.get("parameters", ())
@@ -99,7 +102,9 @@ def _routes(openapi: Mapping[str, Any]) -> Iterator[str]:
 def _fields(openapi: Mapping[str, Any], route: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The fields of a route's body."""
     body = route.get("requestBody", {}).get("content", {}).get("application/json", {})
-    if reference := body.get("schema", {}).get("$ref"):
+    schema = body.get("schema", {})
+    for each in schema.get("anyOf", [schema] if schema else ()):
+        reference = each["$ref"]
         fields = openapi["components"]["schemas"][reference.rpartition("/")[2]]["properties"]
         for name, schema in fields.items():
             yield {"name": name, "schema": schema, "description": schema.get("description", "")}
@@ -108,6 +113,8 @@ def _fields(openapi: Mapping[str, Any], route: Mapping[str, Any]) -> Iterator[di
 def _kind(schema: Mapping[str, Any]) -> str:
     if "anyOf" in schema:
         return " or ".join(dict.fromkeys(map(_kind, schema["anyOf"])))
+    if "$ref" in schema:
+        return str(schema["$ref"].rpartition("/")[2])
     if schema.get("type") == "array":
         return f"list of {_kind(schema.get('items', {}))}"
     default = f", default {schema['default']}" if schema.get("default") not in (None, []) else ""

@@ -15,11 +15,13 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
+from weakref import WeakKeyDictionary
 
 from mfrank.data import Interactions
 from mfrank.errors import InputValueError
@@ -121,6 +123,7 @@ class EventJournal:
                 found = (uuid.uuid4().hex,)
                 connection.execute("INSERT INTO journal VALUES (?)", found)
         self.name: str = found[0]
+        self._positions = WeakKeyDictionary[Any, int]()
 
     def close(self) -> None:
         """Close the file; the next call opens it again."""
@@ -178,10 +181,14 @@ class EventJournal:
 
     def position(self, model: Recommender) -> int:
         """Number of the last event that a model has learned from; 0 if none."""
+        state = model._now()  # which an update replaces; of one state it is always the same
+        if (known := self._positions.get(state)) is not None:
+            return known
         with self._database.reading() as connection:
             marks = [row[0] for row in connection.execute("SELECT number FROM marks ORDER BY 1")]
         found = last_batch(model, [self._batch(mark) for mark in marks])
-        return 0 if found is None else int(marks[found])
+        self._positions[state] = position = 0 if found is None else int(marks[found])
+        return position
 
     def of_user(self, user: int | str, after: int, until: int | None = None) -> list[Fresh]:
         """The events of a user with numbers above ``after``, up to ``until``, oldest first."""
@@ -288,37 +295,41 @@ class FreshUsers:
     """Which users have events that the current model has not learned from; in memory.
 
     The keys are ids as texts, as URLs have them. Events of this process are known at once, those of
-    others within a tenth of a second. Only the event loop touches it.
+    others within a tenth of a second.
     """
 
     def __init__(self, journal: EventJournal) -> None:
         self._journal = journal
         self._last: dict[str, int] = {}
         self._read, self._due = 0, 0.0
-        self._model: Recommender | None = None
-        self.position = 0
+        self._state: Any = None
+        self._position = 0
+        self._turn = threading.RLock()
 
     def has(self, user: str, model: Recommender) -> bool:
         """Whether a user of a URL has such events."""
-        if model is not self._model:
-            self._begin(model)
-        if time.monotonic() >= self._due:
-            self.look()
+        if model._now() is not self._state or time.monotonic() >= self._due:
+            with self._turn:
+                self._begin(model)
+                self.look()
         return user in self._last
 
     def _begin(self, model: Recommender) -> None:
-        before, position = self.position, self._journal.position(model)
-        if self._model is None or position < before:  # or an earlier model came back
+        state = model._now()
+        if state is self._state:
+            return
+        position = self._journal.position(model)
+        if self._state is None or position < self._position:  # or an earlier model came back
             self._last, self._read = {}, position
         self._last = {user: last for user, last in self._last.items() if last > position}
-        self._model, self.position = model, position
-        self.look()
+        self._state, self._position = state, position
 
     def look(self) -> None:
         """Read what was appended since."""
-        last = self._journal.last
-        if last > self._read:
-            new = self._journal.last_of_users(self._read)
-            self._last.update((str(user), number) for user, number in new.items())
-            self._read = last
-        self._due = time.monotonic() + _PAUSE
+        with self._turn:
+            last = self._journal.last
+            if last > self._read:
+                new = self._journal.last_of_users(self._read)
+                self._last.update((str(user), number) for user, number in new.items())
+                self._read = last
+            self._due = time.monotonic() + _PAUSE

@@ -39,6 +39,10 @@ class Limits:
     max_steered : int, default 10000000
         Users x n x n of a request with diversity, whose lists are filled position by position; one
         core handles about this many in two seconds.
+    max_depth : int, default 10000
+        Place down to which pages of a list go.
+    max_page_seconds : float, default 600
+        Seconds that a replaced model is held for further pages, from the last page on.
     max_connections : int, default 512
         Open connections.
     max_headers : int, default 65536
@@ -59,6 +63,8 @@ class Limits:
     max_seconds: float = 10.0
     max_waiting: int = 256
     max_steered: int = 10**7
+    max_depth: int = 10**4
+    max_page_seconds: float = 600.0
     max_connections: int = 512
     max_headers: int = 2**16
     max_header_seconds: float = 10.0

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 import threading
 import time
 import weakref
 from collections.abc import Iterable
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Literal
@@ -37,6 +39,8 @@ class LiveModel:
     Attributes
     ----------
     current : Recommender
+    version : str
+        A name of the current model, the same in all processes that serve its folder.
     folder : Path or None
         None if the model was not read from a folder.
     since : float
@@ -64,6 +68,10 @@ class LiveModel:
         self._version = self._look()
         self.current = model if isinstance(model, Recommender) else self._loaded(_folder(model))
         _warm(self.current)
+        self.version = self._name()
+        # The version before, for pages that were begun with it; replaced as a whole.
+        self._held: tuple[Recommender, str, float] | None = None
+        self._paged_until = 0.0
         self.since, self.loads, self.failures = time.time(), 0, 0
         self.error: str | None = None
         self._failed: _Version = None
@@ -72,6 +80,32 @@ class LiveModel:
         self._orders: SimpleQueue[_Order] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._beginning = threading.Lock()
+
+    @property
+    def now(self) -> tuple[Recommender, str]:
+        """The current model and its version."""
+        while True:
+            version, model = self.version, self.current
+            if version == self.version and model is self.current:
+                return model, version
+
+    def of_version(self, version: str) -> Recommender | None:
+        """The model of a version, if it is the current one or still held."""
+        model, current = self.now
+        if version == current:
+            return model
+        held = self._held
+        if held is not None and held[1] == version and time.monotonic() < held[2]:
+            return held[0]
+        return None
+
+    def hold(self, version: str, seconds: float) -> None:
+        """Hold a version for so long, also if it is replaced: more pages may be asked of it."""
+        until, held = time.monotonic() + seconds, self._held
+        if version == self.version:
+            self._paged_until = until
+        elif held is not None and held[1] == version:
+            self._held = held[0], version, until
 
     @property
     def is_watched(self) -> bool:
@@ -117,6 +151,8 @@ class LiveModel:
         """
         if self.folder is None:
             return
+        if self._held is not None and time.monotonic() >= self._held[2]:
+            self._held = None
         version = self._look()
         try:
             if forced or self._is_due(version):
@@ -139,6 +175,10 @@ class LiveModel:
         newer = self._loaded(self.folder)
         _warm(newer)
         self._version, self._failed, self.error = version, None, None
+        if time.monotonic() < self._paged_until:
+            self._held = self.current, self.version, self._paged_until
+            self._paged_until = 0.0
+        self.version = self._name()
         self.current, self.since, self.loads = newer, time.time(), self.loads + 1
         _LOG.info("%s: a newer model answers", self.folder)
 
@@ -146,6 +186,13 @@ class LiveModel:
         # Mapped values are not checked, so the checksums are; this also reads them before requests.
         mmap, classes, trust = self._mmap, self._classes, self._trust
         return load(folder, mmap=mmap, verify=mmap, classes=classes, trust=trust)
+
+    def _name(self) -> str:
+        """A name of what the folder has, the same in all processes; random without a folder."""
+        with suppress(OSError):
+            if self.folder is not None:
+                return sha256((self.folder / MANIFEST).read_bytes()).hexdigest()[:12]
+        return secrets.token_hex(6)
 
     def _note(self, version: _Version, error: BaseException) -> None:
         """Count a failed load, and say when the next one is due."""

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qsl
 
 from fastapi import Path
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
 from starlette.exceptions import HTTPException
 
 from mfrank.arrays import shown
@@ -27,6 +27,10 @@ Id = StrictInt | StrictStr
 Of = Annotated[str, Path(description="an id, as in the data; quoted, it may contain a slash")]
 Length = Annotated[int, Field(ge=1, description="length of the list")]
 Some = Annotated[list[str] | None, Field(description="an id; may be repeated")]
+Others = Annotated[
+    list[str] | None,
+    Field(description="an id that is not to be listed, known or not; may be repeated"),
+]
 Seen = Annotated[bool, Field(description="also list what the user has")]
 Instead = Annotated[
     Fallback,
@@ -48,19 +52,54 @@ Penalty = Annotated[
         "scores",
     ),
 ]
+Offset = Annotated[
+    int | None,
+    Field(
+        ge=0, description="items to skip; the answer then has `next`, the cursor of what follows"
+    ),
+]
+Continued = Annotated[
+    str | None, Field(description="`next` of the page before: the list goes on, of the same model")
+]
+Remembered = Annotated[
+    bool,
+    Field(
+        description="whether a service with --remember-shown leaves out what it has shown lately, "
+        "and remembers this list"
+    ),
+]
 Unknown = Literal["error", "skip"]
 
 
-class ListQuery(BaseModel):
-    """The query of a user's list."""
+class PagedQuery(BaseModel):
+    """The query of a list that has pages."""
 
     n: Length = 10
+    exclude: Others = None
+    offset: Offset = None
+    cursor: Continued = None
+
+    @property
+    def has_n(self) -> bool:
+        """Whether the request has a length of its own."""
+        return "n" in self.model_fields_set
+
+    @property
+    def is_page(self) -> bool:
+        """Whether the answer says where the list goes on."""
+        return self.offset is not None or self.cursor is not None
+
+
+class ListQuery(PagedQuery):
+    """The query of a user's list."""
+
     filter_items: Some = None
     items: Some = None
     include_seen: Seen = False
     fallback: Instead = "none"
     diversity: Diversity = 0
     popularity_penalty: Penalty = 0
+    remember: Remembered = True
     on_unknown: Unknown = Field(
         "error",
         description="skip: an unknown user has an empty list, unknown items are left out of "
@@ -70,7 +109,7 @@ class ListQuery(BaseModel):
     @property
     def is_light(self) -> bool:
         """Whether such a list takes about as long as the best items of a user."""
-        extra = self.filter_items, self.items, self.popularity_penalty, self.diversity
+        extra = self.exclude, self.filter_items, self.items, self.popularity_penalty, self.diversity
         return self.fallback == "none" and not any(extra)
 
 
@@ -91,7 +130,7 @@ class NoQuery(BaseModel):
 
 
 Query = TypeVar("Query", bound=BaseModel)
-_LISTS = "filter_items", "items", "item"
+_LISTS = "exclude", "filter_items", "items", "item"
 """Parameters of a URL that may be repeated."""
 
 
@@ -116,6 +155,10 @@ class Batch(BaseModel):
     items: list[Id] | list[list[Id]] | None = Field(
         None, description="list only these, in the same forms"
     )
+    exclude: list[Id] = Field(
+        default_factory=list, description="never list these, known or not, to any of the users"
+    )
+    remember: Remembered = True
     include_seen: Seen = False
     on_unknown: Unknown = Field(
         "error", description="skip: an unknown user has an empty list, unknown items are left out"
@@ -141,6 +184,7 @@ class UserList(BaseModel):
 
     user: Id
     items: list[ScoredPlace]
+    next: str | None = Field(None, description="of pages: the cursor of the next; null at the end")
 
 
 class ItemList(BaseModel):
@@ -148,6 +192,52 @@ class ItemList(BaseModel):
 
     item: Id
     items: list[ScoredPlace]
+    next: str | None = Field(None, description="of pages: the cursor of the next; null at the end")
+
+
+class OneEvent(BaseModel):
+    """What a user did."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    user: Id = Field(description="an id; a new one becomes known at the next update")
+    item: Id = Field(description="an id; a new one becomes known at the next update")
+    kind: str | None = Field(None, min_length=1, max_length=100, description='such as "purchase"')
+    value: float = Field(
+        1.0, ge=0, le=1e30, description="as in the training data; 0: only left out of lists"
+    )
+    time: float | None = Field(
+        None, ge=0, le=4102444800, description="seconds since 1970; by default, of its arrival"
+    )
+    id: str | None = Field(
+        None,
+        min_length=1,
+        max_length=200,
+        description="a name of the event; sent again, it is not counted again",
+    )
+
+
+class EventBatch(BaseModel):
+    """Events, of which all or none are taken; a single event may be the body itself."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    events: list[OneEvent]
+
+
+class UnknownIds(BaseModel):
+    """Ids that the model does not know yet."""
+
+    users: list[Id]
+    items: list[Id]
+
+
+class EventsTaken(BaseModel):
+    """What became of the events; they are on the disk."""
+
+    new: int
+    repeated: int = Field(description="events whose ids were there before")
+    unknown: UnknownIds
 
 
 class UserLists(BaseModel):
@@ -202,6 +292,18 @@ class About(BaseModel):
     failed_reloads: int = Field(description="loads that failed; the model before them answers on")
     reload_error: str | None = Field(description="why the last load failed; null if it did not")
     watched: bool = Field(description="whether a newer model in the folder is loaded")
+    version: str = Field(description="a name of the current model, the same for all its services")
+    events: int | None = Field(
+        None, description="of the journal: events that the model has not learned from"
+    )
+    folds_in: bool | None = Field(
+        None,
+        description="whether such events change the lists at once; if not, their items are only "
+        "left out",
+    )
+    remembers_shown: float | None = Field(
+        None, description="seconds for which a list is not repeated"
+    )
 
 
 class Ready(BaseModel):
@@ -240,6 +342,8 @@ def read_query(query: bytes, form: type[Query], limits: Limits) -> Query:
         else:
             given[name] = values[0]
     asked = form.model_validate({"n": limits.usual_n, **given})
+    if "n" not in given:
+        asked.model_fields_set.discard("n")
     if "n" in fields:
         check_length(asked.n, limits)  # type: ignore[attr-defined]
     return asked
@@ -308,6 +412,51 @@ def read_batch(body: bytes, limits: Limits) -> Batch:
     for name, each in many.items():
         _check_types(name, each)
     return Batch.model_validate({"n": limits.usual_n, **given})
+
+
+def read_events(body: bytes, limits: Limits) -> list[OneEvent]:
+    """The body of POST /events.
+
+    Raises
+    ------
+    ValueError
+        It is neither an event nor a batch, or one of the events is wrong; the message has the index
+        of the first.
+    """
+    given = _json(body)
+    if isinstance(given, dict) and "events" in given:
+        for name in given:
+            if name not in EventBatch.model_fields:
+                raise ValueError(f"{_unknown(name, EventBatch.model_fields)} in the body")
+        many = given["events"]
+    else:
+        many = [given]
+    if not isinstance(many, list):
+        raise InputValueError("`events` must be a list of events")
+    check_lengths({"events": many}, limits)
+    events = []
+    for index, each in enumerate(many):
+        where = f"event {index}"
+        if not isinstance(each, dict):
+            raise InputValueError(
+                f'{where} must be an object, such as {{"user": "alice", "item": "item-9"}}',
+                place=where,
+            )
+        for name in each:
+            if name not in OneEvent.model_fields:
+                raise InputValueError(
+                    f"{where}: {_unknown(name, OneEvent.model_fields)}", place=where
+                )
+        try:
+            events.append(OneEvent.model_validate(each))
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            field = first["loc"][0] if first["loc"] else ""
+            told = f", got {shown(each[field])}" if field in each else ""
+            raise InputValueError(
+                f"{where}: `{field}`: {first['msg']}{told}", place=where
+            ) from None
+    return events
 
 
 def _check_types(name: str, given: list[Any] | dict[str, Any]) -> None:

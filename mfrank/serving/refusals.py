@@ -16,6 +16,7 @@ from starlette.requests import ClientDisconnect
 from mfrank.arrays import OutOfTimeError
 from mfrank.data import UnknownIdError
 from mfrank.serving.answers import CannotAnswer, dump
+from mfrank.serving.event_journal import OtherEventError
 
 _LOG = logging.getLogger("mfrank.serving")
 
@@ -36,6 +37,8 @@ def status_of(error: BaseException) -> tuple[int, str]:
             return 501, str(error)
         case UnknownIdError():
             return 404, str(error)
+        case OtherEventError():
+            return 409, str(error)
         case RequestValidationError():
             return 422, _sentence([each["loc"][1:] for each in error.errors()], error.errors())
         case ValidationError():

@@ -22,7 +22,7 @@ from starlette.exceptions import HTTPException
 from mfrank.arrays import OutOfTimeError
 from mfrank.data import UnknownIdError
 from mfrank.retrieval import Recommender
-from mfrank.serving.answers import dump, from_url, listed, steered, user_lists
+from mfrank.serving.answers import dump, from_url, known_only, listed, steered, user_lists
 from mfrank.serving.limits import Limits, in_thread, in_time
 from mfrank.serving.live_model import LiveModel
 from mfrank.serving.questions import ListQuery
@@ -186,23 +186,28 @@ def _outcomes(model: Recommender, users: Sequence[str], asked: ListQuery) -> lis
 
 def lists(model: Recommender, users: Sequence[str], asked: ListQuery) -> list[bytes]:
     """The list of each user, as JSON."""
+    options = options_of(model, asked)
+    rows = from_url(users, model.user_ids, asked.on_unknown)
+    return user_lists(rows, listed(model, rows, asked.n, **options))
+
+
+def options_of(model: Recommender, asked: ListQuery) -> dict[str, Any]:
+    """What a query asks of lists, as arguments of :func:`mfrank.serving.answers.listed`."""
     blocked, only = (
         None if each is None else from_url(each, model.item_ids, asked.on_unknown)
         for each in (asked.filter_items, asked.items)
     )
-    rows = from_url(users, model.user_ids, asked.on_unknown)
-    found = listed(
-        model,
-        rows,
-        asked.n,
-        include_seen=asked.include_seen,
-        filter_items=blocked,
-        items=only,
-        on_unknown=asked.on_unknown,
-        fallback=asked.fallback,
-        steer=steered(diversity=asked.diversity, popularity_penalty=asked.popularity_penalty),
-    )
-    return user_lists(rows, found)
+    if asked.exclude:
+        others = from_url(asked.exclude, model.item_ids, "skip")
+        blocked = [*(blocked or ()), *known_only(others, model.item_ids)]
+    return {
+        "include_seen": asked.include_seen,
+        "filter_items": blocked,
+        "items": only,
+        "on_unknown": asked.on_unknown,
+        "fallback": asked.fallback,
+        "steer": steered(diversity=asked.diversity, popularity_penalty=asked.popularity_penalty),
+    }
 
 
 class Desk:
@@ -217,6 +222,7 @@ class Desk:
         self.waiting, self.waiting_long = 0, 0
         self._pool = ThreadPoolExecutor(n_threads, "mfrank-answer")
         self._long_pool = ThreadPoolExecutor(n_threads, "mfrank-long-answer")
+        self._writer = ThreadPoolExecutor(1, "mfrank-write")
         self._together: Together | None = None
 
     async def list_of(self, user: str, asked: ListQuery) -> bytes:
@@ -233,6 +239,17 @@ class Desk:
         finally:
             self._leave_place()
             del answer  # an error in it has this frame, which would keep it, and its model
+
+    async def write(self, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """What a write to the disk returns, in the thread of all writes.
+
+        A write that has begun ends, whoever waits for it.
+        """
+        self._take_place()
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._writer, work)
+        finally:
+            self._leave_place()
 
     async def ask(
         self, request: Request, question: Callable[[Recommender], Any], *, is_long: bool = False

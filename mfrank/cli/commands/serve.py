@@ -11,10 +11,11 @@ new-key.
 from __future__ import annotations
 
 import argparse
+import math
 
 from mfrank import serving
 from mfrank.cli.flags import add_address_flags, add_flags, given
-from mfrank.cli.inputs import check_holds_model
+from mfrank.cli.inputs import check_holds_model, kind_weights
 from mfrank.serving.signals import end_soon, handled
 
 EXAMPLES = """\
@@ -22,6 +23,7 @@ EXAMPLES = """\
   mfrank serve model --host 0.0.0.0 --max-seconds 2 --max-batch 100
   mfrank serve model --allow-host api.example.com
   mfrank serve model --key-file keys --log requests.jsonl --drain-seconds 5
+  mfrank serve model --journal journal --remember-shown 1d --shown-file shown.sqlite
 """
 
 
@@ -66,6 +68,30 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="seconds after SIGTERM in which /ready answers 503 and requests are still answered "
         "(default: 0)",
     )
+    parser.add_argument(
+        "--journal",
+        metavar="FOLDER",
+        help="take events by POST /events into this folder, from which mfrank update --journal "
+        "learns; they change the lists of their users at once",
+    )
+    parser.add_argument(
+        "--weights",
+        type=kind_weights,
+        metavar="KIND=NUMBER,...",
+        help="what an event of each kind counts in place of its value, as for mfrank update",
+    )
+    parser.add_argument(
+        "--remember-shown",
+        type=_duration,
+        metavar="TIME",
+        help="leave out of lists what was shown to their users in this time, such as 1d, 12h, 30m "
+        "or 90s",
+    )
+    parser.add_argument(
+        "--shown-file",
+        metavar="FILE",
+        help="SQLite file for this, which several services may share (default: memory)",
+    )
     add_flags(parser.add_argument_group("limits of a request"), serving.Limits)
 
 
@@ -82,6 +108,10 @@ def run(args: argparse.Namespace) -> None:
             key_file=args.key_file,
             allow_origins=args.allow_origins,
             log=args.log,
+            journal=args.journal,
+            weights=args.weights,
+            remember_shown=args.remember_shown,
+            shown_file=args.shown_file,
         )
         try:
             serving.run(
@@ -94,3 +124,17 @@ def run(args: argparse.Namespace) -> None:
         except KeyboardInterrupt:
             end_soon(130)
             raise
+
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def _duration(text: str) -> float:
+    """A time such as 1d, in seconds."""
+    try:
+        seconds = float(text[:-1]) * _SECONDS[text[-1:]]
+    except (KeyError, ValueError):
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a time such as 1d, 12h, 30m or 90s, got {text}")
+    return seconds

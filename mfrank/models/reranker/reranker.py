@@ -493,6 +493,9 @@ class Reranker(Parameters, Recommender):
         assert isinstance(snapshot, Reranker)
         return self._fitted() is snapshot._fitted() and self.model._is_as(snapshot.model)
 
+    def _in_order(self, row: int) -> Any:
+        return self.model._in_order(row)
+
     @property
     def _updates(self) -> History:
         return self.model._updates

@@ -1,0 +1,354 @@
+"""Lists that depend on what the service knows and the model does not.
+
+That is what users did since the model learned (a journal of events), and what they were shown (a
+memory). A user's new events change the list at once: the user is folded in from history and events
+together, and what was met is left out. Models that cannot fold in only leave out what was met.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mfrank.arrays import shown
+from mfrank.data import Ids, Interactions, as_text, whole_number
+from mfrank.errors import InputValueError
+from mfrank.models import values_told
+from mfrank.retrieval import Recommender, unannounced
+from mfrank.serving.answers import (
+    Items,
+    check_fallback,
+    explains_alone,
+    known_only,
+    reads_values,
+    recommendations,
+)
+from mfrank.serving.event_journal import Event, EventJournal, Fresh, FreshUsers
+from mfrank.serving.pages import Page
+from mfrank.serving.questions import OneEvent
+from mfrank.serving.shown import Shown
+
+Weights = Mapping[str, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Visitors:
+    """What the service knows of users; each part may be missing.
+
+    Attributes
+    ----------
+    journal : EventJournal or None
+    fresh : FreshUsers or None
+        Of the journal.
+    shown : Shown or None
+    weights : mapping of kind -> number, or None
+        What an event of each kind counts, as for ``mfrank update --weights``.
+    """
+
+    journal: EventJournal | None = None
+    fresh: FreshUsers | None = None
+    shown: Shown | None = None
+    weights: Weights | None = None
+
+    @classmethod
+    def of(
+        cls,
+        journal: str | os.PathLike[str] | None,
+        weights: Weights | None,
+        remember_shown: float | None,
+        shown_file: str | os.PathLike[str] | None,
+    ) -> Self:
+        """Open what :func:`mfrank.serving.app` names."""
+        if weights is not None and journal is None:
+            raise InputValueError("`weights` are of the events of a `journal`,", "pass one")
+        if shown_file is not None and remember_shown is None:
+            raise InputValueError("`shown_file` needs `remember_shown`,", "the time to remember")
+        opened = None if journal is None else EventJournal(journal)
+        return cls(
+            opened,
+            None if opened is None else FreshUsers(opened),
+            None if remember_shown is None else Shown(remember_shown, shown_file),
+            weights,
+        )
+
+    def concern(self, user: str, model: Recommender, *, remember: bool) -> bool:
+        """Whether a list of this user, by the id in a URL, is another than the model's own."""
+        if remember and self.shown is not None:
+            return True
+        return self.fresh is not None and self.fresh.has(user, model)
+
+    def take(self, model: Recommender, events: Sequence[OneEvent]) -> dict[str, Any]:
+        """Append events to the journal, with ids of the model's types; the answer.
+
+        Raises
+        ------
+        ValueError
+            An id or a kind cannot be learned from; the message has the index of the event.
+        """
+        assert self.journal is not None
+        typed = [self._typed(index, each, model) for index, each in enumerate(events)]
+        new, repeated = self.journal.append(typed)
+        return {
+            "new": new,
+            "repeated": repeated,
+            "unknown": {
+                "users": _unknown(model.user_ids, [each.user for each in typed]),
+                "items": _unknown(model.item_ids, [each.item for each in typed]),
+            },
+        }
+
+    def _typed(self, index: int, given: OneEvent, model: Recommender) -> Event:
+        ids = {}
+        for name, known in ("user", model.user_ids), ("item", model.item_ids):
+            try:
+                ids[name] = typed_like(getattr(given, name), known)
+            except ValueError as error:
+                where = f"event {index}"
+                raise InputValueError(f"{where}: `{name}` {error}", place=where) from None
+        kind = given.kind or "event"
+        if self.weights is not None and kind not in self.weights:
+            known_kinds = ", ".join(self.weights)
+            raise InputValueError(
+                f"event {index}: `kind` must be one of those of --weights ({known_kinds}), got "
+                f"{kind!r}",
+                place=f"event {index}",
+            )
+        return Event(ids["user"], ids["item"], given.kind, float(given.value), given.time, given.id)
+
+    def page(self, page: Page, user: str, of: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer to GET /recommend/{user}.
+
+        Parameters
+        ----------
+        page : Page
+        user : str
+            The id of the URL.
+        of : str
+            The path.
+        options : mapping
+            Of :func:`mfrank.serving.answers.listed`.
+        """
+        model, asked = page.model, page.asked
+        label = typed_or_same(user, model.user_ids)
+        events, last = self._events(model, label, page.events)
+        shown = self.shown if asked.remember else None
+        hidden = [] if shown is None else shown.items_of(label, page.time)
+        found = list_of(model, label, page.n_above, events, hidden, options, self.weights)
+        items = page.part(found)
+        if shown is not None and (events or _is_known(model.user_ids, label)):
+            shown.add(label, [each["id"] for each in items])
+        answer: dict[str, Any] = {"user": label, "items": items}
+        if page.is_asked:
+            answer["next"] = page.next(of, found, last)
+        return answer
+
+    def lists(
+        self,
+        model: Recommender,
+        users: Sequence[Any],
+        n: int,
+        options: Mapping[str, Any],
+        **how: bool,
+    ) -> list[dict[str, Any]] | None:
+        """The answers to users of POST /recommend; None if they are the model's own lists."""
+        remember = how["remember"]
+        if not any(self.concern(str(each), model, remember=remember) for each in users):
+            return None
+        shown, answers = self.shown if remember else None, []
+        for at, user in enumerate(users):
+            own = {
+                name: each[at] if name in ("filter_items", "items") and _is_nested(each) else each
+                for name, each in options.items()
+            }
+            events, _ = self._events(model, user, None)
+            hidden = [] if shown is None else shown.items_of(user)
+            items = list_of(model, user, n, events, hidden, own, self.weights)
+            if shown is not None and (events or _is_known(model.user_ids, user)):
+                shown.add(user, [each["id"] for each in items])
+            answers.append({"user": user, "items": items})
+        return answers
+
+    def _events(self, model: Recommender, user: Any, until: int | None) -> tuple[list[Fresh], int]:
+        """A user's events that a model has not learned from, and the number of the last of all."""
+        if self.journal is None:
+            return [], 0
+        last = self.journal.last if until is None else until
+        return self.journal.of_user(user, self.journal.position(model), last), last
+
+    def health(self, model: Recommender) -> dict[str, Any]:
+        """What ``/health`` says."""
+        told: dict[str, Any] = {}
+        if self.journal is not None:
+            after = self.journal.position(model)
+            told["events"] = self.journal.n_events(after, self.journal.last)
+            told["folds_in"] = can_fold(model)
+        if self.shown is not None:
+            told["remembers_shown"] = self.shown.seconds
+        return told
+
+
+def list_of(
+    model: Recommender,
+    user: Any,
+    n: int,
+    events: Sequence[Fresh],
+    hidden: Sequence[Any],
+    options: Mapping[str, Any],
+    weights: Weights | None = None,
+) -> Items:
+    """The list of a user with events that the model has not learned from.
+
+    Parameters
+    ----------
+    model : Recommender
+    user : id
+    n : int
+    events : sequence of Fresh
+        Oldest first.
+    hidden : ids
+        Not to be listed.
+    options : mapping
+        Of :func:`mfrank.serving.answers.listed`.
+    weights : mapping, optional
+    """
+    n = min(n, len(model.item_ids) or 1)
+    met = [] if options["include_seen"] else [each.item for each in events]
+    left_out = known_only([*hidden, *met], model.item_ids)
+    more = {**options, "filter_items": [*(options.get("filter_items") or ()), *left_out]}
+    row = int(model.user_ids.rows([user], missing=-1)[0])
+    items, values = _learned(model, events, weights)
+    if len(items) and can_fold(model, row):
+        return _folded(model, user, row, n, items, values, more)
+    if row < 0 and events:  # who did something is somebody, though nothing is known to learn from
+        more["on_unknown"] = "skip"
+    found: Items
+    (found,) = recommendations(model, [user], n, **more)
+    return found
+
+
+def _learned(
+    model: Recommender, events: Sequence[Fresh], weights: Weights | None
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Rows of the known items of events, oldest first, and what each event counts; 0: only seen."""
+    counts = []
+    for each in events:
+        weight = 1.0 if weights is None else weights.get(each.event or "event", None)
+        counts.append(np.nan if weight is None else weight * (each.value if weights is None else 1))
+    rows = model.item_ids.rows([each.item for each in events], missing=-1)
+    values = np.array(counts, np.float64)
+    kept = (rows >= 0) & np.isfinite(values)
+    rows, values = rows[kept], values[kept]
+    threshold = model.threshold
+    if threshold is not None and not (values == 1).all():  # as ``mfrank update`` takes them
+        values = np.where(values >= threshold, values, 0.0)
+    return rows, values
+
+
+def _folded(
+    model: Recommender,
+    user: Any,
+    row: int,
+    n: int,
+    items: NDArray[np.int64],
+    values: NDArray[np.float64],
+    options: Mapping[str, Any],
+) -> Items:
+    """The list of a user folded in from history and events."""
+    check_fallback(model, options["fallback"])
+    seen = model.seen
+    more = dict(options)
+    if seen is not None and row >= 0 and not more["include_seen"]:
+        old = seen.filtered.checked[[row]].indices
+        more["filter_items"] = [*more["filter_items"], *model.item_ids.raw(old)]
+    del more["include_seen"]
+    given: Any
+    if model._reads_order:
+        history = model._in_order(row) if row >= 0 else np.empty(0, np.int64)
+        every = np.append(history, items[values > 0])
+        latest = {int(item): at for at, item in enumerate(every)}  # of a repeated one, the last
+        labels = model.item_ids.raw(np.array(list(latest), np.int64))
+        given = Interactions.from_arrays(
+            [user] * len(latest), labels, timestamps=list(latest.values())
+        )
+    else:
+        given = _row(model, row, items, values)
+    with values_told(), unannounced():
+        answer = model.recommend(
+            [user],
+            given,
+            N=n,
+            filter_already_liked_items=False,
+            recalculate_user=True,
+            n_threads=1,
+            **more,
+        )
+    (found,) = answer.to_dicts()
+    return list(found)
+
+
+def _row(
+    model: Recommender, row: int, items: NDArray[np.int64], values: NDArray[np.float64]
+) -> sp.csr_array:
+    """History and events of a user, shape (1, n_items); values of an item are added."""
+    dtype, n_items = model.store.dtype, len(model.item_ids)
+    sums: dict[int, float] = {}
+    if row >= 0 and model.seen is not None:
+        own = model.seen.checked[[row]]
+        sums = dict(zip(own.indices.tolist(), own.data.astype(float).tolist(), strict=True))
+    for item, value in zip(items.tolist(), values.tolist(), strict=True):
+        sums[item] = sums.get(item, 0.0) + value
+    columns = np.array(sorted(sums), np.int32)
+    data = np.array([sums[int(each)] for each in columns], dtype)
+    if not reads_values(model):
+        data = (data > 0).astype(dtype)
+    return sp.csr_array((data, columns, np.array([0, len(columns)])), (1, n_items))
+
+
+def can_fold(model: Recommender, row: int = 0) -> bool:
+    """Whether a model's lists follow new events; ``row`` is that of a known user, or -1."""
+    return model.folds_in and (row < 0 or explains_alone(model))
+
+
+def typed_like(label: int | str, known: Ids) -> int | str:
+    """An id with the type of a model's ids.
+
+    Raises
+    ------
+    ValueError
+        There is none, or no file or model could hold the id.
+    """
+    if isinstance(label, str):
+        if not label.strip() or any("\ud800" <= letter <= "\udfff" for letter in label):
+            raise ValueError(f"must be text that UTF-8 has, and not blank, got {shown(label)}")
+        if known.are_numbers and isinstance(whole_number(label), str):
+            raise ValueError(f"must be a whole number, as the ids of the model are, got {label!r}")
+        return whole_number(label) if known.are_numbers else label
+    if not -(2**63) <= label < 2**63:
+        raise ValueError(f"must be a whole number of 64 bits, got {label}")
+    return str(as_text(np.array([label], object))[0]) if known.are_text else label
+
+
+def typed_or_same(label: str, known: Ids) -> int | str:
+    """An id of a URL with the type of a model's ids, or as it is if there is none."""
+    return whole_number(label) if known.are_numbers else label
+
+
+def _is_known(ids: Ids, label: Any) -> bool:
+    return bool(ids.rows([label], missing=-1)[0] >= 0)
+
+
+def _is_nested(values: Any) -> bool:
+    return isinstance(values, list) and bool(values) and all(isinstance(e, list) for e in values)
+
+
+def _unknown(ids: Ids, labels: Sequence[Any]) -> list[Any]:
+    """Those of the labels that a model does not know, each once."""
+    rows = ids.rows(labels, missing=-1)
+    pairs = zip(labels, rows.tolist(), strict=True)
+    return list(dict.fromkeys(label for label, row in pairs if row < 0))
