@@ -28,9 +28,10 @@ def test_serve_and_explore(
     apps = recorded(monkeypatch, "mfrank.serving.app", "the service")
     sites = recorded(monkeypatch, "mfrank.pages.app", "the site")
     run("serve m")
+    nothing: dict[str, Any] = dict.fromkeys(["journal", "weights", "remember_shown", "shown_file"])
     given = {"limits": mfrank.serving.Limits(), "allow_hosts": [], "mmap": False}
     access: dict[str, Any] = {"key_file": None, "allow_origins": [], "log": None}
-    assert apps[0] == (("m",), given | access)
+    assert apps[0] == (("m",), given | access | nothing)
     how = {"host": "127.0.0.1", "port": 8000, "root_path": "", "drain_seconds": 0.0}
     assert runs[0] == (("the service",), how)
     run(
@@ -39,9 +40,14 @@ def test_serve_and_explore(
     )
     given = {"limits": mfrank.serving.Limits(max_n=5), "allow_hosts": ["a"], "mmap": True}
     access = {"key_file": "keys", "allow_origins": ["https://b"], "log": "-"}
-    assert apps[1] == (("m",), given | access)
+    assert apps[1] == (("m",), given | access | nothing)
     how = {"host": "0.0.0.0", "port": 9, "root_path": "/c", "drain_seconds": 2.5}
     assert runs[1] == (("the service",), how)
+    run("serve m --journal j --weights view=1,buy=5 --remember-shown 12h --shown-file s.sqlite")
+    more = {"journal": "j", "weights": {"view": 1, "buy": 5}, "remember_shown": 43200}
+    assert more.items() <= apps[2][1].items()
+    assert apps[2][1]["shown_file"] == "s.sqlite"
+    del runs[2], apps[2]
     run("explore m")
     (models, data, items), given = sites[0]
     assert (list(models), data, items, given) == (["m"], None, None, {"allow_hosts": []})
