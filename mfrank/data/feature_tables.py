@@ -36,6 +36,11 @@ _CODE = re.compile(r"\s*[+-]?0[0-9]")
 _log = logging.getLogger("mfrank")
 
 
+def _side(argument: str) -> str:
+    """What a row is of: a "user" or an "item"."""
+    return argument.partition("_")[0].removesuffix("s")
+
+
 def is_table(given: object) -> bool:
     """Whether features are a DataFrame or the path of a file, not a matrix."""
     return isinstance(given, str | os.PathLike) or is_frame(given)
@@ -78,7 +83,7 @@ class FeatureTable:
         FileNotFoundError, ModuleNotFoundError
             There is no such file, or it is Parquet and pyarrow is not installed.
         """
-        side = argument.partition("_")[0]
+        side = _side(argument)
         if not is_frame(given):
             labels, columns, texts = _of_file(argument, given, side)
             labels = spelled_like(labels, ids)
@@ -164,7 +169,7 @@ class FeatureTable:
 
         ``later`` says how a model takes these after its fit, if it does.
         """
-        side = self.argument.partition("_")[0]
+        side = _side(self.argument)
         places = ids.rows(self.labels, missing=-1)
         unused = int((places < 0).sum())
         if len(ids) and unused == len(places):

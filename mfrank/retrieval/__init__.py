@@ -2,7 +2,7 @@
 
 from mfrank.retrieval.all_lists import AllLists, ListFormat, Table, list_table
 from mfrank.retrieval.fallback import popularity_of, settled, unannounced
-from mfrank.retrieval.filters import Candidates, is_nested
+from mfrank.retrieval.filters import Candidates, KnownRows, is_nested
 from mfrank.retrieval.fingerprint import of_filter
 from mfrank.retrieval.lists_by_id import (
     Answer,
@@ -55,6 +55,7 @@ __all__ = [
     "Fallback",
     "ItemBlend",
     "KnownQueries",
+    "KnownRows",
     "LikedItems",
     "ListCall",
     "ListFormat",

@@ -149,6 +149,22 @@ def some_lists(lists: Listed, rows: NDArray[np.int64]) -> Listed:
 # Filters in every accepted form: one list for all queries, or a row for each.
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class KnownRows:
+    """A filter that is used again and again, such as a service's: rows that need no lookup.
+
+    Attributes
+    ----------
+    rows : int32
+        Row numbers of the model whose lists are filtered, ascending and distinct.
+    """
+
+    rows: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
 _Converted: TypeAlias = NDArray[np.int32] | Listed | None
 """Item rows, ascending and distinct: one list for all queries, or one per query."""
 
@@ -213,6 +229,8 @@ def _listed(
     values: Any, queries: Queries, side: Side, argument: str, on_unknown: OnUnknown
 ) -> _Converted:
     """A filter in ids. Row numbers on a GPU stay there, except a 2-D array with unknown ones."""
+    if isinstance(values, KnownRows):
+        return values.rows
     values, n_items = given_filter(values, argument), len(side.ids)
     if values is None:
         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mfrank.arrays import needs
 from mfrank.retrieval import Recommender
@@ -37,6 +37,7 @@ def app(
     weights: Mapping[str, float | None] | None = None,
     remember_shown: float | None = None,
     shown_file: str | os.PathLike[str] | None = None,
+    items: Any = None,
 ) -> FastAPI:
     """Return the ASGI application that serves a model.
 
@@ -81,6 +82,13 @@ def app(
     shown_file : path, optional
         SQLite file for that memory, which services on one machine may share and which outlives
         them; by default, it is in memory.
+    items : path or DataFrame, optional
+        A table with a row for each item and its id in a column such as ``item_id``: .csv, .tsv,
+        .parquet or a DataFrame. Requests choose by its columns with ``where=`` and get them with
+        ``fields=``. Items that are true in a column ``hidden``, and items before
+        ``available_from`` or after ``available_until`` (dates; a date without a time is the whole
+        day, one without a time zone is UTC) are in no list. A file is read again when it changes;
+        if that fails, the table before it stays, and ``/health`` shows the reason.
 
     Raises
     ------
@@ -89,7 +97,8 @@ def app(
     ValueError, TypeError, FileNotFoundError
         ``model`` is neither a fitted model nor a folder with one, ``reload_seconds`` is not above
         0, ``allow_hosts`` are not host names or ``allow_origins`` no origins, or ``key_file`` has a
-        wrong line, no key, or may be written by others than its owner.
+        wrong line, no key, or may be written by others than its owner; or ``items`` cannot be
+        read.
     OSError
         ``key_file`` cannot be read, or ``log`` not written.
     """
@@ -109,6 +118,7 @@ def app(
         allow_origins,
         log,
         visitors,
+        items,
     )
 
 

@@ -24,6 +24,7 @@ from mfrank.retrieval import (
     is_nested,
     unannounced,
 )
+from mfrank.serving.catalogue import ItemsOfModel
 from mfrank.steering import Steering
 
 EXACT = 2**53
@@ -95,6 +96,28 @@ def steered(**levers: Any) -> Steering | None:
     return Steering(**levers) if any(levers.values()) else None
 
 
+def only_items(
+    table: ItemsOfModel | None, where: Sequence[str], fields: Sequence[str], items: Any
+) -> Any:
+    """The ``items`` of a request that its conditions allow and that may be listed at all.
+
+    Raises
+    ------
+    ValueError
+        A condition or a field cannot be read, or the service has no table of items.
+    """
+    if table is None:
+        for name, given in ("where", where), ("fields", fields):
+            if given:
+                raise InputValueError(
+                    f"`{name}` needs a table of items, which this service does not have:",
+                    "start it with --items FILE, or app(model, items=)",
+                )
+        return items
+    table.check_fields(fields)
+    return table.only(tuple(where), items)
+
+
 def listed(
     model: Recommender,
     users: Any,
@@ -146,6 +169,11 @@ def listed_in_portions(
         answers.append(listed(model, users[part], n, filter_items=blocked, items=only, **more))
     ids, scores = (np.concatenate([on_host(each[of]) for each in answers]) for of in (0, 1))
     return Answer(ids, scores)
+
+
+def told(table: ItemsOfModel | None, fields: Sequence[str], items: Items) -> Items:
+    """A list whose items have the values of some columns of the table, if any are asked for."""
+    return items if table is None or not fields else table.told(fields, items)
 
 
 def recommendations(model: Recommender, users: Any, n: int, **options: Any) -> list[Any]:
@@ -220,12 +248,13 @@ def check_fallback(model: Recommender, fallback: Fallback) -> None:
         )
 
 
-def similar(model: Recommender, item: Any, n: int, excluded: Sequence[Any] = ()) -> Items:
-    """The items nearest to one, without itself and the excluded ones."""
+def similar(
+    model: Recommender, item: Any, n: int, excluded: Sequence[Any] = (), items: Any = None
+) -> Items:
+    """The items nearest to one, without itself and the excluded; ``items`` are the only ones."""
     # Asking for one more and removing the item itself is faster than a filter.
-    found: Answer = model.similar_items(
-        item, N=min(n + 1, len(model.item_ids)), filter_items=excluded or None, n_threads=1
-    )
+    most, blocked = min(n + 1, len(model.item_ids)), excluded or None
+    found: Answer = model.similar_items(item, most, blocked, items, n_threads=1)
     return [each for each in found.to_dicts() if each["id"] != item][:n]
 
 
@@ -320,18 +349,37 @@ def _portable(answer: Any) -> Any:
 # Lists as JSON, written place by place: the bytes of ``dump(Answer.to_dicts)``, but faster.
 
 
-def user_lists(users: Sequence[Any], answer: Answer) -> list[bytes]:
-    """``{"user": ..., "items": [{"id": ..., "score": ...}, ...]}`` for each user."""
-    return [each.encode() for each in _lists(users, answer)]
+def user_lists(
+    users: Sequence[Any],
+    answer: Answer,
+    table: ItemsOfModel | None = None,
+    fields: Sequence[str] = (),
+) -> list[bytes]:
+    """``{"user": ..., "items": [{"id": ..., "score": ...}, ...]}`` for each user.
+
+    With ``fields``, each item has the values of these columns of the table.
+    """
+    return [each.encode() for each in _lists(users, answer, table, fields)]
 
 
-def batch(users: Sequence[Any], answer: Answer) -> bytes:
+def batch(
+    users: Sequence[Any],
+    answer: Answer,
+    table: ItemsOfModel | None = None,
+    fields: Sequence[str] = (),
+) -> bytes:
     """``{"lists": [...]}`` of these."""
-    return f'{{"lists":[{",".join(_lists(users, answer))}]}}'.encode()
+    return f'{{"lists":[{",".join(_lists(users, answer, table, fields))}]}}'.encode()
 
 
-def _lists(users: Sequence[Any], answer: Answer) -> list[str]:
-    pairs = zip(users, _items(answer), strict=True)
+def _lists(
+    users: Sequence[Any], answer: Answer, table: ItemsOfModel | None, fields: Sequence[str]
+) -> list[str]:
+    if fields:
+        items = [dump(told(table, fields, each)).decode() for each in answer.to_dicts()]
+    else:
+        items = _items(answer)
+    pairs = zip(users, items, strict=True)
     return [f'{{"user":{_id(user)},"items":{items}}}' for user, items in pairs]
 
 

@@ -27,9 +27,12 @@ from mfrank.serving.answers import (
     listed_in_portions,
     numbered,
     one_from_url,
+    only_items,
     similar,
     steered,
+    told,
 )
+from mfrank.serving.catalogue import ItemsOfModel
 from mfrank.serving.limits import Limits, Measures
 from mfrank.serving.pages import Page
 from mfrank.serving.questions import (
@@ -42,10 +45,10 @@ from mfrank.serving.questions import (
     ListQuery,
     NoQuery,
     Of,
-    PagedQuery,
     Ready,
     Refusal,
     ScoreQuery,
+    SimilarQuery,
     UserList,
     UserLists,
     check_json_type,
@@ -57,6 +60,7 @@ from mfrank.serving.questions import (
 from mfrank.serving.refusals import refusal, refused
 from mfrank.serving.together import Desk, lists, options_of
 from mfrank.serving.visitors import Visitors
+from mfrank.steering import Steering
 
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     400: {"model": Refusal, "description": "The service does not answer for this host."},
@@ -193,7 +197,9 @@ def routes(
             def paged(_: Recommender) -> Any:
                 model, query = page.model, page.asked
                 _charge(desk.limits, model, 1, page.n_above, query.diversity)
-                return visitors.page(page, user, of, options_of(model, query))
+                table = desk.live.items_of(model)
+                answer = visitors.page(page, user, of, options_of(model, query, table))
+                return {**answer, "items": told(table, query.fields, answer["items"])}
 
             return await desk.ask(request, paged, is_long=page.asked.diversity > 0)
         if not asked.diversity:
@@ -201,7 +207,7 @@ def routes(
 
         def diverse(model: Recommender) -> bytes:
             _charge(desk.limits, model, 1, asked.n, asked.diversity)
-            return lists(model, [user], asked)[0]
+            return lists(model, [user], asked, desk.live.items_of(model))[0]
 
         return await desk.ask(request, diverse, is_long=True)
 
@@ -212,13 +218,15 @@ def routes(
         check_json_type(request.headers)
 
         def batched(model: Recommender) -> Any:
-            return _batch_answer(model, read_batch(body, desk.limits), desk.limits, visitors)
+            asked = read_batch(body, desk.limits)
+            table = desk.live.items_of(model)
+            return _batch_answer(model, asked, desk.limits, visitors, table)
 
         return await desk.ask(request, batched, is_long=True)
 
     @question("GET", "/similar/{item}", ItemList, responses=_GONE)
     async def similar_items(
-        request: Request, item: Of, asked: Annotated[PagedQuery, Query()]
+        request: Request, item: Of, asked: Annotated[SimilarQuery, Query()]
     ) -> bytes:
         """The items nearest to an item."""
         path = f"/similar/{item}"
@@ -226,10 +234,12 @@ def routes(
 
         def nearest(_: Recommender) -> Any:
             model, of = page.model, one_from_url(item, page.model.item_ids)
-            others = from_url(page.asked.exclude or (), model.item_ids, "skip")
-            found = similar(model, of, page.n_above, known_only(others, model.item_ids))
+            table, query = desk.live.items_of(model), page.asked
+            others = from_url(query.exclude or (), model.item_ids, "skip")
+            only = only_items(table, query.where, query.fields, None)
+            found = similar(model, of, page.n_above, known_only(others, model.item_ids), only)
             following = {"next": page.next(path, found, 0)} if page.is_asked else {}
-            return {"item": of, "items": page.part(found), **following}
+            return {"item": of, "items": told(table, query.fields, page.part(found)), **following}
 
         return await desk.ask(request, nearest)
 
@@ -291,6 +301,8 @@ def routes(
             "version": live.version,
             **visitors.health(model),
         }
+        if live.catalogue is not None:
+            about["catalogue"] = live.catalogue.about(model.item_ids)
         return Response(dump(about), media_type="application/json")
 
     @router.get("/ready", responses={200: {"model": Ready}})
@@ -318,7 +330,13 @@ def _charge(limits: Limits, model: Recommender, users: int, n: int, diversity: f
         )
 
 
-def _batch_answer(model: Recommender, asked: Batch, limits: Limits, visitors: Visitors) -> Any:
+def _batch_answer(
+    model: Recommender,
+    asked: Batch,
+    limits: Limits,
+    visitors: Visitors,
+    table: ItemsOfModel | None,
+) -> Any:
     """The answer to POST /recommend."""
     if (asked.users is None) == (asked.from_items is None):
         raise InputValueError("the body must have either users or `from_items`")
@@ -330,32 +348,28 @@ def _batch_answer(model: Recommender, asked: Batch, limits: Limits, visitors: Vi
     n_users = 1 if asked.users is None else len(asked.users)
     _charge(limits, model, n_users, asked.n, asked.diversity)
     of_items, skip = model.item_ids, asked.on_unknown
-    boosted = from_url(list(asked.boosts), of_items, skip)
     hidden = known_only(numbered(asked.exclude, of_items), of_items)
+    only = numbered(asked.items, of_items)
     more: dict[str, Any] = {
         "filter_items": _with(numbered(asked.filter_items, of_items), hidden),
-        "items": numbered(asked.items, of_items),
+        "items": only_items(table, asked.where, asked.fields, only),
         "on_unknown": skip,
         "fallback": asked.fallback,
-        "steer": steered(
-            boosts=dict(zip(boosted, asked.boosts.values(), strict=True)),
-            diversity=asked.diversity,
-            popularity_penalty=asked.popularity_penalty,
-        ),
+        "steer": _steered(model, asked, table),
     }
     if asked.from_items is not None:
         liked = numbered(asked.from_items, of_items)
         found = from_items(model, liked, asked.n, weights=asked.weights, **more)
-        return {"lists": [{"user": None, "items": found}]}
+        return {"lists": [{"user": None, "items": told(table, asked.fields, found)}]}
     if not asked.users:
         return {"lists": []}
     rows = numbered(asked.users, model.user_ids)
     options = {"include_seen": asked.include_seen, **more}
     own = visitors.lists(model, rows, asked.n, options, remember=asked.remember)
     if own is not None:
-        return {"lists": own}
+        return {"lists": [{**one, "items": told(table, asked.fields, one["items"])} for one in own]}
     lists = listed_in_portions(model, rows, asked.n, include_seen=asked.include_seen, **more)
-    return batch(asked.users, lists)
+    return batch(asked.users, lists, table, asked.fields)
 
 
 def _with(filter_items: Any, hidden: list[Any]) -> Any:
@@ -365,3 +379,26 @@ def _with(filter_items: Any, hidden: list[Any]) -> Any:
     if filter_items is not None and is_nested(filter_items):
         return [[*each, *hidden] for each in filter_items]
     return [*(filter_items or ()), *hidden]
+
+
+def _steered(model: Recommender, asked: Batch, table: ItemsOfModel | None) -> Steering | None:
+    """The levers of a body, of which some go by the columns of the table of items."""
+    labels = from_url(list(asked.boosts), model.item_ids, asked.on_unknown)
+    boosts = dict(zip(labels, asked.boosts.values(), strict=True))
+    by_column: dict[str, Any] = {}
+    if asked.boosts_where or asked.at_most:
+        only_items(table, list(asked.boosts_where), list(asked.at_most), None)  # checks them
+        assert table is not None
+        for condition, boost in asked.boosts_where.items():
+            for item in table.ids_where(condition):
+                boosts[item] = boosts.get(item, 0.0) + boost
+        if len(asked.at_most) > 1:
+            raise InputValueError(f"`at_most` takes one column, got {list(asked.at_most)}")
+        for column, most in asked.at_most.items():
+            by_column = {"categories": table.categories(column), "at_most": most}
+    return steered(
+        boosts=boosts,
+        diversity=asked.diversity,
+        popularity_penalty=asked.popularity_penalty,
+        **by_column,
+    )

@@ -59,12 +59,13 @@ def build(
     allow_origins: Iterable[str],
     log: str | None,
     visitors: Visitors,
+    items: Any,
 ) -> FastAPI:
     """The application of :func:`mfrank.serving.app`."""
     check_above_zero(reload_seconds=reload_seconds)
     hosts, origins = AllowedHosts(allow_hosts), _checked_origins(allow_origins)
     keys = None if key_file is None else Keys(key_file)
-    live, measures = LiveModel(model, classes, trust, mmap), Measures()
+    live, measures = LiveModel(model, classes, trust, mmap, items), Measures()
     lines = None if log is None else RequestLog(log)
 
     @contextlib.asynccontextmanager

@@ -13,13 +13,14 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Literal
+from typing import Any, Literal
 
 from mfrank.arrays import shown
 from mfrank.errors import InputTypeError, InputValueError
 from mfrank.files import MANIFEST, path_of
 from mfrank.models import load, values_told
 from mfrank.retrieval import Recommender, unannounced
+from mfrank.serving.catalogue import Catalogue, ItemsOfModel
 
 _LOG = logging.getLogger("mfrank.serving")
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
@@ -49,6 +50,8 @@ class LiveModel:
         Numbers of loaded newer models and of failed loads.
     error : str or None
         Reason of the last load's failure; None if it succeeded.
+    catalogue : Catalogue or None
+        The table of items.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class LiveModel:
         classes: Iterable[type] | type = (),
         trust: bool = False,
         mmap: bool = False,
+        items: Any = None,
     ) -> None:
         self.folder = None if isinstance(model, Recommender) else _folder(model)
         self._classes = (classes,) if isinstance(classes, type) else tuple(classes)
@@ -72,6 +76,7 @@ class LiveModel:
         # The version before, for pages that were begun with it; replaced as a whole.
         self._held: tuple[Recommender, str, float] | None = None
         self._paged_until = 0.0
+        self.catalogue = None if items is None else Catalogue(items, self.current.item_ids)
         self.since, self.loads, self.failures = time.time(), 0, 0
         self.error: str | None = None
         self._failed: _Version = None
@@ -110,11 +115,21 @@ class LiveModel:
     @property
     def is_watched(self) -> bool:
         """Whether a thread checks the folder."""
-        return self._thread is not None
+        return self.folder is not None and self._thread is not None
+
+    def items_of(self, model: Recommender) -> ItemsOfModel | None:
+        """The table of items in the order of a model's; None if there is no table."""
+        return None if self.catalogue is None else self.catalogue.of(model.item_ids)
+
+    @property
+    def _is_of_files(self) -> bool:
+        return self.folder is not None or (
+            self.catalogue is not None and self.catalogue.path is not None
+        )
 
     def look_now(self) -> None:
-        """Load the folder's model at once, whether or not it is newer; safe in a signal handler."""
-        if self.folder is None:
+        """Read the folder and the items at once, newer or not; safe in a signal handler."""
+        if not self._is_of_files:
             _LOG.warning("there is nothing to reload: this model was not read from a folder")
         else:
             self._orders.put("load")
@@ -125,7 +140,7 @@ class LiveModel:
         The thread ends with :meth:`stop`, or when nothing else holds this object.
         """
         with self._beginning:
-            if self.folder is None or self._thread is not None:
+            if not self._is_of_files or self._thread is not None:
                 return
             orders = self._orders
             held = weakref.ref(self, lambda _: orders.put("end"))
@@ -147,8 +162,11 @@ class LiveModel:
     def refresh(self, *, forced: bool = False) -> None:
         """Load the folder's model if it is not the current one, or ``forced``.
 
-        A failed load is retried after a pause, or at once if the folder changes.
+        A failed load is retried after a pause, or at once if the folder changes. The table of
+        items is read again, too, if its file has changed.
         """
+        if self.catalogue is not None:
+            self.catalogue.refresh(self.current.item_ids, forced=forced)
         if self.folder is None:
             return
         if self._held is not None and time.monotonic() >= self._held[2]:
@@ -174,6 +192,8 @@ class LiveModel:
         assert self.folder is not None
         newer = self._loaded(self.folder)
         _warm(newer)
+        if self.catalogue is not None:
+            self.catalogue.meet(newer.item_ids)
         self._version, self._failed, self.error = version, None, None
         if time.monotonic() < self._paged_until:
             self._held = self.current, self.version, self._paged_until

@@ -69,6 +69,17 @@ Remembered = Annotated[
     ),
 ]
 Unknown = Literal["error", "skip"]
+Where = Annotated[
+    list[str],
+    Field(
+        description="list only items of which a column of the service's table of items holds this, "
+        "such as year>=1990 or genres=Comedy,Drama; several must all hold"
+    ),
+]
+Fields = Annotated[
+    list[str],
+    Field(description="columns of that table to add to each item, such as title,genres"),
+]
 
 
 class PagedQuery(BaseModel):
@@ -105,18 +116,27 @@ class ListQuery(PagedQuery):
         description="skip: an unknown user has an empty list, unknown items are left out of "
         "filter_items and items",
     )
+    where: Where = Field(default_factory=list)
+    fields: Fields = Field(default_factory=list)
 
     @property
     def is_light(self) -> bool:
         """Whether such a list takes about as long as the best items of a user."""
         extra = self.exclude, self.filter_items, self.items, self.popularity_penalty, self.diversity
-        return self.fallback == "none" and not any(extra)
+        return self.fallback == "none" and not any((*extra, self.where))
 
 
 class LengthQuery(BaseModel):
     """The query of a list that has a length only."""
 
     n: Length = 10
+
+
+class SimilarQuery(PagedQuery):
+    """The query of the items nearest to an item."""
+
+    where: Where = Field(default_factory=list)
+    fields: Fields = Field(default_factory=list)
 
 
 class ScoreQuery(BaseModel):
@@ -130,7 +150,7 @@ class NoQuery(BaseModel):
 
 
 Query = TypeVar("Query", bound=BaseModel)
-_LISTS = "exclude", "filter_items", "items", "item"
+_LISTS = "exclude", "filter_items", "items", "item", "where", "fields"
 """Parameters of a URL that may be repeated."""
 
 
@@ -170,6 +190,18 @@ class Batch(BaseModel):
     )
     diversity: Diversity = 0
     popularity_penalty: Penalty = 0
+    where: Where = Field(default_factory=list)
+    fields: Fields = Field(default_factory=list)
+    boosts_where: dict[str, float] = Field(
+        default_factory=dict,
+        description="by condition, as of where: what to add to the score of items that hold it, in "
+        "deviations of the user's scores; added to other boosts of the item",
+    )
+    at_most: dict[str, int] = Field(
+        default_factory=dict,
+        description="by column of the table of items, of which one may be named: the largest "
+        'number of items of each of its values in a list, such as {"genres": 2}',
+    )
 
 
 class ScoredPlace(BaseModel):
@@ -177,6 +209,7 @@ class ScoredPlace(BaseModel):
 
     id: Id
     score: float | None
+    fields: dict[str, Any] | None = Field(None, description="where the request names fields")
 
 
 class UserList(BaseModel):
@@ -304,6 +337,9 @@ class About(BaseModel):
     remembers_shown: float | None = Field(
         None, description="seconds for which a list is not repeated"
     )
+    catalogue: dict[str, Any] | None = Field(
+        None, description="the table of items: its rows and columns, and how many items are listed"
+    )
 
 
 class Ready(BaseModel):
@@ -337,6 +373,8 @@ def read_query(query: bytes, form: type[Query], limits: Limits) -> Query:
     for name, values in given.items():
         if name in _LISTS:
             check_lengths({name: values}, limits)
+            if name == "fields":  # as the parameters of other services: fields=title,genres
+                given[name] = [part.strip() for value in values for part in value.split(",")]
         elif len(values) > 1:
             raise InputValueError(f"`{name}` must be given once, got {len(values)} of it")
         else:
@@ -461,7 +499,11 @@ def read_events(body: bytes, limits: Limits) -> list[OneEvent]:
 
 def _check_types(name: str, given: list[Any] | dict[str, Any]) -> None:
     """Refuse the first of many values that has a wrong type, which pydantic would all describe."""
-    is_ids = name not in ("weights", "boosts")
+    if name in ("where", "fields"):
+        if not all(type(each) is str for each in given):
+            raise InputValueError(f"`{name}` must have texts, got {shown(given)}")
+        return
+    is_ids = name not in ("weights", "boosts", "boosts_where", "at_most")
     right: tuple[type, ...] = (int, str) if is_ids else (int, float)
     values = list(given.values()) if isinstance(given, dict) else given
     if is_ids and values and all(type(each) is list for each in values):

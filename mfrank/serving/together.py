@@ -22,7 +22,16 @@ from starlette.exceptions import HTTPException
 from mfrank.arrays import OutOfTimeError
 from mfrank.data import UnknownIdError
 from mfrank.retrieval import Recommender
-from mfrank.serving.answers import dump, from_url, known_only, listed, steered, user_lists
+from mfrank.serving.answers import (
+    dump,
+    from_url,
+    known_only,
+    listed,
+    only_items,
+    steered,
+    user_lists,
+)
+from mfrank.serving.catalogue import ItemsOfModel
 from mfrank.serving.limits import Limits, in_thread, in_time
 from mfrank.serving.live_model import LiveModel
 from mfrank.serving.questions import ListQuery
@@ -98,7 +107,8 @@ class Together:
                 self._model, self._seconds, self._most = model, _QUICK, 1
             if not (some := self._next()):
                 return
-            work = partial(_outcomes, model, [each.user for each in some], some[0].asked)
+            users, table = [each.user for each in some], self._live.items_of(model)
+            work = partial(_outcomes, model, users, some[0].asked, table)
             if some[0].asked.is_light and self._seconds < _QUICK:
                 self._told(model, some, *_timed(work))
                 continue
@@ -170,10 +180,12 @@ def _limited(
         return [too_late(seconds)] * len(some)
 
 
-def _outcomes(model: Recommender, users: Sequence[str], asked: ListQuery) -> list[Outcome]:
+def _outcomes(
+    model: Recommender, users: Sequence[str], asked: ListQuery, table: ItemsOfModel | None
+) -> list[Outcome]:
     """The list of each user, or what is wrong with it: halves are asked again until that is one."""
     try:
-        return [*lists(model, users, asked)]
+        return [*lists(model, users, asked, table)]
     except OutOfTimeError:
         raise
     except Exception as error:
@@ -181,17 +193,22 @@ def _outcomes(model: Recommender, users: Sequence[str], asked: ListQuery) -> lis
             # The log has no use for frames of an unknown id, and they would keep an older model.
             return [error.with_traceback(None) if isinstance(error, UnknownIdError) else error]
     half = len(users) // 2
-    return _outcomes(model, users[:half], asked) + _outcomes(model, users[half:], asked)
+    return [
+        *_outcomes(model, users[:half], asked, table),
+        *_outcomes(model, users[half:], asked, table),
+    ]
 
 
-def lists(model: Recommender, users: Sequence[str], asked: ListQuery) -> list[bytes]:
+def lists(
+    model: Recommender, users: Sequence[str], asked: ListQuery, table: ItemsOfModel | None
+) -> list[bytes]:
     """The list of each user, as JSON."""
-    options = options_of(model, asked)
+    options = options_of(model, asked, table)
     rows = from_url(users, model.user_ids, asked.on_unknown)
-    return user_lists(rows, listed(model, rows, asked.n, **options))
+    return user_lists(rows, listed(model, rows, asked.n, **options), table, asked.fields)
 
 
-def options_of(model: Recommender, asked: ListQuery) -> dict[str, Any]:
+def options_of(model: Recommender, asked: ListQuery, table: ItemsOfModel | None) -> dict[str, Any]:
     """What a query asks of lists, as arguments of :func:`mfrank.serving.answers.listed`."""
     blocked, only = (
         None if each is None else from_url(each, model.item_ids, asked.on_unknown)
@@ -203,7 +220,7 @@ def options_of(model: Recommender, asked: ListQuery) -> dict[str, Any]:
     return {
         "include_seen": asked.include_seen,
         "filter_items": blocked,
-        "items": only,
+        "items": only_items(table, asked.where, asked.fields, only),
         "on_unknown": asked.on_unknown,
         "fallback": asked.fallback,
         "steer": steered(diversity=asked.diversity, popularity_penalty=asked.popularity_penalty),

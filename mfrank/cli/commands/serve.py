@@ -24,6 +24,7 @@ EXAMPLES = """\
   mfrank serve model --allow-host api.example.com
   mfrank serve model --key-file keys --log requests.jsonl --drain-seconds 5
   mfrank serve model --journal journal --remember-shown 1d --shown-file shown.sqlite
+  mfrank serve model --items items.csv
 """
 
 
@@ -92,6 +93,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="SQLite file for this, which several services may share (default: memory)",
     )
+    parser.add_argument(
+        "--items",
+        metavar="FILE",
+        help="a table of items, .csv, .tsv or .parquet, with ids in a column such as item_id: "
+        "requests choose by its columns (where=) and get them (fields=); columns hidden, "
+        "available_from and available_until say what is listed; read again when it changes",
+    )
     add_flags(parser.add_argument_group("limits of a request"), serving.Limits)
 
 
@@ -112,6 +120,7 @@ def run(args: argparse.Namespace) -> None:
             weights=args.weights,
             remember_shown=args.remember_shown,
             shown_file=args.shown_file,
+            items=args.items,
         )
         try:
             serving.run(
