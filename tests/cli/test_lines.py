@@ -37,7 +37,7 @@ NEEDED = {
     "serve": ["m"],
     "similar-items": ["tea", "--model m"],
     "tune": ["a.csv", "--model m"],
-    "update": ["a.csv", "--model m"],
+    "update": ["--model m"],
 }
 COMMANDS = sorted(NEEDED)
 NUMBERS = ("INT", "FLOAT", "MINUTES", "FRACTION", "DAYS", "GIB", "VALUE", "NUMBER", "SHARE")
@@ -56,7 +56,14 @@ TEXTS = (
         "NAME@K",
         "NAMES",
     ),
-    *("KIND=NUMBER,...", "NAME:OPTION=VALUE,...", "NAME[:OPTION=VALUE,...]", "TEXT", "USER"),
+    *(
+        "KIND=NUMBER,...",
+        "NAME:OPTION=VALUE,...",
+        "NAME[:OPTION=VALUE,...]",
+        "TEXT",
+        "TIME",
+        "USER",
+    ),
 )
 PATHS = ("FILE", "FOLDER", "MODEL", "MODEL2", "PATH", "SOURCE")
 
@@ -172,7 +179,7 @@ def test_an_empty_path_is_refused(
             assert f"{flag.option_strings[0]}: the path is empty" in capsys.readouterr().err
         elif flag.metavar in PATHS:
             place = [a for a in NEEDED[command] if not a.startswith("--")]
-            words = ["" if word == place[-1] else word for word in needed]
+            words = ["" if word in place[-1:] else word for word in needed]
             assert main([command, *words, *([""] if flag.nargs == "?" else [])]) == 2
             assert "the path is empty" in capsys.readouterr().err
 
