@@ -200,7 +200,7 @@ def _outcomes(
 
 
 def lists(
-    model: Recommender, users: Sequence[str], asked: ListQuery, table: ItemsOfModel | None
+    model: Recommender, users: Sequence[str], asked: ListQuery, table: ItemsOfModel | None = None
 ) -> list[bytes]:
     """The list of each user, as JSON."""
     options = options_of(model, asked, table)
