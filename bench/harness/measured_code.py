@@ -39,7 +39,7 @@ MEASURED: Mapping[str, tuple[str, ...]] = {
     "rerank": ("mfrank/models/reranker",),
     **dict.fromkeys(("topk_cost", "latency"), _LISTS),
     "steering": ("mfrank/steering", "mfrank/retrieval"),
-    "serving": ("mfrank/serving", *_LISTS),
+    **dict.fromkeys(("serving", "filtered"), ("mfrank/serving", *_LISTS)),
     "evaluation": ("mfrank/evaluation",),
     **dict.fromkeys(
         (

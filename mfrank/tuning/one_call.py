@@ -174,8 +174,8 @@ def tune(
     4. With the extra ``rerank``: *trees* over it (:class:`mfrank.Reranker`), if they rank higher by
        more than one standard error on held-out interactions that they did not learn from: the later
        half of those that are held out by time, or those of other users; with fewer than 200 such
-       users, they are not tried. ``found.model.model`` is
-       the model without them. Lists take longer, and cannot be steered.
+       users, they are not tried. ``found.model.model`` is the model without them. Lists take
+       longer, and cannot be steered.
 
     The families are ALS under several objectives, a sampled softmax, linear item-to-item models
     (:class:`mfrank.ItemFilter`, and :class:`mfrank.EASE`, of ``candidates`` if users and items are
