@@ -13,12 +13,11 @@ number of models that learn from one journal.
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 from weakref import WeakKeyDictionary
@@ -39,8 +38,6 @@ _TABLES = (
     "user NOT NULL, item NOT NULL, event TEXT, value REAL NOT NULL, timestamp REAL NOT NULL)",
     "CREATE INDEX events_of_user ON events (user, number)",
     "CREATE TABLE marks (number INTEGER PRIMARY KEY, time REAL NOT NULL)",
-    "CREATE TABLE lists (number INTEGER PRIMARY KEY AUTOINCREMENT, user, time REAL NOT NULL, "
-    "version TEXT NOT NULL, list TEXT NOT NULL)",
     "CREATE TABLE journal (name TEXT NOT NULL)",
 )
 _PAUSE = 0.1
@@ -161,16 +158,6 @@ class EventJournal:
                 connection.execute(_ADD, [event.event_id, *fields, now if stamp is None else stamp])
                 new += 1
         return new, len(events) - new
-
-    def append_list(
-        self, user: int | str | None, version: str, items: Sequence[Mapping[str, Any]]
-    ) -> None:
-        """Append a list that was shown, with the propensities of its items."""
-        with self._database.writing() as connection:
-            connection.execute(
-                "INSERT INTO lists (user, time, version, list) VALUES (?, ?, ?, ?)",
-                [user, time.time(), version, json.dumps(items)],
-            )
 
     @property
     def last(self) -> int:
