@@ -238,3 +238,17 @@ def test_dislikes_are_refused_where_they_mean_nothing() -> None:
     refuse_dislikes(mfrank.RG2(), np.array([0.0, 0.5, 2.0]))
     with refuses(ValueError, "user_items", remedy="Drop them"):
         refuse_dislikes(mfrank.RG2(), np.array([-1.0, 0.0, 0.5, -3.0]))
+
+
+@pytest.mark.parametrize("width", range(24, 68, 4))
+def test_rows_of_any_length_have_the_same_bits_in_any_company(width: int) -> None:
+    """Rows of middle lengths may be iterated on, each from its own start, whoever solves it."""
+    rng = np.random.default_rng(width)
+    users = np.repeat(np.arange(300), rng.permutation(np.repeat(np.arange(1, 101), 3)))
+    items = np.concatenate([rng.choice(120, n, replace=False) for n in np.bincount(users)])
+    data = mfrank.Interactions.from_arrays(users, items)
+    options = {"factors": width, "iterations": 2, "random_state": 0}
+    first, *others = (mfrank.ALS(**options, n_threads=n).fit(data) for n in (1, 2, 3, 2))
+    for other in others:
+        np.testing.assert_array_equal(other.user_factors, first.user_factors)
+        np.testing.assert_array_equal(other.item_factors, first.item_factors)

@@ -28,7 +28,9 @@ def test_serve_and_explore(
     apps = recorded(monkeypatch, "mfrank.serving.app", "the service")
     sites = recorded(monkeypatch, "mfrank.pages.app", "the site")
     run("serve m")
-    nothing: dict[str, Any] = dict.fromkeys(["journal", "weights", "remember_shown", "shown_file"])
+    nothing: dict[str, Any] = dict.fromkeys(
+        ["journal", "weights", "remember_shown", "shown_file", "items"]
+    )
     given = {"limits": mfrank.serving.Limits(), "allow_hosts": [], "mmap": False}
     access: dict[str, Any] = {"key_file": None, "allow_origins": [], "log": None}
     assert apps[0] == (("m",), given | access | nothing)
@@ -43,8 +45,16 @@ def test_serve_and_explore(
     assert apps[1] == (("m",), given | access | nothing)
     how = {"host": "0.0.0.0", "port": 9, "root_path": "/c", "drain_seconds": 2.5}
     assert runs[1] == (("the service",), how)
-    run("serve m --journal j --weights view=1,buy=5 --remember-shown 12h --shown-file s.sqlite")
-    more = {"journal": "j", "weights": {"view": 1, "buy": 5}, "remember_shown": 43200}
+    run(
+        "serve m --journal j --weights view=1,buy=5 --remember-shown 12h --shown-file s.sqlite "
+        "--items i.csv"
+    )
+    more = {
+        "items": "i.csv",
+        "journal": "j",
+        "weights": {"view": 1, "buy": 5},
+        "remember_shown": 43200,
+    }
     assert more.items() <= apps[2][1].items()
     assert apps[2][1]["shown_file"] == "s.sqlite"
     del runs[2], apps[2]

@@ -53,7 +53,7 @@ class BlockSolver {
         const HalfStep<T>& task = step_.task;
         const int64_t k = task.k, stride = step_.fixed.stride;
         prefetch_cells(rows, n);
-        if (longest_iterates(rows[0])) warm_start(rows, n);
+        if (any_iterates(rows, n)) warm_start(rows, n);
         for (int64_t i = 0; i < n; ++i) {
             if (short_.add(rows[i])) {
                 if (short_.full()) short_.solve(failed);
@@ -89,14 +89,14 @@ class BlockSolver {
         }
     }
 
-    // Whether any row of the block may be solved by iterations. Of lengths on one side of UNCACHED,
-    // a power of two, longer ones are likelier to be, and no row of a block is on the other side or
-    // has twice the length of the first.
-    bool longest_iterates(int64_t longest) const {
+    // Whether any row of the block is solved by iterations, from where it starts. That may be rows of
+    // middle lengths alone: the exact solution of shorter and of longer ones costs less.
+    bool any_iterates(const int64_t* rows, int64_t n) const {
         const int64_t* indptr = step_.task.cells.rows.indptr;
-        const int64_t n = indptr[longest + 1] - indptr[longest], k = step_.fixed.stride;
-        const SolveOptions& options = step_.task.options;
-        return iterates(options, n, k) || iterates(options, 2 * n, k);
+        const int64_t k = step_.fixed.stride;
+        return std::any_of(rows, rows + n, [&](int64_t r) {
+            return iterates(step_.task.options, indptr[r + 1] - indptr[r], k);
+        });
     }
 
     void warm_start(const int64_t* rows, int64_t n) {
