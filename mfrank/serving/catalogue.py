@@ -73,7 +73,9 @@ class ItemsOfModel:
         rows[found[found >= 0]] = np.flatnonzero(found >= 0)
         self.columns = {name: column.aligned(rows) for name, column in columns.items()}
         self.without_row, self.unused = int((rows < 0).sum()), int((found < 0).sum())
-        self._always = ~_held(self.columns, HIDDEN, "=", "true", len(rows))
+        self._always = np.ones(len(rows), dtype=bool)
+        if HIDDEN in self.columns:
+            self._always &= ~self.columns[HIDDEN].passing("=", ["true"])
         self._starts, self._ends = _ends_of(self.columns, len(rows))
         turns = np.concatenate([self._starts, self._ends + 1])
         self._turns = np.unique(turns[np.abs(turns) < _NEVER])
@@ -151,13 +153,6 @@ class ItemsOfModel:
 _NEVER = 2**62
 
 
-def _held(
-    columns: Mapping[str, ItemColumn], name: str, operator: str, value: str, n_items: int
-) -> NDArray[np.bool_]:
-    column = columns.get(name)
-    return np.zeros(n_items, bool) if column is None else column.passing(operator, [value])
-
-
 def _ends_of(
     columns: Mapping[str, ItemColumn], n_items: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -230,14 +225,14 @@ class Catalogue:
             return
         self._version = version
         try:
-            self._labels, self._columns = _read(self._given, item_ids)
+            labels, columns = _read(self._given, item_ids)
         except Exception as error:
             self.failures += 1
             self.error = f"{type(error).__name__}: {error}"
             _log.warning("the items that were read before still count: %s", self.error)
             return
-        self._of_models = ()
-        self.meet(item_ids)
+        made = ItemsOfModel(item_ids, labels, columns)  # before a request could wait for it
+        self._labels, self._columns, self._of_models = labels, columns, (made,)
         self.since, self.loads, self.error = time.time(), self.loads + 1, None
         self._tell()
 

@@ -6,7 +6,7 @@ column                                    conditions
 numbers                                   ``=``, ``!=``, ``<``, ``<=``, ``>``, ``>=``
 dates, also with a time of day            the same; a date without a time is the whole day
 true and false                            ``=``, ``!=``
-texts                                     ``=``, ``!=``
+texts, and numbers beyond 2^53            ``=``, ``!=``
 lists, and texts of which one has a |     ``=``: has one of these; ``!=``: has none of these
 ========================================  ==================================================
 
@@ -35,6 +35,8 @@ Kind = Literal["number", "date", "truth", "text", "list"]
 _BETWEEN = "|"
 _OPERATOR = re.compile(r"\s*(!=|<=|>=|=|<|>)")
 _DAY = 86_400
+_EXACT = 2**53
+"""Up to this number, floats tell all whole numbers apart."""
 _DATED = re.compile(r"\s*\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
 _CLOCK = re.compile(r"\d:\d|T\d")
 _WHOLE = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
@@ -89,6 +91,10 @@ class ItemColumn:
         present = np.array([each is not None for each in given], dtype=bool)
         there = given[present].tolist()
         kind = _kind(name, there)
+        if kind == "number" and max(map(abs, there), default=0) > _EXACT:
+            # Codes, of which floats would make several one: compared and told as they are written.
+            there = texts[present].tolist() if texts is not None else list(map(str, there))
+            given[present], kind = objects(there), "text"
         first = last = np.empty(0)
         places: dict[Any, NDArray[np.int64]] = {}
         if kind == "number":

@@ -238,6 +238,17 @@ def test_fields_are_added_as_the_table_has_them(model: mfrank.ALS, tmp_path: Pat
     assert about["rows_without_item"] == 1
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_long_numbers_are_told_apart(model: mfrank.ALS, tmp_path: Path, suffix: str) -> None:
+    frame = table(sku=2**53 + np.arange(N_ITEMS))
+    path = tmp_path / f"items{suffix}"
+    frame.to_csv(path, index=False) if suffix == ".csv" else frame.to_parquet(path)
+    here = service(model, path)
+    url = f"/recommend/u0?n={N_ITEMS}&include_seen=true&fields=sku&where=sku="
+    (found,) = here.get(f"{url}{2**53 + 7}").json()["items"]
+    assert (found["id"], found["fields"]) == ("i7", {"sku": str(2**53 + 7)})
+
+
 def test_levers_go_by_columns(model: mfrank.ALS) -> None:
     here = service(model, table(kind=["a", "b", "c"] * (N_ITEMS // 3)))
     ask = {"users": ["u1"], "n": 6, "include_seen": True}
