@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import OutOfTimeError
+from mfrank.arrays import OutOfTimeError, counted
 from mfrank.data import Interactions
 from mfrank.errors import InputValueError
 from mfrank.models import Reranker
@@ -39,6 +39,8 @@ _LEAST_SECONDS = 20.0
 """With less left, not even the first fit is begun, which nothing can stop."""
 TREES_SHARE = 0.08
 """Share of the time that is reserved for them, of searches that may try them."""
+_STANDARD_ERRORS = 1.0
+"""By how many the gain must be above zero."""
 _SAMPLE = 128
 """Users of a first fit, which tells what a user costs."""
 _TIMES = 3.0
@@ -77,14 +79,18 @@ class TreesTrial:
 _LATE = TreesTrial(reason="left out: there was no time for them")
 
 
-def learned(runner: Runner, model: Recommender, reserve: float) -> TreesTrial | None:
+def learned(runner: Runner, model: Recommender, reserve: float) -> TreesTrial:
     """Train trees over a model that was fitted to the training part, and judge them.
 
-    ``reserve`` are the seconds that must be left. None if there are too few users to judge by.
+    ``reserve`` are the seconds that must be left.
     """
     folds = list(_folds(runner.judge, runner.setting.seed))
-    if min(len(_asked(runner.judge, asked)) for _, asked in folds) < _FEWEST_USERS:
-        return None
+    can_judge = min(len(_asked(runner.judge, asked)) for _, asked in folds)
+    if can_judge < _FEWEST_USERS:
+        return TreesTrial(
+            reason=f"not tried: {counted(can_judge, 'user')} could judge them, of the "
+            f"{_FEWEST_USERS} that this takes"
+        )
     if not can_be_tried():
         return TreesTrial(reason="not tried: pip install mfrank[rerank]")
     budget, n_users = runner.budget, _MOST_USERS
@@ -127,14 +133,10 @@ def _judged(
         deltas.append(mine.per_user - theirs.per_user)
     every = np.concatenate(deltas)
     gain, error = float(every.mean()), float(every.std(ddof=1) / np.sqrt(len(every)))
-    if not _is_ahead(gain, error):
+    if not gain > _STANDARD_ERRORS * error:
         reason = f"left out: {gain:+.4f} where they did not learn (standard error {error:.4f})"
         return TreesTrial(None, reason, gain, error)
     return TreesTrial(_trained(runner, model, judge.valid, n_users), None, gain, error)
-
-
-def _is_ahead(gain: float, error: float) -> bool:
-    return gain > error
 
 
 def _folds(judge: TrialJudge, seed: int) -> Iterator[tuple[Interactions, Interactions]]:

@@ -156,30 +156,34 @@ def code_of(model: Any, data: str = "data", leaves_out: str | None = None) -> st
     ``leaves_out`` is what lists leave out, if that is not all of ``data``. Trees learn from
     ``valid``, which was held out of ``train``.
     """
-    until = ""
     if isinstance(model, Reranker):
-        begin = code_of(model.model, "train").replace("model = ", "first = ")
-        imported, begin = begin.split("\n", 1)
         options = {k: v for k, v in model.get_params(deep=False).items() if k != "model"}
         trees = f"Reranker(first, {', '.join(f'{k}={v!r}' for k, v in options.items())})"
-        leave = "" if leaves_out is None else f"\nmodel.leave_out({leaves_out})"
-        return (
-            f"{imported}, Reranker, refit\n{begin}\nmodel = {trees}.fit(train, valid)\n"
-            f"model = refit(model, {data}){leave}"
-        )
+        lines = [
+            f"first = {_fit_of(model.model, 'train')}",
+            f"model = {trees}.fit(train, valid)",
+            f"model = refit(model, {data})",
+        ]
+    else:
+        lines = [f"model = {_fit_of(model, data)}"]
+    if leaves_out is not None:
+        lines.append(f"model.leave_out({leaves_out})")
+    text = "\n".join(lines)
+    names = sorted(set(re.findall(r"\b(?:[A-Z]\w+|refit)(?=\()", text)))
+    return f"from mfrank import {', '.join(names)}\n{text}"
+
+
+def _fit_of(model: Any, data: str) -> str:
+    """The call that makes and fits a model without trees."""
     if isinstance(model, Blend):
         parts = ", ".join(map(call_of, model.parts))
         weights = list(model.weights or [1.0] * len(model.parts))
         epochs = f", {list(model.epochs)}" if model.epochs else ""
-        made = f"Blend([{parts}], {weights}{epochs})"
-    else:
-        made = call_of(unfitted(model))
-        if isinstance(model, ALS | Descent):
-            until = f", callback=lambda epoch, *_: epoch == {fit_epochs(model) - 1}"
-    text = f"model = {made}.fit({data}{until})"
-    names = sorted(set(re.findall(r"\b[A-Z]\w+(?=\()", text)))
-    leave = "" if leaves_out is None else f"\nmodel.leave_out({leaves_out})"
-    return f"from mfrank import {', '.join(names)}\n{text}{leave}"
+        return f"Blend([{parts}], {weights}{epochs}).fit({data})"
+    until = ""
+    if isinstance(model, ALS | Descent):
+        until = f", callback=lambda epoch, *_: epoch == {fit_epochs(model) - 1}"
+    return f"{call_of(unfitted(model))}.fit({data}{until})"
 
 
 # All of it in sentences.

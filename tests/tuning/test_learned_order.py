@@ -23,12 +23,15 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_few_users_are_not_asked() -> None:
-    assert mfrank.tune(DATA, **SEARCH).trees is None
+    found = mfrank.tune(DATA, **SEARCH)
+    assert found.trees.model is None
+    assert "trees over it are not tried" in found.summary()
+    assert "users could judge them" in found.summary()
 
 
 @pytest.mark.usefixtures("few")
 def test_trees_that_are_not_ahead_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learned_order, "_is_ahead", lambda gain, error: False)
+    monkeypatch.setattr(learned_order, "_STANDARD_ERRORS", np.inf)
     found = mfrank.tune(DATA, **SEARCH)
     assert not isinstance(found.model, mfrank.Reranker)
     assert found.trees is not None
@@ -40,7 +43,7 @@ def test_trees_that_are_not_ahead_are_left_out(monkeypatch: pytest.MonkeyPatch) 
 def test_trees_that_are_ahead_are_the_result(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(learned_order, "_is_ahead", lambda gain, error: True)
+    monkeypatch.setattr(learned_order, "_STANDARD_ERRORS", -np.inf)
     one, other = (mfrank.tune(DATA, storage=tmp_path / f"{n}.sqlite", **SEARCH) for n in ("a", "b"))
     users = DATA.user_ids.labels
     assert isinstance(one.model, mfrank.Reranker)
