@@ -17,7 +17,7 @@ from mfrank.data.concatenation import joined_ids
 from mfrank.data.datasets import from_npz, movielens, published_split
 from mfrank.data.event_log import Events, EventSplit
 from mfrank.data.events import EventWeights, KindWeights
-from mfrank.data.feature_columns import FeatureColumns, is_missing
+from mfrank.data.feature_columns import FeatureColumns, is_missing, tell_odd_texts
 from mfrank.data.feature_tables import (
     FeatureTable,
     feature_rows,
@@ -211,6 +211,7 @@ __all__ = [
     "synthetic",
     "tell_columns",
     "tell_empty_rows",
+    "tell_odd_texts",
     "tell_of_duration",
     "text_rows",
     "tfidf_weight",

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import counted, shown
 from mfrank.data.fields import NUMBER
+from mfrank.data.odd_columns import FEW, LOOKED_AT
 from mfrank.data.odd_ids import SPELLED_MISSING
 from mfrank.data.values import Extent
 from mfrank.errors import InputTypeError, InputValueError, Notice, unreadable
@@ -42,6 +43,9 @@ _CODES = {
     *("brand", "type", "class", "cluster", "department", "occupation", "region", "country", "sex"),
 }
 """Words of names of columns whose numbers are hardly amounts."""
+_RECUR = 0.8
+"""Share of the parts of lists that are in other lists, too, from which on these are lists."""
+_DIGIT = re.compile("[0-9]")
 _IN_BRACKETS = re.compile(r"[\[({].*[\])}]", re.DOTALL)
 
 _log = logging.getLogger("mfrank")
@@ -208,9 +212,19 @@ def _tell_odd(argument: str, column: FeatureColumn, given: NDArray[Any]) -> None
                 *(where, *numbers[:1]),
             )
         return
-    texts = list(dict.fromkeys(value for value in values if isinstance(value, str)))
+    texts = [value for value in values if isinstance(value, str)]
+    tell_odd_texts(where, texts, are_lists=column.kind == "values")
+
+
+def tell_odd_texts(where: str, given: Iterable[str], *, are_lists: bool) -> None:
+    """Warn of texts that are probably numbers or lists, or one value in two spellings.
+
+    ``where`` is the argument and the column, in words.
+    """
+    texts = list(dict.fromkeys(given))
     wrong = [text for text in texts if not NUMBER.fullmatch(text.strip())]
-    if wrong and all(_may_be_number(text) for text in texts) and len(texts) > 1:
+    few = FEW * len(wrong) <= len(texts) and not any(map(_DIGIT.search, wrong))
+    if wrong and (few or all(map(_may_be_number, texts))) and len(texts) > 1:
         _log.warning(
             "%s is not read as numbers, but as one value for each text, because of texts like %s: "
             "write numbers as 3.5, and leave missing ones empty",
@@ -222,8 +236,14 @@ def _tell_odd(argument: str, column: FeatureColumn, given: NDArray[Any]) -> None
             "their parts by | instead",
             *(where, shown(texts[0])),
         )
+    elif not are_lists and (listed := _list_by_commas(texts[:: -(-len(texts) // LOOKED_AT) or 1])):
+        _log.warning(
+            "%s has texts like %s, each of which is one value: join their parts by | if they are "
+            "lists",
+            *(where, shown(listed)),
+        )
     twins: dict[str, str] = {}
-    for text in texts if column.kind == "value" else ():
+    for text in [] if are_lists else texts:
         if (twin := twins.setdefault(text.strip().casefold(), text)) != text:
             _log.warning(
                 "%s has values like %r and %r, which differ in blanks or capital letters and are "
@@ -231,6 +251,21 @@ def _tell_odd(argument: str, column: FeatureColumn, given: NDArray[Any]) -> None
                 *(where, twin, text),
             )
             return
+
+
+def _list_by_commas(texts: Sequence[str]) -> str | None:
+    """A text that seems to be a list of values of the column; None if none does.
+
+    In lists nearly all parts recur, in names such as "Paris, France" at most those of one place.
+    """
+    for mark in (",", ";"):
+        parted = [[part.strip() for part in text.split(mark)] for text in texts]
+        number = Counter(part for parts in parted for part in set(parts))
+        several = [parts for parts in parted if len(parts) > 1]
+        recurring = sum(number[part] > 1 for parts in several for part in parts)
+        if several and recurring >= _RECUR * sum(map(len, several)):
+            return next(text for text in texts if mark in text)
+    return None
 
 
 def _may_be_number(text: str) -> bool:

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import counted, shown
-from mfrank.data import FeatureTable, Ids, objects, spelled_like
+from mfrank.data import FeatureTable, Ids, objects, spelled_like, tell_odd_texts
 from mfrank.errors import InputValueError
 from mfrank.files import path_of
 from mfrank.retrieval import KnownRows, is_nested
-from mfrank.serving.conditions import Condition, ItemColumn, Kind
+from mfrank.serving.conditions import Condition, ItemColumn, Kind, kind_of, looks_dated
 
 HIDDEN, FROM, UNTIL = "hidden", "available_from", "available_until"
 _ROLES: Mapping[str, Kind] = {HIDDEN: "truth", FROM: "date", UNTIL: "date"}
@@ -291,7 +291,7 @@ def _read(items: Any, item_ids: Ids) -> tuple[NDArray[Any], dict[str, ItemColumn
     columns: dict[str, ItemColumn] = {}
     for given, values in table.columns.items():
         role = "_".join(str(given).lower().split())
-        name = role if role in _ROLES else str(given)
+        name = role if role in _ROLES else str(given).strip()
         if name == HIDDEN:
             values = objects(_truth(each) for each in values.tolist())
         column = ItemColumn.of(name, values, table.texts.get(given))
@@ -299,11 +299,15 @@ def _read(items: Any, item_ids: Ids) -> tuple[NDArray[Any], dict[str, ItemColumn
             raise InputValueError(f"`items` has two columns {name!r}", "rename one")
         if name in _ROLES and column.present.any() and column.kind != _ROLES[name]:
             what = "true or false" if name == HIDDEN else "dates"
+            there = column.given[column.present].tolist()
+            odd = (each for each in there if kind_of(name, [each]) != _ROLES[name])
             raise InputValueError(
                 f"`items`: column {name!r} decides what is listed and must have {what}, got "
-                f"{shown(column.given[column.present][0])}",
-                "write it so, or rename the column",
+                f"{shown(next(odd, there[0]))}",
+                "write it so, leave it empty where it is not known, or rename the column",
             )
+        if column.kind in ("text", "list"):
+            _tell_odd(column, [each for each in values.tolist() if isinstance(each, str) and each])
         columns[name] = column
     found = item_ids.rows(spelled_like(table.labels, item_ids), missing=-1)
     if len(item_ids) and len(found) and (found < 0).all():
@@ -312,6 +316,19 @@ def _read(items: Any, item_ids: Ids) -> tuple[NDArray[Any], dict[str, ItemColumn
             f"{shown(table.labels[0])}, the model's like {shown(item_ids.labels[0])}"
         )
     return table.labels, columns
+
+
+def _tell_odd(column: ItemColumn, texts: Sequence[str]) -> None:
+    """Warn of texts that are probably something else, which conditions would not find."""
+    where = f"items: column {column.name!r}"
+    tell_odd_texts(where, texts, are_lists=column.kind == "list")
+    distinct = list(dict.fromkeys(texts))
+    others = [text for text in distinct if not looks_dated(text)]
+    if others and 2 * len(others) <= len(distinct):
+        _log.warning(
+            "%s is not read as dates, but as texts, because of texts like %s: leave these empty",
+            *(where, shown(others[0])),
+        )
 
 
 def _truth(value: Any) -> Any:

@@ -39,6 +39,8 @@ _EXACT = 2**53
 """Up to this number, floats tell all whole numbers apart."""
 _DATED = re.compile(r"\s*\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
 _CLOCK = re.compile(r"\d:\d|T\d")
+_MOST_COMPARED = 10_000
+"""Values of a column among which a misspelled one is looked for, in some milliseconds."""
 _WHOLE = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
 TRUTHS = {"true": True, "false": False}
 
@@ -90,7 +92,7 @@ class ItemColumn:
         given = objects(None if is_missing(each) else each for each in values.tolist())
         present = np.array([each is not None for each in given], dtype=bool)
         there = given[present].tolist()
-        kind = _kind(name, there)
+        kind = kind_of(name, there)
         if kind == "number" and max(map(abs, there), default=0) > _EXACT:
             # Codes, of which floats would make several one: compared and told as they are written.
             there = texts[present].tolist() if texts is not None else list(map(str, there))
@@ -162,18 +164,41 @@ class ItemColumn:
                     raise ValueError
                 return _Range(number, number)
             if self.kind == "date":
-                if not _DATED.match(text):
+                if not looks_dated(text):
                     raise ValueError
                 first, last = _seconds([text])
                 return _Range(int(first[0]), int(last[0]))
             if self.kind == "truth":
                 return TRUTHS[text.strip().lower()]
         except (KeyError, ValueError):
-            what = {"number": "numbers", "date": "dates", "truth": "true and false"}[self.kind]
+            what = {
+                "number": "numbers, such as 3.5",
+                "date": "dates, such as 2024-01-31",
+                "truth": "true and false",
+            }[self.kind]
             raise InputValueError(
-                f"`where`: column {self.name!r} has {what}, got {shown(text)}"
+                f"`where`: column {self.name!r} has {what}; got {shown(text)}"
             ) from None
-        return text.strip()
+        value = text.strip()
+        if value not in self.places:
+            self._refuse_misspelled(value)
+        return value
+
+    def _refuse_misspelled(self, value: str) -> None:
+        """Raise ValueError for a value that no item has, if one is spelled nearly so."""
+        if self.kind == "list" and _BETWEEN in value:
+            raise InputValueError(
+                f"`where`: {shown(value)} is no value of column {self.name!r}, which has lists:",
+                f"write {self.name}={','.join(value.split(_BETWEEN))} for items with any of these",
+            )
+        if len(self.places) > _MOST_COMPARED:
+            return
+        for known in self.places:
+            if _bare(known) == _bare(value):
+                raise InputValueError(
+                    f"`where`: no item has {shown(value)} in column {self.name!r}:",
+                    f"write {shown(known)}, which some have",
+                )
 
     def _held(self, operator: str, value: Any) -> NDArray[np.bool_]:
         if not isinstance(value, _Range):
@@ -191,7 +216,8 @@ class ItemColumn:
         return np.asarray(self.last < value.first)
 
 
-def _kind(name: str, there: Sequence[Any]) -> Kind:
+def kind_of(name: str, there: Sequence[Any]) -> Kind:
+    """What the values of a column are, of which none is missing."""
     if all(isinstance(each, bool | np.bool_) for each in there):
         return "truth" if there else "text"
     if all(isinstance(each, int | float | np.number) for each in there):
@@ -214,8 +240,13 @@ def _kind(name: str, there: Sequence[Any]) -> Kind:
     )
 
 
+def looks_dated(text: str) -> bool:
+    """Whether a text begins as a date does, such as 2024-01-31 or 31.1.2024."""
+    return _DATED.match(text) is not None
+
+
 def _are_dates(texts: Sequence[str]) -> bool:
-    if not all(map(_DATED.match, texts)):
+    if not all(map(looks_dated, texts)):
         return False
     try:
         epoch_seconds(texts)
@@ -245,6 +276,12 @@ def _dated(value: Any) -> str:
 def _number(text: str) -> int | float:
     """A number of a text file as its writer meant it: 1979 is a whole number, 9.0 is not."""
     return int(text) if _WHOLE.fullmatch(text) else float(text)
+
+
+def _bare(value: str) -> str:
+    """A text without that in which spellings differ: capitals, blanks, zeros before a number."""
+    bare = "".join(value.casefold().split())
+    return str(int(bare)) if bare.isascii() and bare.isdecimal() else bare
 
 
 def _values(kind: Kind, value: Any) -> list[Any]:

@@ -181,6 +181,8 @@ def test_numbers_too_large_are_refused() -> None:
         (["0,5", "NA", "3"], 1),
         (["3", "4", "5"], 0),  # texts on purpose
         (["3", "many", "5"], 0),
+        ([*map(str, range(30)), "unknown", "soon"], 1),
+        ([*map(str, range(30)), "080442957X"], 0),  # codes
     ],
 )
 def test_texts_for_numbers_are_told(
@@ -188,6 +190,24 @@ def test_texts_for_numbers_are_told(
 ) -> None:
     learned(objects(*column))
     assert sum("is not read as numbers" in line for line in caplog.messages) == n_told
+
+
+@pytest.mark.parametrize(
+    ("column", "n_told"),
+    [
+        (["Action, Comedy", "Drama", "Comedy,Drama", "Action"], 1),
+        (["a;b", "b; c", "c", "a"], 1),
+        (["Action|Comedy", "Comedy, Drama", "Drama, Comedy"], 0),  # one of them is a list
+        (["Paris, France", "Lyon, France", "Oslo, Norway", "Bergen, Norway"], 0),
+        (["Toy Story, The", "Heat", "Net, The"], 0),
+        ([], 0),
+    ],
+)
+def test_lists_with_commas_are_told(
+    column: list[str], n_told: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    learned(objects(*column))
+    assert sum("join their parts by |" in line for line in caplog.messages) == n_told
 
 
 def test_twins_are_told_of_single_values_only(caplog: pytest.LogCaptureFixture) -> None:

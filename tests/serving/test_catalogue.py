@@ -284,6 +284,54 @@ def test_what_a_condition_cannot_mean_is_refused(model: mfrank.ALS, asked: str, 
     assert here.get(f"/similar/i1?{asked}").status_code == 422
 
 
+@pytest.mark.parametrize(
+    ("asked", "remedy"),
+    [
+        ("kind=comedy", "write 'Comedy'"),
+        ("kind=drama,Comedy", "write ' Drama'"),
+        ("kind!=COMEDY", "write 'Comedy'"),
+        ("code=7", "write '007'"),
+        ("genres=x|y", "write genres=x,y"),
+        ("genres=X", "write 'x'"),
+    ],
+)
+def test_a_value_of_another_spelling_is_refused(model: mfrank.ALS, asked: str, remedy: str) -> None:
+    kinds = ["Comedy", " Drama"] * (N_ITEMS // 2)
+    here = service(model, table(kind=kinds, code="007", genres="x|y"))
+    answer = here.get(f"/recommend/u1?where={quote(asked)}")
+    assert answer.status_code == 422
+    assert remedy.replace("' Drama'", "'Drama'") in answer.json()["error"]
+    assert listed(here.get("/recommend/u1?where=kind=Tragedy")) == []  # no item is one
+
+
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        ({"price": ["12,50", "9,99"] * 15}, "'price' is not read as numbers"),
+        ({"year": [*map(str, range(1990, 2019)), "soon"]}, "texts like 'soon'"),
+        ({"out": ["2024-01-31", "2024-02-01", "never"] * 10}, "texts like 'never'"),
+        ({"genres": ["x, y", "y, x", "z"] * 10}, "join their parts by |"),
+        ({"genres": ["['x', 'y']", "['y']"] * 15}, "join their parts by |"),
+        ({"kind": ["film", "Film"] * 15}, "'film' and 'Film'"),
+        ({"kind": ["film", "series"] * 15, "title": "Heat"}, None),
+    ],
+)
+def test_columns_that_probably_mean_something_else_are_told(
+    model: mfrank.ALS, columns: dict[str, Any], told: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    service(model, table(**columns))
+    warned = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert len(warned) == (told is not None)
+    assert told is None or told in warned[0]
+
+
+def test_a_name_of_a_column_has_no_blanks_around_it(model: mfrank.ALS) -> None:
+    here = service(model, table(**{" year ": 1990}))
+    assert len(listed(here.get("/recommend/u1?where=year=1990"))) == 10
+    with refuses(ValueError, "items", remedy="rename one"):
+        service(model, table(**{" year": 1990, "year ": 1991}))
+
+
 def test_a_service_without_a_table_says_so(model: mfrank.ALS) -> None:
     here = service(model, None)
     for asked in ("where=year>1", "fields=title"):
@@ -303,6 +351,12 @@ def test_columns_that_decide_what_is_listed_must_be_read(
 ) -> None:
     with refuses(ValueError, "items", remedy="rename"):
         service(model, table(**columns))
+
+
+def test_the_value_that_spoils_a_column_is_named(model: mfrank.ALS) -> None:
+    ends = ["2030-01-31"] * (N_ITEMS - 1) + ["never"]
+    with pytest.raises(ValueError, match="'never'"):
+        service(model, table(available_until=ends))
 
 
 def test_a_table_of_other_items_is_refused(model: mfrank.ALS) -> None:
