@@ -18,11 +18,14 @@ from mfrank.serving.limits import Limits
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-__all__ = ["KIND", "Event", "EventJournal", "Limits", "app", "new_key", "run"]
+__all__ = ["KIND", "Event", "EventJournal", "Limits", "app", "arm_of", "new_key", "run"]
 
 
 def app(
-    model: Recommender | str | os.PathLike[str],
+    model: Recommender
+    | str
+    | os.PathLike[str]
+    | Mapping[str, Recommender | str | os.PathLike[str]],
     *,
     limits: Limits | None = None,
     reload_seconds: float = 1.0,
@@ -38,16 +41,19 @@ def app(
     remember_shown: float | None = None,
     shown_file: str | os.PathLike[str] | None = None,
     items: Any = None,
+    split: Mapping[str, float] | None = None,
+    salt: str | None = None,
 ) -> FastAPI:
-    """Return the ASGI application that serves a model.
+    """Return the ASGI application that serves a model, or several to different users.
 
     Parameters
     ----------
-    model : Recommender or path
+    model : Recommender, path, or mapping of str to these
         A fitted model, or the folder of a saved one. A folder is checked periodically: a newer
         model that is saved there is loaded and answers all later requests. A failed load is
         retried, and ``/health`` shows the reason. Checks begin when the service starts or, if the
-        application is mounted in another one, with the first request.
+        application is mounted in another one, with the first request. Several models have names,
+        ``{"a": "model-a", "b": "model-b"}``: the arms of an experiment.
     limits : Limits, optional
         Limits of requests; default ``Limits()``. The limits of connections and headers apply under
         :func:`run`; other servers have their own.
@@ -89,6 +95,12 @@ def app(
         ``available_from`` or after ``available_until`` (dates; a date without a time is the whole
         day, one without a time zone is UTC) are in no list. A file is read again when it changes;
         if that fails, the table before it stays, and ``/health`` shows the reason.
+    split : mapping of str to float, optional
+        The share of the users that each of several models answers, such as
+        ``{"a": 0.9, "b": 0.1}``; they sum to 1. :func:`arm_of` says whom.
+    salt : str, optional
+        Of :func:`arm_of`: name each experiment anew, so that it does not divide the users as the
+        one before did.
 
     Raises
     ------
@@ -96,9 +108,10 @@ def app(
         FastAPI is not installed.
     ValueError, TypeError, FileNotFoundError
         ``model`` is neither a fitted model nor a folder with one, ``reload_seconds`` is not above
-        0, ``allow_hosts`` are not host names or ``allow_origins`` no origins, or ``key_file`` has a
-        wrong line, no key, or may be written by others than its owner; or ``items`` cannot be
-        read.
+        0, ``split`` has other names or does not sum to 1, several models have ids of different
+        types, ``allow_hosts`` are not host names or ``allow_origins`` no origins, or ``key_file``
+        has a wrong line, no key, or may be written by others than its owner; or ``items`` cannot
+        be read.
     OSError
         ``key_file`` cannot be read, or ``log`` not written.
     """
@@ -119,7 +132,40 @@ def app(
         log,
         visitors,
         items,
+        split,
+        salt,
     )
+
+
+def arm_of(user: int | str, split: Mapping[str, float], salt: str = "") -> str:
+    """Return the name of the model that answers a user, in a service with several.
+
+    Parameters
+    ----------
+    user : id
+        A number and its text are the same user.
+    split : mapping of str to float
+        The share of the users of each model; they sum to 1.
+    salt : str, default ""
+        Of the experiment: with another salt, users are divided independently.
+
+    Returns
+    -------
+    str
+        The same in every process and on every machine, for any order of the names. When shares
+        change, a user moves only to a model whose share has grown in proportion to that of the one
+        before: from 0.9 and 0.1 to 0.8 and 0.2, nobody leaves the second.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        FastAPI is not installed.
+    ValueError, TypeError
+        ``split`` has no shares, or they do not sum to 1.
+    """
+    with needs("serve"):
+        from mfrank.serving.arms import arm_of as assigned
+    return assigned(user, split, salt)
 
 
 def new_key(

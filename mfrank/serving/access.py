@@ -28,7 +28,7 @@ from mfrank.serving.refusals import refusal
 _LOG = logging.getLogger("mfrank.serving")
 
 SCOPES = ("read", "write", "operate")
-"""What a key may do: read lists and scores; send data; read ``/metrics``."""
+"""What a key may do: read lists and scores; send data; read ``/metrics`` and choose a model."""
 OPEN = ("/health", "/ready", "/docs", "/docs.css", "/openapi.json")
 """Paths that need no key: probes have none, and the description holds no data."""
 _READ_BY_POST = ("/recommend",)
@@ -110,7 +110,7 @@ class Keys:
         key = self._of(sent[0]) if len(sent) == 1 else None
         if key is None:
             return _unauthorized("this key is unknown", ', error="invalid_token"')
-        scope["key"] = key.name
+        scope["key"], scope["key_scopes"] = key.name, key.scopes
         needed = _scope_of(scope["method"], path)
         if needed not in key.scopes:
             challenge = f'Bearer realm="mfrank", error="insufficient_scope", scope="{needed}"'

@@ -359,28 +359,12 @@ def user_lists(
 
     With ``fields``, each item has the values of these columns of the table.
     """
-    return [each.encode() for each in _lists(users, answer, table, fields)]
-
-
-def batch(
-    users: Sequence[Any],
-    answer: Answer,
-    table: ItemsOfModel | None = None,
-    fields: Sequence[str] = (),
-) -> bytes:
-    """``{"lists": [...]}`` of these."""
-    return f'{{"lists":[{",".join(_lists(users, answer, table, fields))}]}}'.encode()
-
-
-def _lists(
-    users: Sequence[Any], answer: Answer, table: ItemsOfModel | None, fields: Sequence[str]
-) -> list[str]:
     if fields:
         items = [dump(told(table, fields, each)).decode() for each in answer.to_dicts()]
     else:
         items = _items(answer)
     pairs = zip(users, items, strict=True)
-    return [f'{{"user":{_id(user)},"items":{items}}}' for user, items in pairs]
+    return [f'{{"user":{_id(user)},"items":{items}}}'.encode() for user, items in pairs]
 
 
 def _items(answer: Answer) -> list[str]:

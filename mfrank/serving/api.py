@@ -18,7 +18,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mfrank.errors import InputValueError
 from mfrank.retrieval import Recommender, is_nested
 from mfrank.serving.answers import (
-    batch,
     dump,
     explanation,
     from_items,
@@ -31,12 +30,15 @@ from mfrank.serving.answers import (
     similar,
     steered,
     told,
+    user_lists,
 )
+from mfrank.serving.arms import Arm, Arms
 from mfrank.serving.catalogue import ItemsOfModel
 from mfrank.serving.limits import Limits, Measures
 from mfrank.serving.pages import Page
 from mfrank.serving.questions import (
     About,
+    AboutArms,
     Batch,
     EventsTaken,
     Explained,
@@ -59,7 +61,6 @@ from mfrank.serving.questions import (
 )
 from mfrank.serving.refusals import refusal, refused
 from mfrank.serving.together import Desk, lists, options_of
-from mfrank.serving.visitors import Visitors
 from mfrank.steering import Steering
 
 _REFUSALS: dict[int | str, dict[str, Any]] = {
@@ -146,7 +147,9 @@ class Questions:
             request = Request(scope, receive)
             content = await question.answer(request, *map(unquote, ids), asked=asked)
         except Exception as error:
-            await refused(error)(scope, receive, send)
+            arms = scope.get("arms", {})
+            stated = {"arm": next(iter(arms))} if len(arms) == 1 else {}
+            await refused(error, **stated)(scope, receive, send)
             return
         await send({"type": "http.response.start", "status": 200, "headers": _headers(content)})
         await send({"type": "http.response.body", "body": content})
@@ -166,9 +169,7 @@ def _headers(content: bytes) -> list[tuple[bytes, bytes]]:
     return [(b"content-length", b"%d" % len(content)), (b"content-type", b"application/json")]
 
 
-def routes(
-    desk: Desk, measures: Measures, visitors: Visitors
-) -> tuple[APIRouter, dict[_Shape, Question]]:
+def routes(desk: Desk, measures: Measures, arms: Arms) -> tuple[APIRouter, dict[_Shape, Question]]:
     """What FastAPI describes, and the questions among it."""
     router = APIRouter(responses=_REFUSALS)
     questions: dict[_Shape, Question] = {}
@@ -189,25 +190,30 @@ def routes(
     @question("GET", "/recommend/{user}", UserList, responses=_GONE)
     async def recommend(request: Request, user: Of, asked: Annotated[ListQuery, Query()]) -> bytes:
         """Best items of a user, without seen items."""
-        concerned = visitors.concern(user, desk.live.current, remember=asked.remember)
+        arm = arms.of(request, user, asked)
+        live, visitors = arm.live, arm.visitors
+        concerned = visitors.concern(user, live.current, remember=asked.remember)
         if concerned or asked.is_page:
             of = f"/recommend/{user}"
-            page = Page.of(desk.live, of, asked, desk.limits)
+            page = Page.of(live, of, asked, desk.limits)
 
-            def paged(_: Recommender) -> Any:
+            def paged() -> Any:
                 model, query = page.model, page.asked
                 _charge(desk.limits, model, 1, page.n_above, query.diversity)
-                table = desk.live.items_of(model)
+                table = live.items_of(model)
                 answer = visitors.page(page, user, of, options_of(model, query, table))
-                return {**answer, "items": told(table, query.fields, answer["items"])}
+                items = told(table, query.fields, answer["items"])
+                return {**answer, "items": items, **live.stated(page.version)}
 
             return await desk.ask(request, paged, is_long=page.asked.diversity > 0)
         if not asked.diversity:
-            return await desk.list_of(user, asked)
+            return await desk.list_of(live, user, asked)
 
-        def diverse(model: Recommender) -> bytes:
+        def diverse() -> bytes:
+            model, version = live.now
             _charge(desk.limits, model, 1, asked.n, asked.diversity)
-            return lists(model, [user], asked, desk.live.items_of(model))[0]
+            end = live.stated_bytes(version)
+            return lists(model, [user], asked, live.items_of(model), end)[0]
 
         return await desk.ask(request, diverse, is_long=True)
 
@@ -217,10 +223,8 @@ def routes(
         body = await request.body()
         check_json_type(request.headers)
 
-        def batched(model: Recommender) -> Any:
-            asked = read_batch(body, desk.limits)
-            table = desk.live.items_of(model)
-            return _batch_answer(model, asked, desk.limits, visitors, table)
+        def batched() -> Any:
+            return _batch_answer(request, arms, read_batch(body, desk.limits), desk.limits)
 
         return await desk.ask(request, batched, is_long=True)
 
@@ -230,16 +234,18 @@ def routes(
     ) -> bytes:
         """The items nearest to an item."""
         path = f"/similar/{item}"
-        page = Page.of(desk.live, path, asked, desk.limits)
+        live = arms.of(request, asked.visitor, asked).live
+        page = Page.of(live, path, asked, desk.limits)
 
-        def nearest(_: Recommender) -> Any:
+        def nearest() -> Any:
             model, of = page.model, one_from_url(item, page.model.item_ids)
-            table, query = desk.live.items_of(model), page.asked
+            table, query = live.items_of(model), page.asked
             others = from_url(query.exclude or (), model.item_ids, "skip")
             only = only_items(table, query.where, query.fields, None)
             found = similar(model, of, page.n_above, known_only(others, model.item_ids), only)
             following = {"next": page.next(path, found, 0)} if page.is_asked else {}
-            return {"item": of, "items": told(table, query.fields, page.part(found)), **following}
+            items = told(table, query.fields, page.part(found))
+            return {"item": of, "items": items, **following, **live.stated(page.version)}
 
         return await desk.ask(request, nearest)
 
@@ -253,7 +259,7 @@ def routes(
             pairs = zip(items, model.score([of] * len(items), items).tolist(), strict=True)
             return {"user": of, "items": [{"id": each, "score": s} for each, s in pairs]}
 
-        return await desk.ask(request, scored)
+        return await desk.ask(request, arms.of(request, user, asked).answering(scored))
 
     @question("GET", "/explain/{user}/{item}", Explained)
     async def explain(
@@ -266,9 +272,9 @@ def routes(
             what = one_from_url(item, model.item_ids)
             return {"user": who, "item": what, **explanation(model, who, what, asked.n)}
 
-        return await desk.ask(request, explained)
+        return await desk.ask(request, arms.of(request, user, asked).answering(explained))
 
-    if visitors.journal is not None:
+    if arms.first.visitors.journal is not None:
         more = {"responses": {**_NO_JSON, **_CONFLICT}}
 
         @question(
@@ -279,45 +285,59 @@ def routes(
             body = await request.body()
             check_json_type(request.headers)
             given = read_events(body, desk.limits)
-            answer = await desk.write(lambda: visitors.take(desk.live.current, given))
-            if visitors.fresh is not None:
-                visitors.fresh.look()
+            models = [arm.live.current for arm in arms]
+            answer = await desk.write(lambda: arms.first.visitors.take(models, given))
+            for arm in arms:
+                if arm.visitors.fresh is not None:
+                    arm.visitors.fresh.look()
             return dump(answer)
 
-    @router.get("/health", responses={200: {"model": About}})
+    @router.get("/health", responses={200: {"model": About | AboutArms}})
     async def health() -> Response:
-        """The model that answers now."""
-        live, model = desk.live, desk.live.current
-        about = {
-            "status": "ok",
-            "model": model.store.fitter["name"],
-            "users": len(model.user_ids),
-            "items": len(model.item_ids),
-            "loaded": live.since,
-            "reloads": live.loads,
-            "failed_reloads": live.failures,
-            "reload_error": live.error,
-            "watched": live.is_watched,
-            "version": live.version,
-            **visitors.health(model),
-        }
-        if live.catalogue is not None:
-            about["catalogue"] = live.catalogue.about(model.item_ids)
-        return Response(dump(about), media_type="application/json")
+        """The model that answers now; of several, each by its name."""
+        about = {str(arm.name): _about(arm) for arm in arms}
+        told = {"status": "ok", "arms": about} if arms.are_named else about["None"]
+        return Response(dump(told), media_type="application/json")
 
     @router.get("/ready", responses={200: {"model": Ready}})
     async def ready(request: Request) -> Response:
         """Whether to send requests here: 503 once the service has been told to end."""
         if request.app.state.is_draining:
             return refusal(503, "the service is being stopped")
-        return Response(dump({"status": "ready"}), media_type="application/json")
+        versions = {str(arm.name): arm.live.version for arm in arms}
+        told = {"versions": versions} if arms.are_named else {}
+        return Response(dump({"status": "ready", **told}), media_type="application/json")
 
     @router.get("/metrics", response_class=Response)
     async def metrics() -> Response:
         """Counts and times in the text format of Prometheus."""
-        return Response(measures.text(desk.live), media_type="text/plain; version=0.0.4")
+        text = measures.text(*(arm.live for arm in arms))
+        return Response(text, media_type="text/plain; version=0.0.4")
 
     return router, questions
+
+
+def _about(arm: Arm) -> dict[str, Any]:
+    """What /health says of a model."""
+    live = arm.live
+    model, version = live.now
+    about = {
+        "status": "ok",
+        "model": model.store.fitter["name"],
+        "users": len(model.user_ids),
+        "items": len(model.item_ids),
+        "loaded": live.since,
+        "reloads": live.loads,
+        "failed_reloads": live.failures,
+        "reload_error": live.error,
+        "watched": live.is_watched,
+        "version": version,
+        **({} if arm.name is None else {"share": arm.share}),
+        **arm.visitors.health(model),
+    }
+    if live.catalogue is not None:
+        about["catalogue"] = live.catalogue.about(model.item_ids)
+    return about
 
 
 def _charge(limits: Limits, model: Recommender, users: int, n: int, diversity: float) -> None:
@@ -330,22 +350,55 @@ def _charge(limits: Limits, model: Recommender, users: int, n: int, diversity: f
         )
 
 
-def _batch_answer(
-    model: Recommender,
-    asked: Batch,
-    limits: Limits,
-    visitors: Visitors,
-    table: ItemsOfModel | None,
-) -> Any:
-    """The answer to POST /recommend."""
+def _batch_answer(request: Request, arms: Arms, asked: Batch, limits: Limits) -> bytes:
+    """The answer to POST /recommend: each user's list by the user's arm."""
     if (asked.users is None) == (asked.from_items is None):
         raise InputValueError("the body must have either users or `from_items`")
     if asked.weights is not None and asked.from_items is None:
         raise InputValueError("`weights` go with `from_items`")
     if asked.include_seen and asked.users is None:
         raise InputValueError("`include_seen` goes with users; somebody new has `from_items` only")
+    if asked.visitor is not None and asked.users is not None:
+        raise InputValueError("`visitor` goes with `from_items`; users have their own ids")
     check_length(asked.n, limits)
-    n_users = 1 if asked.users is None else len(asked.users)
+    if asked.users is None:
+        found = _arm_lists(arms.of(request, asked.visitor, asked), asked, limits, 1)
+        return _joined(found)
+    places: dict[Arm, list[int]] = {}
+    for place, user in enumerate(asked.users):
+        places.setdefault(arms.of(request, user, asked), []).append(place)
+    n_users, answers = len(asked.users), [b""] * len(asked.users)
+    for arm, own in places.items():
+        part = asked if len(places) == 1 else _part(asked, own)
+        for place, each in zip(own, _arm_lists(arm, part, limits, n_users), strict=True):
+            answers[place] = each
+    return _joined(answers)
+
+
+def _joined(lists: list[bytes]) -> bytes:
+    return b'{"lists":[' + b",".join(lists) + b"]}"
+
+
+def _part(asked: Batch, places: list[int]) -> Batch:
+    """A batch of some of its users, who may have filters of their own."""
+    assert asked.users is not None
+    own: dict[str, Any] = {"users": [asked.users[place] for place in places]}
+    for name in ("filter_items", "items"):
+        each = getattr(asked, name)
+        if each is not None and is_nested(each):
+            if len(each) != len(asked.users):
+                raise InputValueError(
+                    f"`{name}` must be one list for all users, or a list for each of them"
+                )
+            own[name] = [each[place] for place in places]
+    return asked.model_copy(update=own)
+
+
+def _arm_lists(arm: Arm, asked: Batch, limits: Limits, n_users: int) -> list[bytes]:
+    """The lists of a batch by one model; ``n_users`` are of the whole batch."""
+    live = arm.live
+    model, version = live.now
+    table = live.items_of(model)
     _charge(limits, model, n_users, asked.n, asked.diversity)
     of_items, skip = model.item_ids, asked.on_unknown
     hidden = known_only(numbered(asked.exclude, of_items), of_items)
@@ -357,19 +410,23 @@ def _batch_answer(
         "fallback": asked.fallback,
         "steer": _steered(model, asked, table),
     }
+    stated = live.stated(version)
     if asked.from_items is not None:
         liked = numbered(asked.from_items, of_items)
         found = from_items(model, liked, asked.n, weights=asked.weights, **more)
-        return {"lists": [{"user": None, "items": told(table, asked.fields, found)}]}
+        return [dump({"user": None, "items": told(table, asked.fields, found), **stated})]
     if not asked.users:
-        return {"lists": []}
+        return []
     rows = numbered(asked.users, model.user_ids)
     options = {"include_seen": asked.include_seen, **more}
-    own = visitors.lists(model, rows, asked.n, options, remember=asked.remember)
+    own = arm.visitors.lists(model, rows, asked.n, options, remember=asked.remember)
     if own is not None:
-        return {"lists": [{**one, "items": told(table, asked.fields, one["items"])} for one in own]}
+        return [
+            dump({**one, "items": told(table, asked.fields, one["items"]), **stated}) for one in own
+        ]
     lists = listed_in_portions(model, rows, asked.n, include_seen=asked.include_seen, **more)
-    return batch(asked.users, lists, table, asked.fields)
+    end, written = live.stated_bytes(version), user_lists(asked.users, lists, table, asked.fields)
+    return written if end == b"}" else [each[:-1] + end for each in written]
 
 
 def _with(filter_items: Any, hidden: list[Any]) -> Any:

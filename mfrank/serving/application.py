@@ -10,7 +10,7 @@ import re
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -30,9 +30,9 @@ from mfrank.arrays import (
     usable_cores,
 )
 from mfrank.errors import InputTypeError, InputValueError
-from mfrank.retrieval import Recommender
 from mfrank.serving.access import Keys
 from mfrank.serving.api import Questions, routes
+from mfrank.serving.arms import Arms, Served
 from mfrank.serving.connections import LimitedConnection
 from mfrank.serving.description import STYLE, Described, page
 from mfrank.serving.guards import AllowedHosts, Door, Hosts
@@ -48,7 +48,7 @@ _ORIGIN = re.compile(r"https?://([a-z0-9_.-]+|\[[0-9a-f:.]+\])(:[0-9]+)?|\*")
 
 
 def build(
-    model: Recommender | str | os.PathLike[str],
+    model: Served | Mapping[str, Served],
     limits: Limits,
     reload_seconds: float,
     allow_hosts: Iterable[str],
@@ -60,39 +60,49 @@ def build(
     log: str | None,
     visitors: Visitors,
     items: Any,
+    split: Mapping[str, float] | None,
+    salt: str | None,
 ) -> FastAPI:
     """The application of :func:`mfrank.serving.app`."""
     check_above_zero(reload_seconds=reload_seconds)
     hosts, origins = AllowedHosts(allow_hosts), _checked_origins(allow_origins)
     keys = None if key_file is None else Keys(key_file)
-    live, measures = LiveModel(model, classes, trust, mmap, items), Measures()
+
+    def load(one: Served, name: str | None) -> LiveModel:
+        return LiveModel(one, classes, trust, mmap, items, name)
+
+    arms, measures = Arms(model, split, salt, load, visitors), Measures()
     lines = None if log is None else RequestLog(log)
+
+    def begin() -> None:
+        arms.watch(reload_seconds)
+        if lines is not None:
+            lines.start()
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        live.watch(reload_seconds)
-        if lines is not None:
-            lines.start()
+        begin()
         try:
             yield
         finally:
-            live.stop()
+            arms.stop()
             if lines is not None:
                 lines.stop()
 
     application = Described(
         title="mfrank",
         version=__version__,
-        description="Lists, scores and explanations of one model.",
+        description="Lists, scores and explanations of recommenders.",
         docs_url=None,
         redoc_url=None,
         lifespan=lifespan,
     )
-    application.state.live, application.state.limits = live, limits
+    application.state.arms, application.state.limits = arms, limits
+    application.state.live = arms.first.live
     application.state.hosts = hosts
     application.state.is_draining, application.state.has_keys = False, keys is not None
-    application.state.desk = desk = Desk(live, limits, usable_cores())
-    described, questions = routes(desk, measures, visitors)
+    application.state.desk = desk = Desk(limits, usable_cores())
+    described, questions = routes(desk, measures, arms)
     application.include_router(described)
     add_refusals(application)
 
@@ -105,11 +115,6 @@ def build(
         return Response(STYLE, media_type="text/css")
 
     # The last one added is the outermost.
-    def begin() -> None:
-        live.watch(reload_seconds)
-        if lines is not None:
-            lines.start()
-
     application.add_middleware(Questions, questions=questions, limits=limits, begin=begin)
     application.add_middleware(
         Door, hosts=hosts, limits=limits, measures=measures, keys=keys, log=lines
@@ -159,8 +164,7 @@ def serve(application: FastAPI, host: str, port: int, root_path: str, drain_seco
         )
     check_at_least_zero(drain_seconds=drain_seconds)
     config = configured(application, host, root_path)
-    live = getattr(application.state, "live", None)
-    with handled(live), _listening(host, port) as place:
+    with handled(getattr(application.state, "arms", None)), _listening(host, port) as place:
         bound_host, bound_port = place.getsockname()[:2]
         address = f"[{bound_host}]" if ":" in bound_host else bound_host
         print(f"http://{address}:{bound_port}/ (Ctrl-C stops it)", flush=True)

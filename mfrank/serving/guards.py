@@ -167,6 +167,9 @@ class Door:
             name = method if method in _METHODS else "other"
             status, seconds = answer.status or 500, time.perf_counter() - began
             measures.add(route, name, status, seconds)
+            arms = inner.get("arms")
+            if arms and status == 200:
+                measures.add_arms(arms)
             if self.log is not None:
                 self.log.add(
                     method=name,
@@ -175,6 +178,7 @@ class Door:
                     ms=round(seconds * 1000, 3),
                     request_id=answer.request_id.decode(),
                     key=inner.get("key"),
+                    **({"arms": arms} if arms else {}),
                 )
 
     def _refusal(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Response | None:

@@ -8,7 +8,7 @@ import threading
 import time
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, fields
 from typing import TypeVar
@@ -128,6 +128,7 @@ class Measures:
     def __init__(self) -> None:
         self.in_progress = 0
         self._answered: Counter[tuple[str, str, int]] = Counter()
+        self._of_arms: Counter[str] = Counter()
         self._seconds: defaultdict[str, list[float]] = defaultdict(
             lambda: [0.0] * (len(_BUCKETS) + 2)
         )
@@ -140,7 +141,11 @@ class Measures:
         row[bisect_left(_BUCKETS, seconds)] += 1
         row[-1] += seconds
 
-    def text(self, live: LiveModel) -> str:
+    def add_arms(self, counts: Mapping[str, int]) -> None:
+        """Count the lists, scores and explanations of an answer by their arms."""
+        self._of_arms.update(counts)
+
+    def text(self, *lives: LiveModel) -> str:
         """All measures, one a line."""
         lines: list[str] = []
 
@@ -148,7 +153,6 @@ class Measures:
             lines.extend((f"# HELP mfrank_{name} {about}", f"# TYPE mfrank_{name} {kind}"))
             lines.extend(f"mfrank_{name}{suffix} {value:.15g}" for suffix, value in samples)
 
-        model = live.current
         family("info", "gauge", "Version.", (_labels(version=__version__), 1))
         family(
             "requests_total",
@@ -164,11 +168,13 @@ class Measures:
             "requests_in_progress", "gauge", "Requests not yet answered.", ("", self.in_progress)
         )
         family("start_time_seconds", "gauge", "Unix time of the start.", ("", self._began))
-        family("model_loaded_seconds", "gauge", "Unix time of the load.", ("", live.since))
-        family("model_users", "gauge", "Users of the model.", ("", len(model.user_ids)))
-        family("model_items", "gauge", "Items of the model.", ("", len(model.item_ids)))
-        family("model_reloads_total", "counter", "Newer models loaded.", ("", live.loads))
-        family("model_reload_failures_total", "counter", "Unreadable models.", ("", live.failures))
+        if self._of_arms:
+            counts = sorted(self._of_arms.items())
+            samples = [(_labels(arm=name), float(count)) for name, count in counts]
+            family("arm_answers_total", "counter", "Lists, scores, explanations.", *samples)
+        for name, kind, about, read in _OF_MODELS:
+            each = [("" if o.name is None else _labels(arm=o.name), read(o)) for o in lives]
+            family(f"model_{name}", kind, about, *each)
         return "\n".join(lines) + "\n"
 
     def _histogram(self) -> list[tuple[str, float]]:
@@ -181,6 +187,16 @@ class Measures:
             samples.append(("_sum" + _labels(route=route), row[-1]))
             samples.append(("_count" + _labels(route=route), total))
         return samples
+
+
+_OF_MODELS: tuple[tuple[str, str, str, Callable[[LiveModel], float]], ...] = (
+    ("loaded_seconds", "gauge", "Unix time of the load.", lambda live: live.since),
+    ("users", "gauge", "Users of the model.", lambda live: len(live.current.user_ids)),
+    ("items", "gauge", "Items of the model.", lambda live: len(live.current.item_ids)),
+    ("reloads_total", "counter", "Newer models loaded.", lambda live: live.loads),
+    ("reload_failures_total", "counter", "Unreadable models.", lambda live: live.failures),
+)
+"""Measures of a model: name, kind, what it is, and its value."""
 
 
 def _labels(**labels: str) -> str:

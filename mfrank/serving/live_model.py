@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import secrets
@@ -33,12 +34,16 @@ _Order = Literal["load", "end"]
 class LiveModel:
     """A model, and the folder in which a newer one may appear.
 
-    A request reads :attr:`current` once. A newer model is loaded, and called once, in a thread
-    before it replaces the old one, so no request waits or fails because of it. If a load raises an
-    error, the old model stays, and the load is retried.
+    A request reads :attr:`now`, the current model and its version, once. A newer model is loaded,
+    and called once, in a thread before it replaces the old one, so no request waits or fails
+    because of it. If a load raises an error, the old model stays, and the load is retried.
 
     Attributes
     ----------
+    name : str or None
+        The arm of an experiment that it is; None in a service of one model.
+    now : tuple of Recommender and str
+        The current model and its version, replaced as a whole.
     current : Recommender
     version : str
         A name of the current model, the same in all processes that serve its folder.
@@ -61,7 +66,9 @@ class LiveModel:
         trust: bool = False,
         mmap: bool = False,
         items: Any = None,
+        name: str | None = None,
     ) -> None:
+        self.name = name
         self.folder = None if isinstance(model, Recommender) else _folder(model)
         self._classes = (classes,) if isinstance(classes, type) else tuple(classes)
         self._trust, self._mmap = trust, mmap
@@ -70,9 +77,9 @@ class LiveModel:
                 "`classes`, `trust` and `mmap` are for a folder", "this model is loaded already"
             )
         self._version = self._look()
-        self.current = model if isinstance(model, Recommender) else self._loaded(_folder(model))
-        _warm(self.current)
-        self.version = self._name()
+        first = model if isinstance(model, Recommender) else self._loaded(_folder(model))
+        _warm(first)
+        self.now: tuple[Recommender, str] = first, self._name()
         # The version before, for pages that were begun with it; replaced as a whole.
         self._held: tuple[Recommender, str, float] | None = None
         self._paged_until = 0.0
@@ -87,12 +94,23 @@ class LiveModel:
         self._beginning = threading.Lock()
 
     @property
-    def now(self) -> tuple[Recommender, str]:
-        """The current model and its version."""
-        while True:
-            version, model = self.version, self.current
-            if version == self.version and model is self.current:
-                return model, version
+    def current(self) -> Recommender:
+        """The current model."""
+        return self.now[0]
+
+    @property
+    def version(self) -> str:
+        """The version of the current model."""
+        return self.now[1]
+
+    def stated(self, version: str) -> dict[str, str]:
+        """What an answer says of its model: nothing where there is one model without a name."""
+        return {} if self.name is None else {"arm": self.name, "version": version}
+
+    def stated_bytes(self, version: str) -> bytes:
+        """The same as what takes the place of the last brace of an object of JSON."""
+        told = self.stated(version)
+        return b"," + json.dumps(told, separators=(",", ":"))[1:].encode() if told else b"}"
 
     def of_version(self, version: str) -> Recommender | None:
         """The model of a version, if it is the current one or still held."""
@@ -198,8 +216,8 @@ class LiveModel:
         if time.monotonic() < self._paged_until:
             self._held = self.current, self.version, self._paged_until
             self._paged_until = 0.0
-        self.version = self._name()
-        self.current, self.since, self.loads = newer, time.time(), self.loads + 1
+        self.now = newer, self._name()
+        self.since, self.loads = time.time(), self.loads + 1
         _LOG.info("%s: a newer model answers", self.folder)
 
     def _loaded(self, folder: Path) -> Recommender:

@@ -82,6 +82,19 @@ Fields = Annotated[
 ]
 
 
+Model = Annotated[
+    str | None,
+    Field(
+        description="of a service with several models: the one that answers, whoever asks; with "
+        "keys, only for those with the scope operate"
+    ),
+]
+Visitor = Annotated[
+    Id | None,
+    Field(description="of a service with several models: an id by which one of them is chosen"),
+]
+
+
 class PagedQuery(BaseModel):
     """The query of a list that has pages."""
 
@@ -89,6 +102,7 @@ class PagedQuery(BaseModel):
     exclude: Others = None
     offset: Offset = None
     cursor: Continued = None
+    model: Model = None
 
     @property
     def has_n(self) -> bool:
@@ -130,11 +144,13 @@ class LengthQuery(BaseModel):
     """The query of a list that has a length only."""
 
     n: Length = 10
+    model: Model = None
 
 
 class SimilarQuery(PagedQuery):
     """The query of the items nearest to an item."""
 
+    visitor: Visitor = None
     where: Where = Field(default_factory=list)
     fields: Fields = Field(default_factory=list)
 
@@ -143,6 +159,7 @@ class ScoreQuery(BaseModel):
     """The query of a user's scores."""
 
     item: list[str] = Field(description="an item id; may be repeated")
+    model: Model = None
 
 
 class NoQuery(BaseModel):
@@ -180,6 +197,8 @@ class Batch(BaseModel):
     )
     remember: Remembered = True
     include_seen: Seen = False
+    model: Model = None
+    visitor: Visitor = None
     on_unknown: Unknown = Field(
         "error", description="skip: an unknown user has an empty list, unknown items are left out"
     )
@@ -204,6 +223,13 @@ class Batch(BaseModel):
     )
 
 
+class Stated(BaseModel):
+    """Which model answered, in a service with several."""
+
+    arm: str | None = Field(None, description="the name of the model")
+    version: str | None = Field(None, description="the version of the model")
+
+
 class ScoredPlace(BaseModel):
     """An item of a list."""
 
@@ -212,7 +238,7 @@ class ScoredPlace(BaseModel):
     fields: dict[str, Any] | None = Field(None, description="where the request names fields")
 
 
-class UserList(BaseModel):
+class UserList(Stated):
     """The list of a user, best first; shorter than n if there are fewer candidates."""
 
     user: Id
@@ -220,7 +246,7 @@ class UserList(BaseModel):
     next: str | None = Field(None, description="of pages: the cursor of the next; null at the end")
 
 
-class ItemList(BaseModel):
+class ItemList(Stated):
     """The items nearest to an item, nearest first."""
 
     item: Id
@@ -300,7 +326,7 @@ class WalkPath(BaseModel):
     mass: float
 
 
-class Explained(BaseModel):
+class Explained(Stated):
     """score = contributions (or features) + others + baseline, or masses of paths + others."""
 
     user: Id
@@ -326,6 +352,9 @@ class About(BaseModel):
     reload_error: str | None = Field(description="why the last load failed; null if it did not")
     watched: bool = Field(description="whether a newer model in the folder is loaded")
     version: str = Field(description="a name of the current model, the same for all its services")
+    share: float | None = Field(
+        None, description="of a service with several models: the share of the users that it answers"
+    )
     events: int | None = Field(
         None, description="of the journal: events that the model has not learned from"
     )
@@ -342,10 +371,20 @@ class About(BaseModel):
     )
 
 
+class AboutArms(BaseModel):
+    """The models of a service with several."""
+
+    status: str
+    arms: dict[str, About] = Field(description="by name; each has its share of the users")
+
+
 class Ready(BaseModel):
     """That the service takes requests."""
 
     status: str
+    versions: dict[str, str] | None = Field(
+        None, description="of a service with several models: the version of each"
+    )
 
 
 class Refusal(BaseModel):
@@ -353,6 +392,7 @@ class Refusal(BaseModel):
 
     error: str
     ids: list[Any] | None = Field(None, description="the users or items that are unknown")
+    arm: str | None = Field(None, description="the model that was asked, in a service with several")
 
 
 def read_query(query: bytes, form: type[Query], limits: Limits) -> Query:

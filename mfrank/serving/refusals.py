@@ -58,13 +58,13 @@ def status_of(error: BaseException) -> tuple[int, str]:
     return 500, "this request failed inside; the service's log says why"
 
 
-def refused(error: BaseException) -> Response:
+def refused(error: BaseException, **more: Any) -> Response:
     """The answer to a request that ended with an error."""
     status, sentence = status_of(error)
     if isinstance(error, UnknownIdError):
-        return refusal(status, sentence, ids=[_plain(each) for each in error.ids])
+        return refusal(status, sentence, ids=[_plain(each) for each in error.ids], **more)
     headers = error.headers if isinstance(error, HTTPException) else None
-    return refusal(status, sentence, headers=headers)
+    return refusal(status, sentence, headers=headers, **more)
 
 
 def too_late(seconds: float) -> HTTPException:

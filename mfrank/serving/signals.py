@@ -19,6 +19,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mfrank.serving.arms import Arms
     from mfrank.serving.live_model import LiveModel
 
 _LAST = 5.0
@@ -31,7 +32,7 @@ class _Hangups:
     """The handler of SIGHUP; one that comes before there is a model is kept for it."""
 
     def __init__(self) -> None:
-        self._live: LiveModel | None = None
+        self._live: LiveModel | Arms | None = None
         self._were_any = False
 
     def __call__(self, _signal: int, _frame: FrameType | None) -> None:
@@ -39,7 +40,7 @@ class _Hangups:
         if self._live is not None:
             self._live.look_now()
 
-    def are_for(self, live: LiveModel) -> None:
+    def are_for(self, live: LiveModel | Arms) -> None:
         """Let this model be loaded anew, at once if it was asked for before."""
         self._live = live
         if self._were_any:
@@ -47,12 +48,12 @@ class _Hangups:
 
 
 @contextmanager
-def handled(live: LiveModel | None = None, *, starting: bool = False) -> Iterator[None]:
+def handled(live: LiveModel | Arms | None = None, *, starting: bool = False) -> Iterator[None]:
     """Within, signals do what the module says.
 
     Parameters
     ----------
-    live : LiveModel, optional
+    live : LiveModel or Arms, optional
         What SIGHUP loads anew.
     starting : bool, default False
         Whether the model is yet to come, in a call within.

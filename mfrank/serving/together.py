@@ -102,13 +102,14 @@ class Together:
         """Answer those who wait, here or in a thread."""
         self._planned = False
         while self._calls < self._n_threads:
-            model = self._live.current
+            model, version = self._live.now
             if model is not self._model:  # it is not yet known how long it takes
                 self._model, self._seconds, self._most = model, _QUICK, 1
             if not (some := self._next()):
                 return
             users, table = [each.user for each in some], self._live.items_of(model)
-            work = partial(_outcomes, model, users, some[0].asked, table)
+            end = self._live.stated_bytes(version)
+            work = partial(_outcomes, model, users, some[0].asked, table, end)
             if some[0].asked.is_light and self._seconds < _QUICK:
                 self._told(model, some, *_timed(work))
                 continue
@@ -181,11 +182,15 @@ def _limited(
 
 
 def _outcomes(
-    model: Recommender, users: Sequence[str], asked: ListQuery, table: ItemsOfModel | None
+    model: Recommender,
+    users: Sequence[str],
+    asked: ListQuery,
+    table: ItemsOfModel | None,
+    end: bytes,
 ) -> list[Outcome]:
     """The list of each user, or what is wrong with it: halves are asked again until that is one."""
     try:
-        return [*lists(model, users, asked, table)]
+        return [*lists(model, users, asked, table, end)]
     except OutOfTimeError:
         raise
     except Exception as error:
@@ -194,18 +199,23 @@ def _outcomes(
             return [error.with_traceback(None) if isinstance(error, UnknownIdError) else error]
     half = len(users) // 2
     return [
-        *_outcomes(model, users[:half], asked, table),
-        *_outcomes(model, users[half:], asked, table),
+        *_outcomes(model, users[:half], asked, table, end),
+        *_outcomes(model, users[half:], asked, table, end),
     ]
 
 
 def lists(
-    model: Recommender, users: Sequence[str], asked: ListQuery, table: ItemsOfModel | None = None
+    model: Recommender,
+    users: Sequence[str],
+    asked: ListQuery,
+    table: ItemsOfModel | None = None,
+    end: bytes = b"}",
 ) -> list[bytes]:
-    """The list of each user, as JSON."""
+    """The list of each user, as JSON; ``end`` is its last brace and what stands before it."""
     options = options_of(model, asked, table)
     rows = from_url(users, model.user_ids, asked.on_unknown)
-    return user_lists(rows, listed(model, rows, asked.n, **options), table, asked.fields)
+    found = user_lists(rows, listed(model, rows, asked.n, **options), table, asked.fields)
+    return found if end == b"}" else [each[:-1] + end for each in found]
 
 
 def options_of(model: Recommender, asked: ListQuery, table: ItemsOfModel | None) -> dict[str, Any]:
@@ -234,20 +244,20 @@ class Desk:
     all share the cores, but the short ones never wait for a thread that a long one has.
     """
 
-    def __init__(self, live: LiveModel, limits: Limits, n_threads: int) -> None:
-        self.live, self.limits, self._n_threads = live, limits, n_threads
+    def __init__(self, limits: Limits, n_threads: int) -> None:
+        self.limits, self._n_threads = limits, n_threads
         self.waiting, self.waiting_long = 0, 0
         self._pool = ThreadPoolExecutor(n_threads, "mfrank-answer")
         self._long_pool = ThreadPoolExecutor(n_threads, "mfrank-long-answer")
         self._writer = ThreadPoolExecutor(1, "mfrank-write")
-        self._together: Together | None = None
+        self._together: dict[LiveModel, Together] = {}
 
-    async def list_of(self, user: str, asked: ListQuery) -> bytes:
+    async def list_of(self, live: LiveModel, user: str, asked: ListQuery) -> bytes:
         """The list of a user, made together with those of others who ask alike."""
-        loop, together = asyncio.get_running_loop(), self._together
+        loop, together = asyncio.get_running_loop(), self._together.get(live)
         if together is None or together.loop is not loop:  # some clients have one for each request
-            together = self._together = Together(
-                self.live, self._pool, self._n_threads, self.limits.max_seconds
+            together = self._together[live] = Together(
+                live, self._pool, self._n_threads, self.limits.max_seconds
             )
         self._take_place()
         answer = together.ask(user, asked)
@@ -269,9 +279,9 @@ class Desk:
             self._leave_place()
 
     async def ask(
-        self, request: Request, question: Callable[[Recommender], Any], *, is_long: bool = False
+        self, request: Request, question: Callable[[], Any], *, is_long: bool = False
     ) -> bytes:
-        """The answer of the model that is current when a thread takes the question, as JSON.
+        """The answer to a question, made by a thread, as JSON.
 
         The question returns JSON as bytes, or what becomes JSON. When nobody waits for the answer
         anymore, because it is too late or the client has gone, the thread gives up at its next
@@ -279,7 +289,7 @@ class Desk:
         """
 
         def work() -> bytes:
-            answer = question(self.live.current)
+            answer = question()
             return answer if isinstance(answer, bytes) else dump(answer)
 
         pool, seconds = self._long_pool if is_long else self._pool, self.limits.max_seconds

@@ -77,14 +77,20 @@ class Visitors:
             weights,
         )
 
+    def own_fresh(self) -> FreshUsers | None:
+        """Who has new events, for one more model: each has learned from its own part of them."""
+        return None if self.journal is None else FreshUsers(self.journal)
+
     def concern(self, user: str, model: Recommender, *, remember: bool) -> bool:
         """Whether a list of this user, by the id in a URL, is another than the model's own."""
         if remember and self.shown is not None:
             return True
         return self.fresh is not None and self.fresh.has(user, model)
 
-    def take(self, model: Recommender, events: Sequence[OneEvent]) -> dict[str, Any]:
-        """Append events to the journal, with ids of the model's types; the answer.
+    def take(self, models: Sequence[Recommender], events: Sequence[OneEvent]) -> dict[str, Any]:
+        """Append events to the journal, with ids of the models' types; the answer.
+
+        Ids are unknown if no model knows them.
 
         Raises
         ------
@@ -92,14 +98,14 @@ class Visitors:
             An id or a kind cannot be learned from; the message has the index of the event.
         """
         assert self.journal is not None
-        typed = [self._typed(index, each, model) for index, each in enumerate(events)]
+        typed = [self._typed(index, each, models[0]) for index, each in enumerate(events)]
         new, repeated = self.journal.append(typed)
         return {
             "new": new,
             "repeated": repeated,
             "unknown": {
-                "users": _unknown(model.user_ids, [each.user for each in typed]),
-                "items": _unknown(model.item_ids, [each.item for each in typed]),
+                "users": _unknown([each.user_ids for each in models], [e.user for e in typed]),
+                "items": _unknown([each.item_ids for each in models], [e.item for e in typed]),
             },
         }
 
@@ -347,8 +353,8 @@ def _is_nested(values: Any) -> bool:
     return isinstance(values, list) and bool(values) and all(isinstance(e, list) for e in values)
 
 
-def _unknown(ids: Ids, labels: Sequence[Any]) -> list[Any]:
-    """Those of the labels that a model does not know, each once."""
-    rows = ids.rows(labels, missing=-1)
+def _unknown(of_models: Sequence[Ids], labels: Sequence[Any]) -> list[Any]:
+    """Those of the labels that no model knows, each once."""
+    rows = np.max([ids.rows(labels, missing=-1) for ids in of_models], axis=0)
     pairs = zip(labels, rows.tolist(), strict=True)
     return list(dict.fromkeys(label for label, row in pairs if row < 0))

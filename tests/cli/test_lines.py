@@ -58,6 +58,7 @@ TEXTS = (
     ),
     *(
         "KIND=NUMBER,...",
+        "NAME=SHARE,...",
         "NAME:OPTION=VALUE,...",
         "NAME[:OPTION=VALUE,...]",
         "TEXT",

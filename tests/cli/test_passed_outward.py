@@ -29,7 +29,7 @@ def test_serve_and_explore(
     sites = recorded(monkeypatch, "mfrank.pages.app", "the site")
     run("serve m")
     nothing: dict[str, Any] = dict.fromkeys(
-        ["journal", "weights", "remember_shown", "shown_file", "items"]
+        ["journal", "weights", "remember_shown", "shown_file", "items", "split", "salt"]
     )
     given = {"limits": mfrank.serving.Limits(), "allow_hosts": [], "mmap": False}
     access: dict[str, Any] = {"key_file": None, "allow_origins": [], "log": None}

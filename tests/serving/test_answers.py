@@ -54,7 +54,6 @@ def test_lists_are_written_as_dump_writes_them(ids: Any, scores: Any) -> None:
     users = ["al\u00efce", 2**60]
     expected = [{"user": u, "items": i} for u, i in zip(users, answer.to_dicts(), strict=True)]
     assert answers.user_lists(users, answer) == [dump(each) for each in expected]
-    assert answers.batch(users, answer) == dump({"lists": expected})
 
 
 labels = st.integers(-(2**63), 2**63 - 1) | st.text() | st.floats(0, 1) | st.booleans()

@@ -91,7 +91,7 @@ def told(measures: Measures, live: Any) -> tuple[dict[str, float], dict[str, str
     return samples, kinds
 
 
-LIVE = SimpleNamespace(current=model(), since=1.7e9, loads=3, failures=4)
+LIVE = SimpleNamespace(name=None, current=model(), since=1.7e9, loads=3, failures=4)
 
 
 def test_requests_are_counted_and_timed_as_prometheus_reads_it() -> None:

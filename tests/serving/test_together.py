@@ -284,7 +284,7 @@ def test_who_has_gone_is_not_asked_for_and_a_newer_model_answers_who_waits(
             await until(lambda: len(old.calls) == 1)
             gone, waits, too = (asked.ask(user, of_length(4)) for user in USERS[1:4])
             gone.cancel()
-            asked._live.current = new
+            asked._live.now = new, "new"
             old.go.set()
             assert await first == alone(model(), USERS[0], 4)
             assert await waits == alone(new, USERS[2], 4)
@@ -419,7 +419,7 @@ def test_an_error_does_not_keep_an_older_model() -> None:
         try:
             for _ in range(5):
                 assert asked.get("/recommend/nobody").status_code == 404
-            live.current = Watched(model())
+            live.now = Watched(model()), "new"
             assert asked.get(f"/recommend/{USERS[-1]}").status_code == 200
             assert older() is None
         finally:

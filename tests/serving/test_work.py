@@ -164,7 +164,7 @@ def test_a_batch_that_waited_too_long_is_never_begun(monkeypatch: pytest.MonkeyP
     busy, asked_of = prepared(max_seconds=0.3)
     monkeypatch.setattr(answers, "check_time", lambda: None)
     holding = threading.Event()
-    asked_of.state.live.current = Held(busy, holding)
+    asked_of.state.live.now = Held(busy, holding), "held"
     with TestClient(asked_of) as asked, ThreadPoolExecutor(3) as pool:
         sent = [pool.submit(asked.post, "/recommend", json=BATCH) for _ in range(3)]
         assert {each.result().status_code for each in sent} == {503}

@@ -12,10 +12,14 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
+import re
 
 from mfrank import serving
+from mfrank.arrays import shown
 from mfrank.cli.flags import add_address_flags, add_flags, given
 from mfrank.cli.inputs import check_holds_model, kind_weights
+from mfrank.errors import InputValueError
 from mfrank.serving.signals import end_soon, handled
 
 EXAMPLES = """\
@@ -25,12 +29,18 @@ EXAMPLES = """\
   mfrank serve model --key-file keys --log requests.jsonl --drain-seconds 5
   mfrank serve model --journal journal --remember-shown 1d --shown-file shown.sqlite
   mfrank serve model --items items.csv
+  mfrank serve a=model b=model-b --split a=0.9,b=0.1 --salt autumn
 """
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``mfrank serve``."""
-    parser.add_argument("model", metavar="MODEL", help="the folder of a saved model")
+    parser.add_argument(
+        "model",
+        metavar="MODEL",
+        nargs="+",
+        help="the folder of a saved model; or NAME=FOLDER of several, which answer different users",
+    )
     add_address_flags(parser, 8000)
     parser.add_argument(
         "--mmap",
@@ -100,16 +110,29 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "requests choose by its columns (where=) and get them (fields=); columns hidden, "
         "available_from and available_until say what is listed; read again when it changes",
     )
+    parser.add_argument(
+        "--split",
+        type=_split,
+        metavar="NAME=SHARE,...",
+        help="the share of the users that each of several models answers, such as a=0.9,b=0.1",
+    )
+    parser.add_argument(
+        "--salt",
+        metavar="NAME",
+        help="a name of the experiment: another one divides the users independently",
+    )
     add_flags(parser.add_argument_group("limits of a request"), serving.Limits)
 
 
 def run(args: argparse.Namespace) -> None:
     """Serve until stopped."""
     with handled(starting=True):
-        check_holds_model(args.model)
+        model = _models(args.model)
+        for folder in model.values() if isinstance(model, dict) else [model]:
+            check_holds_model(folder)
         limits = serving.Limits(**given(args, serving.Limits))
         application = serving.app(
-            args.model,
+            model,
             limits=limits,
             allow_hosts=args.allow_hosts,
             mmap=args.mmap,
@@ -121,6 +144,8 @@ def run(args: argparse.Namespace) -> None:
             remember_shown=args.remember_shown,
             shown_file=args.shown_file,
             items=args.items,
+            split=args.split,
+            salt=args.salt,
         )
         try:
             serving.run(
@@ -133,6 +158,43 @@ def run(args: argparse.Namespace) -> None:
         except KeyboardInterrupt:
             end_soon(130)
             raise
+
+
+_NAMED = re.compile(r"([A-Za-z0-9._-]{1,64})=(.+)", re.DOTALL)
+
+
+def _models(given: list[str]) -> str | dict[str, str]:
+    """A folder, or the folders of several models by their names."""
+    found = [None if os.path.exists(each) else _NAMED.fullmatch(each) for each in given]
+    if len(given) == 1 and found[0] is None:
+        return given[0]
+    models: dict[str, str] = {}
+    for text, named in zip(given, found, strict=True):
+        if named is None:
+            raise InputValueError(
+                f"`model`: each of several needs a name, got {shown(text)};", "write NAME=FOLDER"
+            )
+        if named[1] in models:
+            raise InputValueError(f"`model`: the name {named[1]} is given twice", "use another")
+        models[named[1]] = named[2]
+    return models
+
+
+def _split(text: str) -> dict[str, float]:
+    """Shares such as a=0.9,b=0.1."""
+    shares: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, share = part.strip().partition("=")
+        try:
+            number = float(share)
+        except ValueError:
+            raise argparse.ArgumentTypeError(
+                f"expected shares such as a=0.9,b=0.1, got {text}"
+            ) from None
+        if name in shares:
+            raise argparse.ArgumentTypeError(f"{name} is given twice in {text}")
+        shares[name] = number
+    return shares
 
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
