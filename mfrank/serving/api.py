@@ -292,7 +292,7 @@ def routes(desk: Desk, measures: Measures, arms: Arms) -> tuple[APIRouter, dict[
                     arm.visitors.fresh.look()
             return dump(answer)
 
-    @router.get("/health", responses={200: {"model": About | AboutArms}})
+    @router.get("/health", responses={200: {"model": AboutArms if arms.are_named else About}})
     async def health() -> Response:
         """The model that answers now; of several, each by its name."""
         about = {str(arm.name): _about(arm) for arm in arms}

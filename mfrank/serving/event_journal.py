@@ -113,8 +113,8 @@ class EventJournal:
                 place=folder,
             )
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._database = Database(path, _TABLES, _APPLICATION, "a journal of events")
-        with self._database.writing() as connection:
+        self.database = Database(path, _TABLES, _APPLICATION, "a journal of events")
+        with self.database.writing() as connection:
             found = connection.execute("SELECT name FROM journal").fetchone()
             if found is None:
                 found = (uuid.uuid4().hex,)
@@ -124,7 +124,7 @@ class EventJournal:
 
     def close(self) -> None:
         """Close the file; the next call opens it again."""
-        self._database.close()
+        self.database.close()
 
     def __enter__(self) -> Self:
         return self
@@ -146,7 +146,7 @@ class EventJournal:
             An event has the id of another one; ``place`` has its index. Nothing is appended.
         """
         new, now = 0, time.time()
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             for index, event in enumerate(events):
                 row = event.user, event.item, event.event, float(event.value), event.timestamp
                 if event.event_id is not None:
@@ -162,7 +162,7 @@ class EventJournal:
     @property
     def last(self) -> int:
         """Number of the last event; 0 if there is none."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             (last,) = connection.execute("SELECT max(number) FROM events").fetchone()
         return int(last or 0)
 
@@ -171,7 +171,7 @@ class EventJournal:
         state = model._now()  # which an update replaces; of one state it is always the same
         if (known := self._positions.get(state)) is not None:
             return known
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             marks = [row[0] for row in connection.execute("SELECT number FROM marks ORDER BY 1")]
         found = last_batch(model, [self._batch(mark) for mark in marks])
         self._positions[state] = position = 0 if found is None else int(marks[found])
@@ -179,7 +179,7 @@ class EventJournal:
 
     def of_user(self, user: int | str, after: int, until: int | None = None) -> list[Fresh]:
         """The events of a user with numbers above ``after``, up to ``until``, oldest first."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             rows = connection.execute(
                 "SELECT item, event, value FROM events WHERE user = ? AND number > ? "
                 "AND number <= ? ORDER BY timestamp, number",
@@ -189,7 +189,7 @@ class EventJournal:
 
     def last_of_users(self, after: int) -> dict[int | str, int]:
         """Of each user with events above a number, the number of the last one."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             rows = connection.execute(
                 "SELECT user, max(number) FROM events WHERE number > ? GROUP BY user", [after]
             )
@@ -197,7 +197,7 @@ class EventJournal:
 
     def mark(self) -> int:
         """Note the last event as the end of an update, on the disk; return its number."""
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             (last,) = connection.execute("SELECT max(number) FROM events").fetchone()
             if last is not None:
                 row = [last, time.time()]
@@ -214,12 +214,12 @@ class EventJournal:
             f"SELECT user, item, value, timestamp{kinds} FROM events "
             "WHERE number > ? AND number <= ? ORDER BY number"
         )
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return Interactions.from_sql(query, connection, params=[after, until], **how)
 
     def kinds(self, after: int, until: int) -> list[str]:
         """The kinds of these events."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             rows = connection.execute(
                 "SELECT DISTINCT coalesce(event, ?) FROM events WHERE number > ? AND number <= ? "
                 "ORDER BY 1",
@@ -257,7 +257,7 @@ class EventJournal:
 
     def n_events(self, after: int, until: int) -> int:
         """Number of events between two numbers, the second included."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             query = "SELECT count(*) FROM events WHERE number > ? AND number <= ?"
             return int(connection.execute(query, [after, until]).fetchone()[0])
 

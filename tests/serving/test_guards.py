@@ -197,7 +197,7 @@ def test_what_is_no_request_goes_through() -> None:
 
 
 def text_of(passed: Door) -> str:
-    live: Any = SimpleNamespace(current=model(), since=0.0, loads=0, failures=0)
+    live: Any = SimpleNamespace(name=None, current=model(), since=0.0, loads=0, failures=0)
     return passed.measures.text(live)
 
 
