@@ -373,6 +373,7 @@ def top_k(
     shelves: _Lists | None,
     sketch: _Sketch | None,
     lengths: NDArray[np.float64] | None,
+    allowed: NDArray[np.bool_] | None = None,
     exclude: _Lists | None,
     ids: NDArray[np.int32],
     scores: NDArray[Any],
@@ -383,7 +384,8 @@ def top_k(
     ``shelves`` are the items that a query may get, one row for all or one per query; ``exclude``,
     ascending, those that it may not. ``lengths`` are the lengths of a single row's items, which are
     then sorted longest first; a bias counts as a coordinate. With a ``sketch`` of the items,
-    ``shelves`` and ``lengths`` are None, and a query may get every item.
+    ``shelves`` and ``lengths`` are None, and a query may get every item. Where items are not
+    ``allowed``, no query gets them.
     """
 
 def sketch(items: NDArray[Any], parts: _Sketch, n_threads: int) -> None:

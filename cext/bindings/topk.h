@@ -33,8 +33,8 @@ struct SketchView {
 template <class T>
 void top_k(const py::object& queries, const py::object& items, const py::object& item_bias,
            const py::object& shelves, const py::object& sketch, const py::object& lengths,
-           const py::object& exclude, const py::object& ids, const py::object& scores,
-           int n_threads) {
+           const py::object& allowed, const py::object& exclude, const py::object& ids,
+           const py::object& scores, int n_threads) {
     const Matrix<const T> right(items, "items");
     const Matrix<const T> left(queries, "queries", ANY_SIZE, right.columns);
     const Matrix<int32_t> listed(ids, "ids", left.rows);
@@ -56,6 +56,8 @@ void top_k(const py::object& queries, const py::object& items, const py::object&
         check_size("shelves", task.shelves.n_rows, lengths.is_none() ? left.rows : 1, "rows");
     if (!lengths.is_none())
         task.lengths = Vector<const double>(lengths, "lengths", task.shelves.indptr[1]).data;
+    if (!allowed.is_none())
+        task.allowed = Vector<const bool>(allowed, "allowed", right.rows).data;
     if (!exclude.is_none()) {
         task.exclude = lists_view<T>(exclude, right.rows, n_threads);
         check_size("exclude", task.exclude.n_rows, left.rows, "rows");
@@ -81,14 +83,15 @@ inline void bind_topk(py::module_& m) {
         "top_k",
         [](const py::object& queries, const py::object& items, const py::object& item_bias,
            const py::object& shelves, const py::object& sketch, const py::object& lengths,
-           const py::object& exclude, const py::object& ids, const py::object& scores,
-           int n_threads) {
+           const py::object& allowed, const py::object& exclude, const py::object& ids,
+           const py::object& scores, int n_threads) {
             const auto run = is_double(items, "items") ? top_k<double> : top_k<float>;
-            run(queries, items, item_bias, shelves, sketch, lengths, exclude, ids, scores,
+            run(queries, items, item_bias, shelves, sketch, lengths, allowed, exclude, ids, scores,
                 n_threads);
         },
         py::kw_only(), "queries"_a, "items"_a, "item_bias"_a, "shelves"_a, "sketch"_a,
-        "lengths"_a, "exclude"_a, "ids"_a, "scores"_a, "n_threads"_a);
+        "lengths"_a, "allowed"_a = py::none(), "exclude"_a, "ids"_a, "scores"_a,
+        "n_threads"_a);
 
     m.def(
         "sketch",

@@ -23,6 +23,7 @@ struct TopKTask {
     Csr<T> shelves;         // candidate items: a row per query, or a single row for all queries
     Sketch sketch;          // if given, every item is a candidate, and `shelves` has no indices
     const double* lengths;  // norms of a single row's candidates, with bias, descending; or null
+    const bool* allowed;    // (n_items), which of the candidates any query may get; or null: all
     Csr<T> exclude;         // ascending in each row; no rows: nothing is excluded
     int64_t count;          // K of top-K
     int32_t* ids;           // (n_queries, count), written

@@ -156,7 +156,8 @@ class KnownRows:
     Attributes
     ----------
     rows : int32
-        Row numbers of the model whose lists are filtered, ascending and distinct.
+        Row numbers of the model whose lists are filtered, ascending and distinct. If the array is
+        read-only, a backend may keep what it makes of it for as long as the array lives.
     """
 
     rows: NDArray[np.int32]

@@ -79,7 +79,7 @@ class ItemsOfModel:
         self._starts, self._ends = _ends_of(self.columns, len(rows))
         turns = np.concatenate([self._starts, self._ends + 1])
         self._turns = np.unique(turns[np.abs(turns) < _NEVER])
-        size = max(8, min(_MOST_REMEMBERED, _REMEMBERED_BYTES // (5 * len(rows) + 1)))
+        size = max(8, min(_MOST_REMEMBERED, _REMEMBERED_BYTES // (6 * len(rows) + 1)))
         self._remembered = lru_cache(size)(self._passing)
 
     def _passing(self, where: Where, turn: int) -> _Passing | None:
@@ -91,7 +91,9 @@ class ItemsOfModel:
             held = held & self.columns[condition.column].passing(*condition[1:])
         if held.all():
             return None
-        return _Passing(KnownRows(np.flatnonzero(held).astype(np.int32)), held)
+        rows = np.flatnonzero(held).astype(np.int32)
+        rows.flags.writeable = False  # what a backend makes of them is kept with them
+        return _Passing(KnownRows(rows), held)
 
     def passing(self, where: Where, now: float | None = None) -> _Passing | None:
         """The items that hold all conditions and may be listed now; None if all items do.

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mfrank.arrays import CSR, installed
@@ -72,12 +74,91 @@ def test_items_alike_in_length_are_not_taken_by_length() -> None:
         assert shelves_for(n_queries, items, None, None, None, 1).lengths is not None
 
 
-def test_filters_for_all_and_writable_items_are_not_sorted_before() -> None:
+@st.composite
+def filters(draw: st.DrawFn, n_queries: int, n_items: int) -> dict[str, Any]:
+    """Filters of all kinds, of which those of all queries keep much or little."""
+    random = np.random.default_rng(draw(st.integers(0, 99)))
+    share = draw(st.sampled_from([0, 0.02, 0.2, 0.9, 1]))
+    made: dict[str, Any] = {}
+    if draw(st.booleans()):
+        rows = np.flatnonzero(random.random(n_items) < share).astype(np.int32)
+        rows.flags.writeable = draw(st.booleans())
+        made["candidates"] = CSR(np.array([0, len(rows)]), rows, None, n_items)
+    if draw(st.booleans()):
+        rows = np.flatnonzero(random.random(n_items) < 0.5).astype(np.int32)
+        made["exclude_all"] = rows[: draw(st.sampled_from([0, 2, n_items]))]
+    if draw(st.booleans()):
+        chosen = random.random((n_queries, n_items)) < 0.3
+        indptr = np.concatenate([[0], chosen.sum(1).cumsum()])
+        made["exclude"] = (CSR(indptr, np.nonzero(chosen)[1].astype(np.int32), None, n_items),)
+    return made
+
+
+ITEMS = {"of many lengths": falling(3000, 48), "with biases": falling(3000, 48, biased=True)}
+ITEMS["alike in length"] = np.where(ITEMS["with biases"][0] > 0, 1, -1).astype(np.float32), None
+for _each in ITEMS.values():
+    _each[0].flags.writeable = False
+
+
+@given(
+    st.data(),
+    st.sampled_from(sorted(ITEMS)),
+    st.sampled_from([1, 2, 17, 300]),
+    st.sampled_from([10, 2500]),
+    st.sampled_from([1, 3]),
+)
+@settings(max_examples=30, deadline=None, derandomize=True)
+def test_filtered_lists_have_the_bits_of_those_of_unsorted_items(
+    data: st.DataObject, kind: str, n_queries: int, n: int, threads: int
+) -> None:
+    items, bias = ITEMS[kind]
+    queries = np.random.default_rng(n_queries).normal(0, 1, (n_queries, 48)).astype(np.float32)
+    options = data.draw(filters(n_queries, 3000)) | {"item_bias": bias, "n_threads": threads}
+    wanted = cpu.top_k(queries, items.copy(), n, **options)
+    for _ in range(3):  # sorted, or sketched, from the second call on; marked from the third
+        found = cpu.top_k(queries, items, n, **options)
+        for mine, theirs in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+
+
+def single(rows: NDArray[Any]) -> CSR:
+    """Candidates for all queries."""
+    return CSR(np.array([0, len(rows)]), rows.astype(np.int32, copy=False), None, 3000)
+
+
+def test_items_of_which_a_filter_keeps_much_are_searched_by_length() -> None:
     items, _ = falling(3000, 48)
-    for _ in range(3):
-        none = shelves_for(1, items, None, None, np.arange(3, dtype=np.int32), 1)
-        assert none.lengths is None
-        assert shelves_for(1, items.copy(), None, None, None, 1).lengths is None
+    shelves_for(1, items, None, None, None, 1)
+    gone = np.arange(3, dtype=np.int32)
+    found = shelves_for(1, items, None, None, gone, 1)
+    assert found.lengths is not None
+    assert found.allowed is not None
+    assert np.flatnonzero(~found.allowed).tolist() == gone.tolist()
+    assert shelves_for(1, items, None, single(np.arange(0, 3000, 2)), None, 1).lengths is not None
+    assert shelves_for(1, items, None, single(np.arange(0, 3000, 60)), None, 1).lengths is None
+    assert shelves_for(1, items.copy(), None, None, gone, 1).lengths is None
+
+
+def test_a_filter_that_keeps_only_items_alike_in_length_is_not_searched_by_length() -> None:
+    items, _ = falling(3000, 48)
+    shelves_for(1, items, None, None, None, 1)
+    rows = shelves_for(1, items, None, None, None, 1).rows
+    assert rows is not None
+    alike = np.sort(rows.indices[1000:1500])
+    lengths = [shelves_for(1, items, None, single(alike), None, 1).lengths for _ in range(3)]
+    assert lengths == [None] * 3
+
+
+def test_marks_of_a_read_only_filter_are_kept_with_it() -> None:
+    items, _ = falling(3000, 48)
+    shelves_for(1, items, None, None, None, 1)
+    rows = np.arange(1000, dtype=np.int32)
+    rows.flags.writeable = False
+    found = [shelves_for(1, items, None, single(rows), None, 1).allowed for _ in range(3)]
+    assert found[1] is found[2]
+    before = len(search_order._MASKS)
+    del rows, found
+    assert len(search_order._MASKS) == before - 1
 
 
 def test_what_is_kept_goes_with_any_of_its_arrays() -> None:

@@ -390,6 +390,7 @@ def top_k(
         "shelves": None if shelf == "sketch" else shelves,
         "sketch": sketch and (sketch.codes, sketch.scales, sketch.rooms),
         "lengths": np.full(len(shelves[1]), 9.0) if shelf == "one" else None,
+        "allowed": np.arange(m) % 2 == 0 if biased else None,
         "exclude": csr(n, m, dtype)[:2] if biased else None,
         "ids": np.zeros((n, p), np.int32),
         "scores": some(dtype, n, p),

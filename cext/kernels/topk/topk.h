@@ -95,7 +95,7 @@ class Group {
         if (capacity == 0) return;
         start(begin, end, capacity);
         if (task_.sketch.codes) search_sketch(first, n_items, blocks);
-        else search(task_.shelves.indices + first, n_items, blocks);
+        else search_shelf(first, n_items, blocks);
         for (int64_t p = 0; p < n_panels_; ++p)
             for (int i = 0; i < panels_[p].count; ++i) {
                 const int64_t place = (panels_[p].first + i) * task_.count;
@@ -148,7 +148,7 @@ class Group {
             uint32_t may = query.may_reach(block, end, panel.best[0].threshold);
             for (; may; may &= may - 1) {
                 const int64_t id = block * SKETCH_BLOCK + __builtin_ctz(may);
-                if (id < first || id >= end) continue;
+                if (id < first || id >= end || (task_.allowed && !task_.allowed[id])) continue;
                 found[count++] = static_cast<int32_t>(id);
                 if (count < NR<T>) continue;
                 offer_tile(panel, found, count, count, ANY_LENGTH);
@@ -158,14 +158,36 @@ class Group {
         if (count > 0) offer_tile(panel, found, count, count, ANY_LENGTH);
     }
 
-    // Longest items first: stops when no list can be entered by an item of the current norm.
-    void search(const int32_t* ids, int64_t n_items, Blocks& blocks) {
+    // The shelf's allowed items, piece by piece: those between them are never scored.
+    void search_shelf(int64_t first, int64_t n_items, Blocks& blocks) {
+        const int32_t* const ids = task_.shelves.indices + first;
+        if (!task_.allowed) {
+            search(ids, task_.lengths, n_items, blocks);
+            return;
+        }
+        constexpr int64_t PIECE = 128 * NR<T>;  // of which `search` looks twice whether to stop
+        std::vector<int32_t> kept(PIECE);
+        std::vector<double> lengths(task_.lengths ? PIECE : 0);
+        bool open = true;
+        for (int64_t i = 0; i < n_items && open;) {
+            int64_t count = 0;
+            for (; i < n_items && count < PIECE; ++i) {
+                kept[count] = ids[i];
+                if (task_.lengths) lengths[count] = task_.lengths[i];
+                count += task_.allowed[ids[i]];
+            }
+            open = search(kept.data(), task_.lengths ? lengths.data() : nullptr, count, blocks);
+        }
+    }
+
+    // Longest items first: stops when no list can be entered by an item of the current norm. Returns
+    // whether one may be entered by shorter items.
+    bool search(const int32_t* ids, const double* lengths, int64_t n_items, Blocks& blocks) {
         bool open = true;
         for (int64_t i = 0; i < n_items && open; i += NR<T>) {
-            if (i / NR<T> % 64 == 63 && blocks.stopping()) return;
+            if (i / NR<T> % 64 == 63 && blocks.stopping()) return false;
             const int count = static_cast<int>(std::min<int64_t>(NR<T>, n_items - i));
-            const double length =
-                task_.lengths ? task_.lengths[i] : std::numeric_limits<double>::infinity();
+            const double length = lengths ? lengths[i] : std::numeric_limits<double>::infinity();
             open = false;
             for (int64_t p = 0; p < n_panels_; ++p) {
                 if (!panels_[p].open(length)) continue;
@@ -174,6 +196,7 @@ class Group {
                 offer_tile(panels_[p], ids + i, count, n_items - i, length);
             }
         }
+        return open;
     }
 
     void offer_tile(Panel<T, M>& panel, const int32_t* ids, int count, int64_t left,

@@ -124,7 +124,7 @@ def top_k(
     ids = np.full((len(queries), k), -1, dtype=np.int32)
     scores = np.full((len(queries), k), np.nan, dtype=items.dtype)
     excluded = union(exclude)
-    rows, sketch, lengths = shelves_for(
+    rows, sketch, lengths, allowed = shelves_for(
         len(queries), items, item_bias, candidates, exclude_all, n_threads
     )
     _ext.top_k(
@@ -134,6 +134,7 @@ def top_k(
         shelves=None if rows is None else (rows.indptr, rows.indices),
         sketch=sketch,
         lengths=lengths,
+        **({} if allowed is None else {"allowed": allowed}),
         exclude=None if excluded is None else (excluded.indptr, excluded.indices),
         ids=ids,
         scores=scores,

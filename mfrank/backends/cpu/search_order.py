@@ -105,6 +105,8 @@ def sketch_of(items: NDArray[np.floating], n_threads: int = 0) -> Sketch | None:
 _QUERIES_WORTH_A_SKETCH = 16  # More queries share the cost of reading the items themselves.
 _QUERIES_WORTH_A_SORT = 256  # Sorting the items by length costs about as much as this many queries.
 _LONG, _MUCH_SHORTER = 100, 0.25
+_PASSED, _READ = 50, 10  # items are passed over, or their codes read, in the time to score one
+_LOOKED = 1000  # items tell of all
 
 
 class Shelves(NamedTuple):
@@ -117,11 +119,14 @@ class Shelves(NamedTuple):
     sketch : Sketch, or None
     lengths : float64, or None
         Lengths of the single row's items, then sorted longest first so that a search can end early.
+    allowed : bool, shape (n_items,), or None
+        Which of these items any query may get; None: all.
     """
 
     rows: CSR | None
     sketch: Sketch | None = None
     lengths: NDArray[np.float64] | None = None
+    allowed: NDArray[np.bool_] | None = None
 
 
 def shelves_for(
@@ -133,20 +138,72 @@ def shelves_for(
     n_threads: int,
 ) -> Shelves:
     """Choose the search order for ``n_queries``, from arguments of ``Backend.top_k``."""
-    if candidates is None and exclude_all is None:
-        order = _cached_order(items, item_bias)
-        if order is not None and (n_queries >= _QUERIES_WORTH_A_SORT or _ends_early(order)):
-            return order
-        sketch = sketch_of(items, n_threads) if n_queries <= _QUERIES_WORTH_A_SKETCH else None
-        if sketch is not None:
-            return Shelves(None, sketch)
-    rows = _allowed(candidates, exclude_all, len(items))
+    only = None if candidates is None else listed_on_host(candidates)
+    if only is None or (only.n_rows == 1 and len(items) < _PASSED * len(only.indices)):
+        search = _among_all(n_queries, items, item_bias, only, exclude_all, n_threads)
+        if search is not None:
+            return search
+    rows = _allowed(only, exclude_all, len(items))
     if rows.n_rows == 1 and n_queries >= _QUERIES_WORTH_A_SORT:
         return _longest_first(rows, items, item_bias)
     return Shelves(rows)
 
 
-def _allowed(candidates: Listed | None, exclude_all: NDArray[np.int32] | None, n_items: int) -> CSR:
+def _among_all(
+    n_queries: int,
+    items: NDArray[Any],
+    item_bias: NDArray[Any] | None,
+    only: CSR | None,
+    exclude_all: NDArray[np.int32] | None,
+    n_threads: int,
+) -> Shelves | None:
+    """A search of all items that passes over those not allowed; None if scoring is faster."""
+    allowed = None
+    order = _cached_order(items, item_bias)
+    if order is not None:
+        allowed = _mask(only, exclude_all, len(items))
+        if n_queries >= _QUERIES_WORTH_A_SORT or _ends_early(order, allowed):
+            return order._replace(allowed=allowed)
+    is_worth_it = n_queries <= _QUERIES_WORTH_A_SKETCH and (
+        only is None or len(items) < _READ * len(only.indices)
+    )
+    sketch = sketch_of(items, n_threads) if is_worth_it else None
+    if sketch is None:
+        return None
+    if order is None:
+        allowed = _mask(only, exclude_all, len(items))
+    return Shelves(None, sketch, allowed=allowed)
+
+
+_MASKS: ArrayCache[NDArray[np.bool_]] = ArrayCache()
+
+
+def _mask(
+    only: CSR | None, exclude_all: NDArray[np.int32] | None, n_items: int
+) -> NDArray[np.bool_] | None:
+    """Which items any query may get; None if all. Kept with read-only candidates."""
+    if only is None and exclude_all is None:
+        return None
+    if only is None:
+        allowed = np.ones(n_items, dtype=bool)
+    else:
+        rows = only.indices
+
+        def marked() -> NDArray[np.bool_]:
+            held = np.zeros(n_items, dtype=bool)
+            held[rows] = True
+            return held
+
+        kept = _MASKS.of(rows, make=marked)
+        if kept is not None and exclude_all is None:
+            return kept
+        allowed = marked() if kept is None else kept.copy()
+    if exclude_all is not None:
+        allowed[on_host(exclude_all)] = False
+    return allowed
+
+
+def _allowed(candidates: CSR | None, exclude_all: NDArray[np.int32] | None, n_items: int) -> CSR:
     """Items that each query may get; one row if it is the same for all queries."""
     rows = _every(n_items) if candidates is None else listed_on_host(candidates)
     if exclude_all is None:
@@ -170,15 +227,22 @@ def _cached_order(items: NDArray[Any], item_bias: NDArray[Any] | None) -> Shelve
     return _ORDERS.of(*arrays, make=lambda: _longest_first(_every(len(items)), items, item_bias))
 
 
-def _ends_early(order: Shelves) -> bool:
-    """Whether most items are so short that a search by length ends before them, for any query.
+def _ends_early(order: Shelves, allowed: NDArray[np.bool_] | None) -> bool:
+    """Whether most allowed items are so short that a search by length ends before them.
 
     Then even a single query is faster by length than with a sketch of all items.
     """
-    lengths = order.lengths
-    if lengths is None or len(lengths) <= 2 * _LONG:
+    rows, lengths = order.rows, order.lengths
+    if rows is None or lengths is None or len(lengths) <= 2 * _LONG:
         return False
-    return bool(lengths[len(lengths) // 2] < _MUCH_SHORTER * lengths[_LONG])
+    if allowed is None:
+        return bool(lengths[len(lengths) // 2] < _MUCH_SHORTER * lengths[_LONG])
+    head = np.flatnonzero(allowed[rows.indices[: 10 * _LOOKED]])
+    step = max(1, len(lengths) // _LOOKED)
+    some = lengths[::step][allowed[rows.indices[::step]]]
+    if len(head) <= _LONG or not len(some):
+        return False
+    return bool(some[len(some) // 2] < _MUCH_SHORTER * lengths[head[_LONG]])
 
 
 def _longest_first(row: CSR, items: NDArray[Any], item_bias: NDArray[Any] | None) -> Shelves:
