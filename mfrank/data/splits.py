@@ -317,24 +317,13 @@ def by_time(
     ------
     ValueError
         If there are no timestamps, a fraction is not in (0, 1), a date or an int is in another unit
-        than the timestamps, ``valid`` begins after ``test``, or no entry is left to train on.
+        than the timestamps, ``valid`` begins after ``test``, or a part has no entry.
     TypeError
         If ``test`` or ``valid`` is neither a number nor a date.
     """
     interactions = Interactions.of(interactions)
     timestamps = timestamps_of(interactions, "by_time", "by_ratio")
-    test_from = cutoff(timestamps, test, "test")
-    train_to = test_from
-    if valid is not None:
-        train_to = cutoff(timestamps, valid, "valid", before=test_from)
-    if train_to > test_from:
-        raise InputValueError(f"`valid` must not begin after test, at {test_from}; got {valid}")
-    if len(timestamps) and (first := timestamps.min()) >= train_to:
-        raise InputValueError(
-            f"no entry is left to train on: timestamps go from {first} to {timestamps.max()}; got "
-            f"`test={test!r}`, `valid={valid!r}`",
-            "Use later timestamps or smaller fractions",
-        )
+    train_to, test_from = points_in_time(timestamps, test, valid)
     indptr = interactions.user_items.indptr
 
     def part_of(begin: int, end: int) -> NDArray[np.int8]:
@@ -416,7 +405,41 @@ def timestamps_of(interactions: Interactions, split: str, instead: str) -> NDArr
     return interactions.timestamps
 
 
-def cutoff(timestamps: NDArray[np.int64], amount: Any, name: str, before: int | None = None) -> int:
+def points_in_time(
+    times: NDArray[np.int64], test: Any, valid: Any, noun: str = "entry"
+) -> tuple[int, int]:
+    """Where the validation part begins, and the test part; without validation, these are equal.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As of :func:`by_time`; ``times`` are of entries or, by ``noun``, of others.
+    """
+    test_from = train_to = _cutoff(times, test, "test")
+    if valid is not None:
+        train_to = _cutoff(times, valid, "valid", before=test_from)
+    if train_to > test_from:
+        raise InputValueError(f"`valid` must not begin after test, at {test_from}; got {valid}")
+    if not len(times):
+        return train_to, test_from
+    between = (times >= train_to) & (times < test_from)
+    for is_there, what, remedy in (
+        (times.min() < train_to, f"no {noun} is left to train on", "later timestamps or smaller"),
+        (times.max() >= test_from, f"no {noun} is in the test part", "an earlier timestamp or"),
+        (valid is None or between.any(), f"no {noun} is in the validation part", "others, or"),
+    ):
+        if not is_there:
+            raise InputValueError(
+                f"{what}: timestamps go from {times.min()} to {times.max()}; got "
+                f"`test={test!r}`, `valid={valid!r}`",
+                f"Use {remedy} fractions",
+            )
+    return train_to, test_from
+
+
+def _cutoff(
+    timestamps: NDArray[np.int64], amount: Any, name: str, before: int | None = None
+) -> int:
     """First timestamp of a part: ``amount``, or the earliest of that fraction of latest entries.
 
     A date is its first second, in UTC unless it has a time zone.

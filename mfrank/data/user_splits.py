@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mfrank.arrays import Seed, check_count, check_length, counted, generator, is_count, share
 from mfrank.data.divided import NEVER, blocks_of_users, divided, seen_parts
 from mfrank.data.interactions import Interactions
-from mfrank.data.splits import Date, cutoff, rank_in_rows, round_at_random, timestamps_of
+from mfrank.data.splits import Date, points_in_time, rank_in_rows, round_at_random, timestamps_of
 from mfrank.errors import InputValueError
 
 NAMES = ("train", "valid-fold-in", "valid-target", "test-fold-in", "test-target")
@@ -209,7 +209,7 @@ def by_session(
     ------
     TypeError, ValueError
         There are no timestamps, a fraction is not in (0, 1), ``valid`` begins after ``test``,
-        ``last`` is not an int >= 1, or no session is left to train on.
+        ``last`` is not an int >= 1, or a part has no session.
     """
     check_length("last", last)
     interactions = Interactions.of(interactions)
@@ -220,17 +220,7 @@ def by_session(
     ends = np.zeros(len(counts), dtype=np.int64)
     if len(active):
         ends[active] = np.maximum.reduceat(timestamps, indptr[active])
-    test_from = train_to = cutoff(ends[active], test, "test")
-    if valid is not None:
-        train_to = cutoff(ends[active], valid, "valid", before=test_from)
-    if train_to > test_from:
-        raise InputValueError(f"`valid` must not begin after test, at {test_from}; got {valid}")
-    if len(active) and ends[active].min() >= train_to:
-        raise InputValueError(
-            f"no session is left to train on: they end from {ends[active].min()} to {ends.max()}; "
-            f"got `test={test!r}`, `valid={valid!r}`",
-            "Use later timestamps or smaller fractions",
-        )
+    train_to, test_from = points_in_time(ends[active], test, valid, "session")
     first_part = np.where(ends < train_to, 0, np.where(ends < test_from, 1, 3)).astype(np.int8)
     first_part[counts == 0] = 0
     n_fold_in = np.where(counts > last, counts - last, counts)

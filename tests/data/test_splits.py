@@ -257,6 +257,26 @@ def test_nothing_before_the_test_part_is_said_as_such(first):
             split(data, test=first, valid=0.2)
 
 
+MARCH = 1_709_251_200  # the first, of 2024
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        {"test": "2024-04-01"},
+        {"test": MARCH + 40 * 86_400},
+        {"test": "2024-03-05", "valid": "2024-03-05"},
+        {"test": "2024-04-01", "valid": "2024-03-03"},
+    ],
+    ids=str,
+)
+def test_a_part_without_entries_is_refused(points):
+    data = Interactions.from_arrays(range(9), range(9), timestamps=MARCH + 86_400 * np.arange(9))
+    for split in (by_time, by_session):
+        with refuses(ValueError, "test", remedy="fractions"):
+            split(data, **points)
+
+
 @pytest.mark.parametrize(("together", "is_told"), [(3, False), (4, True), (7, True), (10, False)])
 def test_entries_of_one_time_that_make_a_part_larger_are_told(together, is_told, caplog):
     """Of ten entries two were asked for; if all are of one time there is an error instead."""
