@@ -143,7 +143,9 @@ def _folds(judge: TrialJudge, seed: int) -> Iterator[tuple[Interactions, Interac
     """What the trees learn from, and what they are judged by."""
     held_out = judge.valid
     if judge.kind == "per user" or held_out.timestamps is None:
-        of_half = np.random.default_rng(seed).random(held_out.n_users)[held_out.entry_users] < 0.5
+        # Not the numbers that decided how much of each user is held out: halves would differ by it.
+        drawn = np.random.default_rng((seed, 1)).random(held_out.n_users)
+        of_half = drawn[held_out.entry_users] < 0.5
         for half in (of_half, ~of_half):
             yield held_out.take(half), held_out.take(~half)
     else:
@@ -161,7 +163,7 @@ def _trained(runner: Runner, model: Recommender, held_out: Interactions, n_users
     judge, seed = runner.judge, runner.setting.seed
     users = known_users(judge.train, held_out, judge.left_out)
     if len(users) > n_users:
-        users = np.random.default_rng(seed).choice(users, n_users, replace=False)
+        users = np.random.default_rng((seed, 2)).choice(users, n_users, replace=False)
     trees = Reranker(model, **_OPTIONS, random_state=seed, n_threads=runner.setting.n_threads)
     part = held_out.take(np.isin(held_out.entry_users, users))
     return trees.fit(judge.left_out, part)

@@ -67,3 +67,11 @@ def test_a_later_part_is_learned_from_in_its_order() -> None:
     ((learns, asked),) = learned_order._folds(judge, 0)
     assert learns.timestamps.max() < asked.timestamps.min()
     assert learns.nnz + asked.nnz == judge.valid.nnz
+
+
+def test_halves_of_the_users_are_alike() -> None:
+    few = mfrank.synthetic(400, 60, 1600, random_state=0)  # of most users, nothing is held out
+    judge = mfrank.tuning.TrialJudge.of(few, mfrank.NDCG @ 20, 0, 1, predict="any")
+    sizes = [len(np.unique(asked.entry_users)) for _, asked in learned_order._folds(judge, 0)]
+    assert sum(sizes) == len(np.unique(judge.valid.entry_users))
+    assert min(sizes) > 0.3 * sum(sizes)
