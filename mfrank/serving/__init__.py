@@ -43,6 +43,9 @@ def app(
     items: Any = None,
     split: Mapping[str, float] | None = None,
     salt: str | None = None,
+    log_lists: float | None = None,
+    explore: float | None = None,
+    explore_depth: int = 100,
 ) -> FastAPI:
     """Return the ASGI application that serves a model, or several to different users.
 
@@ -100,7 +103,17 @@ def app(
         ``{"a": 0.9, "b": 0.1}``; they sum to 1. :func:`arm_of` says whom.
     salt : str, optional
         Of :func:`arm_of`: name each experiment anew, so that it does not divide the users as the
-        one before did.
+        one before did. Also the seed of ``explore``.
+    log_lists : float, optional
+        Seconds for which the lists that were shown are kept in the journal, with users, models and
+        times, for :func:`report`.
+    explore : float, optional
+        Probability with which each place of a list of ``GET /recommend/{user}`` and of users of
+        ``POST /recommend`` is opened to the ``explore_depth`` items that follow the list, which are
+        dealt to the places at random. The log then has the probability that each item is in the
+        list, by which :func:`report` judges other models. Requests that filter or steer, and pages,
+        are not changed.
+    explore_depth : int, default 100
 
     Raises
     ------
@@ -117,8 +130,10 @@ def app(
     """
     with needs("serve"):
         from mfrank.serving.application import build
+        from mfrank.serving.exploration import Explorer
         from mfrank.serving.visitors import Visitors
-    visitors = Visitors.of(journal, weights, remember_shown, shown_file)
+    explorer = None if explore is None else Explorer(explore, explore_depth, salt or "")
+    visitors = Visitors.of(journal, weights, remember_shown, shown_file, log_lists, explorer)
     return build(
         model,
         limits or Limits(),

@@ -28,10 +28,11 @@ from mfrank.serving.refusals import refusal
 _LOG = logging.getLogger("mfrank.serving")
 
 SCOPES = ("read", "write", "operate")
-"""What a key may do: read lists and scores; send data; read ``/metrics`` and choose a model."""
+"""What a key may do: read lists and scores; send data; read ``/metrics``, choose a model and roll
+back."""
 OPEN = ("/health", "/ready", "/docs", "/docs.css", "/openapi.json")
 """Paths that need no key: probes have none, and the description holds no data."""
-_READ_BY_POST = ("/recommend",)
+_READ_BY_POST, _OF_OPERATORS = ("/recommend",), ("/metrics", "/rollback")
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
@@ -243,7 +244,7 @@ def _digest(secret: bytes) -> str:
 
 def _scope_of(method: str, path: str) -> str:
     """What a key needs for a request."""
-    if path == "/metrics":
+    if path in _OF_OPERATORS:
         return "operate"
     return "read" if method in ("GET", "HEAD", "OPTIONS") or path in _READ_BY_POST else "write"
 

@@ -49,6 +49,7 @@ from mfrank.serving.questions import (
     Of,
     Ready,
     Refusal,
+    RolledBack,
     ScoreQuery,
     SimilarQuery,
     UserList,
@@ -58,9 +59,11 @@ from mfrank.serving.questions import (
     read_batch,
     read_events,
     read_query,
+    read_rollback,
 )
 from mfrank.serving.refusals import refusal, refused
 from mfrank.serving.together import Desk, lists, options_of
+from mfrank.serving.visitors import typed_or_same
 from mfrank.steering import Steering
 
 _REFUSALS: dict[int | str, dict[str, Any]] = {
@@ -80,6 +83,9 @@ _NO_JSON: dict[int | str, dict[str, Any]] = {
 }
 _GONE: dict[int | str, dict[str, Any]] = {
     410: {"model": Refusal, "description": "The model of the cursor is held no longer."}
+}
+_NO_EARLIER: dict[int | str, dict[str, Any]] = {
+    409: {"model": Refusal, "description": "This is not the version, or none before it is kept."}
 }
 _CONFLICT: dict[int | str, dict[str, Any]] = {
     409: {"model": Refusal, "description": "An event has the id of another one."}
@@ -169,7 +175,9 @@ def _headers(content: bytes) -> list[tuple[bytes, bytes]]:
     return [(b"content-length", b"%d" % len(content)), (b"content-type", b"application/json")]
 
 
-def routes(desk: Desk, measures: Measures, arms: Arms) -> tuple[APIRouter, dict[_Shape, Question]]:
+def routes(
+    desk: Desk, measures: Measures, arms: Arms, *, has_keys: bool
+) -> tuple[APIRouter, dict[_Shape, Question]]:
     """What FastAPI describes, and the questions among it."""
     router = APIRouter(responses=_REFUSALS)
     questions: dict[_Shape, Question] = {}
@@ -201,7 +209,8 @@ def routes(desk: Desk, measures: Measures, arms: Arms) -> tuple[APIRouter, dict[
                 model, query = page.model, page.asked
                 _charge(desk.limits, model, 1, page.n_above, query.diversity)
                 table = live.items_of(model)
-                answer = visitors.page(page, user, of, options_of(model, query, table))
+                source = arm.source(request, page.version)
+                answer = visitors.page(page, user, of, options_of(model, query, table), source)
                 items = told(table, query.fields, answer["items"])
                 return {**answer, "items": items, **live.stated(page.version)}
 
@@ -292,6 +301,22 @@ def routes(desk: Desk, measures: Measures, arms: Arms) -> tuple[APIRouter, dict[
                     arm.visitors.fresh.look()
             return dump(answer)
 
+    if has_keys:  # else anybody who reaches the service could
+
+        @question(
+            "POST",
+            "/rollback",
+            RolledBack,
+            responses={**_NO_JSON, **_NO_EARLIER},
+            openapi_extra=_body("Rollback"),
+        )
+        async def rollback(request: Request, asked: Annotated[NoQuery, Query()]) -> bytes:
+            """Replace a model by the version before it, in its folder and here."""
+            body = await request.body()
+            check_json_type(request.headers)
+            which = read_rollback(body)
+            return await desk.ask(request, lambda: arms.roll_back(which.version), is_long=True)
+
     @router.get("/health", responses={200: {"model": AboutArms if arms.are_named else About}})
     async def health() -> Response:
         """The model that answers now; of several, each by its name."""
@@ -362,15 +387,16 @@ def _batch_answer(request: Request, arms: Arms, asked: Batch, limits: Limits) ->
         raise InputValueError("`visitor` goes with `from_items`; users have their own ids")
     check_length(asked.n, limits)
     if asked.users is None:
-        found = _arm_lists(arms.of(request, asked.visitor, asked), asked, limits, 1)
-        return _joined(found)
+        arm = arms.of(request, asked.visitor, asked)
+        return _joined(_arm_lists(request, arm, asked, limits, 1))
     places: dict[Arm, list[int]] = {}
     for place, user in enumerate(asked.users):
         places.setdefault(arms.of(request, user, asked), []).append(place)
     n_users, answers = len(asked.users), [b""] * len(asked.users)
     for arm, own in places.items():
         part = asked if len(places) == 1 else _part(asked, own)
-        for place, each in zip(own, _arm_lists(arm, part, limits, n_users), strict=True):
+        made = _arm_lists(request, arm, part, limits, n_users)
+        for place, each in zip(own, made, strict=True):
             answers[place] = each
     return _joined(answers)
 
@@ -394,11 +420,13 @@ def _part(asked: Batch, places: list[int]) -> Batch:
     return asked.model_copy(update=own)
 
 
-def _arm_lists(arm: Arm, asked: Batch, limits: Limits, n_users: int) -> list[bytes]:
+def _arm_lists(
+    request: Request, arm: Arm, asked: Batch, limits: Limits, n_users: int
+) -> list[bytes]:
     """The lists of a batch by one model; ``n_users`` are of the whole batch."""
-    live = arm.live
+    live, visitors = arm.live, arm.visitors
     model, version = live.now
-    table = live.items_of(model)
+    table, source = live.items_of(model), arm.source(request, version)
     _charge(limits, model, n_users, asked.n, asked.diversity)
     of_items, skip = model.item_ids, asked.on_unknown
     hidden = known_only(numbered(asked.exclude, of_items), of_items)
@@ -414,12 +442,15 @@ def _arm_lists(arm: Arm, asked: Batch, limits: Limits, n_users: int) -> list[byt
     if asked.from_items is not None:
         liked = numbered(asked.from_items, of_items)
         found = from_items(model, liked, asked.n, weights=asked.weights, **more)
+        if asked.visitor is not None:
+            who = typed_or_same(str(asked.visitor), model.user_ids)
+            stated |= visitors.note(who, found, source)
         return [dump({"user": None, "items": told(table, asked.fields, found), **stated})]
     if not asked.users:
         return []
     rows = numbered(asked.users, model.user_ids)
     options = {"include_seen": asked.include_seen, **more}
-    own = arm.visitors.lists(model, rows, asked.n, options, remember=asked.remember)
+    own = visitors.lists(model, rows, asked.n, options, asked, source)
     if own is not None:
         return [
             dump({**one, "items": told(table, asked.fields, one["items"]), **stated}) for one in own

@@ -102,7 +102,7 @@ def build(
     application.state.hosts = hosts
     application.state.is_draining, application.state.has_keys = False, keys is not None
     application.state.desk = desk = Desk(limits, usable_cores())
-    described, questions = routes(desk, measures, arms)
+    described, questions = routes(desk, measures, arms, has_keys=keys is not None)
     application.include_router(described)
     add_refusals(application)
 

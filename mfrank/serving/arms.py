@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -22,7 +23,8 @@ from starlette.exceptions import HTTPException
 from mfrank.arrays import shown
 from mfrank.errors import InputError, InputTypeError, InputValueError
 from mfrank.retrieval import Recommender
-from mfrank.serving.live_model import LiveModel
+from mfrank.serving.list_log import UNNAMED, Source
+from mfrank.serving.live_model import CannotRollBackError, LiveModel
 from mfrank.serving.pages import Cursor
 from mfrank.serving.visitors import Visitors
 
@@ -62,18 +64,23 @@ class Arm:
         Its ``name`` is the arm's; None in a service of one model without a name.
     visitors : Visitors
         What the service knows of users, beside this model.
-    share : float
-        Of the users.
+    share : float or None
+        Of the users; None where the model was asked for by hand.
     """
 
     live: LiveModel
     visitors: Visitors
-    share: float
+    share: float | None
 
     @property
     def name(self) -> str | None:
         """Name of the arm."""
         return self.live.name
+
+    def source(self, request: Request, version: str) -> Source:
+        """What is noted of a list."""
+        list_id = request.scope.setdefault("request_id", secrets.token_hex(8))
+        return Source(list_id, self.name or UNNAMED, version, self.share)
 
     def answering(self, question: Callable[[Recommender], Any]) -> Callable[[], Any]:
         """Work that asks the model which is current when it begins, and says which that was."""
@@ -116,9 +123,10 @@ class Arms:
             raise InputTypeError(f"`salt` must be a text, got {shown(salt)}")
         self._arms: dict[str | None, Arm] = {}
         if not isinstance(models, Mapping):
-            if split is not None or salt is not None:
+            if split is not None or (salt is not None and visitors.explorer is None):
                 raise InputValueError(
-                    "`split` and `salt` are for several models with names,",
+                    "`split` and `salt` are for several models with names (`salt` also for "
+                    "`explore`),",
                     'such as app({"a": "model-a", "b": "model-b"}, split={"a": 0.9, "b": 0.1})',
                 )
             self._arms[None] = Arm(load(models, None), visitors, 1.0)
@@ -131,6 +139,7 @@ class Arms:
             self._check_ids()
         self.first = next(iter(self._arms.values()))
         self.salt = salt or ""
+        self._by_hand = {name: replace(arm, share=None) for name, arm in self._arms.items()}
         self._shares = {arm.live.name or "": arm.share for arm in self if arm.share}
 
     def __iter__(self) -> Iterator[Arm]:
@@ -169,7 +178,7 @@ class Arms:
                 )
             return self.first
         if name is not None:
-            arm = self._by_hand(request, name)
+            arm = self._chosen(request, name)
         elif user is None:
             arm = self.first
         else:
@@ -178,7 +187,7 @@ class Arms:
         counts[arm.name] = counts.get(arm.name, 0) + 1
         return arm
 
-    def _by_hand(self, request: Request, name: str) -> Arm:
+    def _chosen(self, request: Request, name: str) -> Arm:
         scopes = request.scope.get("key_scopes")
         if scopes is not None and "operate" not in scopes:
             raise HTTPException(
@@ -187,7 +196,27 @@ class Arms:
         if name not in self._arms:
             known = ", ".join(str(arm.name) for arm in self)
             raise InputValueError(f"`model` must be one of {known}, got {shown(name)}")
-        return self._arms[name]
+        return self._by_hand[name]
+
+    def roll_back(self, version: str) -> dict[str, Any]:
+        """Replace a version by the one before it; the answer.
+
+        Raises
+        ------
+        CannotRollBackError
+            Nothing has changed.
+        """
+        concerned = [arm for arm in self if arm.live.version == version]
+        if not concerned:
+            others = ", ".join(arm.live.version for arm in self)
+            raise CannotRollBackError(
+                f"`version`: {shown(version)} does not answer now:", f"the current one is {others}"
+            )
+        first, *others_there = concerned
+        now = first.live.roll_back(version)
+        for arm in others_there:  # of the same folder
+            arm.live.refresh()
+        return {"version": now, **({"arms": [a.name for a in concerned]} if self.are_named else {})}
 
     def watch(self, seconds: float) -> None:
         """Check the folders from now on."""
@@ -198,6 +227,8 @@ class Arms:
         """End the checks."""
         for arm in self:
             arm.live.stop()
+        if self.first.visitors.list_log is not None:
+            self.first.visitors.list_log.stop()
 
     def look_now(self) -> None:
         """Read all folders at once; safe in a signal handler."""

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 
 from mfrank.serving.access import OPEN
 from mfrank.serving.limits import Limits
-from mfrank.serving.questions import Batch, EventBatch, OneEvent
+from mfrank.serving.questions import Batch, EventBatch, OneEvent, Rollback
 
 
 class Described(FastAPI):
@@ -24,7 +24,7 @@ class Described(FastAPI):
         if self.openapi_schema is None:
             described, limits = super().openapi(), self.state.limits
             parts = []
-            for body in (Batch, OneEvent, EventBatch):
+            for body in (Batch, OneEvent, EventBatch, Rollback):
                 schema = body.model_json_schema(ref_template="#/components/schemas/{model}")
                 schema.pop("$defs", None)
                 described["components"]["schemas"][body.__name__] = schema

@@ -154,6 +154,8 @@ class Door:
             answer.request_id = sent
         elif self.log is not None:
             answer.request_id = secrets.token_hex(8).encode()
+        if answer.request_id:
+            inner["request_id"] = answer.request_id.decode()
         measures.in_progress += 1
         try:
             response = self._refusal(inner, headers)

@@ -19,7 +19,7 @@ from typing import Any, Literal
 from mfrank.arrays import shown
 from mfrank.errors import InputTypeError, InputValueError
 from mfrank.files import MANIFEST, path_of
-from mfrank.models import load, values_told
+from mfrank.models import load, roll_back, values_told
 from mfrank.retrieval import Recommender, unannounced
 from mfrank.serving.catalogue import Catalogue, ItemsOfModel
 
@@ -29,6 +29,10 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 
 _Version = tuple[int, int, int, int] | None
 _Order = Literal["load", "end"]
+
+
+class CannotRollBackError(InputValueError):
+    """There is no version before the current one, or the current one is another."""
 
 
 class LiveModel:
@@ -91,7 +95,7 @@ class LiveModel:
         # A SimpleQueue, because a signal handler may put into it at any moment.
         self._orders: SimpleQueue[_Order] = SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._beginning = threading.Lock()
+        self._beginning, self._loading = threading.Lock(), threading.Lock()
 
     @property
     def current(self) -> Recommender:
@@ -189,13 +193,51 @@ class LiveModel:
             return
         if self._held is not None and time.monotonic() >= self._held[2]:
             self._held = None
-        version = self._look()
-        try:
-            if forced or self._is_due(version):
-                self._load(version)
-        # A model's own class may raise anything, SystemExit too: this thread goes on.
-        except BaseException as error:
-            self._note(version, error)
+        with self._loading:
+            version = self._look()
+            try:
+                if forced or self._is_due(version):
+                    self._load(version)
+            # A model's own class may raise anything, SystemExit too: this thread goes on.
+            except BaseException as error:
+                self._note(version, error)
+
+    def roll_back(self, version: str) -> str:
+        """Make the version before the current one current again, in the folder and here.
+
+        The folder loses the current version, so that no reload brings it back.
+
+        Parameters
+        ----------
+        version : str
+            The current one, so that nobody rolls back twice what two have found wrong.
+
+        Returns
+        -------
+        str
+            The version that answers now, under the name that it had before.
+
+        Raises
+        ------
+        CannotRollBackError
+            Nothing has changed.
+        """
+        if self.folder is None:
+            raise CannotRollBackError("this model was not read from a folder,", "replace it there")
+        # No newer model is being loaded meanwhile, which would take over after this.
+        with self._loading:
+            if (current := self._name()) != version:
+                raise CannotRollBackError(
+                    f"the folder's version is {current}, and not {version}:", "look at /health"
+                )
+            try:
+                self._loaded(self.folder, version=1)
+                roll_back(self.folder)
+            except (OSError, ValueError) as error:
+                raise CannotRollBackError(f"{error}") from error
+            self._load(self._look())
+        _LOG.warning("%s: rolled back from %s to %s", self.folder, version, self.version)
+        return self.version
 
     def _is_due(self, version: _Version) -> bool:
         if version is None:  # a folder that is being replaced
@@ -220,10 +262,11 @@ class LiveModel:
         self.since, self.loads = time.time(), self.loads + 1
         _LOG.info("%s: a newer model answers", self.folder)
 
-    def _loaded(self, folder: Path) -> Recommender:
+    def _loaded(self, folder: Path, version: int = 0) -> Recommender:
         # Mapped values are not checked, so the checksums are; this also reads them before requests.
         mmap, classes, trust = self._mmap, self._classes, self._trust
-        return load(folder, mmap=mmap, verify=mmap, classes=classes, trust=trust)
+        how: dict[str, Any] = {"mmap": mmap, "verify": mmap, "version": version}
+        return load(folder, classes=classes, trust=trust, **how)
 
     def _name(self) -> str:
         """A name of what the folder has, the same in all processes; random without a folder."""

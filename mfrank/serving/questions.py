@@ -242,6 +242,9 @@ class UserList(Stated):
     """The list of a user, best first; shorter than n if there are fewer candidates."""
 
     user: Id
+    list_id: str | None = Field(
+        None, description="of a service with --log-lists: its id in the log"
+    )
     items: list[ScoredPlace]
     next: str | None = Field(None, description="of pages: the cursor of the next; null at the end")
 
@@ -282,6 +285,23 @@ class EventBatch(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     events: list[OneEvent]
+
+
+class Rollback(BaseModel):
+    """Which version is to be replaced by the one before it."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    version: str = Field(description="of the model that answers now, as /health has it")
+
+
+class RolledBack(BaseModel):
+    """The version that answers now."""
+
+    version: str
+    arms: list[str] | None = Field(
+        None, description="of a service with several models: those whose version it is"
+    )
 
 
 class UnknownIds(BaseModel):
@@ -365,6 +385,9 @@ class About(BaseModel):
     )
     remembers_shown: float | None = Field(
         None, description="seconds for which a list is not repeated"
+    )
+    lists_left_out: int | None = Field(
+        None, description="of a service with --log-lists: lists that the disk was too slow to take"
     )
     catalogue: dict[str, Any] | None = Field(
         None, description="the table of items: its rows and columns, and how many items are listed"
@@ -535,6 +558,17 @@ def read_events(body: bytes, limits: Limits) -> list[OneEvent]:
                 f"{where}: `{field}`: {first['msg']}{told}", place=where
             ) from None
     return events
+
+
+def read_rollback(body: bytes) -> Rollback:
+    """The body of POST /rollback.
+
+    Raises
+    ------
+    ValueError
+        It is no JSON object with a version alone.
+    """
+    return Rollback.model_validate(_json(body))
 
 
 def _check_types(name: str, given: list[Any] | dict[str, Any]) -> None:

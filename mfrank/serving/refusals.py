@@ -17,6 +17,7 @@ from mfrank.arrays import OutOfTimeError
 from mfrank.data import UnknownIdError
 from mfrank.serving.answers import CannotAnswer, dump
 from mfrank.serving.event_journal import OtherEventError
+from mfrank.serving.live_model import CannotRollBackError
 
 _LOG = logging.getLogger("mfrank.serving")
 
@@ -37,7 +38,7 @@ def status_of(error: BaseException) -> tuple[int, str]:
             return 501, str(error)
         case UnknownIdError():
             return 404, str(error)
-        case OtherEventError():
+        case OtherEventError() | CannotRollBackError():
             return 409, str(error)
         case RequestValidationError():
             return 422, _sentence([each["loc"][1:] for each in error.errors()], error.errors())

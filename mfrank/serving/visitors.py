@@ -8,6 +8,7 @@ together, and what was met is left out. Models that cannot fold in only leave ou
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -30,8 +31,10 @@ from mfrank.serving.answers import (
     recommendations,
 )
 from mfrank.serving.event_journal import Event, EventJournal, Fresh, FreshUsers
+from mfrank.serving.exploration import Explorer
+from mfrank.serving.list_log import ListLog, ListShown, Source
 from mfrank.serving.pages import Page
-from mfrank.serving.questions import OneEvent
+from mfrank.serving.questions import Batch, ListQuery, OneEvent
 from mfrank.serving.shown import Shown
 
 Weights = Mapping[str, float | None]
@@ -49,12 +52,17 @@ class Visitors:
     shown : Shown or None
     weights : mapping of kind -> number, or None
         What an event of each kind counts, as for ``mfrank update --weights``.
+    list_log : ListLog or None
+        Where lists are noted.
+    explorer : Explorer or None
     """
 
     journal: EventJournal | None = None
     fresh: FreshUsers | None = None
     shown: Shown | None = None
     weights: Weights | None = None
+    list_log: ListLog | None = None
+    explorer: Explorer | None = None
 
     @classmethod
     def of(
@@ -63,18 +71,29 @@ class Visitors:
         weights: Weights | None,
         remember_shown: float | None,
         shown_file: str | os.PathLike[str] | None,
+        log_lists: float | None,
+        explorer: Explorer | None,
     ) -> Self:
         """Open what :func:`mfrank.serving.app` names."""
         if weights is not None and journal is None:
             raise InputValueError("`weights` are of the events of a `journal`,", "pass one")
         if shown_file is not None and remember_shown is None:
             raise InputValueError("`shown_file` needs `remember_shown`,", "the time to remember")
+        if log_lists is not None and journal is None:
+            raise InputValueError("`log_lists` writes to a `journal`,", "pass one")
+        if explorer is not None and log_lists is None:
+            raise InputValueError(
+                "`explore` needs `log_lists`, without which nobody learns from what is drawn,",
+                "pass it",
+            )
         opened = None if journal is None else EventJournal(journal)
         return cls(
             opened,
             None if opened is None else FreshUsers(opened),
             None if remember_shown is None else Shown(remember_shown, shown_file),
             weights,
+            None if opened is None or log_lists is None else ListLog(opened, log_lists),
+            explorer,
         )
 
     def own_fresh(self) -> FreshUsers | None:
@@ -83,7 +102,7 @@ class Visitors:
 
     def concern(self, user: str, model: Recommender, *, remember: bool) -> bool:
         """Whether a list of this user, by the id in a URL, is another than the model's own."""
-        if remember and self.shown is not None:
+        if self.list_log is not None or (remember and self.shown is not None):
             return True
         return self.fresh is not None and self.fresh.has(user, model)
 
@@ -127,7 +146,9 @@ class Visitors:
             )
         return Event(ids["user"], ids["item"], given.kind, float(given.value), given.time, given.id)
 
-    def page(self, page: Page, user: str, of: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    def page(
+        self, page: Page, user: str, of: str, options: Mapping[str, Any], source: Source
+    ) -> dict[str, Any]:
         """The answer to GET /recommend/{user}.
 
         Parameters
@@ -139,17 +160,22 @@ class Visitors:
             The path.
         options : mapping
             Of :func:`mfrank.serving.answers.listed`.
+        source : Source
         """
         model, asked = page.model, page.asked
         label = typed_or_same(user, model.user_ids)
         events, last = self._events(model, label, page.events)
         shown = self.shown if asked.remember else None
         hidden = [] if shown is None else shown.items_of(label, page.time)
-        found = list_of(model, label, page.n_above, events, hidden, options, self.weights)
-        items = page.part(found)
+        more = 0 if page.is_asked else self._n_to_draw_from(asked)
+        found = list_of(model, label, page.n_above + more, events, hidden, options, self.weights)
+        items, odds = page.part(found), None
+        if more and self.explorer is not None:
+            items, odds = self.explorer.drawn(found, asked.n, label, source.list_id)
+        self._note(label, items, source, odds)
         if shown is not None and (events or _is_known(model.user_ids, label)):
             shown.add(label, [each["id"] for each in items])
-        answer: dict[str, Any] = {"user": label, "items": items}
+        answer: dict[str, Any] = {"user": label, "items": items, **self._named(source)}
         if page.is_asked:
             answer["next"] = page.next(of, found, last)
         return answer
@@ -160,10 +186,11 @@ class Visitors:
         users: Sequence[Any],
         n: int,
         options: Mapping[str, Any],
-        **how: bool,
+        asked: Batch,
+        source: Source,
     ) -> list[dict[str, Any]] | None:
         """The answers to users of POST /recommend; None if they are the model's own lists."""
-        remember = how["remember"]
+        remember, more = asked.remember, self._n_to_draw_from(asked)
         if not any(self.concern(str(each), model, remember=remember) for each in users):
             return None
         shown, answers = self.shown if remember else None, []
@@ -174,11 +201,34 @@ class Visitors:
             }
             events, _ = self._events(model, user, None)
             hidden = [] if shown is None else shown.items_of(user)
-            items = list_of(model, user, n, events, hidden, own, self.weights)
+            items, odds = list_of(model, user, n + more, events, hidden, own, self.weights), None
+            if more and self.explorer is not None:
+                items, odds = self.explorer.drawn(items, n, user, source.list_id)
+            self._note(user, items, source, odds)
             if shown is not None and (events or _is_known(model.user_ids, user)):
                 shown.add(user, [each["id"] for each in items])
-            answers.append({"user": user, "items": items})
+            answers.append({"user": user, "items": items, **self._named(source)})
         return answers
+
+    def note(self, user: Any, items: Items, source: Source) -> dict[str, str]:
+        """Note a list that was made otherwise; returns what the answer says of it."""
+        self._note(user, items, source, None)
+        return self._named(source)
+
+    def _note(self, user: Any, items: Items, source: Source, odds: list[float] | None) -> None:
+        if self.list_log is not None:
+            ids = [each["id"] for each in items]
+            self.list_log.add(ListShown(user, time.time(), source, ids, odds))
+
+    def _named(self, source: Source) -> dict[str, str]:
+        return {} if self.list_log is None else {"list_id": source.list_id}
+
+    def _n_to_draw_from(self, asked: ListQuery | Batch) -> int:
+        """How many items after a list it may draw: none where the request chooses or steers."""
+        if self.explorer is None:
+            return 0
+        plain = {"users", "n", "model", "fields", "remember", "on_unknown", "fallback"}
+        return 0 if asked.model_fields_set - plain else self.explorer.depth
 
     def _events(self, model: Recommender, user: Any, until: int | None) -> tuple[list[Fresh], int]:
         """A user's events that a model has not learned from, and the number of the last of all."""
@@ -196,6 +246,8 @@ class Visitors:
             told["folds_in"] = can_fold(model)
         if self.shown is not None:
             told["remembers_shown"] = self.shown.seconds
+        if self.list_log is not None:
+            told["lists_left_out"] = self.list_log.left_out
         return told
 
 

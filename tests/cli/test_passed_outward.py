@@ -29,9 +29,20 @@ def test_serve_and_explore(
     sites = recorded(monkeypatch, "mfrank.pages.app", "the site")
     run("serve m")
     nothing: dict[str, Any] = dict.fromkeys(
-        ["journal", "weights", "remember_shown", "shown_file", "items", "split", "salt"]
+        [
+            "journal",
+            "weights",
+            "remember_shown",
+            "shown_file",
+            "items",
+            "split",
+            "salt",
+            "log_lists",
+            "explore",
+        ]
     )
     given = {"limits": mfrank.serving.Limits(), "allow_hosts": [], "mmap": False}
+    nothing["explore_depth"] = 100
     access: dict[str, Any] = {"key_file": None, "allow_origins": [], "log": None}
     assert apps[0] == (("m",), given | access | nothing)
     how = {"host": "127.0.0.1", "port": 8000, "root_path": "", "drain_seconds": 0.0}
@@ -47,13 +58,16 @@ def test_serve_and_explore(
     assert runs[1] == (("the service",), how)
     run(
         "serve m --journal j --weights view=1,buy=5 --remember-shown 12h --shown-file s.sqlite "
-        "--items i.csv"
+        "--items i.csv --log-lists 30d --explore 0.1 --explore-depth 20"
     )
     more = {
         "items": "i.csv",
         "journal": "j",
         "weights": {"view": 1, "buy": 5},
         "remember_shown": 43200,
+        "log_lists": 2592000,
+        "explore": 0.1,
+        "explore_depth": 20,
     }
     assert more.items() <= apps[2][1].items()
     assert apps[2][1]["shown_file"] == "s.sqlite"

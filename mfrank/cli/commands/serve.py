@@ -121,6 +121,27 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="a name of the experiment: another one divides the users independently",
     )
+    parser.add_argument(
+        "--log-lists",
+        type=_duration,
+        metavar="TIME",
+        help="keep in the journal for this time, such as 30d, which lists were shown to whom, for "
+        "mfrank report",
+    )
+    parser.add_argument(
+        "--explore",
+        type=float,
+        metavar="SHARE",
+        help="open each place of a list with this probability to the items that follow it; by what "
+        "becomes of them mfrank report judges other models",
+    )
+    parser.add_argument(
+        "--explore-depth",
+        type=int,
+        default=100,
+        metavar="INT",
+        help="how many items after the list --explore draws from (default: 100)",
+    )
     add_flags(parser.add_argument_group("limits of a request"), serving.Limits)
 
 
@@ -146,6 +167,9 @@ def run(args: argparse.Namespace) -> None:
             items=args.items,
             split=args.split,
             salt=args.salt,
+            log_lists=args.log_lists,
+            explore=args.explore,
+            explore_depth=args.explore_depth,
         )
         try:
             serving.run(
