@@ -15,6 +15,9 @@ from mfrank.serving.access import OPEN
 from mfrank.serving.limits import Limits
 from mfrank.serving.questions import Batch, EventBatch, OneEvent, Rollback
 
+_OF_SEVERAL = "model", "visitor"
+"""Parameters of services with several models."""
+
 
 class Described(FastAPI):
     """An application whose description has the limits of this service, and what a body may have."""
@@ -23,15 +26,19 @@ class Described(FastAPI):
         """The description; made once."""
         if self.openapi_schema is None:
             described, limits = super().openapi(), self.state.limits
+            names = [str(arm.name) for arm in self.state.arms if self.state.arms.are_named]
             parts = []
             for body in (Batch, OneEvent, EventBatch, Rollback):
                 schema = body.model_json_schema(ref_template="#/components/schemas/{model}")
                 schema.pop("$defs", None)
                 described["components"]["schemas"][body.__name__] = schema
+                for name in () if names else _OF_SEVERAL:
+                    schema["properties"].pop(name, None)
                 parts.append(schema["properties"])
             for methods in described["paths"].values():
                 for route in methods.values():
-                    given = route.get("parameters", ())
+                    given = route.get("parameters", [])
+                    given[:] = [each for each in given if names or each["name"] not in _OF_SEVERAL]
                     parts.append({each["name"]: each["schema"] for each in given})
             if self.state.has_keys:
                 key = {"type": "http", "scheme": "bearer"}
@@ -43,6 +50,11 @@ class Described(FastAPI):
                 for name, schema in part.items():
                     if name == "n":
                         schema.update(default=limits.usual_n, maximum=limits.max_n)
+                    if name == "model":
+                        schema.update(anyOf=[{"enum": names}, {"type": "null"}])
+                    for each in schema.get("anyOf", ()) if name == "offset" else ():
+                        if each["type"] == "integer":  # with n, which may be the largest
+                            each["maximum"] = limits.max_depth - limits.max_n
                     _bound(schema, limits)
         return super().openapi()
 
@@ -53,6 +65,9 @@ def _bound(schema: dict[str, Any], limits: Limits) -> None:
         _bound(each, limits)
     if schema.get("type") == "array":
         schema["maxItems"] = limits.max_batch
+        for each in schema["items"].get("anyOf", ()):
+            if each["type"] == "integer":  # an id
+                each.update(minimum=-(2**63), maximum=2**63 - 1)
         _bound(schema["items"], limits)
     if schema.get("type") == "object":
         schema["maxProperties"] = limits.max_batch

@@ -171,10 +171,24 @@ _LISTS = "exclude", "filter_items", "items", "item", "where", "fields"
 """Parameters of a URL that may be repeated."""
 
 
+_EITHER: dict[str, Any] = {
+    "oneOf": [
+        {
+            "required": ["users"],
+            "properties": {"users": {"type": "array"}, "weights": {"const": None}},
+        },
+        {
+            "required": ["from_items"],
+            "properties": {"from_items": {"type": "array"}, "include_seen": {"const": False}},
+        },
+    ]
+}
+
+
 class Batch(BaseModel):
     """Lists of many users, or the list of a new user."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra=_EITHER)
 
     users: list[Id] | None = Field(None, description="users of the model")
     from_items: list[Id] | None = Field(None, description="what somebody new likes")
@@ -257,13 +271,22 @@ class ItemList(Stated):
     next: str | None = Field(None, description="of pages: the cursor of the next; null at the end")
 
 
+_NEW = "an id; a new one becomes known at the next update"
+_NOT_BLANK: dict[str, Any] = {
+    "anyOf": [
+        {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1},
+        {"type": "string", "pattern": r"\S"},
+    ]
+}
+
+
 class OneEvent(BaseModel):
     """What a user did."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    user: Id = Field(description="an id; a new one becomes known at the next update")
-    item: Id = Field(description="an id; a new one becomes known at the next update")
+    user: Id = Field(description=_NEW, json_schema_extra=_NOT_BLANK)
+    item: Id = Field(description=_NEW, json_schema_extra=_NOT_BLANK)
     kind: str | None = Field(None, min_length=1, max_length=100, description='such as "purchase"')
     value: float = Field(
         1.0, ge=0, le=1e30, description="as in the training data; 0: only left out of lists"
@@ -612,11 +635,16 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return read
 
 
+_EXACT = 2**53
+"""Up to this number, floats tell all whole numbers apart."""
+
+
 def _number(text: str) -> float:
+    """A number with a point or an exponent; 5.0 is 5, as JSON has one kind of number."""
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(f"the body must have finite numbers, got {text[:100]}")
-    return number
+    return int(number) if number.is_integer() and abs(number) <= _EXACT else number
 
 
 def _unknown(name: str, known: Iterable[str]) -> str:

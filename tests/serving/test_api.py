@@ -424,7 +424,9 @@ def test_numbers_are_asked_for_in_one_way_whatever_they_are(ids: list[int]) -> N
             assert asked.post("/recommend", json=whole).status_code == status, whole
             skipped = asked.post("/recommend", json=whole | {"on_unknown": "skip"})
             assert skipped.status_code == 200, whole
-    for odd in (True, None, known + 0.5):
+    whole = {"users": [float(known)], "n": 2.0}  # as 5.0 and 5 are one number of JSON
+    assert asked.post("/recommend", json=whole).json()["lists"][0]["user"] == known
+    for odd in (True, None, known + 0.5, 2.0**60):
         assert asked.post("/recommend", json={"users": [odd]}).status_code == 422
 
 
