@@ -26,7 +26,8 @@ from mfrank.pages.views.users import compare, sandbox, user, why
 from mfrank.retrieval import Recommender
 from mfrank.serving.answers import dump
 from mfrank.serving.guards import AllowedHosts, Door
-from mfrank.serving.limits import Limits, Measures, in_thread
+from mfrank.serving.limits import Limits, in_thread
+from mfrank.serving.measures import Measures
 from mfrank.serving.refusals import add_refusals, refusal, status_of
 
 View = Callable[[Site, PageRequest], dict[str, Any]]

@@ -7,7 +7,7 @@ process. ``mfrank.serving.run`` runs it like ``mfrank serve``. Both need the ext
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mfrank.arrays import needs
@@ -217,12 +217,13 @@ def new_key(
 
 
 def run(
-    application: FastAPI,
+    application: FastAPI | Callable[[], FastAPI],
     *,
     host: str = "127.0.0.1",
     port: int = 8000,
     root_path: str = "",
     drain_seconds: float = 0.0,
+    workers: int = 1,
 ) -> None:
     """Serve an application until Ctrl-C or SIGTERM; open requests are still answered.
 
@@ -235,8 +236,8 @@ def run(
 
     Parameters
     ----------
-    application : FastAPI
-        An application, as from :func:`app`.
+    application : FastAPI or callable
+        An application, as from :func:`app`, or a function without arguments that returns one.
     host : str, default "127.0.0.1"
         Address to listen on; "0.0.0.0" is every address of this computer.
     port : int, default 8000
@@ -247,16 +248,23 @@ def run(
     drain_seconds : float, default 0
         Seconds after SIGTERM in which ``/ready`` answers 503 and all other requests are still
         answered, so that a load balancer can look elsewhere; a second SIGTERM ends them.
+    workers : int, default 1
+        Processes that answer at the same address, for which ``application`` must be a function that
+        other processes can import, such as ``functools.partial(app, "model", mmap=True)``, and the
+        model a folder. One that is killed is begun anew; signals go to all of them. Each has its
+        own limits of requests, connections and keys.
 
     Raises
     ------
     ModuleNotFoundError
-        uvicorn is not installed.
-    ValueError
-        ``port`` is not from 0 to 65535, ``root_path`` no path, or ``drain_seconds`` below 0.
+        uvicorn is not installed, or, for several workers, prometheus_client.
+    ValueError, TypeError
+        ``port`` is not from 0 to 65535, ``root_path`` no path, ``drain_seconds`` below 0 or
+        ``workers`` not from 1 to 256; or, with several, ``application`` is not such a function, its
+        model no folder, or what was shown would be remembered by each for itself.
     OSError
         The address is taken, or does not belong to this computer.
     """
     with needs("serve"):
         from mfrank.serving.application import serve
-    serve(application, host, port, root_path, drain_seconds)
+    serve(application, host, port, root_path, drain_seconds, workers)

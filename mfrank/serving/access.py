@@ -96,6 +96,11 @@ class Keys:
         self._checked = time.monotonic()
         self._error = ""
 
+    @property
+    def have_rates(self) -> bool:
+        """Whether a key may only ask so many times a second."""
+        return any(key.rate < math.inf for key in self._keys)
+
     def refusal(self, scope: Scope) -> Response | None:
         """Why a request is not let in; None if it is, and its scope then has the ``key``'s name."""
         path = scope["path"].removeprefix(scope.get("root_path", ""))

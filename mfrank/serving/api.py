@@ -34,7 +34,8 @@ from mfrank.serving.answers import (
 )
 from mfrank.serving.arms import Arm, Arms
 from mfrank.serving.catalogue import ItemsOfModel
-from mfrank.serving.limits import Limits, Measures
+from mfrank.serving.limits import Limits
+from mfrank.serving.measures import AnyMeasures
 from mfrank.serving.pages import Page
 from mfrank.serving.questions import (
     About,
@@ -176,7 +177,7 @@ def _headers(content: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def routes(
-    desk: Desk, measures: Measures, arms: Arms, *, has_keys: bool
+    desk: Desk, measures: AnyMeasures, arms: Arms, *, has_keys: bool
 ) -> tuple[APIRouter, dict[_Shape, Question]]:
     """What FastAPI describes, and the questions among it."""
     router = APIRouter(responses=_REFUSALS)

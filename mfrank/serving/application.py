@@ -10,7 +10,7 @@ import re
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -25,6 +25,7 @@ from mfrank._version import __version__
 from mfrank.arrays import (
     check_above_zero,
     check_at_least_zero,
+    check_count,
     shown,
     single_threaded,
     usable_cores,
@@ -36,13 +37,15 @@ from mfrank.serving.arms import Arms, Served
 from mfrank.serving.connections import LimitedConnection
 from mfrank.serving.description import STYLE, Described, page
 from mfrank.serving.guards import AllowedHosts, Door, Hosts
-from mfrank.serving.limits import Limits, Measures
+from mfrank.serving.limits import Limits
 from mfrank.serving.live_model import LiveModel
+from mfrank.serving.measures import SharedMeasures, measures_of_now
 from mfrank.serving.refusals import add_refusals
 from mfrank.serving.request_log import RequestLog
 from mfrank.serving.signals import handled
 from mfrank.serving.together import Desk
 from mfrank.serving.visitors import Visitors
+from mfrank.serving.workers import several
 
 _ORIGIN = re.compile(r"https?://([a-z0-9_.-]+|\[[0-9a-f:.]+\])(:[0-9]+)?|\*")
 
@@ -71,7 +74,7 @@ def build(
     def load(one: Served, name: str | None) -> LiveModel:
         return LiveModel(one, classes, trust, mmap, items, name)
 
-    arms, measures = Arms(model, split, salt, load, visitors), Measures()
+    arms, measures = Arms(model, split, salt, load, visitors), measures_of_now()
     lines = None if log is None else RequestLog(log)
 
     def begin() -> None:
@@ -99,8 +102,9 @@ def build(
     )
     application.state.arms, application.state.limits = arms, limits
     application.state.live = arms.first.live
-    application.state.hosts = hosts
+    application.state.hosts, application.state.measures = hosts, measures
     application.state.is_draining, application.state.has_keys = False, keys is not None
+    application.state.keys = keys
     application.state.desk = desk = Desk(limits, usable_cores())
     described, questions = routes(desk, measures, arms, has_keys=keys is not None)
     application.include_router(described)
@@ -150,11 +154,20 @@ def _checked_origins(origins: Iterable[str]) -> list[str]:
 _GRACE = 10
 """Seconds in which requests that have begun may end."""
 _BACKLOG = 2048
+_MOST_WORKERS = 256
 _ROOT_PATH = re.compile(r"(/[A-Za-z0-9._~-]+)*")
 
 
-def serve(application: FastAPI, host: str, port: int, root_path: str, drain_seconds: float) -> None:
+def serve(
+    application: FastAPI | Callable[[], FastAPI],
+    host: str,
+    port: int,
+    root_path: str,
+    drain_seconds: float,
+    workers: int,
+) -> None:
     """What :func:`mfrank.serving.run` does."""
+    check_count("workers", workers, 1, _MOST_WORKERS)
     if not 0 <= port < 2**16:
         raise InputValueError(f"`port` must be a whole number from 0 to 65535, got {port}")
     if not _ROOT_PATH.fullmatch(root_path):
@@ -163,22 +176,64 @@ def serve(application: FastAPI, host: str, port: int, root_path: str, drain_seco
             f"got {shown(root_path)}"
         )
     check_at_least_zero(drain_seconds=drain_seconds)
+    how: dict[str, Any] = {"host": host, "root_path": root_path, "drain_seconds": drain_seconds}
+    if workers > 1:
+        if isinstance(application, FastAPI):
+            raise InputTypeError(
+                "`application` must be a function that makes one, for `workers` above 1",
+                "pass functools.partial(mfrank.serving.app, model)",
+            )
+        with _bound(host, port) as place:
+            answer: Any = partial(_answer, place=place, **how)
+            several(application, answer, workers, place, partial(_announce, place))
+        return
+    made = application if isinstance(application, FastAPI) else application()
+    with handled(getattr(made.state, "arms", None)), _bound(host, port) as place:
+        place.listen(_BACKLOG)
+        _announce(place)
+        _answer(made, place=place, **how)
+
+
+def _announce(place: socket.socket) -> None:
+    bound_host, bound_port = place.getsockname()[:2]
+    address = f"[{bound_host}]" if ":" in bound_host else bound_host
+    print(f"http://{address}:{bound_port}/ (Ctrl-C stops it)", flush=True)
+
+
+def _answer(
+    application: FastAPI,
+    begun: Callable[[], None] = lambda: None,
+    *,
+    place: socket.socket,
+    host: str,
+    root_path: str,
+    drain_seconds: float,
+) -> None:
+    """Answer at a socket until the process is told to end; ``begun`` is called when it does."""
     config = configured(application, host, root_path)
-    with handled(getattr(application.state, "arms", None)), _listening(host, port) as place:
-        bound_host, bound_port = place.getsockname()[:2]
-        address = f"[{bound_host}]" if ":" in bound_host else bound_host
-        print(f"http://{address}:{bound_port}/ (Ctrl-C stops it)", flush=True)
-        with single_threaded():  # there is a thread for each core that answers
-            _Server(config, application.state, drain_seconds).run(sockets=[place])
+    with handled(getattr(application.state, "arms", None)), single_threaded():
+        # There is a thread for each core that answers.
+        _Server(config, application.state, drain_seconds, begun).run(sockets=[place])
 
 
 class _Server(uvicorn.Server):
     """uvicorn's server, which on SIGTERM first lets ``/ready`` say that it ends."""
 
-    def __init__(self, config: uvicorn.Config, state: State, drain_seconds: float) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        state: State,
+        drain_seconds: float,
+        begun: Callable[[], None] = lambda: None,
+    ) -> None:
         super().__init__(config)
-        self._state, self._drain_seconds = state, drain_seconds
+        self._state, self._drain_seconds, self._begun = state, drain_seconds, begun
         self._end = math.inf
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to answer, and say so."""
+        await super().startup(sockets)
+        self._begun()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """End, but on the first SIGTERM after a while."""
@@ -191,6 +246,9 @@ class _Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """End when the while is over; uvicorn asks ten times a second."""
+        measures = getattr(self._state, "measures", None)
+        if counter % 10 == 0 and isinstance(measures, SharedMeasures):
+            measures.note(*(arm.live for arm in self._state.arms))
         if not self.should_exit and time.monotonic() >= self._end:
             super().handle_exit(signal.SIGTERM, None)
         return await super().on_tick(counter)
@@ -222,8 +280,8 @@ def configured(application: FastAPI, host: str, root_path: str = "") -> uvicorn.
     )
 
 
-def _listening(host: str, port: int) -> socket.socket:
-    """A socket to which clients may connect from now on.
+def _bound(host: str, port: int) -> socket.socket:
+    """A socket with this address, to which nobody can connect yet.
 
     It names its protocol, which uvicorn's own socket does not: without it asyncio leaves Nagle's
     algorithm on, and answers over open connections wait 40 ms.
@@ -235,7 +293,6 @@ def _listening(host: str, port: int) -> socket.socket:
         try:
             place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             place.bind(address)
-            place.listen(_BACKLOG)
         except BaseException:
             place.close()
             raise

@@ -21,7 +21,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from mfrank.arrays import shown
 from mfrank.errors import InputTypeError, InputValueError
 from mfrank.serving.access import Keys
-from mfrank.serving.limits import Limits, Measures
+from mfrank.serving.limits import Limits
+from mfrank.serving.measures import AnyMeasures
 from mfrank.serving.refusals import refusal, refused, too_late
 from mfrank.serving.request_log import RequestLog
 
@@ -133,7 +134,7 @@ class Door:
         app: ASGIApp,
         hosts: AllowedHosts,
         limits: Limits,
-        measures: Measures,
+        measures: AnyMeasures,
         keys: Keys | None = None,
         log: RequestLog | None = None,
     ) -> None:

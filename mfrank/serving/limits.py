@@ -1,4 +1,4 @@
-"""Limits of requests, work that ends when no request waits for it, and measurements."""
+"""Limits of requests, and work that ends when no request waits for it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ import asyncio
 import math
 import threading
 import time
-from bisect import bisect_left
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
-from mfrank._version import __version__
 from mfrank.arrays import check_above_zero, check_count, check_time, time_limit
-from mfrank.serving.live_model import LiveModel
 
 T = TypeVar("T")
 
@@ -114,90 +110,3 @@ async def in_thread(pool: Executor, work: Callable[[], T], seconds: float) -> T:
         return await loop.run_in_executor(pool, in_time, work, seconds, nobody_waits.is_set)
     finally:
         nobody_waits.set()
-
-
-# Counts and times of requests, in the text format that Prometheus reads.
-
-
-_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-
-
-class Measures:
-    """Counts and durations of requests by route; used only by the thread of the event loop."""
-
-    def __init__(self) -> None:
-        self.in_progress = 0
-        self._answered: Counter[tuple[str, str, int]] = Counter()
-        self._of_arms: Counter[str] = Counter()
-        self._seconds: defaultdict[str, list[float]] = defaultdict(
-            lambda: [0.0] * (len(_BUCKETS) + 2)
-        )
-        self._began = time.time()
-
-    def add(self, route: str, method: str, status: int, seconds: float) -> None:
-        """Count an answered request."""
-        self._answered[route, method, status] += 1
-        row = self._seconds[route]
-        row[bisect_left(_BUCKETS, seconds)] += 1
-        row[-1] += seconds
-
-    def add_arms(self, counts: Mapping[str, int]) -> None:
-        """Count the lists, scores and explanations of an answer by their arms."""
-        self._of_arms.update(counts)
-
-    def text(self, *lives: LiveModel) -> str:
-        """All measures, one a line."""
-        lines: list[str] = []
-
-        def family(name: str, kind: str, about: str, *samples: tuple[str, float]) -> None:
-            lines.extend((f"# HELP mfrank_{name} {about}", f"# TYPE mfrank_{name} {kind}"))
-            lines.extend(f"mfrank_{name}{suffix} {value:.15g}" for suffix, value in samples)
-
-        family("info", "gauge", "Version.", (_labels(version=__version__), 1))
-        family(
-            "requests_total",
-            "counter",
-            "Requests answered.",
-            *(
-                (_labels(route=route, method=method, status=str(status)), count)
-                for (route, method, status), count in sorted(self._answered.items())
-            ),
-        )
-        family("request_seconds", "histogram", "Time to an answer.", *self._histogram())
-        family(
-            "requests_in_progress", "gauge", "Requests not yet answered.", ("", self.in_progress)
-        )
-        family("start_time_seconds", "gauge", "Unix time of the start.", ("", self._began))
-        if self._of_arms:
-            counts = sorted(self._of_arms.items())
-            samples = [(_labels(arm=name), float(count)) for name, count in counts]
-            family("arm_answers_total", "counter", "Lists, scores, explanations.", *samples)
-        for name, kind, about, read in _OF_MODELS:
-            each = [("" if o.name is None else _labels(arm=o.name), read(o)) for o in lives]
-            family(f"model_{name}", kind, about, *each)
-        return "\n".join(lines) + "\n"
-
-    def _histogram(self) -> list[tuple[str, float]]:
-        samples = []
-        for route, row in sorted(self._seconds.items()):
-            counts, total = row[:-1], 0.0
-            for bound, count in zip((*map(str, _BUCKETS), "+Inf"), counts, strict=True):
-                total += count
-                samples.append(("_bucket" + _labels(route=route, le=bound), total))
-            samples.append(("_sum" + _labels(route=route), row[-1]))
-            samples.append(("_count" + _labels(route=route), total))
-        return samples
-
-
-_OF_MODELS: tuple[tuple[str, str, str, Callable[[LiveModel], float]], ...] = (
-    ("loaded_seconds", "gauge", "Unix time of the load.", lambda live: live.since),
-    ("users", "gauge", "Users of the model.", lambda live: len(live.current.user_ids)),
-    ("items", "gauge", "Items of the model.", lambda live: len(live.current.item_ids)),
-    ("reloads_total", "counter", "Newer models loaded.", lambda live: live.loads),
-    ("reload_failures_total", "counter", "Unreadable models.", lambda live: live.failures),
-)
-"""Measures of a model: name, kind, what it is, and its value."""
-
-
-def _labels(**labels: str) -> str:
-    return "{" + ",".join(f'{name}="{value}"' for name, value in labels.items()) + "}"

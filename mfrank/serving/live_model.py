@@ -86,7 +86,7 @@ class LiveModel:
         self.now: tuple[Recommender, str] = first, self._name()
         # The version before, for pages that were begun with it; replaced as a whole.
         self._held: tuple[Recommender, str, float] | None = None
-        self._paged_until = 0.0
+        self._paged_until, self._holds = 0.0, 0.0
         self.catalogue = None if items is None else Catalogue(items, self.current.item_ids)
         self.since, self.loads, self.failures = time.time(), 0, 0
         self.error: str | None = None
@@ -133,6 +133,10 @@ class LiveModel:
             self._paged_until = until
         elif held is not None and held[1] == version:
             self._held = held[0], version, until
+
+    def hold_always(self, seconds: float) -> None:
+        """Hold every replaced version for so long: other processes may have begun pages of it."""
+        self._holds = seconds
 
     @property
     def is_watched(self) -> bool:
@@ -255,8 +259,9 @@ class LiveModel:
         if self.catalogue is not None:
             self.catalogue.meet(newer.item_ids)
         self._version, self._failed, self.error = version, None, None
-        if time.monotonic() < self._paged_until:
-            self._held = self.current, self.version, self._paged_until
+        until = max(self._paged_until, time.monotonic() + self._holds)
+        if time.monotonic() < until:
+            self._held = self.current, self.version, until
             self._paged_until = 0.0
         self.now = newer, self._name()
         self.since, self.loads = time.time(), self.loads + 1

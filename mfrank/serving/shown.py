@@ -37,6 +37,11 @@ class Shown:
     max_items : int, default 1000
         Of a user.
 
+    Attributes
+    ----------
+    is_shared : bool
+        Whether other processes may have the same memory.
+
     Raises
     ------
     ValueError, TypeError
@@ -59,6 +64,7 @@ class Shown:
             path, _TABLES, _APPLICATION, "a memory of what was shown", is_durable=False
         )
         self._lists = 0
+        self.is_shared = path is not None
 
     def items_of(self, user: int | str, until: float | None = None) -> list[int | str]:
         """What was shown to a user lately, oldest first.

@@ -245,12 +245,17 @@ class Desk:
     """
 
     def __init__(self, limits: Limits, n_threads: int) -> None:
-        self.limits, self._n_threads = limits, n_threads
+        self.limits = limits
         self.waiting, self.waiting_long = 0, 0
-        self._pool = ThreadPoolExecutor(n_threads, "mfrank-answer")
-        self._long_pool = ThreadPoolExecutor(n_threads, "mfrank-long-answer")
         self._writer = ThreadPoolExecutor(1, "mfrank-write")
         self._together: dict[LiveModel, Together] = {}
+        self.use_threads(n_threads)
+
+    def use_threads(self, n_threads: int) -> None:
+        """Ask the model in so many threads from now on; called before the first question."""
+        self._n_threads = n_threads
+        self._pool = ThreadPoolExecutor(n_threads, "mfrank-answer")
+        self._long_pool = ThreadPoolExecutor(n_threads, "mfrank-long-answer")
 
     async def list_of(self, live: LiveModel, user: str, asked: ListQuery) -> bytes:
         """The list of a user, made together with those of others who ask alike."""

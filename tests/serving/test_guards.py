@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from mfrank import serving
 from mfrank.serving.guards import HEADERS, AllowedHosts, Door, Hosts
-from mfrank.serving.limits import Limits, Measures
+from mfrank.serving.limits import Limits
+from mfrank.serving.measures import Measures
 
 USER = str(named().user_ids.labels[-1])
 SENT = [(name.lower().encode(), text.encode()) for name, text in HEADERS.items()]

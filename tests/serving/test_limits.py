@@ -15,7 +15,8 @@ from clients import client, model, named
 
 from mfrank._version import __version__
 from mfrank.arrays import OutOfTimeError, check_time
-from mfrank.serving.limits import Limits, Measures, in_thread, in_time
+from mfrank.serving.limits import Limits, in_thread, in_time
+from mfrank.serving.measures import Measures
 from tests.support.errors import refuses
 
 USER = str(named().user_ids.labels[-1])

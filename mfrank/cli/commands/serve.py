@@ -14,6 +14,9 @@ import argparse
 import math
 import os
 import re
+from functools import partial
+from importlib import import_module
+from typing import Any
 
 from mfrank import serving
 from mfrank.arrays import shown
@@ -30,6 +33,7 @@ EXAMPLES = """\
   mfrank serve model --journal journal --remember-shown 1d --shown-file shown.sqlite
   mfrank serve model --items items.csv
   mfrank serve a=model b=model-b --split a=0.9,b=0.1 --salt autumn
+  mfrank serve model --workers 4
 """
 
 
@@ -42,6 +46,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="the folder of a saved model; or NAME=FOLDER of several, which answer different users",
     )
     add_address_flags(parser, 8000)
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=1,
+        metavar="INT",
+        help="processes that answer at this address and share the model by --mmap; one that is "
+        "killed is begun anew; each has its own limits, also of keys (default: 1)",
+    )
     parser.add_argument(
         "--mmap",
         action="store_true",
@@ -152,11 +164,13 @@ def run(args: argparse.Namespace) -> None:
         for folder in model.values() if isinstance(model, dict) else [model]:
             check_holds_model(folder)
         limits = serving.Limits(**given(args, serving.Limits))
-        application = serving.app(
+        make = partial(
+            _application,
+            getattr(args, "imported", []),
             model,
             limits=limits,
             allow_hosts=args.allow_hosts,
-            mmap=args.mmap,
+            mmap=args.mmap or args.workers > 1,
             key_file=args.key_file,
             allow_origins=args.allow_origins,
             log=args.log,
@@ -173,15 +187,23 @@ def run(args: argparse.Namespace) -> None:
         )
         try:
             serving.run(
-                application,
+                make if args.workers > 1 else make(),
                 host=args.host,
                 port=args.port,
                 root_path=args.root_path or "",
                 drain_seconds=args.drain_seconds,
+                workers=args.workers,
             )
         except KeyboardInterrupt:
             end_soon(130)
             raise
+
+
+def _application(imported: list[str], model: Any, **options: Any) -> Any:
+    """The application, in a process that has not yet imported the modules of ``--import``."""
+    for name in imported:
+        import_module(name)
+    return serving.app(model, **options)
 
 
 _NAMED = re.compile(r"([A-Za-z0-9._-]{1,64})=(.+)", re.DOTALL)
