@@ -6,8 +6,7 @@ Work that needs more memory than is free now only warns: other processes may fre
 from __future__ import annotations
 
 import math
-import os
-import sys
+import mmap
 import weakref
 from collections.abc import Iterator
 from decimal import Decimal
@@ -17,12 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank._system import limit_of_the_process, memory_of_the_machine
 from mfrank.arrays.placement import empty_aligned, empty_beside
 from mfrank.arrays.text import warn_caller
 from mfrank.errors import InputMemoryError
-
-if sys.platform != "win32":
-    import resource
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _OWN_GROUPS = Path("/proc/self/cgroup")
@@ -64,17 +61,18 @@ def memory_there_is() -> int | None:
     The smallest of the machine's memory and the limits of its container, its batch system and
     ``ulimit -v``.
     """
-    return min((*_of_the_machine(), *_of_the_groups(), *_of_the_process()), default=None)
+    limits = (memory_of_the_machine(), *_of_the_groups(), limit_of_the_process())
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def address_space_left() -> float:
     """Bytes that ``ulimit -v`` leaves to this process; infinite if there is no such limit."""
-    limit = next(_of_the_process(), None)
+    limit = limit_of_the_process()
     try:
         pages = int(_OWN_PAGES.read_text().split()[0])
     except OSError:
         return math.inf
-    return math.inf if limit is None else limit - pages * os.sysconf("SC_PAGE_SIZE")
+    return math.inf if limit is None else limit - pages * mmap.PAGESIZE
 
 
 def memory_free_now() -> float:
@@ -91,14 +89,6 @@ def _memory_free() -> int | None:
         return None
     kibibytes = dict(line.split(":", 1) for line in lines).get("MemAvailable")
     return None if kibibytes is None else 1024 * int(kibibytes.split()[0])
-
-
-def _of_the_machine() -> Iterator[int]:
-    names = "SC_PHYS_PAGES", "SC_PAGE_SIZE"
-    if all(name in getattr(os, "sysconf_names", ()) for name in names):
-        pages, size = map(os.sysconf, names)
-        if pages > 0 and size > 0:
-            yield pages * size
 
 
 def _of_the_groups() -> Iterator[int]:
@@ -123,13 +113,6 @@ def _of_the_groups() -> Iterator[int]:
                 continue
             if text.isdecimal():  # else "max"
                 yield int(text)
-
-
-def _of_the_process() -> Iterator[int]:
-    if sys.platform != "win32":
-        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-        if limit != resource.RLIM_INFINITY:
-            yield limit
 
 
 def gibibytes(size: int) -> str:

@@ -6,15 +6,15 @@ them, so host arrays are first moved to where the factors are.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import mmap
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+
+from mfrank._system import own_pages
 
 
 def on_host(array: Any) -> NDArray[Any]:
@@ -101,22 +101,18 @@ _OWN_PAGES = 4 << 20  # Bytes from which tables are mapped; smaller ones reuse t
 def empty_aligned(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[np.floating]:
     """Like ``numpy.empty``, C-contiguous and aligned to 64 bytes."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
-    if size >= _OWN_PAGES and sys.platform == "linux":
-        return np.frombuffer(_own_pages(size), dtype).reshape(shape)
+    if size >= _OWN_PAGES and (pages := _own_pages(size)) is not None:
+        return np.frombuffer(pages, dtype).reshape(shape)
     raw = np.empty(size + _LINE, dtype=np.uint8)
     begin = -raw.ctypes.data % _LINE
     return raw[begin : begin + size].view(dtype).reshape(shape)
 
 
-def _own_pages(size: int) -> mmap.mmap:
-    """Memory that returns to the system when it is freed, unlike a fragmented heap."""
+def _own_pages(size: int) -> mmap.mmap | None:
     try:
-        pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        return own_pages(size)
     except OSError as error:
         raise MemoryError(f"Unable to allocate {size / 2**20:,.0f} MiB for factors") from error
-    with contextlib.suppress(OSError):  # a kernel without huge pages
-        pages.madvise(mmap.MADV_HUGEPAGE)
-    return pages
 
 
 def copied(array: NDArray[Any]) -> NDArray[Any]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from mfrank._system import INHERITS_PIPES
 from mfrank.arrays import check_count, is_count, needs, shown
 from mfrank.cluster.task_engine import Engine
 from mfrank.errors import InputTypeError, InputValueError
@@ -37,7 +38,7 @@ def check_cluster(cluster: Any) -> None:
         return
     if is_count(cluster):
         check_count("cluster", cluster, 1, _MOST_PROCESSES)
-        if sys.platform == "win32":
+        if not INHERITS_PIPES:
             raise InputValueError(
                 "`cluster`: worker processes need POSIX", "pass a dask.distributed.Client"
             )

@@ -26,6 +26,7 @@ from multiprocessing.connection import Connection, Pipe, wait
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
+from mfrank._system import pipe_that_does_not_block
 from mfrank.arrays import check_above_zero
 
 # What a worker process runs: the calls that arrive on a pipe, until the pipe is closed.
@@ -178,9 +179,7 @@ class _Worker:
 
     def __init__(self) -> None:
         self.link, far_end = Pipe()
-        self._beats, far_beats = os.pipe()
-        os.set_blocking(self._beats, False)
-        os.set_blocking(far_beats, False)
+        self._beats, far_beats = pipe_that_does_not_block()
         self.silent = 0.0
         self.task: _Task | None = None
         self.known: set[int] = set()

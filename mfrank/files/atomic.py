@@ -7,13 +7,13 @@ import os
 import re
 import secrets
 import stat
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any
 
+from mfrank._system import close_folder, lock, open_folder, replace
 from mfrank.errors import InputValueError, unreadable
 
 # Errors of a full disk name the path, because the system does not name an open file.
@@ -93,10 +93,6 @@ def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # Windows lacks it
 
 
-if sys.platform != "win32":
-    import fcntl
-
-
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield the path of a draft; after the block, flush it to the disk and rename it to ``path``.
@@ -116,7 +112,7 @@ def replacing(path: Path) -> Iterator[Path]:
         yield draft
         with draft.open("rb+") as file:
             os.fsync(file.fileno())
-        os.replace(draft, path)
+        replace(draft, path)
 
 
 @contextmanager
@@ -124,8 +120,7 @@ def working_beside(path: Path) -> Iterator[Path]:
     """Yield a folder ``.<16 hex digits>.<name of path>`` beside ``path``; remove it afterwards.
 
     It may contain only files, and is locked while it is in use. A killed process leaves it
-    unlocked; the next process that works beside ``path`` removes it (except on Windows, which has
-    no such locks).
+    unlocked; the next process that works beside ``path`` removes it.
     """
     _sweep(path)
     with _locked_folder(path) as folder:
@@ -151,7 +146,7 @@ def resuming_beside(path: Path, serves: Callable[[Path], bool]) -> Iterator[Path
         except (TypeError, ValueError):
             raise
         except BaseException:
-            stays = _LOCKS and serves(folder)
+            stays = serves(folder)
             raise
         finally:
             if not stays:
@@ -174,102 +169,85 @@ def _remove(folder: Path) -> None:
         folder.rmdir()
 
 
-_LOCKS = sys.platform != "win32"
-"""Without locks nothing shows whether a folder is in use, so none is swept."""
+@contextmanager
+def _locked_folder(path: Path) -> Iterator[Path]:
+    """Create a folder, locked if the file system has locks."""
+    locked = None
+    while locked is None:
+        locked = _lock(_make(path))
+    with _held(*locked) as folder:
+        yield folder
 
-if sys.platform == "win32":
 
-    @contextmanager
-    def _locked_folder(path: Path) -> Iterator[Path]:
-        yield _make(path)
+@contextmanager
+def _held(folder: Path, descriptor: int) -> Iterator[Path]:
+    try:
+        yield folder
+    finally:
+        close_folder(folder, descriptor)
 
-    def _sweep(path: Path) -> None:
-        pass
 
-    def _left(path: Path, serves: Callable[[Path], bool]) -> None:
-        pass
+def _lock(folder: Path) -> tuple[Path, int] | None:
+    """Lock a folder and return both; None if another writer removed the folder first."""
+    with suppress(FileNotFoundError):
+        descriptor = open_folder(folder)
+        with suppress(OSError):
+            lock(descriptor)
+        if folder.exists():
+            return folder, descriptor
+        close_folder(folder, descriptor)
+    return None
 
-else:
 
-    @contextmanager
-    def _locked_folder(path: Path) -> Iterator[Path]:
-        """Create a folder, locked if the file system has locks."""
-        locked = None
-        while locked is None:
-            locked = _lock(_make(path))
-        with _held(*locked) as folder:
-            yield folder
-
-    @contextmanager
-    def _held(folder: Path, descriptor: int) -> Iterator[Path]:
-        try:
-            yield folder
-        finally:
-            os.close(descriptor)
-
-    def _lock(folder: Path) -> tuple[Path, int] | None:
-        """Lock a folder and return both; None if another writer removed the folder first."""
-        with suppress(FileNotFoundError):
-            descriptor = _opened(folder)
-            with suppress(OSError):
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if folder.exists():
-                return folder, descriptor
-            os.close(descriptor)
-        return None
-
-    def _sweep(path: Path) -> None:
-        """Remove abandoned folders beside ``path``."""
-        for folder in _folders(path):
-            _remove_unlocked(folder)
-
-    def _left(path: Path, serves: Callable[[Path], bool]) -> AbstractContextManager[Path] | None:
-        """An abandoned folder beside ``path`` that serves, locked."""
-        for folder in _folders(path):
-            with suppress(OSError):  # not a folder, in use, or already removed
-                descriptor = _opened(folder)
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    if serves(folder):
-                        return _held(folder, os.dup(descriptor))
-                finally:
-                    os.close(descriptor)
-        return None
-
-    def _folders(path: Path) -> list[Path]:
-        """All folders beside ``path`` that were made for it."""
-        of_path = re.compile(rf"\.[0-9a-f]{{16}}\.{re.escape(path.name)}")
-        with suppress(OSError):  # the folder is missing or cannot be listed
-            return [entry for entry in path.parent.iterdir() if of_path.fullmatch(entry.name)]
-        return []
-
-    def _remove_unlocked(folder: Path) -> None:
-        with suppress(OSError):  # not a folder, in use, or already removed
-            descriptor = _opened(folder)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+def _sweep(path: Path) -> None:
+    """Remove abandoned folders beside ``path``."""
+    for folder in _folders(path):
+        with suppress(OSError), _unused(folder) as unused:
+            if unused:
                 _remove(folder)
-            finally:
-                os.close(descriptor)
-
-    def _opened(folder: Path) -> int:
-        return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
 
 
-# Durable writes: files and folders flushed to the disk.
+def _left(path: Path, serves: Callable[[Path], bool]) -> AbstractContextManager[Path] | None:
+    """An abandoned folder beside ``path`` that serves, locked."""
+    for folder in _folders(path):
+        with suppress(OSError), ExitStack() as stack:
+            if stack.enter_context(_unused(folder)) and serves(folder):
+                return _kept(folder, stack.pop_all())
+    return None
+
+
+@contextmanager
+def _kept(folder: Path, lock_of_it: ExitStack) -> Iterator[Path]:
+    with lock_of_it:
+        yield folder
+
+
+def _folders(path: Path) -> list[Path]:
+    """All folders beside ``path`` that were made for it."""
+    of_path = re.compile(rf"\.[0-9a-f]{{16}}\.{re.escape(path.name)}")
+    with suppress(OSError):  # the folder is missing or cannot be listed
+        return [entry for entry in path.parent.iterdir() if of_path.fullmatch(entry.name)]
+    return []
+
+
+@contextmanager
+def _unused(folder: Path) -> Iterator[bool]:
+    """Lock a folder unless it is in use, and yield whether it is locked.
+
+    Raises
+    ------
+    OSError
+        It is not a folder, has been removed, or the file system has no locks.
+    """
+    descriptor = open_folder(folder)
+    with _held(folder, descriptor):
+        yield lock(descriptor, wait=False)
+
+
+# Durable writes: files flushed to the disk; _system.sync does so for folders.
 
 
 def flush(file: IO[Any]) -> None:
     """Write a file's buffered contents to the disk."""
     file.flush()
     os.fsync(file.fileno())
-
-
-def sync(folder: Path) -> None:
-    """Write a folder's entries to the disk; does nothing on Windows, which has no such call."""
-    if sys.platform != "win32":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mfrank._system import sync
 from mfrank.errors import InputValueError, unreadable
-from mfrank.files.atomic import open_regular, sync
+from mfrank.files.atomic import open_regular
 
 if TYPE_CHECKING:
     import sqlite3

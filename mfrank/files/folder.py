@@ -32,6 +32,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from mfrank._system import replace, sync
 from mfrank.errors import InputValueError, Notice, unreadable
 from mfrank.files.atomic import (
     flush,
@@ -39,7 +40,6 @@ from mfrank.files.atomic import (
     is_folder,
     open_regular,
     replacing,
-    sync,
     wanting_room,
 )
 from mfrank.files.locks import LOCK, locked
@@ -403,7 +403,7 @@ def _make_current(folder: Path, manifest: Manifest, format: Format) -> None:
         flush(file)
     sync(generation)
     sync(folder)
-    os.replace(draft, folder / MANIFEST)
+    replace(draft, folder / MANIFEST)
 
 
 # Marks of folders that a save created, so that a later save removes these and no others.

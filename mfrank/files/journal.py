@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank._system import replace, sync
 from mfrank.errors import unreadable
-from mfrank.files.atomic import flush, is_file, sync
+from mfrank.files.atomic import flush, is_file
 from mfrank.files.manifest import dump_json, parse_json
 
 # Files that grow and are checked when read: a bit that the disk lost is an error, not other data.
@@ -229,7 +230,7 @@ class Journal:
         with draft.open("w", encoding="utf-8") as text:
             text.write(dump_json({"note": fields, "crc32": _checksum(fields)}))
             flush(text)
-        os.replace(draft, self._place / _NAME)
+        replace(draft, self._place / _NAME)
         sync(self._place)
         self._noted = known
         for name in self._gone:

@@ -9,17 +9,14 @@ from __future__ import annotations
 import logging
 import os
 import stat
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from mfrank._system import lock, unlock
 from mfrank.errors import InputValueError
 from mfrank.files.atomic import is_file
-
-if sys.platform != "win32":
-    import fcntl
 
 LOCK = ".lock"
 """Name of the lock file; the file stays when the lock is released."""
@@ -41,7 +38,7 @@ _by_this_thread = _Locked()
 def locked(folder: Path) -> Iterator[None]:
     """Lock the folder during the block, waiting for other savers; a wait is logged.
 
-    Blocks of one thread may nest. Windows has no flock: saves must not overlap there.
+    Blocks of one thread may nest.
 
     Raises
     ------
@@ -68,7 +65,7 @@ def locked(folder: Path) -> Iterator[None]:
                 files.discard(file)
                 # Closing is not enough: a forked child has the file open, and would keep the lock.
                 if process == os.getpid():
-                    _release(descriptor)
+                    unlock(descriptor)
             return
 
 
@@ -85,18 +82,9 @@ def _is_at(path: Path, file: tuple[int, int]) -> bool:
 
 def _wait_for(descriptor: int, folder: Path) -> None:
     """Lock an open lock file."""
-    if sys.platform == "win32":
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not lock(descriptor, wait=False):
         _log.info("waiting for another save to %s, or change of it, to end", folder)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-
-
-def _release(descriptor: int) -> None:
-    if sys.platform != "win32":
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        lock(descriptor)
 
 
 @contextmanager

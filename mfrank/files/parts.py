@@ -15,8 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from mfrank._system import sync
 from mfrank.errors import InputValueError
-from mfrank.files.atomic import replacing, sync, wanting_room
+from mfrank.files.atomic import replacing, wanting_room
 from mfrank.files.locks import LOCK, locked
 from mfrank.files.manifest import Format, dump_json, parse_json
 

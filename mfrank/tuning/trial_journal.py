@@ -8,7 +8,6 @@ import logging
 import os
 import socket
 import struct
-import sys
 import threading
 import time
 import uuid
@@ -19,6 +18,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mfrank._system import has_ended
 from mfrank._version import __version__
 from mfrank.arrays import counted
 from mfrank.data import Interactions
@@ -482,12 +482,4 @@ def _machine() -> str:
 def _has_ended(owner: str) -> bool:
     """Whether the process of a claim is certainly gone."""
     _, process, machine = owner.split(" ", 2)
-    if machine != _machine() or sys.platform == "win32":
-        return False
-    try:
-        os.kill(int(process), 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        pass
-    return False
+    return machine == _machine() and has_ended(int(process))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mfrank import _system
 from mfrank.arrays import (
     address_space_left,
     check_memory,
@@ -24,9 +25,9 @@ from tests.support.errors import refuses
 def limit(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The limits of the process; the machine and its groups have none."""
     limits: list[int] = []
-    for other in ("_of_the_machine", "_of_the_groups"):
-        monkeypatch.setattr(memory, other, lambda: iter(()))
-    monkeypatch.setattr(memory, "_of_the_process", lambda: iter(limits))
+    monkeypatch.setattr(memory, "memory_of_the_machine", lambda: None)
+    monkeypatch.setattr(memory, "_of_the_groups", lambda: iter(()))
+    monkeypatch.setattr(memory, "limit_of_the_process", lambda: min(limits, default=None))
     return limits
 
 
@@ -39,8 +40,8 @@ def free(kibibytes: int | None, folder: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_machine_has_its_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    for other in ("_of_the_process", "_of_the_groups"):
-        monkeypatch.setattr(memory, other, lambda: iter(()))
+    monkeypatch.setattr(memory, "limit_of_the_process", lambda: None)
+    monkeypatch.setattr(memory, "_of_the_groups", lambda: iter(()))
     if sys.platform == "linux":
         told = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
         assert memory_there_is() == 1024 * int(told["MemTotal"].split()[0])
@@ -127,9 +128,9 @@ def test_of_two_limits_of_a_process_the_one_in_force_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(memory, "_of_the_groups", lambda: iter(()))
-    monkeypatch.setattr(memory, "_of_the_machine", lambda: iter(()))
-    limits = {memory.resource.RLIMIT_AS: (2**32, 2**33)}
-    monkeypatch.setattr(memory.resource, "getrlimit", limits.__getitem__)
+    monkeypatch.setattr(memory, "memory_of_the_machine", lambda: None)
+    limits = {_system.resource.RLIMIT_AS: (2**32, 2**33)}
+    monkeypatch.setattr(_system.resource, "getrlimit", limits.__getitem__)
     assert memory_there_is() == 2**32
-    limits[memory.resource.RLIMIT_AS] = (memory.resource.RLIM_INFINITY,) * 2
+    limits[_system.resource.RLIMIT_AS] = (_system.resource.RLIM_INFINITY,) * 2
     assert memory_there_is() is None

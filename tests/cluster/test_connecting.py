@@ -24,6 +24,7 @@ from mfrank.backends.sharded import (
     same_workers,
     threads_of_a_task,
 )
+from mfrank.cluster import connecting
 from mfrank.pagerank import pagerank
 from tests.support.errors import refuses
 
@@ -85,7 +86,7 @@ def test_a_client_of_dask_must_be_connected_and_an_address_must_answer(
 
 
 def test_worker_processes_need_posix(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setattr(connecting, "INHERITS_PIPES", False)
     with refuses(ValueError, "cluster", remedy=r"pass a dask\.distributed\.Client"):
         mfrank.ALS(factors=2).fit(object(), cluster=2)
 

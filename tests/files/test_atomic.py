@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from children import PATHS
 
+from mfrank import _system
 from mfrank.files import atomic, replacing, resuming_beside
 from tests.support.errors import refuses
 
@@ -170,24 +171,25 @@ def test_writers_at_once_leave_each_other_s_drafts_alone(tmp_path: Path) -> None
 def test_a_draft_that_was_taken_before_it_was_locked_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lock, calls = atomic.fcntl.flock, itertools.count()
+    lock, calls = _system.fcntl.flock, itertools.count()
 
     def slow(descriptor: int, how: int) -> None:
-        if how == atomic.fcntl.LOCK_EX and next(calls) < 2:
+        if how == _system.fcntl.LOCK_EX and next(calls) < 2:
             atomic._sweep(tmp_path / "x")  # another writer comes first
         lock(descriptor, how)
 
-    monkeypatch.setattr(atomic.fcntl, "flock", slow)
+    monkeypatch.setattr(_system.fcntl, "flock", slow)
     write(tmp_path / "x", "new")
     assert next(calls) == 3
     assert names(tmp_path) == {"x"}
 
 
-def test_without_locks_drafts_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(*_: Any) -> None:
-        raise OSError("no locks available")
+def no_locks(*_: Any) -> None:
+    raise OSError("no locks available")
 
-    monkeypatch.setattr(atomic.fcntl, "flock", none)
+
+def test_without_locks_drafts_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_system.fcntl, "flock", no_locks)
     left(tmp_path, f"{OLD}x", "perhaps being written")
     write(tmp_path / "x", "new")
     assert names(tmp_path) == {f"{OLD}x", "x"}
@@ -242,9 +244,11 @@ def test_work_of_others_that_goes_on_is_neither_resumed_nor_removed(tmp_path: Pa
 
 def test_without_locks_no_work_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing would tell that nobody works there."""
-    monkeypatch.setattr(atomic, "_LOCKS", False)
-    resumed(tmp_path / "x", KeyboardInterrupt())
-    assert names(tmp_path) == set()
+    first, _ = resumed(tmp_path / "x", KeyboardInterrupt())
+    monkeypatch.setattr(_system.fcntl, "flock", no_locks)
+    other, found = resumed(tmp_path / "x", None)
+    assert (other != first, found) == (True, [])
+    assert names(tmp_path) == {first.name}
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are read from /proc")

@@ -247,8 +247,8 @@ def test_control_groups(
         (tmp_path / name).write_text(f"{limit}\n")
     monkeypatch.setattr(memory, "_OWN_GROUPS", own)
     monkeypatch.setattr(memory, "_CGROUPS", tmp_path)
-    monkeypatch.setattr(memory, "_of_the_machine", lambda: iter(()))
-    monkeypatch.setattr(memory, "_of_the_process", lambda: iter(()))
+    monkeypatch.setattr(memory, "memory_of_the_machine", lambda: None)
+    monkeypatch.setattr(memory, "limit_of_the_process", lambda: None)
     assert memory.memory_there_is() == least
 
 
