@@ -97,7 +97,7 @@ def app(
         ``fields=``. Items that are true in a column ``hidden``, and items before
         ``available_from`` or after ``available_until`` (dates; a date without a time is the whole
         day, one without a time zone is UTC) are in no list. A file is read again when it changes;
-        if that fails, the table before it stays, and ``/health`` shows the reason.
+        if that fails, or it is gone, the table before it stays, and ``/health`` shows the reason.
     split : mapping of str to float, optional
         The share of the users that each of several models answers, such as
         ``{"a": 0.9, "b": 0.1}``; they sum to 1. :func:`arm_of` says whom.

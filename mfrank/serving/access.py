@@ -30,7 +30,7 @@ _LOG = logging.getLogger("mfrank.serving")
 SCOPES = ("read", "write", "operate")
 """What a key may do: read lists and scores; send data; read ``/metrics``, choose a model and roll
 back."""
-OPEN = ("/health", "/ready", "/docs", "/docs.css", "/openapi.json")
+OPEN = ("/health", "/ready", "/docs", "/docs.css", "/docs.js", "/openapi.json")
 """Paths that need no key: probes have none, and the description holds no data."""
 _READ_BY_POST, _OF_OPERATORS = ("/recommend",), ("/metrics", "/rollback")
 

@@ -35,7 +35,8 @@ from mfrank.serving.access import Keys
 from mfrank.serving.api import Questions, routes
 from mfrank.serving.arms import Arms, Served
 from mfrank.serving.connections import LimitedConnection
-from mfrank.serving.description import STYLE, Described, page
+from mfrank.serving.description import Described
+from mfrank.serving.docs_page import SCRIPT, STYLE, page
 from mfrank.serving.guards import AllowedHosts, Door, Hosts
 from mfrank.serving.limits import Limits
 from mfrank.serving.live_model import LiveModel
@@ -117,6 +118,10 @@ def build(
     @application.get("/docs.css", include_in_schema=False)
     async def style() -> Response:
         return Response(STYLE, media_type="text/css")
+
+    @application.get("/docs.js", include_in_schema=False)
+    async def script() -> Response:
+        return Response(SCRIPT, media_type="text/javascript")
 
     # The last one added is the outermost.
     application.add_middleware(Questions, questions=questions, limits=limits, begin=begin)

@@ -221,9 +221,9 @@ class Catalogue:
         return made
 
     def refresh(self, item_ids: Ids, *, forced: bool = False) -> None:
-        """Read the file again if it has changed, or ``forced``; if that fails, the table stays."""
+        """Read the file again if it has changed, or ``forced``; if it cannot, the table stays."""
         version = self._look()
-        if self.path is None or not (forced or (version and version != self._version)):
+        if self.path is None or not (forced or version != self._version):
             return
         self._version = version
         try:

@@ -172,6 +172,7 @@ _LISTS = "exclude", "filter_items", "items", "item", "where", "fields"
 
 
 _EITHER: dict[str, Any] = {
+    "examples": [{"users": ["alice", "bob"], "n": 10}],
     "oneOf": [
         {
             "required": ["users"],
@@ -181,7 +182,7 @@ _EITHER: dict[str, Any] = {
             "required": ["from_items"],
             "properties": {"from_items": {"type": "array"}, "include_seen": {"const": False}},
         },
-    ]
+    ],
 }
 
 
@@ -302,10 +303,15 @@ class OneEvent(BaseModel):
     )
 
 
+_EXAMPLE: dict[str, Any] = {
+    "examples": [{"events": [{"user": "alice", "item": "item-9", "kind": "view", "id": "c3f1"}]}]
+}
+
+
 class EventBatch(BaseModel):
     """Events, of which all or none are taken; a single event may be the body itself."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra=_EXAMPLE)
 
     events: list[OneEvent]
 

@@ -41,7 +41,7 @@ def test_a_key_opens_what_its_scopes_have(file: Path) -> None:
     reading = serving.new_key(file, "shop")
     operating = serving.new_key(file, "prometheus", scopes=["operate"])
     asked = client(model(), key_file=file)
-    for path in ("/health", "/ready", "/docs", "/docs.css", "/openapi.json"):
+    for path in ("/health", "/ready", "/docs", "/docs.css", "/docs.js", "/openapi.json"):
         assert asked.get(path).status_code == 200, path
     for path in (f"/recommend/{USER}", "/metrics", "/nowhere"):
         answer = asked.get(path)

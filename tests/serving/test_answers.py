@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import threading
 from html.parser import HTMLParser
@@ -20,7 +19,7 @@ import mfrank
 from mfrank.retrieval import Answer, pack
 from mfrank.serving import answers
 from mfrank.serving.answers import EXACT, CannotAnswer, dump
-from mfrank.serving.description import page
+from mfrank.serving.docs_page import page
 from tests.support.errors import refuses, unknown
 
 USERS, ITEMS = named().user_ids.labels, named().item_ids.labels.tolist()
@@ -71,7 +70,6 @@ def test_written_lists_are_json_of_the_same(one: Any, numbers: Any) -> None:
         answer = Answer(ids, np.array([[score for _, score in places]]))
         wanted = {"user": "ä", "items": answer.to_dicts()[0]}
         assert answers.user_lists(["ä"], answer) == [dump(wanted)]
-        assert json.loads(answers.batch(["ä"], answer)) == {"lists": [json.loads(dump(wanted))]}
 
 
 @pytest.mark.parametrize("n", [1, 3, 100])
@@ -308,7 +306,7 @@ class Cells(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
         self.links += [value for name, value in attrs if name == "href"]
-        if tag not in ("meta", "link"):
+        if tag not in ("meta", "link", "input"):
             self.open.append(tag)
         if tag == "tr":
             self.rows.append([])
@@ -358,7 +356,7 @@ def test_the_page_of_routes_has_every_parameter_and_its_kind() -> None:
     assert read.texts["b"] + read.texts["h2"] == ["POST", "GET", " /recommend", " /health"]
     assert "Lists & more." in read.texts["p"]
     assert "tr" not in read.texts  # all of a row is in its cells
-    assert read.rows == [
+    assert [row[:3] for row in read.rows] == [
         ["n", "integer, default 10", "how many"],
         ["free", "any", ""],
         ["users", "list of string or integer", "who"],

@@ -141,8 +141,8 @@ def test_it_describes_itself_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -
     assert (info["title"], info["version"]) == ("mfrank", "7.8.9")
     assert info["description"]
     assert "mfrank 7.8.9" in asked.get("/docs").text
-    for path in ("/docs", "/docs.css"):
-        kind = {"/docs": "text/html", "/docs.css": "text/css"}[path]
+    for path in ("/docs", "/docs.css", "/docs.js"):
+        kind = {"/docs": "text/html", "/docs.css": "text/css", "/docs.js": "text/javascript"}[path]
         assert asked.get(path).headers["content-type"].startswith(kind)
     nothing = asked.get("/redoc")
     assert (nothing.status_code, nothing.json()) == (404, {"error": "Not Found"})

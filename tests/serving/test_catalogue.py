@@ -390,3 +390,25 @@ def test_a_newer_table_is_read_and_a_broken_one_is_not(model: mfrank.ALS, tmp_pa
     replace("item_id,hidden\ni0,false\ni1,false\n")
     assert len(listed(here.get(url))) == N_ITEMS
     assert json.loads(here.get("/health").text)["catalogue"]["reload_error"] is None
+
+
+def test_a_table_that_is_gone_is_told_once_and_stays(
+    model: mfrank.ALS, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, text = tmp_path / "items.csv", "item_id,hidden\ni0,true\ni1,false\n"
+    path.write_text(text)
+    application = serving.app(model, items=path)
+    live, here = application.state.live, TestClient(application, base_url="http://localhost")
+    path.unlink()
+    for _ in range(3):
+        live.refresh()
+    (told,) = [each for each in caplog.messages if "still count" in each]
+    assert "items.csv" in told
+    assert "i0" not in listed(here.get(f"/recommend/u1?n={N_ITEMS}&include_seen=true"))
+    about = here.get("/health").json()["catalogue"]
+    assert about["failed_reloads"] == 1
+    assert "items.csv" in about["reload_error"]
+    path.write_text(text)
+    live.refresh()
+    about = here.get("/health").json()["catalogue"]
+    assert (about["reloads"], about["reload_error"]) == (1, None)

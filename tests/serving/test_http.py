@@ -24,7 +24,15 @@ ITEM = str(named().item_ids.labels[0])
 GETS = (
     *(f"/recommend/{USER}", f"/recommend/{USER}?n=3", f"/recommend/{USER}?diversity=0.2"),
     *("/recommend/nobody", f"/similar/{ITEM}", f"/score/{USER}?item={ITEM}"),
-    *(f"/explain/{USER}/{ITEM}", "/health", "/metrics", "/docs", "/docs.css", "/openapi.json"),
+    *(
+        f"/explain/{USER}/{ITEM}",
+        "/health",
+        "/metrics",
+        "/docs",
+        "/docs.css",
+        "/docs.js",
+        "/openapi.json",
+    ),
     *("/nowhere", f"/recommend/{USER}?n=0", f"/recommend/{USER}?wrong=1"),
 )
 JSON = [(b"content-type", b"application/json")]

@@ -25,6 +25,7 @@ QUESTIONS = [
     "GET /score/{user}",
     "GET /explain/{user}/{item}",
     "POST /events",
+    "POST /rollback",
     "GET /health",
     "GET /ready",
     "GET /metrics",
