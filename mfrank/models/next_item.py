@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from mfrank.arrays import (
     check_above_zero,
@@ -16,39 +16,23 @@ from mfrank.arrays import (
     check_memory,
     check_powers,
     in_turn,
-    shown,
 )
 from mfrank.data import Interactions, cells
-from mfrank.errors import InputTypeError, unreadable
-from mfrank.models.baselines import popularity_store, update_at_once
 from mfrank.models.cost import of_empty_rows
 from mfrank.models.ease import load_algebra
-from mfrank.models.histories import (
-    histories,
-    in_order,
-    joined_times,
-    places_of,
-    rows_given,
-    scores_after,
-    somebody,
-    times_in,
-    times_of,
-)
+from mfrank.models.histories import SequenceRecommender, check_decays, places_of, times_in
 from mfrank.models.item_links import strongest, strongest_of_dense
-from mfrank.models.item_models import NeighborRecommender
 from mfrank.models.item_regressions import bytes_needed as bytes_of_regressions
-from mfrank.models.parameters import describe
-from mfrank.models.sequence_regression import Dense, Ints, SequenceRegression
-from mfrank.retrieval import LikedItems, ModelState, OwnRows, Rows
-from mfrank.store import FactorStore, pack_neighbors
-from mfrank.store import contents as extra_rows
+from mfrank.models.sequence_regression import Dense, SequenceRegression
+from mfrank.retrieval import ModelState, Rows
+from mfrank.store import FactorStore
 
 _BYTES_AN_ENTRY = 90
 """Of an entry of X or Y, with the transpose and copies of some columns, and what a place takes."""
 
 
 @dataclass(eq=False, repr=False)
-class NextItem(NeighborRecommender):
+class NextItem(SequenceRecommender):
     """Recommend what comes next after a user's last items: an exact regression, without epochs.
 
     A user's items are in order of time, each once, at its last time; items of equal times are
@@ -129,13 +113,7 @@ class NextItem(NeighborRecommender):
     candidates: int | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.decays, tuple | list) or not self.decays:
-            raise InputTypeError(
-                f"`decays` must be a tuple of numbers, such as (1.0, 10.0); got "
-                f"{shown(self.decays)}"
-            )
-        for decay in self.decays:
-            check_above_zero(decays=decay)
+        check_decays(self.decays)
         check_above_zero(regularization=self.regularization)
         check_at_least_zero(ahead=self.ahead)
         check_powers(item_power=self.item_power, backward=self.backward)
@@ -143,9 +121,12 @@ class NextItem(NeighborRecommender):
         if self.candidates is not None:
             check_count("candidates", self.candidates, 1)
 
-    @property
-    def _reads_order(self) -> bool:
-        return True
+    _of_no_times = "EASE"
+
+    @staticmethod
+    def _decays_of(options: dict[str, Any]) -> Sequence[float]:
+        decays: Sequence[float] = options["decays"]
+        return decays
 
     @staticmethod
     def is_single(n_decays: int, n_items: int) -> bool:
@@ -180,51 +161,26 @@ class NextItem(NeighborRecommender):
         regression of fewer than 1,000 columns, and one to which more than half of its interactions
         are added, is solved whole, as a fit does.
         """
-        seen = self._now().seen
-        update_at_once(self, None if seen is None else seen.positives, new, batch, leave_out)
-        return self
-
-    def _store_of(self, data: Interactions) -> FactorStore:
-        times = times_of("NextItem", "EASE", data)
-        return self._made(data, times, self._weights(places_of(times)))
+        return super().partial_fit(new, batch=batch, leave_out=leave_out)
 
     def _updated(self, held: ModelState, joined: Interactions, new: Interactions) -> FactorStore:
-        old = times_in(held.store)
-        times, is_new = joined_times(
-            "NextItem", old, times_of("NextItem", "EASE", new), new, joined
-        )
+        times, is_new = self._joined(held, joined, new)
         places = places_of(times)
         if self._regression.is_updated_whole(places, is_new):
-            weights = self._weights(places)
+            weights = self._weights(times)
         elif self._is_local(places.shape[1]):
             labels = new.item_ids.labels[np.unique(new.user_items.indices)]
             items = np.sort(joined.item_ids.rows(labels))
-            weights = self._columns_updated(held, places_of(old), places, items)
+            before = places_of(times_in(held.store))
+            weights = self._columns_updated(held, before, places, items)
         else:
             items = self._regression.rows_to_update(places, is_new, held.store.n_items)
             weights = self._rows_updated(held, places, items)
         every = Interactions(cells.ones(times), joined.user_ids, joined.item_ids)
         return self._made(every, times, weights)
 
-    def _left(
-        self, held: ModelState, users: Ints, items: Ints
-    ) -> tuple[NDArray[np.float64], dict[str, NDArray[Any]]]:
-        left = times_in(held.store)[users][:, items]
-        left.sort_indices()
-        weights = sp.csr_array((len(self.decays) * len(items), len(items)))
-        if left.nnz:
-            weights = self._weights(places_of(left))
-        popularity = np.bincount(left.indices, minlength=len(items)).astype(np.float64)
-        return popularity, self._packed(left, weights)
-
-    def _made(self, data: Interactions, times: sp.csr_array, weights: sp.csr_array) -> FactorStore:
-        return popularity_store(data, describe(self), **self._packed(times, weights))
-
-    def _packed(self, times: sp.csr_array, weights: sp.csr_array) -> dict[str, NDArray[Any]]:
-        packed = pack_neighbors(weights, histories(places_of(times), self.decays))
-        return packed | extra_rows.pack("times", times)
-
-    def _weights(self, places: sp.csr_array) -> sp.csr_array:
+    def _weights(self, times: sp.csr_array) -> sp.csr_array:
+        places = places_of(times)
         self._prepare(places)
         if self._is_local(places.shape[1]):
             return self._linked(self._regression.of_candidates(places, self.candidates or 0))
@@ -298,27 +254,3 @@ class NextItem(NeighborRecommender):
         return SequenceRegression(
             self.decays, self.regularization, self.ahead, self.item_power, self.backward
         )
-
-    def _parts_of(self, store: FactorStore) -> Any:
-        parts = super()._parts_of(store)
-        if parts.near.shape[0] != len(_decays_of(store)) * store.n_items:
-            raise unreadable("the neighbors saved with the store", "are damaged")
-        return parts
-
-    def _rows_given(self, own: OwnRows) -> sp.csr_array:
-        return rows_given(self, own, _decays_of(self.store))
-
-    def _in_order(self, row: int) -> NDArray[np.integer]:
-        return in_order(self._now().store, row)
-
-    def _somebody(self, held: ModelState, own: LikedItems, *, has_values: bool) -> sp.csr_array:
-        return somebody(self, held, own, _decays_of(held.store), has_values=has_values)
-
-    def _scores_near(self, items: Rows, n_threads: int) -> NDArray[Any]:
-        return scores_after(self, items, _decays_of(self.store), n_threads)
-
-
-def _decays_of(store: FactorStore) -> list[float]:
-    """The decays of the fit, whatever was set since."""
-    decays: list[float] = store.fitter["options"]["decays"]
-    return decays

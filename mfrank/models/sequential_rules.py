@@ -2,40 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from mfrank.arrays import check_above_zero, check_count, check_powers, in_turn
-from mfrank.data import Interactions, cells
-from mfrank.models.baselines import popularity_store, update_at_once
-from mfrank.models.histories import (
-    histories,
-    in_order,
-    joined_times,
-    places_of,
-    rows_given,
-    scores_after,
-    somebody,
-    times_in,
-    times_of,
-)
+from mfrank.arrays import check_above_zero, check_count, check_powers
+from mfrank.data import cells
+from mfrank.models.histories import SequenceRecommender
 from mfrank.models.item_links import strongest
-from mfrank.models.item_models import NeighborRecommender
-from mfrank.models.parameters import describe
 from mfrank.models.sequence_regression import reach_of
-from mfrank.retrieval import LikedItems, ModelState, OwnRows, Rows
-from mfrank.store import FactorStore, pack_neighbors
-from mfrank.store import contents as extra_rows
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(eq=False, repr=False)
-class SequentialRules(NeighborRecommender):
+class SequentialRules(SequenceRecommender):
     """Recommend what lately came next after a user's last items: counts, at any size.
 
     Items of a user are in order of time, as for :class:`mfrank.NextItem`. O_i are the ``latest``
@@ -109,57 +91,22 @@ class SequentialRules(NeighborRecommender):
         check_count("latest", self.latest, 1)
         check_count("neighbors", self.neighbors, 1)
 
-    @property
-    def _reads_order(self) -> bool:
-        return True
+    _of_no_times = "ItemFilter"
 
-    @in_turn
-    def partial_fit(
-        self, new: Any = None, *, batch: str | None = None, leave_out: Any = None
-    ) -> Self:
-        """Update the model with new interactions: a fit to all that it has and to what is new.
+    @staticmethod
+    def _decays_of(options: dict[str, Any]) -> Sequence[float]:
+        return (options["last"],)
 
-        ``new`` needs timestamps, in the unit of the fit; otherwise as
-        :meth:`mfrank.ItemKNN.partial_fit`.
-        """
-        seen = self._now().seen
-        update_at_once(self, None if seen is None else seen.positives, new, batch, leave_out)
-        return self
-
-    def _store_of(self, data: Interactions) -> FactorStore:
-        return self._made(data, times_of("SequentialRules", "ItemFilter", data))
-
-    def _updated(self, held: ModelState, joined: Interactions, new: Interactions) -> FactorStore:
-        own = times_of("SequentialRules", "ItemFilter", new)
-        times, _ = joined_times("SequentialRules", times_in(held.store), own, new, joined)
-        return self._made(Interactions(cells.ones(times), joined.user_ids, joined.item_ids), times)
-
-    def _left(
-        self, held: ModelState, users: Ints, items: Ints
-    ) -> tuple[NDArray[np.float64], dict[str, NDArray[Any]]]:
-        left = times_in(held.store)[users][:, items]
-        left.sort_indices()
-        popularity = np.bincount(left.indices, minlength=len(items)).astype(np.float64)
-        return popularity, self._packed(left)
-
-    def _made(self, data: Interactions, times: sp.csr_array) -> FactorStore:
-        return popularity_store(data, describe(self), **self._packed(times))
-
-    def _packed(self, times: sp.csr_array) -> dict[str, NDArray[Any]]:
-        own = histories(places_of(times), (self.last,))
-        packed = pack_neighbors(self._weights(times), own)
-        return packed | extra_rows.pack("times", times)
-
-    def _weights(self, rows: sp.csr_array) -> sp.csr_array:
+    def _weights(self, times: sp.csr_array) -> sp.csr_array:
         """The strongest links between items, from the times of all interactions."""
-        n_items = rows.shape[1]
-        users = cells.entry_rows(rows)
-        order = np.lexsort((rows.data, users))  # user after user, oldest first
-        items, times = rows.indices[order].astype(np.int64), rows.data[order]
-        before = np.arange(len(items)) - rows.indptr[users[order]]
-        behind = rows.indptr[users[order] + 1] - rows.indptr[users[order]] - 1 - before
+        n_items = times.shape[1]
+        users = cells.entry_rows(times)
+        order = np.lexsort((times.data, users))  # user after user, oldest first
+        items, at = times.indices[order].astype(np.int64), times.data[order]
+        before = np.arange(len(items)) - times.indptr[users[order]]
+        behind = times.indptr[users[order] + 1] - times.indptr[users[order]] - 1 - before
         counted = np.flatnonzero(before + behind > 0)
-        counted = counted[np.lexsort((times[counted], items[counted]))]  # item after item
+        counted = counted[np.lexsort((at[counted], items[counted]))]  # item after item
         ends = np.searchsorted(items[counted], np.arange(1, n_items + 1))
         counted = counted[ends[items[counted]] - np.arange(len(counted)) <= self.latest]
         begins = np.searchsorted(items[counted], np.arange(n_items + 1))
@@ -180,20 +127,3 @@ class SequentialRules(NeighborRecommender):
             return sp.csr_array(sp.diags_array(scale) @ sums)
 
         return strongest(links_of, n_items, self.neighbors, np.diff(begins) * 2.0 * reach)
-
-    def _rows_given(self, own: OwnRows) -> sp.csr_array:
-        return rows_given(self, own, _last_of(self.store))
-
-    def _in_order(self, row: int) -> NDArray[np.integer]:
-        return in_order(self._now().store, row)
-
-    def _somebody(self, held: ModelState, own: LikedItems, *, has_values: bool) -> sp.csr_array:
-        return somebody(self, held, own, _last_of(held.store), has_values=has_values)
-
-    def _scores_near(self, items: Rows, n_threads: int) -> NDArray[Any]:
-        return scores_after(self, items, _last_of(self.store), n_threads)
-
-
-def _last_of(store: FactorStore) -> tuple[float]:
-    """The decay of the fit, whatever was set since."""
-    return (store.fitter["options"]["last"],)
