@@ -106,13 +106,13 @@ def app(
         one before did. Also the seed of ``explore``.
     log_lists : float, optional
         Seconds for which the lists that were shown are kept in the journal, with users, models and
-        times, for :func:`report`.
+        times, for :func:`mfrank.serving.report`.
     explore : float, optional
         Probability with which each place of a list of ``GET /recommend/{user}`` and of users of
         ``POST /recommend`` is opened to the ``explore_depth`` items that follow the list, which are
         dealt to the places at random. The log then has the probability that each item is in the
-        list, by which :func:`report` judges other models. Requests that filter or steer, and pages,
-        are not changed.
+        list, by which :func:`mfrank.serving.report` judges other models. Requests that filter or
+        steer, and pages, are not changed.
     explore_depth : int, default 100
 
     Raises

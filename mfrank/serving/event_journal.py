@@ -142,7 +142,7 @@ class EventJournal:
 
         Raises
         ------
-        OtherEventError
+        ValueError
             An event has the id of another one; ``place`` has its index. Nothing is appended.
         """
         new, now = 0, time.time()
