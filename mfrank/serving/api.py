@@ -17,6 +17,17 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mfrank.errors import InputValueError
 from mfrank.retrieval import Recommender, is_nested
+from mfrank.serving.answer_forms import (
+    About,
+    AboutArms,
+    Explained,
+    ItemList,
+    Ready,
+    Refusal,
+    RolledBack,
+    UserList,
+    UserLists,
+)
 from mfrank.serving.answers import (
     dump,
     explanation,
@@ -34,31 +45,24 @@ from mfrank.serving.answers import (
 )
 from mfrank.serving.arms import Arm, Arms
 from mfrank.serving.catalogue import ItemsOfModel
+from mfrank.serving.event_forms import (
+    EventsTaken,
+    read_events,
+)
 from mfrank.serving.limits import Limits
 from mfrank.serving.measures import AnyMeasures
 from mfrank.serving.pages import Page
 from mfrank.serving.questions import (
-    About,
-    AboutArms,
     Batch,
-    EventsTaken,
-    Explained,
-    ItemList,
     LengthQuery,
     ListQuery,
     NoQuery,
     Of,
-    Ready,
-    Refusal,
-    RolledBack,
     ScoreQuery,
     SimilarQuery,
-    UserList,
-    UserLists,
     check_json_type,
     check_length,
     read_batch,
-    read_events,
     read_query,
     read_rollback,
 )

@@ -7,8 +7,9 @@ from typing import Any
 from fastapi import FastAPI
 
 from mfrank.serving.access import OPEN
+from mfrank.serving.event_forms import EventBatch, OneEvent
 from mfrank.serving.limits import Limits
-from mfrank.serving.questions import Batch, EventBatch, OneEvent, Rollback
+from mfrank.serving.questions import Batch, Rollback
 
 _OF_SEVERAL = "model", "visitor"
 """Parameters of services with several models."""

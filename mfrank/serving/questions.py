@@ -1,4 +1,4 @@
-"""What may be asked, and what is answered: as it is read, and as FastAPI describes it.
+"""What may be asked: as it is read, and as FastAPI describes it.
 
 Checks go from what is cheap to what is not, and end with the first fault: names of fields, then
 lengths, then types. A body of many wrong things costs no more than one of many right ones.
@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qsl
 
 from fastapi import Path
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 from starlette.exceptions import HTTPException
 
 from mfrank.arrays import shown
@@ -171,7 +171,7 @@ _LISTS = "exclude", "filter_items", "items", "item", "where", "fields"
 """Parameters of a URL that may be repeated."""
 
 
-_EITHER: dict[str, Any] = {
+_OF_BATCH: dict[str, Any] = {
     "examples": [{"users": ["alice", "bob"], "n": 10}],
     "oneOf": [
         {
@@ -189,7 +189,7 @@ _EITHER: dict[str, Any] = {
 class Batch(BaseModel):
     """Lists of many users, or the list of a new user."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra=_EITHER)
+    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra=_OF_BATCH)
 
     users: list[Id] | None = Field(None, description="users of the model")
     from_items: list[Id] | None = Field(None, description="what somebody new likes")
@@ -238,213 +238,12 @@ class Batch(BaseModel):
     )
 
 
-class Stated(BaseModel):
-    """Which model answered, in a service with several."""
-
-    arm: str | None = Field(None, description="the name of the model")
-    version: str | None = Field(None, description="the version of the model")
-
-
-class ScoredPlace(BaseModel):
-    """An item of a list."""
-
-    id: Id
-    score: float | None
-    fields: dict[str, Any] | None = Field(None, description="where the request names fields")
-
-
-class UserList(Stated):
-    """The list of a user, best first; shorter than n if there are fewer candidates."""
-
-    user: Id
-    list_id: str | None = Field(
-        None, description="of a service with --log-lists: its id in the log"
-    )
-    items: list[ScoredPlace]
-    next: str | None = Field(None, description="of pages: the cursor of the next; null at the end")
-
-
-class ItemList(Stated):
-    """The items nearest to an item, nearest first."""
-
-    item: Id
-    items: list[ScoredPlace]
-    next: str | None = Field(None, description="of pages: the cursor of the next; null at the end")
-
-
-_NEW = "an id; a new one becomes known at the next update"
-_NOT_BLANK: dict[str, Any] = {
-    "anyOf": [
-        {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1},
-        {"type": "string", "pattern": r"\S"},
-    ]
-}
-
-
-class OneEvent(BaseModel):
-    """What a user did."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    user: Id = Field(description=_NEW, json_schema_extra=_NOT_BLANK)
-    item: Id = Field(description=_NEW, json_schema_extra=_NOT_BLANK)
-    kind: str | None = Field(None, min_length=1, max_length=100, description='such as "purchase"')
-    value: float = Field(
-        1.0, ge=0, le=1e30, description="as in the training data; 0: only left out of lists"
-    )
-    time: float | None = Field(
-        None, ge=0, le=4102444800, description="seconds since 1970; by default, of its arrival"
-    )
-    id: str | None = Field(
-        None,
-        min_length=1,
-        max_length=200,
-        description="a name of the event; sent again, it is not counted again",
-    )
-
-
-_EXAMPLE: dict[str, Any] = {
-    "examples": [{"events": [{"user": "alice", "item": "item-9", "kind": "view", "id": "c3f1"}]}]
-}
-
-
-class EventBatch(BaseModel):
-    """Events, of which all or none are taken; a single event may be the body itself."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra=_EXAMPLE)
-
-    events: list[OneEvent]
-
-
 class Rollback(BaseModel):
     """Which version is to be replaced by the one before it."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     version: str = Field(description="of the model that answers now, as /health has it")
-
-
-class RolledBack(BaseModel):
-    """The version that answers now."""
-
-    version: str
-    arms: list[str] | None = Field(
-        None, description="of a service with several models: those whose version it is"
-    )
-
-
-class UnknownIds(BaseModel):
-    """Ids that the model does not know yet."""
-
-    users: list[Id]
-    items: list[Id]
-
-
-class EventsTaken(BaseModel):
-    """What became of the events; they are on the disk."""
-
-    new: int
-    repeated: int = Field(description="events whose ids were there before")
-    unknown: UnknownIds
-
-
-class UserLists(BaseModel):
-    """The lists of the users in the order of the request, or of a new user, whose id is null."""
-
-    lists: list[dict[str, Any]]
-
-
-class Contribution(BaseModel):
-    """An item of the user, and its contribution to the score."""
-
-    id: Id
-    contribution: float
-
-
-class FeatureShare(BaseModel):
-    """A feature of a re-ranked item, and its contribution to the trees' score."""
-
-    name: str
-    contribution: float
-
-
-class WalkPath(BaseModel):
-    """A path from an item of the user, and its probability."""
-
-    items: list[Id]
-    mass: float
-
-
-class Explained(Stated):
-    """score = contributions (or features) + others + baseline, or masses of paths + others."""
-
-    user: Id
-    item: Id
-    score: float
-    baseline: float | None = None
-    contributions: list[Contribution] | None = None
-    features: list[FeatureShare] | None = None
-    paths: list[WalkPath] | None = None
-    others: float
-
-
-class About(BaseModel):
-    """The current model."""
-
-    status: str
-    model: str
-    users: int
-    items: int
-    loaded: float = Field(description="Unix time at which it was loaded")
-    reloads: int = Field(description="newer models that were loaded")
-    failed_reloads: int = Field(description="loads that failed; the model before them answers on")
-    reload_error: str | None = Field(description="why the last load failed; null if it did not")
-    watched: bool = Field(description="whether a newer model in the folder is loaded")
-    version: str = Field(description="a name of the current model, the same for all its services")
-    share: float | None = Field(
-        None, description="of a service with several models: the share of the users that it answers"
-    )
-    events: int | None = Field(
-        None, description="of the journal: events that the model has not learned from"
-    )
-    folds_in: bool | None = Field(
-        None,
-        description="whether such events change the lists at once; if not, their items are only "
-        "left out",
-    )
-    remembers_shown: float | None = Field(
-        None, description="seconds for which a list is not repeated"
-    )
-    lists_left_out: int | None = Field(
-        None, description="of a service with --log-lists: lists that the disk was too slow to take"
-    )
-    catalogue: dict[str, Any] | None = Field(
-        None, description="the table of items: its rows and columns, and how many items are listed"
-    )
-
-
-class AboutArms(BaseModel):
-    """The models of a service with several."""
-
-    status: str
-    arms: dict[str, About] = Field(description="by name; each has its share of the users")
-
-
-class Ready(BaseModel):
-    """That the service takes requests."""
-
-    status: str
-    versions: dict[str, str] | None = Field(
-        None, description="of a service with several models: the version of each"
-    )
-
-
-class Refusal(BaseModel):
-    """The reason of a refusal."""
-
-    error: str
-    ids: list[Any] | None = Field(None, description="the users or items that are unknown")
-    arm: str | None = Field(None, description="the model that was asked, in a service with several")
 
 
 def read_query(query: bytes, form: type[Query], limits: Limits) -> Query:
@@ -461,7 +260,7 @@ def read_query(query: bytes, form: type[Query], limits: Limits) -> Query:
     fields = form.model_fields
     for name in given:
         if name not in fields:
-            raise ValueError(f"{_unknown(name, fields)} in the query")
+            raise ValueError(f"{unknown_name(name, fields)} in the query")
     for name, values in given.items():
         if name in _LISTS:
             check_lengths({name: values}, limits)
@@ -531,62 +330,17 @@ def read_batch(body: bytes, limits: Limits) -> Batch:
     ValueError
         It is no JSON object, or has an unknown field, too long a list or a wrong value.
     """
-    given = _json(body)
+    given = read_json(body)
     if not isinstance(given, dict):
         raise ValueError('the body must be a JSON object, such as {"users": ["alice"]}')
     for name in given:
         if name not in Batch.model_fields:
-            raise ValueError(f"{_unknown(name, Batch.model_fields)} in the body")
+            raise ValueError(f"{unknown_name(name, Batch.model_fields)} in the body")
     many = {name: each for name, each in given.items() if isinstance(each, list | dict)}
     check_lengths(many, limits)
     for name, each in many.items():
         _check_types(name, each)
     return Batch.model_validate({"n": limits.usual_n, **given})
-
-
-def read_events(body: bytes, limits: Limits) -> list[OneEvent]:
-    """The body of POST /events.
-
-    Raises
-    ------
-    ValueError
-        It is neither an event nor a batch, or one of the events is wrong; the message has the index
-        of the first.
-    """
-    given = _json(body)
-    if isinstance(given, dict) and "events" in given:
-        for name in given:
-            if name not in EventBatch.model_fields:
-                raise ValueError(f"{_unknown(name, EventBatch.model_fields)} in the body")
-        many = given["events"]
-    else:
-        many = [given]
-    if not isinstance(many, list):
-        raise InputValueError("`events` must be a list of events")
-    check_lengths({"events": many}, limits)
-    events = []
-    for index, each in enumerate(many):
-        where = f"event {index}"
-        if not isinstance(each, dict):
-            raise InputValueError(
-                f'{where} must be an object, such as {{"user": "alice", "item": "item-9"}}',
-                place=where,
-            )
-        for name in each:
-            if name not in OneEvent.model_fields:
-                raise InputValueError(
-                    f"{where}: {_unknown(name, OneEvent.model_fields)}", place=where
-                )
-        try:
-            events.append(OneEvent.model_validate(each))
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            field = first["loc"][0] if first["loc"] else ""
-            told = f", got {shown(each[field])}" if field in each else ""
-            raise InputValueError(
-                f"{where}: `{field}`: {first['msg']}{told}", place=where
-            ) from None
-    return events
 
 
 def read_rollback(body: bytes) -> Rollback:
@@ -597,7 +351,7 @@ def read_rollback(body: bytes) -> Rollback:
     ValueError
         It is no JSON object with a version alone.
     """
-    return Rollback.model_validate(_json(body))
+    return Rollback.model_validate(read_json(body))
 
 
 def _check_types(name: str, given: list[Any] | dict[str, Any]) -> None:
@@ -617,7 +371,8 @@ def _check_types(name: str, given: list[Any] | dict[str, Any]) -> None:
         raise InputValueError(f"`{name}` must have {what}, got {shown(wrong)}")
 
 
-def _json(body: bytes) -> Any:
+def read_json(body: bytes) -> Any:
+    """What a body has: numbers are finite, and names of an object differ."""
     try:
         return json.loads(
             body.decode(),
@@ -653,6 +408,7 @@ def _number(text: str) -> float:
     return int(number) if number.is_integer() and abs(number) <= _EXACT else number
 
 
-def _unknown(name: str, known: Iterable[str]) -> str:
+def unknown_name(name: str, known: Iterable[str]) -> str:
+    """What is wrong with the name of a parameter."""
     there = f"known: {', '.join(known)}" if known else "this path has none"
     return f"unknown parameter {name[:100]!r} ({there})"

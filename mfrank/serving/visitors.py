@@ -30,11 +30,12 @@ from mfrank.serving.answers import (
     reads_values,
     recommendations,
 )
+from mfrank.serving.event_forms import OneEvent
 from mfrank.serving.event_journal import Event, EventJournal, Fresh, FreshUsers
 from mfrank.serving.exploration import Explorer
 from mfrank.serving.list_log import ListLog, ListShown, Source
 from mfrank.serving.pages import Page
-from mfrank.serving.questions import Batch, ListQuery, OneEvent
+from mfrank.serving.questions import Batch, ListQuery
 from mfrank.serving.shown import Shown
 
 Weights = Mapping[str, float | None]
