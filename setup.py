@@ -1,5 +1,7 @@
 """Builds the C++ extension; the rest of the package is configured in setup.cfg."""
 
+import platform
+import subprocess
 import sys
 from pathlib import Path
 
@@ -24,6 +26,8 @@ FLAGS = [
 # on which other rows are at hand.
 FUSE_ALWAYS = "--param=avoid-fma-max-bits=0"
 
+ON_WINDOWS = sys.platform == "win32"
+
 NOT_BUILT = """
 mfrank: the C++ extension was not built ({reason}).
 mfrank is installed anyway and will use its numpy backend, which is many times slower.
@@ -44,10 +48,28 @@ class OptionalBuildExt(build_ext):
             self.extensions = []
 
     def build_extensions(self):
-        if has_flag(self.compiler, FUSE_ALWAYS):
+        if not ON_WINDOWS and has_flag(self.compiler, FUSE_ALWAYS):
             for extension in self.extensions:
                 extension.extra_compile_args.append(FUSE_ALWAYS)
         super().build_extensions()
+
+    def build_extension(self, ext):
+        """On Windows, compile by zig, which pip fetches: Microsoft's compiler has no vectors."""
+        if not ON_WINDOWS:
+            super().build_extension(ext)
+            return
+        processor = {"ARM64": "aarch64"}.get(platform.machine(), "x86_64")
+        version = f"{sys.version_info.major}{sys.version_info.minor}"
+        includes = [f"-I{path}" for path in (*ext.include_dirs, *self.include_dirs)]
+        made = Path(self.get_ext_fullpath(ext.name))
+        made.parent.mkdir(parents=True, exist_ok=True)
+        zig = [sys.executable, "-m", "ziglang", "c++", "-target", f"{processor}-windows-gnu"]
+        flags = [flag for flag in ext.extra_compile_args if flag != "-pthread"]
+        python = Path(sys.base_prefix, "libs", f"python{version}.lib")
+        command = [*zig, *flags, *includes, "-shared", "-s", *ext.sources, python, "-o", made]
+        ended = subprocess.run(list(map(str, command)), check=False)
+        if ended.returncode:
+            raise CCompilerError(f"zig ended with {ended.returncode}")
 
 
 extension = Extension(

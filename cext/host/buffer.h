@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdlib>
 #include <new>
 
 #ifdef __linux__
@@ -18,17 +17,16 @@ class Buffer {
     explicit Buffer(int64_t size) { at_least(size); }
     Buffer(const Buffer&) = delete;
     Buffer& operator=(const Buffer&) = delete;
-    ~Buffer() { std::free(data_); }
+    ~Buffer() { release(); }
 
     // Makes sure that `size` elements fit; growing loses the old contents.
     T* at_least(int64_t size) {
         if (size <= size_) return data_;
-        std::free(data_);
-        data_ = nullptr, size_ = 0;
-        const size_t alignment = size * sizeof(T) < HUGE_PAGE ? 64 : HUGE_PAGE;
+        release();
+        const size_t alignment = alignment_of(size);
         const size_t bytes = (size * sizeof(T) + alignment - 1) / alignment * alignment;
-        data_ = static_cast<T*>(std::aligned_alloc(alignment, bytes));
-        if (!data_) throw std::bad_alloc();
+        // Not std::aligned_alloc, which Windows and macOS 10.14 lack.
+        data_ = static_cast<T*>(::operator new(bytes, std::align_val_t(alignment)));
 #ifdef MADV_HUGEPAGE
         // On small pages, every row of a random gather costs a page walk.
         if (alignment == HUGE_PAGE) madvise(data_, bytes, MADV_HUGEPAGE);
@@ -41,6 +39,16 @@ class Buffer {
 
    private:
     static constexpr size_t HUGE_PAGE = size_t{1} << 21;
+
+    static size_t alignment_of(int64_t size) {
+        return size * sizeof(T) < HUGE_PAGE ? 64 : HUGE_PAGE;
+    }
+
+    void release() {
+        if (data_) ::operator delete(data_, std::align_val_t(alignment_of(size_)));
+        data_ = nullptr, size_ = 0;
+    }
+
     T* data_ = nullptr;
     int64_t size_ = 0;
 };

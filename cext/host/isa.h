@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <string>
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #define MFRANK_X86 1
 #define MFRANK_PRAGMA(...) _Pragma(#__VA_ARGS__)
 #if defined(__clang__)
@@ -32,13 +32,23 @@
 
 namespace mfrank {
 
+// The baseline is what the compiler may use on every processor of the kind, by vectors of 16 bytes:
+// SSE2 on x86-64, NEON on arm64.
+#if defined(MFRANK_X86)
+constexpr const char *BASELINE = "baseline", *CHOICES = "avx512, avx2 or baseline";
+#elif defined(__aarch64__)
+constexpr const char *BASELINE = "neon", *CHOICES = BASELINE;
+#else
+constexpr const char *BASELINE = "baseline", *CHOICES = BASELINE;
+#endif
+
 enum class Isa { baseline, avx2, avx512 };
 
 inline const char* name_of(Isa isa) {
     switch (isa) {
         case Isa::avx512: return "avx512";
         case Isa::avx2: return "avx2";
-        default: return "baseline";
+        default: return BASELINE;
     }
 }
 
@@ -64,8 +74,8 @@ inline Isa choose_isa() {
             throw std::invalid_argument("MFRANK_ISA=" + std::string(requested) +
                                         ": this machine cannot run it; unset MFRANK_ISA");
     }
-    throw std::invalid_argument("MFRANK_ISA must be avx512, avx2 or baseline; got '" +
-                                std::string(requested) + "'");
+    throw std::invalid_argument("MFRANK_ISA must be " + std::string(CHOICES) + "; got '" +
+                                requested + "'");
 }
 
 // If MFRANK_ISA cannot be used, every call throws, not only the first.

@@ -95,7 +95,7 @@ static void pack(const T* matrix, int64_t rows, int64_t columns, bool transposed
 }
 
 // Rows of a product's tile: as many as the registers hold.
-constexpr int TALL = VECTOR_BYTES == 64 ? 12 : 6;
+constexpr int TALL = MANY_REGISTERS ? 12 : 6;
 
 // One tile of a product: TALL rows by the NR columns of one panel.
 template <class T>

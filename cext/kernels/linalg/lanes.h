@@ -7,7 +7,7 @@
 constexpr int SIDE = 4;  // Matrices are cut into SIDE x SIDE blocks of vectors.
 constexpr int BLOCK = SIDE * SIDE;
 // Number of a block's columns processed together, as many as fit in the registers.
-constexpr int ABREAST = VECTOR_BYTES == 64 ? SIDE : SIDE / 2;
+constexpr int ABREAST = MANY_REGISTERS ? SIDE : SIDE / 2;
 
 // Lower triangle in blocks, stored by rows of blocks.
 template <class T>

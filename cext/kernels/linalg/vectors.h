@@ -2,6 +2,13 @@
 //
 // Compiled once per instruction set, so without an include guard; see host/isa.h.
 
+// AVX-512 and NEON have 32 vector registers, all others 16.
+#ifdef __aarch64__
+constexpr bool MANY_REGISTERS = true;
+#else
+constexpr bool MANY_REGISTERS = VECTOR_BYTES == 64;
+#endif
+
 // A register tile is MR rows by NV vectors of W lanes.
 constexpr int MR = VECTOR_BYTES == 64 ? 8 : 4;
 constexpr int NV = 2;

@@ -26,7 +26,7 @@ MFRANK_INLINE void sum_columns(const Terms& terms, int64_t at, T* const (&to)[SU
 template <bool ONTO, class T, size_t SUMS, class Terms>
 MFRANK_INLINE void sum_weighted(const Terms& terms, int64_t k, T* const (&to)[SUMS]) {
     // As many vectors as fit in the registers beside rows and weights.
-    constexpr int MOST = SUMS == 1 ? 8 : VECTOR_BYTES == 64 ? 4 : 2;
+    constexpr int MOST = SUMS == 1 ? 8 : MANY_REGISTERS ? 4 : 2;
     int64_t at = 0;
     for (; at + MOST * W<T> <= k; at += MOST * W<T>) sum_columns<MOST, ONTO>(terms, at, to);
     if constexpr (MOST > 4)

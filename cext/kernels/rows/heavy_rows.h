@@ -87,7 +87,8 @@ class HeavyRows {
         std::vector<int64_t> cuts{0};
         for (int64_t i = 1; i < n_ranges_; ++i) {
             const int64_t column = column_range_begin(i, rows.n_columns);
-            cuts.push_back(std::max(cuts.back(), std::lower_bound(begin, end, column) - begin));
+            const int64_t cut = std::lower_bound(begin, end, column) - begin;
+            cuts.push_back(std::max(cuts.back(), cut));
         }
         cuts.push_back(end - begin);
         return cuts;
