@@ -136,7 +136,7 @@ def _rebuilt(kind: type[InputError], args: tuple[str, str], others: dict[str, An
 def _joined(problem: str, remedy: str) -> str:
     if not remedy:
         return problem
-    between = " " if problem.endswith((":", "?")) else ". " if remedy[0].isupper() else "; "
+    between = " " if problem.endswith((":", "?", ",")) else ". " if remedy[0].isupper() else "; "
     return f"{problem}{between}{remedy}"
 
 

@@ -41,6 +41,7 @@ def test_they_are_errors_of_python_too() -> None:
     [
         ("`n` is 0", "", "n is 0"),
         ("`n` is 0:", "raise it", "n is 0: raise it"),
+        ("`n` is 0,", "raise it", "n is 0, raise it"),
         ("`n` is 0", "Raise it", "n is 0. Raise it"),
         ("`n` is 0", "raise it", "n is 0; raise it"),
     ],
