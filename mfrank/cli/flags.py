@@ -9,6 +9,7 @@ import argparse
 import inspect
 import itertools
 import logging
+import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -463,3 +464,17 @@ def _categories(path: str, items: Ids) -> dict[Any, list[str]]:
         parts = (label.strip() for label in row[last].split("|"))
         labels.setdefault(item, []).extend(label for label in parts if label)
     return labels
+
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def duration(text: str) -> float:
+    """A time such as 1d, in seconds."""
+    try:
+        seconds = float(text[:-1]) * _SECONDS[text[-1:]]
+    except (KeyError, ValueError):
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a time such as 1d, 12h, 30m or 90s, got {text}")
+    return seconds

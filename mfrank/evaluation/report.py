@@ -191,7 +191,35 @@ class Score:
         """Weighted mean of the users' values, with its standard error."""
         return cls(*_mean_and_error(values, weights), values, weights)
 
-    def paired(self, other: Score, metric: Metric) -> Difference:
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % interval of the mean, from Student's t; NaN with fewer than two users."""
+        n_users = 0 if self.per_user is None else len(self.per_user)
+        reach, _ = _student(self.value, self.standard_error, n_users - 1)
+        return self.value - reach, self.value + reach
+
+    def to_dict(self) -> dict[str, float | None]:
+        """The mean, its error and interval as plain objects for JSON, None for NaN."""
+        low, high = self.interval
+        told = {"value": self.value, "standard_error": self.standard_error, "low": low}
+        return {name: _json(each) for name, each in {**told, "high": high}.items()}
+
+    def unpaired(self, other: Score, metric: Metric | str) -> Difference:
+        """``self - other`` of other users, with Welch's t-test."""
+        assert self.per_user is not None
+        assert other.per_user is not None
+        sizes = [len(self.per_user), len(other.per_user)]
+        squares = [each.standard_error**2 for each in (self, other)]
+        mean, error = self.value - other.value, math.sqrt(sum(squares))
+        # Welch and Satterthwaite's degrees of freedom.
+        rest = sum(s**2 / (n - 1) for s, n in zip(squares, sizes, strict=True) if n > 1)
+        reach, probability = _student(mean, error, sum(squares) ** 2 / rest if rest else 1)
+        test = "Welch's t-test"
+        return Difference(
+            metric, mean, error, mean - reach, mean + reach, probability, sum(sizes), test
+        )
+
+    def paired(self, other: Score, metric: Metric | str) -> Difference:
         """``self - other`` of the same users, which both have, with a paired t-test."""
         assert self.per_user is not None
         assert self.weights is not None
@@ -208,7 +236,7 @@ class Difference:
 
     Attributes
     ----------
-    metric : Metric
+    metric : Metric or str
         The metric compared.
     mean, standard_error : float
         Mean over users of (self - other) in :meth:`Evaluation.compare`, and its standard error.
@@ -223,7 +251,7 @@ class Difference:
         another.
     """
 
-    metric: Metric
+    metric: Metric | str
     mean: float
     standard_error: float
     low: float
@@ -238,6 +266,12 @@ class Difference:
         Without a difference between the users, any fall is one.
         """
         return self.mean < -errors * self.standard_error
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain objects for JSON, None for NaN."""
+        numbers = ("mean", "standard_error", "low", "high", "p_value")
+        told = {name: _json(getattr(self, name)) for name in numbers}
+        return {"metric": str(self.metric), **told, "n_users": self.n_users, "test": self.test}
 
     def __str__(self) -> str:
         told = p_value(self.p_value)
@@ -565,7 +599,7 @@ def _mean_and_error(values: Floats, weights: Floats) -> tuple[float, float]:
     return mean, math.sqrt(squares * n / (n - 1)) / float(total)
 
 
-def _student(mean: float, error: float, freedom: int) -> tuple[float, float]:
+def _student(mean: float, error: float, freedom: float) -> tuple[float, float]:
     """Half width of the 95 % interval and the two-sided p-value."""
     from scipy.special import stdtr, stdtrit  # slow to import, and rarely needed
 

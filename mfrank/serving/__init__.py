@@ -7,7 +7,7 @@ process. ``mfrank.serving.run`` runs it like ``mfrank serve``. Both need the ext
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mfrank.arrays import needs
@@ -18,7 +18,9 @@ from mfrank.serving.limits import Limits
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-__all__ = ["KIND", "Event", "EventJournal", "Limits", "app", "arm_of", "new_key", "run"]
+    from mfrank.serving.arm_report import ExperimentReport
+
+__all__ = ["KIND", "Event", "EventJournal", "Limits", "app", "arm_of", "new_key", "report", "run"]
 
 
 def app(
@@ -214,6 +216,46 @@ def new_key(
     with needs("serve"):
         from mfrank.serving.access import new_key as added
     return added(path, name, scopes, rate)
+
+
+def report(
+    journal: EventJournal | str | os.PathLike[str],
+    *,
+    since: str | float | None = None,
+    within: float = 86_400.0,
+    kinds: Sequence[str] | None = None,
+    of: Recommender | None = None,
+) -> ExperimentReport:
+    """Compare the models of a service by what users did with their lists.
+
+    Parameters
+    ----------
+    journal : EventJournal or path
+        Of a service with ``log_lists``.
+    since : str or float, optional
+        Date or seconds since 1970 of the first list that counts; by default, all count.
+    within : float, default 86400
+        Seconds after a list in which an event with one of its items is a click on the list. It
+        counts for the last list before it that has the item, and once.
+    kinds : sequence of str, optional
+        Kinds of events that are clicks; by default all. An event of value 0 is none.
+    of : Recommender, optional
+        Another model, of which to estimate the clicks a list by what ``explore`` has drawn. Fit it
+        to data from before the lists: of what users clicked, it must know nothing.
+
+    Returns
+    -------
+    ExperimentReport
+        ``arms``, ``differences`` and ``counterfactual``; prints as tables, and has ``to_dict``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        The journal has no lists, or none with drawn items for ``of``; an argument is wrong.
+    """
+    from mfrank.serving.arm_report import report as made
+
+    return made(journal, since, within, kinds, of)
 
 
 def run(

@@ -187,6 +187,29 @@ class EventJournal:
             )
             return [Fresh(*row) for row in rows]
 
+    def clicks(
+        self, kinds: Sequence[str] | None = None, since: float = 0.0
+    ) -> dict[int | str, list[tuple[float, int | str]]]:
+        """When each user did something with which item, oldest first.
+
+        Parameters
+        ----------
+        kinds : sequence of str, optional
+            By default all. An event without a kind is of the kind ``event``.
+        since : float
+        """
+        found: dict[int | str, list[tuple[float, int | str]]] = {}
+        with self.database.reading() as connection:
+            rows = connection.execute(
+                "SELECT user, timestamp, item, coalesce(event, ?) FROM events "
+                "WHERE timestamp >= ? AND value > 0 ORDER BY timestamp, number",
+                [KIND, since],
+            )
+            for user, at, item, kind in rows:
+                if kinds is None or kind in kinds:
+                    found.setdefault(user, []).append((at, item))
+        return found
+
     def last_of_users(self, after: int) -> dict[int | str, int]:
         """Of each user with events above a number, the number of the last one."""
         with self.database.reading() as connection:

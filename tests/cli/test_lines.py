@@ -33,6 +33,7 @@ NEEDED = {
     "recommend": ["--model m"],
     "recommend-all": ["--model m", "--folder f"],
     "remove": ["--model m"],
+    "report": ["--journal j"],
     "rollback": ["--model m"],
     "serve": ["m"],
     "similar-items": ["tea", "--model m"],

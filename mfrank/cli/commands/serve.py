@@ -11,7 +11,6 @@ new-key.
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import re
 from functools import partial
@@ -20,7 +19,7 @@ from typing import Any
 
 from mfrank import serving
 from mfrank.arrays import shown
-from mfrank.cli.flags import add_address_flags, add_flags, given
+from mfrank.cli.flags import add_address_flags, add_flags, duration, given
 from mfrank.cli.inputs import check_holds_model, kind_weights
 from mfrank.errors import InputValueError
 from mfrank.serving.signals import end_soon, handled
@@ -105,7 +104,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--remember-shown",
-        type=_duration,
+        type=duration,
         metavar="TIME",
         help="leave out of lists what was shown to their users in this time, such as 1d, 12h, 30m "
         "or 90s",
@@ -135,7 +134,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--log-lists",
-        type=_duration,
+        type=duration,
         metavar="TIME",
         help="keep in the journal for this time, such as 30d, which lists were shown to whom, for "
         "mfrank report",
@@ -241,17 +240,3 @@ def _split(text: str) -> dict[str, float]:
             raise argparse.ArgumentTypeError(f"{name} is given twice in {text}")
         shares[name] = number
     return shares
-
-
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
-def _duration(text: str) -> float:
-    """A time such as 1d, in seconds."""
-    try:
-        seconds = float(text[:-1]) * _SECONDS[text[-1:]]
-    except (KeyError, ValueError):
-        seconds = 0.0
-    if not 0 < seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"expected a time such as 1d, 12h, 30m or 90s, got {text}")
-    return seconds
