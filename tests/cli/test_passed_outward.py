@@ -45,7 +45,7 @@ def test_serve_and_explore(
     nothing["explore_depth"] = 100
     access: dict[str, Any] = {"key_file": None, "allow_origins": [], "log": None}
     assert apps[0] == (("m",), given | access | nothing)
-    how = {"host": "127.0.0.1", "port": 8000, "root_path": "", "drain_seconds": 0.0}
+    how = {"host": "127.0.0.1", "port": 8000, "root_path": "", "drain_seconds": 0.0, "workers": 1}
     assert runs[0] == (("the service",), how)
     run(
         "serve m --port 9 --host 0.0.0.0 --allow-host a --max-n 5 --mmap --key-file keys "
@@ -54,7 +54,7 @@ def test_serve_and_explore(
     given = {"limits": mfrank.serving.Limits(max_n=5), "allow_hosts": ["a"], "mmap": True}
     access = {"key_file": "keys", "allow_origins": ["https://b"], "log": "-"}
     assert apps[1] == (("m",), given | access | nothing)
-    how = {"host": "0.0.0.0", "port": 9, "root_path": "/c", "drain_seconds": 2.5}
+    how = {"host": "0.0.0.0", "port": 9, "root_path": "/c", "drain_seconds": 2.5, "workers": 1}
     assert runs[1] == (("the service",), how)
     run(
         "serve m --journal j --weights view=1,buy=5 --remember-shown 12h --shown-file s.sqlite "

@@ -45,7 +45,7 @@ def journal_of(folder: Path, lists: list[ListShown], events: list[Event]) -> Eve
 ITEMS = st.lists(st.sampled_from("xyz"), max_size=3, unique=True)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     lists=st.lists(st.tuples(st.integers(0, 9), ITEMS), max_size=5),
     clicks=st.lists(st.tuples(st.integers(0, 12), st.sampled_from("wxyz")), max_size=6),
@@ -128,7 +128,7 @@ def test_without_a_difference_p_values_are_uniform() -> None:
     from mfrank.serving.arm_report import _result
 
     rng, below = np.random.default_rng(2), 0
-    for _ in range(400):
+    for _ in range(200):
         arms = []
         for _ in range(2):
             n = rng.integers(1, 10, 50)
@@ -136,7 +136,7 @@ def test_without_a_difference_p_values_are_uniform() -> None:
             arms.append(_result(np.column_stack([n, clicks, clicks]).astype(float), 1))
         one, two = (arm.scores["clicks"] for arm in arms)
         below += one.unpaired(two, "x").p_value < 0.1
-    assert abs(below / 400 - 0.1) < 4 * math.sqrt(0.09 / 400)
+    assert abs(below / 200 - 0.1) < 4 * math.sqrt(0.09 / 200)
 
 
 def test_what_does_not_count(tmp_path: Path) -> None:
@@ -226,9 +226,9 @@ def value_of(ranked: list[int], by_place: bool) -> float:
 @pytest.mark.parametrize("by_place", [False, True])
 @pytest.mark.parametrize("ranked", [OTHER, list(range(10)), [9, 6, 0, 1, 2, 3, 4, 5, 7, 8]])
 def test_estimates_are_unbiased_and_their_errors_right(ranked: list[int], by_place: bool) -> None:
-    rng, target, n_users = np.random.default_rng(3), Ranking(ranked, 60), 60
+    rng, target, n_users = np.random.default_rng(3), Ranking(ranked, 30), 30
     found, errors, snips = [], [], []
-    for _ in range(60):
+    for _ in range(30):
         lists, events = explored(rng, n_users, by_place)
         judged = Judged(target)
         for user in range(n_users):
@@ -241,7 +241,7 @@ def test_estimates_are_unbiased_and_their_errors_right(ranked: list[int], by_pla
         errors.append(other.ips.standard_error)
     expected, spread = value_of(ranked, by_place), np.std(found, ddof=1)
     assert abs(np.mean(found) - expected) < 4 * spread / math.sqrt(len(found))
-    assert np.mean(errors) == pytest.approx(spread, rel=0.4)
+    assert np.mean(errors) == pytest.approx(spread, rel=0.5)
     # What cannot be shown counts as the rest in SNIPS.
     reach = sum(item < N + M for item in ranked[:N]) / N
     error = 4 * np.std(snips, ddof=1) / math.sqrt(len(snips))

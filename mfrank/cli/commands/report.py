@@ -36,7 +36,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--within",
         type=duration,
-        default=86_400.0,
+        default="1d",  # argparse reads it, too
         metavar="TIME",
         help="how long after a list an event is a click on it, such as 12h (default: 1d)",
     )
