@@ -208,7 +208,7 @@ def routes(
         concerned = visitors.concern(user, live.current, remember=asked.remember)
         if concerned or asked.is_page:
             of = f"/recommend/{user}"
-            page = Page.of(live, of, asked, desk.limits)
+            page = await Page.of(live, of, asked, desk.limits)
 
             def paged() -> Any:
                 model, query = page.model, page.asked
@@ -249,7 +249,7 @@ def routes(
         """The items nearest to an item."""
         path = f"/similar/{item}"
         live = arms.of(request, asked.visitor, asked).live
-        page = Page.of(live, path, asked, desk.limits)
+        page = await Page.of(live, path, asked, desk.limits)
 
         def nearest() -> Any:
             model, of = page.model, one_from_url(item, page.model.item_ids)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
@@ -26,6 +27,9 @@ from mfrank.serving.catalogue import Catalogue, ItemsOfModel
 _LOG = logging.getLogger("mfrank.serving")
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 """Seconds until a folder that could not be loaded is tried again: they double each time."""
+
+_AWAITED = 5.0
+"""Seconds to wait for a model that another process has loaded first."""
 
 _Version = tuple[int, int, int, int] | None
 _Order = Literal["load", "end"]
@@ -125,6 +129,15 @@ class LiveModel:
         if held is not None and held[1] == version and time.monotonic() < held[2]:
             return held[0]
         return None
+
+    async def awaited(self, version: str) -> Recommender | None:
+        """The same; if another process already answers with it, this one loads it first."""
+        until = time.monotonic() + _AWAITED
+        if self.of_version(version) is None and self._name() == version:
+            self.look_now()
+            while self.of_version(version) is None and time.monotonic() < until:
+                await asyncio.sleep(0.01)
+        return self.of_version(version)
 
     def hold(self, version: str, seconds: float) -> None:
         """Hold a version for so long, also if it is replaced: more pages may be asked of it."""

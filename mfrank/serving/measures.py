@@ -11,6 +11,8 @@ import time
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from mfrank._version import __version__
@@ -178,13 +180,29 @@ class SharedMeasures:
     def text(self, *lives: LiveModel) -> str:
         """The measures of all processes, one a line."""
         from prometheus_client import CollectorRegistry, generate_latest
-        from prometheus_client.multiprocess import MultiProcessCollector
 
         self.note(*lives)
-        every = CollectorRegistry()
-        collector: Any = MultiProcessCollector
-        collector(every)  # registers itself
+        every, collector = CollectorRegistry(), _Written(Path(os.environ[FOLDER]))
+        every.register(collector)
         return str(generate_latest(every).decode())
+
+
+class _Written:
+    """What the processes have written; a file that one of them has only just begun is empty."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def collect(self) -> Any:
+        """As the collector of prometheus_client, which fails at an empty file."""
+        from prometheus_client import multiprocess
+
+        files: list[str] = []
+        for each in self._folder.glob("*.db"):
+            with suppress(FileNotFoundError):
+                files += [str(each)] * bool(each.stat().st_size)
+        anything: Any = multiprocess
+        return anything.MultiProcessCollector.merge(files, accumulate=True)
 
 
 AnyMeasures = Measures | SharedMeasures

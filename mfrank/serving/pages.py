@@ -112,7 +112,7 @@ class Page:
     is_asked: bool
 
     @classmethod
-    def of(cls, live: LiveModel, of: str, asked: Any, limits: Limits) -> Self:
+    async def of(cls, live: LiveModel, of: str, asked: Any, limits: Limits) -> Self:
         """The page that a query asks for.
 
         Raises
@@ -127,7 +127,7 @@ class Page:
             is_asked = asked.offset is not None
             page = cls(model, version, asked.offset or 0, asked, None, time.time(), is_asked)
         else:
-            page = cls._continued(live, Cursor.read(asked.cursor), of, asked)
+            page = await cls._continued(live, Cursor.read(asked.cursor), of, asked)
         last = page.begin + page.asked.n
         if page.is_asked and last > limits.max_depth:
             raise InputValueError(
@@ -140,7 +140,7 @@ class Page:
         return page
 
     @classmethod
-    def _continued(cls, live: LiveModel, cursor: Cursor, of: str, asked: Any) -> Self:
+    async def _continued(cls, live: LiveModel, cursor: Cursor, of: str, asked: Any) -> Self:
         form: type[BaseModel] = type(asked)
         try:
             before: Any = form.model_validate(cursor.asked)
@@ -156,7 +156,7 @@ class Page:
                 f"`cursor` goes on with another list: {what} is not what it was",
                 "pass `cursor` alone, on the path of the page before",
             )
-        model = live.of_version(cursor.version)
+        model = await live.awaited(cursor.version)
         if model is None:
             raise HTTPException(410, _GONE.replace("`", ""))
         n = {"n": asked.n} if asked.has_n else {}

@@ -129,7 +129,7 @@ class Workers:
         Raises
         ------
         Exception
-            The first one's, if it cannot start, or that of the last, if none is left.
+            The first one's, if it cannot start, or a later one's, if no other answers.
         KeyboardInterrupt
             After Ctrl-C.
         """
@@ -193,7 +193,8 @@ class Workers:
             self._due.append(time.monotonic())
             return
         error = dead.error or RuntimeError(f"a worker ended before it answered ({dead.fate})")
-        if not any(each.is_ready for each in self._all):
+        was_killed = (dead.process.exitcode or 0) < 0  # by somebody, or by a lack of memory
+        if not any(each.is_ready for each in self._all) and not (self._is_up and was_killed):
             raise error
         self._pause = min(2 * self._pause or _FIRST_PAUSE, _LONGEST_PAUSE)
         _LOG.warning("a worker could not begin, and is tried again: %s", error)

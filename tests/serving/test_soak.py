@@ -1,4 +1,4 @@
-"""A service that is asked all sorts of things for a while does not grow."""
+"""A service that is asked all sorts of things for a while does not grow, fail or lose events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mixed_load import mixed_load
 from small_site import data, data_file, items_file, pair
+
+import mfrank
 
 if not Path("/proc/self/statm").exists():
     pytest.skip("memory is read from /proc, which is not here", allow_module_level=True)
@@ -128,3 +131,17 @@ def test_memory_does_not_grow_with_requests(
             assert statuses == {200, 404, 422}
             held.append(memory(process))
     assert held[2] - held[1] < MOST_GROWN, held
+
+
+def test_workers_that_are_killed_lose_no_event_and_fail_nobody_who_asks_again(
+    tmp_path: Path,
+) -> None:
+    """For ten minutes: python tests/support/mixed_load.py --minutes 10."""
+    pytest.importorskip("prometheus_client", reason="needs it: pip install mfrank[serve]")
+    drawn = mfrank.synthetic(100, 60, 1500, random_state=0)
+    outcome = mixed_load(tmp_path, drawn, seconds=4.0, pause=0.6, n_clients=2)
+    assert not outcome.failed
+    assert outcome.cut_off <= 2 * outcome.kills  # the one connection of each client
+    assert outcome.in_journal == len(outcome.acknowledged) > 0
+    assert outcome.updates
+    assert {what for what, _ in outcome.answers} >= {"list", "filtered", "batch", "page"}
