@@ -202,7 +202,8 @@ def new_key(
     name : str
         Name of the key, in logs: up to 64 letters, digits, dots, dashes and underscores.
     scopes : iterable of {"read", "write", "operate"}, default ("read",)
-        What the key may do: read lists and scores; send data; read ``/metrics``.
+        What the key may do: read lists and scores; send data; read ``/metrics``, choose a model and
+        roll back.
     rate : float, optional
         Requests a second, > 0, of which as many may come at once; by default without limit.
 

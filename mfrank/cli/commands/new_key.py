@@ -29,7 +29,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=lambda text: text.split(","),
         default=["read"],
         metavar="NAMES",
-        help="what it may do: read (lists, scores), write (send data), operate (/metrics); "
+        help="what it may do: read (lists, scores), write (send data), operate (/metrics, "
+        "/rollback, model=); "
         "separated by commas (default: read)",
     )
     parser.add_argument(
