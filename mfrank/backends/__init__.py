@@ -2,8 +2,9 @@
 
 ``reference`` is the specification (numpy, float64, one row at a time); every other backend is
 tested against it, to the tolerance that the backend declares. ``cpu`` is the C++ extension,
-``cuda`` a GPU through CuPy. Factors are numpy arrays or, for a backend with its own device, arrays
-on that device; results computed from device arrays stay on the device.
+``numpy`` what takes its place where that is missing, ``cuda`` a GPU through CuPy. Factors are numpy
+arrays or, for a backend with its own device, arrays on that device; results computed from device
+arrays stay on the device.
 
 The interface has four parts: rows, lists, walks and top-K lists. A backend may implement any of
 them (:mod:`~mfrank.backends.surface`). Types of arguments are in :mod:`~mfrank.backends.arguments`,

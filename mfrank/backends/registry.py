@@ -9,13 +9,18 @@ from typing import Any, cast
 
 from mfrank.arrays import shown
 from mfrank.backends import cpu, reference
+from mfrank.backends import numpy as by_numpy
 from mfrank.backends.dense import eigh, sparse_product
 from mfrank.backends.surface import PARTS, Backend, members
 from mfrank.errors import InputTypeError, InputValueError
 
 # Imported here, not on first use: a thread cannot import them during interpreter exit, nor can a
 # child process that was forked in the middle of the import.
-_FASTEST_FIRST = {"cpu": cast(Backend, cpu), "reference": cast(Backend, reference)}
+_FASTEST_FIRST = {
+    "cpu": cast(Backend, cpu),
+    "numpy": cast(Backend, by_numpy),
+    "reference": cast(Backend, reference),
+}
 _BY_NAME_ONLY = ("cuda",)
 _GROUP = "mfrank.backends"
 

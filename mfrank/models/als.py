@@ -131,7 +131,7 @@ class ALS(FactorModel):
         Seed of the initial factors. The same seed gives the same bits, whatever ``n_threads``.
     n_threads : int, default 0
         Up to 1024; 0 uses every core this process may use.
-    backend : {"auto", "cpu", "reference", "cuda"}, default "auto"
+    backend : {"auto", "cpu", "numpy", "reference", "cuda"}, default "auto"
         Where to compute. ``"auto"`` never picks a GPU; ``"cuda"`` needs
         ``pip install mfrank[cuda12]`` or ``[cuda13]``.
     track_objective : bool, default False

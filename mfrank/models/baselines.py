@@ -126,7 +126,7 @@ class Popularity(FactorModel):
 
     Parameters
     ----------
-    backend : {"auto", "cpu", "reference", "cuda"}, default "auto"
+    backend : {"auto", "cpu", "numpy", "reference", "cuda"}, default "auto"
         Where lists are computed, as for :class:`mfrank.ALS`.
     window : float or None, default None
         > 0, in the unit of the timestamps (seconds, if they were dates). Counts only users whose

@@ -163,7 +163,7 @@ class Descent(FactorModel):
         whatever ``n_threads``.
     n_threads : int, default 0
         Up to 1024; 0 uses every core this process may use.
-    backend : {"auto", "cpu", "reference", "cuda"}, default "auto"
+    backend : {"auto", "cpu", "numpy", "reference", "cuda"}, default "auto"
         Where to compute, as for :class:`ALS`.
 
     Attributes

@@ -84,7 +84,7 @@ def runnable(backend: str) -> str:
 def warn_if_slow(backend: str = "auto") -> None:
     """Warn, once per process, if "auto" falls back to numpy because the extension is missing."""
     global _warned
-    if _warned or backend != "auto" or choose() is not choose("reference"):
+    if _warned or backend != "auto" or choose() is not choose("numpy"):
         return
     _warned = True
     warn_caller(f"fits run in numpy, up to hundreds of times slower: {installed.why_missing}")

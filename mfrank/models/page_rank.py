@@ -145,7 +145,7 @@ class SupervisedPageRank(Parameters, RowScorer):
         Seed of the draw of users. The same seed gives the same bits, whatever ``n_threads``.
     n_threads : int, default 0
         Threads of a fit; 0 uses every core this process may use.
-    backend : {"auto", "cpu", "reference", "cuda"}, default "auto"
+    backend : {"auto", "cpu", "numpy", "reference", "cuda"}, default "auto"
         Where the walks are computed, as for :class:`mfrank.ALS`.
 
     Attributes

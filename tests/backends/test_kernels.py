@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -92,7 +93,7 @@ def test_every_instruction_set_keeps_the_contract(isa: str) -> None:
 
 def test_an_unknown_instruction_set_is_an_error_not_a_fallback() -> None:
     result = run("from mfrank.backends import choose; choose('auto')", MFRANK_ISA="sse9")
-    assert "ValueError: MFRANK_ISA must be avx512, avx2 or baseline; got 'sse9'" in result.stderr
+    assert re.search(r"ValueError: MFRANK_ISA must be .*; got 'sse9'", result.stderr)
 
 
 def test_without_the_extension_the_reason_says_how_to_get_it() -> None:
@@ -102,7 +103,7 @@ def test_without_the_extension_the_reason_says_how_to_get_it() -> None:
         "print(choose('auto').__name__, cpu.why_unavailable())"
     )
     output = run(code).stdout
-    assert output.startswith("mfrank.backends.reference")
+    assert output.startswith("mfrank.backends.numpy")
     assert "compiler" in output
 
 

@@ -117,7 +117,7 @@ def test_it_shows_what_a_user_of_usual_activity_had_and_gets(shown: Shown) -> No
     ("backend", "size", "line", "folder", "seed"),
     [
         ("cpu", "FULL", "demo", "mfrank-demo", 0),
-        ("reference", "SMALL", "demo --output some/where --random-state 7", "some/where", 7),
+        ("numpy", "SMALL", "demo --output some/where --random-state 7", "some/where", 7),
     ],
 )
 def test_it_is_smaller_where_nothing_is_compiled(

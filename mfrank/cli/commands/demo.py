@@ -40,7 +40,7 @@ class Scale:
 
 FULL = Scale(3_000, 1_500, 120_000, factors=32, iterations=10, repeats=3)
 SMALL = Scale(600, 300, 15_000, factors=16, iterations=5, repeats=1)
-"""For the reference backend in numpy, which is many times slower than the C++ extension."""
+"""For the backend in numpy, which is many times slower than the C++ extension."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> None:
     """Make data, compare, fit, recommend."""
     folder, seed = path_of(args.output), args.random_state
     folder.mkdir(parents=True, exist_ok=True)
-    scale = SMALL if choose() is choose("reference") else FULL
+    scale = SMALL if choose() is choose("numpy") else FULL
     data = synthetic(scale.users, scale.items, scale.interactions, names=True, random_state=seed)
     print("Compares models on made-up data: less than a minute on two cores.")
     columns = {
