@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import signal
 import sys
 import time
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 if sys.platform == "win32":
@@ -22,6 +24,8 @@ else:
 
 INHERITS_PIPES = sys.platform != "win32"
 """Whether a program inherits open pipes by number, as workers of :mod:`mfrank.cluster` do."""
+BLOCKS_SIGNALS = sys.platform != "win32"
+"""Whether a process can let signals wait."""
 _PAUSE = 0.02
 """Seconds between two attempts where Windows does not let a program wait."""
 _PATIENCE = 2.0
@@ -142,6 +146,31 @@ def has_ended(process: int) -> bool:
         except PermissionError:
             pass
         return False
+
+
+@contextlib.contextmanager
+def signals_blocked(numbers: Collection[int]) -> Iterator[None]:
+    """Within, signals wait; a process that is begun here inherits that."""
+    if sys.platform == "win32":
+        yield
+    else:
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def unblock_signals(numbers: Collection[int]) -> None:
+    """Let signals wait no more, which the process inherited blocked."""
+    if sys.platform != "win32":
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
+
+
+def leave_group() -> None:
+    """Let Ctrl-C in a terminal no longer reach this process."""
+    if sys.platform != "win32":
+        os.setpgid(0, 0)
 
 
 def pipe_that_does_not_block() -> tuple[int, int]:

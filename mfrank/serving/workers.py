@@ -28,6 +28,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
+from mfrank._system import BLOCKS_SIGNALS, leave_group, signals_blocked, unblock_signals
 from mfrank.arrays import needs, usable_cores
 from mfrank.errors import InputTypeError, InputValueError
 from mfrank.serving.measures import FOLDER, forget
@@ -36,7 +37,9 @@ from mfrank.serving.signals import end_soon, handled
 _LOG = logging.getLogger("mfrank.serving")
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 """Seconds until another process is begun where one could not start: they double each time."""
-_SIGNALS = [getattr(signal, name, None) for name in ("SIGTERM", "SIGINT", "SIGHUP")]
+_SIGNALS = [
+    getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)
+]
 _PROCESSES = get_context("spawn")  # a fork would take over threads' locks, but not the threads
 
 Make = Callable[[], FastAPI]
@@ -75,7 +78,7 @@ class _Worker:
         self.is_ready = False
         self.error: Exception | None = None
         resource_tracker.ensure_running()  # it would change the mask that follows
-        with _blocked():  # until the worker has handlers
+        with signals_blocked(_SIGNALS):  # until the worker has handlers
             self.process.start()
         theirs.close()
 
@@ -212,7 +215,7 @@ class Workers:
             for worker in self._all:
                 worker.get(number)
 
-        before = {each: signal.signal(each, hand_on) for each in _SIGNALS if each is not None}
+        before = {each: signal.signal(each, hand_on) for each in _SIGNALS}
         try:
             yield
         finally:
@@ -232,7 +235,7 @@ def several(
     ValueError
         The application cannot be one of several, as :func:`check_shareable` says.
     """
-    if not hasattr(signal, "pthread_sigmask"):
+    if not BLOCKS_SIGNALS:
         raise InputValueError(
             "`workers` above 1 need a system with POSIX signals;", "start services at several ports"
         )
@@ -267,7 +270,7 @@ def check_shareable(application: FastAPI) -> None:
 
 def _work(job: Job, reports: Any) -> None:
     """A worker's whole life."""
-    os.setpgid(0, 0)  # Ctrl-C in a terminal goes to the watching process, which hands it on
+    leave_group()  # Ctrl-C in a terminal goes to the watching process, which hands it on
     os.environ[FOLDER] = job.folder
     threading.Thread(target=_end_with_parent, daemon=True).start()
     handler = _Reporting(reports)
@@ -276,7 +279,7 @@ def _work(job: Job, reports: Any) -> None:
     logger.setLevel(logging.INFO)
     try:
         with handled(starting=True):
-            _unblock()
+            unblock_signals(_SIGNALS)
             application = job.make()
             check_shareable(application)
             keys = application.state.keys
@@ -326,17 +329,3 @@ def _end_with_parent() -> None:
     assert parent is not None
     parent.join()
     os.kill(os.getpid(), signal.SIGTERM)
-
-
-@contextmanager
-def _blocked() -> Iterator[None]:
-    """Within, signals wait; a process that is begun here inherits that."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [s for s in _SIGNALS if s is not None])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _unblock() -> None:
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [s for s in _SIGNALS if s is not None])

@@ -134,7 +134,7 @@ def top_k(
         shelves=None if rows is None else (rows.indptr, rows.indices),
         sketch=sketch,
         lengths=lengths,
-        **({} if allowed is None else {"allowed": allowed}),
+        allowed=allowed,
         exclude=None if excluded is None else (excluded.indptr, excluded.indices),
         ids=ids,
         scores=scores,
