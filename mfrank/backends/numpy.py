@@ -1,12 +1,12 @@
 """Without the extension: rows of like length, and queries, are computed together by BLAS.
 
-What has no function here is the reference's. Rows are solved exactly, whatever the solver and the
-start.
+What has no function here is the reference's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,8 @@ SUMS: RowSums | None = None
 
 _NUMBERS = 1 << 19
 """Numbers of a block of work (4 MiB in float64), few enough for the caches of most processors."""
+_SLOWER = 4.0
+"""Time of a multiply-add of conjugate gradients relative to one of the exact solution."""
 _LONGER = 1.2
 """Rows of a batch are padded to its longest, at most this many times as long as its shortest."""
 
@@ -65,17 +67,19 @@ def solve_rows(
     if options.gather_dtype == "float16":
         scale = scale_of(fixed)
         wide = scale * rounded(fixed, scale).astype(np.float64)
-    rows, counts = problem.rows, problem.rows.counts
+    rows, counts, n_factors = problem.rows, problem.rows.counts, wide.shape[1]
     curvature, pull = problem.curvature(), problem.pull()
     least = problem.weight * shared.values.min(initial=np.inf) + problem.ridge
     # Of a diagonal so small beside the rest, sums of squares would leave nothing.
-    most = problem.weight * shared.values.max(initial=0.0) + problem.ridge
-    plain = least > 1e-9 * most
-    bent = np.repeat(np.arange(rows.n_rows), counts)[curvature < 0]
-    plain[bent] = False
+    plain = least > 1e-9 * (problem.weight * shared.values.max(initial=0.0) + problem.ridge)
+    bent = np.zeros(rows.n_rows, np.bool_)
+    bent[np.repeat(np.arange(rows.n_rows), counts)[curvature < 0]] = True
+    iterated = plain & (options.solver == "cg")
+    if options.solver == "auto":
+        iterated = plain & (options.cg_steps < _break_even(counts, n_factors) - 1)
     gain = np.empty(rows.n_rows)
 
-    def solve(some: NDArray[np.int64]) -> None:
+    def systems(some: NDArray[np.int64]) -> _Systems:
         places = np.arange(counts[some].max(initial=0))
         inside = places < counts[some, None]
         entries = np.where(inside, rows.indptr[some, None] + places, 0)
@@ -85,22 +89,48 @@ def solve_rows(
         if prior is not None:
             right += problem.ridge[some, None] * prior[some]
         diagonal = problem.weight[some, None] * shared.values + problem.ridge[some, None]
-        solution = _solved(factors, c, diagonal, right)
-        out[some] = solution
-        gain[some] = np.einsum("rk,rk->r", solution, right)
+        return _Systems(factors, c, diagonal, right)
 
-    n_factors = wide.shape[1]
+    def iterate(some: NDArray[np.int64]) -> None:
+        x = (out if start is None else start)[some].astype(np.float64)
+        its = systems(some)
+        x, residual, reached = _iterated(its, x if turn is None else x @ turn, options)
+        out[some] = x
+        gain[some] = np.einsum("rk,rk->r", x, its.right + residual)
+        if options.cg_tolerance is not None:
+            iterated[some] = reached
+
+    def solve(some: NDArray[np.int64]) -> None:
+        its = systems(some)
+        solution = _solved(its)
+        out[some] = solution
+        gain[some] = np.einsum("rk,rk->r", solution, its.right)
+
     with single_threaded():
         threads = options.n_threads or usable_cores()
-        run_parts(solve, list(_batches(counts, np.flatnonzero(plain), n_factors)), threads)
-    if not plain.all():
-        some = np.flatnonzero(~plain)
+        run_parts(iterate, list(_batches(counts, np.flatnonzero(iterated), n_factors)), threads)
+        exact = np.flatnonzero(~iterated & plain & ~bent)
+        run_parts(solve, list(_batches(counts, exact, n_factors)), threads)
+    some = np.flatnonzero(~iterated & ~(plain & ~bent))
+    if len(some):
         theirs = np.empty((len(some), n_factors), out.dtype)
         own = None if prior is None else prior[some]
         cut = problem.cut(some)
         gain[some] = reference.solve_rows(cut, fixed, shared, theirs, options, prior=own)
         out[some] = theirs
     return gain
+
+
+class _Systems(NamedTuple):
+    """Systems (D + F'CF) x = b of R rows, padded to n entries whose c is 0."""
+
+    factors: NDArray[np.float64]
+    """F, shape (R, n, K)."""
+    curvature: NDArray[np.float64]
+    """c, shape (R, n)."""
+    diagonal: NDArray[np.float64]
+    """D, shape (R, K), like b."""
+    right: NDArray[np.float64]
 
 
 def _batches(
@@ -118,17 +148,62 @@ def _batches(
         begin = end
 
 
-def _solved(
-    factors: NDArray[np.float64],
-    curvature: NDArray[np.float64],
-    diagonal: NDArray[np.float64],
-    right: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """(D + F'CF)^-1 b of each row: factors (R, n, K), curvature (R, n), the others (R, K).
+def _break_even(counts: NDArray[np.int64], n_factors: int) -> NDArray[np.float64]:
+    """Steps of conjugate gradients that take as long as the exact solution of so many entries."""
+    n, k = counts.astype(np.float64), float(n_factors)
+    exact = np.minimum(n**2 * (k / 2 + n / 6), k**2 * (n / 2 + k / 6))
+    return np.asarray(exact / (_SLOWER * 2 * np.maximum(n, 1) * k), np.float64)
+
+
+def _iterated(
+    systems: _Systems, x: NDArray[np.float64], options: SolveOptions
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
+    """Conjugate gradients of each row from x, preconditioned with D, as the options say.
+
+    Returns x, the residuals and which of them are small enough.
+    """
+    factors, curvature, diagonal, right = systems
+
+    def times(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        scores = np.matmul(factors, x[:, :, None])[:, :, 0]
+        product = np.matmul((curvature * scores)[:, None], factors)[:, 0]
+        return np.asarray(diagonal * x + product, np.float64)
+
+    def squares(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(np.einsum("rk,rk,rk->r", x, 1 / diagonal, x), np.float64)
+
+    residual = right - times(x)
+    size, left = squares(right), squares(residual)
+    steps = options.cg_steps
+    if options.cg_tolerance is None:
+        size = np.maximum(size, left)
+    else:
+        n, k = factors.shape[1:]
+        steps = max(steps, int(_break_even(np.array([n]), k)[0]))
+    enough = options.residual(np.float64) ** 2 * size
+    direction = residual / diagonal
+    for _ in range(steps):
+        image = times(direction)
+        bends = np.einsum("rk,rk->r", direction, image)
+        going = (left > enough) & (bends > 0)
+        if not going.any():
+            break
+        length = np.where(going, left / np.where(going, bends, 1.0), 0.0)[:, None]
+        x = x + length * direction
+        residual -= length * image
+        left, before = np.where(going, squares(residual), left), left
+        momentum = np.where(going, left / np.where(going, before, 1.0), 0.0)[:, None]
+        direction = residual / diagonal + momentum * direction
+    return x, residual, left <= enough
+
+
+def _solved(systems: _Systems) -> NDArray[np.float64]:
+    """(D + F'CF)^-1 b of each row.
 
     With G = C^1/2 F D^-1/2, that is D^-1/2 (I - G'(I + GG')^-1 G) D^-1/2 b: where rows are shorter
     than the factors, the smaller system.
     """
+    factors, curvature, diagonal, right = systems
     n, k = factors.shape[1:]
     weighted = np.sqrt(curvature)[:, :, None] * factors
     if n >= k:

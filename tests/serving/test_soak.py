@@ -143,5 +143,6 @@ def test_workers_that_are_killed_lose_no_event_and_fail_nobody_who_asks_again(
     assert not outcome.failed
     assert outcome.cut_off <= 2 * outcome.kills  # the one connection of each client
     assert outcome.in_journal == len(outcome.acknowledged) > 0
+    assert outcome.answers["page", 410] < outcome.answers["page", 200] / 10
     assert outcome.updates
     assert {what for what, _ in outcome.answers} >= {"list", "filtered", "batch", "page"}

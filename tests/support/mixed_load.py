@@ -34,6 +34,8 @@ from mfrank import serving
 from mfrank.models import roll_back
 
 GENRES = ("Comedy", "Drama|War", "Western")
+GONE: dict[str, Any] = {}
+"""The answer where a new worker has never held the model that a page was begun with."""
 
 
 @dataclass
@@ -96,7 +98,8 @@ class Client:
             page = self._ask("page", f"/recommend/{other}?n=5&offset=0")
             if page is not None and page["next"]:
                 self._connection.close()  # the next page may come to another worker
-                self._ask("page", f"/recommend/{other}?cursor={page['next']}")
+                if self._ask("page", f"/recommend/{other}?cursor={page['next']}") is GONE:
+                    self._ask("page", f"/recommend/{other}?n=5&offset=5")
             number += 1
         self._connection.close()
 
@@ -120,6 +123,8 @@ class Client:
         answer = self._connection.getresponse()
         content = answer.read()
         self._outcome.answers[what, answer.status] += 1
+        if answer.status == 410 and what == "page":
+            return GONE
         if answer.status != 200:
             self._outcome.failed.append(f"{what} {path}: {answer.status} {content[:200]!r}")
             return None
