@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -10,6 +11,9 @@ from mfrank.arrays import shown
 from mfrank.errors import InputValueError
 from mfrank.serving.limits import Limits
 from mfrank.serving.questions import Id, check_lengths, read_json, unknown_name
+
+_AHEAD = 86_400
+"""Seconds by which clocks and time zones of senders may differ from the service's."""
 
 _NEW = "an id; a new one becomes known at the next update"
 
@@ -34,7 +38,10 @@ class OneEvent(BaseModel):
         1.0, ge=0, le=1e30, description="as in the training data; 0: only left out of lists"
     )
     time: float | None = Field(
-        None, ge=0, le=4102444800, description="seconds since 1970; by default, of its arrival"
+        None,
+        ge=0,
+        le=4102444800,
+        description="seconds since 1970, at most a day ahead; by default, of its arrival",
     )
     id: str | None = Field(
         None,
@@ -114,4 +121,12 @@ def read_events(body: bytes, limits: Limits) -> list[OneEvent]:
             raise InputValueError(
                 f"{where}: `{field}`: {first['msg']}{told}", place=where
             ) from None
+        if (events[-1].time or 0) > time.time() + _AHEAD:  # it would be the latest for years
+            days = ((events[-1].time or 0) - time.time()) / 86400
+            raise InputValueError(
+                f"{where}: `time` is {days:,.0f} days ahead of this service's clock, got "
+                f"{events[-1].time}",
+                "send seconds since 1970, or no `time`: then its arrival counts",
+                place=where,
+            )
     return events

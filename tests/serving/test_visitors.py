@@ -112,6 +112,7 @@ BAD = [
     {"user": "a", "item": "b", "value": -1},
     {"user": "a", "item": "b", "value": "1"},
     {"user": "a", "item": "b", "time": 1.8e12},
+    {"user": "a", "item": "b", "time": 4.1e9},  # the year 2099
     {"user": "a", "item": "b", "id": ""},
     {"user": "a", "item": "b", "kinds": "buy"},
     [],
