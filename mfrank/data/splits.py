@@ -431,7 +431,7 @@ def points_in_time(
         if not is_there:
             raise InputValueError(
                 f"{what}: timestamps go from {times.min()} to {times.max()}; got "
-                f"`test={test!r}`, `valid={valid!r}`",
+                f"`test={shown(test)}`, `valid={shown(valid)}`",
                 f"Use {remedy} fractions",
             )
     return train_to, test_from

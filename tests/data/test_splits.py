@@ -82,12 +82,19 @@ def counts(data: Interactions) -> NDArray[np.int64]:
     return data.counts.users
 
 
+def thirds(data: Interactions) -> list[int]:
+    """Two points in time that divide the times into three."""
+    times = np.unique(data.timestamps)
+    assume(len(times) >= 3)
+    return [int(times[len(times) * part // 3]) for part in (1, 2)]
+
+
 SPLITS = {
     "by_ratio": lambda data, seed: by_ratio(data, random_state=seed),
     "leave_last": lambda data, seed: leave_last(data, 2, valid_k=1, random_state=seed),
     "leave_k_out": lambda data, seed: leave_k_out(data, 2, valid_k=1, random_state=seed),
     "by_time at timestamps": lambda data, seed: by_time(
-        data, test=data.timestamps.min() + 15, valid=data.timestamps.min() + 5
+        data, **dict(zip(("valid", "test"), thirds(data), strict=True))
     ),
     "by_time by shares": lambda data, seed: by_time(data, test=0.2, valid=0.1),
     "held_out_users": lambda data, seed: held_out_users(

@@ -249,7 +249,8 @@ def test_tune_tells_who_reads_values_and_tries_them_first(caplog) -> None:
 def test_tune_searches_ones_as_it_always_did() -> None:
     ones = RATINGS.weighted(1 / RATINGS.user_items.data)
     found = mfrank.tune(ones, trials=1, factors=4, n_threads=1, predict="any")
-    assert {row["family"] for row in found.leaderboard} == {"IALS", "Popularity", "ItemKNN"}
+    tried = {row["family"] for row in found.leaderboard if row["error"] is None}
+    assert tried - {"blend"} == {"IALS", "Popularity", "ItemKNN"}
     assert found.uses_values is None
 
 

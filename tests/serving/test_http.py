@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 
 import mfrank
 from mfrank import pages, serving
-from mfrank.serving import questions
+from mfrank.serving import answer_forms
 from tests.support.errors import refuses
 
 USER = str(named().user_ids.labels[-1])
@@ -356,7 +356,7 @@ def fits(described: Any, content: Any, answer: Any) -> None:
     """An answer has the fields that the description names for it, and their types."""
     form, given = form_of(described, content), answer.json()
     assert set(form["required"]) <= set(given) <= set(form["properties"])
-    getattr(questions, form["title"]).model_validate_json(answer.content)
+    getattr(answer_forms, form["title"]).model_validate_json(answer.content)
 
 
 @pytest.mark.parametrize("prefix", ["/api", "/a/b", "/\xe9"])

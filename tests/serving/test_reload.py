@@ -223,7 +223,8 @@ def test_newer_models_are_loaded_as_the_first_was(
     )
     application = serving.app(tmp_path / "model", classes=iter([Clock]), trust=True)
     application.state.live.refresh(forced=True)
-    assert asked == [{"classes": (Clock,), "trust": True, "mmap": False, "verify": False}] * 2
+    how = {"classes": (Clock,), "trust": True, "mmap": False, "verify": False, "version": 0}
+    assert asked == [how] * 2
     for more in ({"trust": True}, {"classes": [Clock]}, {"mmap": True}):
         with refuses(ValueError, "classes"):
             serving.app(model(), **more)
