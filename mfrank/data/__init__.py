@@ -53,10 +53,11 @@ from mfrank.data.joining import (
 from mfrank.data.judged import Judged, Scaling, feature_matrix, feature_names
 from mfrank.data.labels import RawIds, canonical, objects
 from mfrank.data.layouts import Dialect, Lines, layout_of
+from mfrank.data.locations import files_at
 from mfrank.data.merging import Duplicates
 from mfrank.data.odd_ids import tell_empty_rows
 from mfrank.data.on_disk import GrowingArray, Spill
-from mfrank.data.remote import without_password
+from mfrank.data.remote import is_url, without_password
 from mfrank.data.report import DataReport
 from mfrank.data.sources import known
 from mfrank.data.splits import (
@@ -70,7 +71,7 @@ from mfrank.data.splits import (
     rank_in_rows,
     timestamps_of,
 )
-from mfrank.data.sql import is_database
+from mfrank.data.sql import TableQuery, is_database
 from mfrank.data.synthesis import synthetic
 from mfrank.data.tables import (
     check_table_file,
@@ -136,6 +137,7 @@ __all__ = [
     "Scaling",
     "Spill",
     "Split",
+    "TableQuery",
     "TimeKind",
     "TimestampUnit",
     "UnknownIdError",
@@ -162,6 +164,7 @@ __all__ = [
     "feature_matrix",
     "feature_names",
     "feature_rows",
+    "files_at",
     "frame_columns",
     "frame_of",
     "from_npz",
@@ -180,6 +183,7 @@ __all__ = [
     "is_stream",
     "is_table",
     "is_unnamed",
+    "is_url",
     "joined_ids",
     "known",
     "known_kind",

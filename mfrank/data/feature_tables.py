@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,9 @@ from mfrank.data.fields import Fields, spelled_like
 from mfrank.data.frames import columns_reader, is_frame
 from mfrank.data.ids import Ids
 from mfrank.data.labels import canonical, objects
+from mfrank.data.locations import files_at
+from mfrank.data.remote import for_library, is_url, without_password
+from mfrank.data.sql import TableQuery, is_database
 from mfrank.data.tables import known_kind, text_rows
 from mfrank.data.text_files import local_file, refuse_elsewhere
 from mfrank.errors import InputTypeError, InputValueError, Notice, within
@@ -69,7 +73,7 @@ class FeatureTable:
 
     @classmethod
     def of(cls, argument: str, given: Any, ids: Ids) -> FeatureTable:
-        """Read a DataFrame, or a file of such a table.
+        """Read a DataFrame, or a file of such a table, by its path or URL, or a query.
 
         The ids are the column with a name such as ``item`` or ``item_id`` or, without one, the
         index. A numeric index without a name, as left by sorting or filtering, is ignored if there
@@ -84,12 +88,22 @@ class FeatureTable:
             There is no such file, or it is Parquet and pyarrow is not installed.
         """
         side = _side(argument)
-        if not is_frame(given):
+        if isinstance(given, TableQuery):
+            found = dict[Hashable, NDArray[Any]](given.columns().items())
+            table = _Table(list(found), found.__getitem__, found.__getitem__)
+            labels, columns = _divided(argument, table, side)
+            texts = dict[Hashable, NDArray[Any]]()
+        elif isinstance(given, str | os.PathLike):
             labels, columns, texts = _of_file(argument, given, side)
             labels = spelled_like(labels, ids)
-        else:
+        elif is_frame(given):
             labels, columns = _of_frame(argument, given, side)
             texts = {}
+        else:
+            raise InputTypeError(
+                f"`{argument}` must be a table, got {shown(given)}:",
+                "pass a DataFrame, or the path of a file",
+            )
         try:
             Ids.of(labels)
         except (TypeError, ValueError) as error:
@@ -318,16 +332,12 @@ def _not_one(argument: str, found: str, names: list[Hashable], side: str) -> Inp
 def _of_file(
     argument: str, given: str | os.PathLike[str], side: str
 ) -> tuple[NDArray[Any], dict[Hashable, NDArray[Any]], dict[Hashable, NDArray[Any]]]:
-    path = path_of(given)
-    try:
-        refuse_elsewhere(given)
-    except ValueError as error:
-        raise within(f"`{argument}`", error) from None
+    path = _one_file(argument, given)
     if (kind := known_kind(path)) == ".parquet":
         with needs("parquet", "parquet files need pyarrow"):
             import pyarrow.parquet
         with faults_named(local_file(path)):
-            table = pyarrow.parquet.read_table(path)
+            table = pyarrow.parquet.read_table(for_library(path))
         return *_of_frame(argument, table, side), {}
     if kind not in _SEPARATORS:
         raise InputValueError(f"`{argument}` must be a .csv, .tsv or .parquet file, got {path}")
@@ -366,6 +376,27 @@ def _of_file(
     labels, columns = _divided(argument, table, side)
     texts = {name: objects(field or None for field in fields(name)) for name in columns}
     return labels, columns, texts
+
+
+def _one_file(argument: str, given: str | os.PathLike[str]) -> Path:
+    """The file, which may be elsewhere."""
+    try:
+        if not is_url(given) or path_of(given).exists():
+            refuse_elsewhere(given)
+            return path_of(given)
+        if is_database(str(given)):
+            raise InputValueError(
+                f"{without_password(str(given))} is a database:",
+                "pass the DataFrame that `pandas.read_sql` makes of a query",
+            )
+        file, *more = files_at(given, argument)
+        if more:
+            raise InputValueError(
+                f"{without_password(str(given))} has {1 + len(more)} files:", "pass one file"
+            )
+    except ValueError as error:
+        raise within(f"`{argument}`", error) from None
+    return file
 
 
 def _given(argument: str, ids: list[str]) -> list[str]:

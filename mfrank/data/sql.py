@@ -10,6 +10,8 @@ import re
 import secrets
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ _TABLE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*){0,2}", re.ASCII)
 _WRITES = re.compile(
     r"\s*(?:alter|create|delete|drop|grant|insert|merge|replace|truncate|update)\b", re.IGNORECASE
 )
+_ROWS_AT_ONCE = 1 << 16
 _DATABASES = {
     "bigquery", "cockroachdb", "databricks", "duckdb", "mariadb", "mssql", "mysql", "oracle",
     "postgres", "postgresql", "redshift", "snowflake", "sqlite", "trino",
@@ -36,6 +39,53 @@ def is_database(url: str) -> bool:
     """Whether it is a URL of SQLAlchemy, such as ``postgresql+psycopg://host/shop``."""
     scheme, is_url, _ = str(url).partition("://")
     return bool(is_url) and scheme.lower().partition("+")[0] in _DATABASES
+
+
+@dataclass(frozen=True, slots=True)
+class TableQuery:
+    """A query of a database, which is run anew whenever its table is read.
+
+    Attributes
+    ----------
+    url : str
+        Of SQLAlchemy.
+    query : str
+        A SELECT, or the name of a table.
+    """
+
+    url: str
+    query: str
+
+    def __repr__(self) -> str:
+        return f"{self.query!r} of {without_password(self.url)}"
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """The columns by name; decimal numbers are floats.
+
+        Raises
+        ------
+        ValueError
+            Two columns have one name; or as :func:`rows_of_query`, like all other errors.
+        """
+        with closing(rows_of_query(self.query, self.url, None, _ROWS_AT_ONCE)) as chunks:
+            parts = []
+            for chunk in chunks:
+                names = [str(name) for name in chunk.names]
+                for name in names if len({*names}) < len(names) else ():
+                    if names.count(name) > 1:
+                        raise InputValueError(
+                            f"the query has two columns {name!r}:", "name one otherwise, by AS"
+                        )
+                parts.append({str(name): chunk.values_of(name) for name in chunk.names})
+        nothing, *parts = parts
+        return {name: _joined([part[name] for part in parts or [nothing]]) for name in nothing}
+
+
+def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    if all(part.dtype.kind == "i" for part in parts):
+        return np.concatenate(parts)
+    every = (each for part in parts for each in part.tolist())
+    return objects(float(each) if isinstance(each, Decimal) else each for each in every)
 
 
 def rows_of_query(

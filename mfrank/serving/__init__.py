@@ -43,6 +43,7 @@ def app(
     remember_shown: float | None = None,
     shown_file: str | os.PathLike[str] | None = None,
     items: Any = None,
+    items_query: str | None = None,
     split: Mapping[str, float] | None = None,
     salt: str | None = None,
     log_lists: float | None = None,
@@ -93,13 +94,17 @@ def app(
     shown_file : path, optional
         SQLite file for that memory, which services on one machine may share and which outlives
         them; by default, it is in memory.
-    items : path or DataFrame, optional
+    items : path, URL, DataFrame or function, optional
         A table with a row for each item and its id in a column such as ``item_id``: .csv, .tsv,
-        .parquet or a DataFrame. Requests choose by its columns with ``where=`` and get them with
-        ``fields=``. Items that are true in a column ``hidden``, and items before
-        ``available_from`` or after ``available_until`` (dates; a date without a time is the whole
-        day, one without a time zone is UTC) are in no list. A file is read again when it changes;
-        if that fails, or it is gone, the table before it stays, and ``/health`` shows the reason.
+        .parquet (also as a URL of fsspec, such as ``s3://shop/items.parquet``), a DataFrame, a
+        function that returns one, or the URL of a database (SQLAlchemy). Requests choose by its
+        columns with ``where=`` and get them with ``fields=``. Items that are true in a column
+        ``hidden``, and items before ``available_from`` or after ``available_until`` (dates; a date
+        without a time is the whole day, one without a time zone is UTC) are in no list. A file is
+        read again when it changes; a URL, a database or a function is asked every minute. If that
+        fails, or the file is gone, the table before it stays, and ``/health`` shows the reason.
+    items_query : str, optional
+        What to read from a database, a SELECT or the name of a table.
     split : mapping of str to float, optional
         The share of the users that each of several models answers, such as
         ``{"a": 0.9, "b": 0.1}``; they sum to 1. :func:`arm_of` says whom.
@@ -149,6 +154,7 @@ def app(
         log,
         visitors,
         items,
+        items_query,
         split,
         salt,
     )

@@ -38,6 +38,7 @@ from mfrank.serving.connections import LimitedConnection
 from mfrank.serving.description import Described
 from mfrank.serving.docs_page import SCRIPT, STYLE, page
 from mfrank.serving.guards import AllowedHosts, Door, Hosts
+from mfrank.serving.item_source import ItemSource
 from mfrank.serving.limits import Limits
 from mfrank.serving.live_model import LiveModel
 from mfrank.serving.measures import SharedMeasures, measures_of_now
@@ -64,6 +65,7 @@ def build(
     log: str | None,
     visitors: Visitors,
     items: Any,
+    items_query: str | None,
     split: Mapping[str, float] | None,
     salt: str | None,
 ) -> FastAPI:
@@ -72,8 +74,12 @@ def build(
     hosts, origins = AllowedHosts(allow_hosts), _checked_origins(allow_origins)
     keys = None if key_file is None else Keys(key_file)
 
+    if items is None and items_query is not None:
+        raise InputValueError("`items_query` needs `items`,", "the URL of a database")
+    source = None if items is None else ItemSource(items, items_query)
+
     def load(one: Served, name: str | None) -> LiveModel:
-        return LiveModel(one, classes, trust, mmap, items, name)
+        return LiveModel(one, classes, trust, mmap, source, name)
 
     arms, measures = Arms(model, split, salt, load, visitors), measures_of_now()
     lines = None if log is None else RequestLog(log)

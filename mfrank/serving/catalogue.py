@@ -7,25 +7,20 @@ all. Conditions of a request (:mod:`mfrank.serving.conditions`) choose among the
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import counted, shown
-from mfrank.data import FeatureTable, Ids, objects, spelled_like, tell_odd_texts
+from mfrank.data import Ids, spelled_like
 from mfrank.errors import InputValueError
-from mfrank.files import path_of
 from mfrank.retrieval import KnownRows, is_nested
-from mfrank.serving.conditions import Condition, ItemColumn, Kind, kind_of, looks_dated
-
-HIDDEN, FROM, UNTIL = "hidden", "available_from", "available_until"
-_ROLES: Mapping[str, Kind] = {HIDDEN: "truth", FROM: "date", UNTIL: "date"}
+from mfrank.serving.conditions import Condition, ItemColumn
+from mfrank.serving.item_source import FROM, HIDDEN, UNTIL, ItemSource, ItemTable
 
 _REMEMBERED_BYTES = 1 << 26
 """Of filters that are kept ready, and thrown away with the table."""
@@ -170,42 +165,27 @@ def _ends_of(
 
 
 class Catalogue:
-    """The table of items of a service, read anew when its file changes.
+    """The table of items of a service, in the order of a model's items.
 
     Parameters
     ----------
-    items : path or DataFrame
-        As in :func:`mfrank.serving.app`.
+    source : ItemSource
     item_ids : Ids
         Of the model that answers first.
 
     Attributes
     ----------
-    path : Path or None
-    n_rows : int
-    since : float
-        Unix time at which the current table was read.
-    loads, failures : int
-        Numbers of newer tables that were read, and of failures.
-    error : str or None
-        Reason of the last failure; None if the last table was read.
+    source : ItemSource
     """
 
-    def __init__(self, items: Any, item_ids: Ids) -> None:
-        self.path = path_of(items) if isinstance(items, str | os.PathLike) else None
-        self._given = items
-        self._version = self._look()
-        self._labels, self._columns = _read(items, item_ids)
+    def __init__(self, source: ItemSource, item_ids: Ids) -> None:
+        self.source = source
+        first = source.newer(-1, item_ids)
+        assert first is not None
+        self._table: ItemTable = first
         self._of_models: tuple[ItemsOfModel, ...] = ()
-        self.since, self.loads, self.failures = time.time(), 0, 0
-        self.error: str | None = None
         self.meet(item_ids)
         self._tell()
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows of the table."""
-        return len(self._labels)
 
     def of(self, item_ids: Ids) -> ItemsOfModel:
         """The table in the order of a model's items."""
@@ -216,49 +196,43 @@ class Catalogue:
 
     def meet(self, item_ids: Ids) -> ItemsOfModel:
         """Put the table in the order of a model that answers soon, beside the one before it."""
-        made = ItemsOfModel(item_ids, self._labels, self._columns)
+        made = self._in_order(self._table, item_ids)
         self._of_models = (made, *self._of_models[:1])
         return made
 
     def refresh(self, item_ids: Ids, *, forced: bool = False) -> None:
-        """Read the file again if it has changed, or ``forced``; if it cannot, the table stays."""
-        version = self._look()
-        if self.path is None or not (forced or version != self._version):
-            return
-        self._version = version
-        try:
-            labels, columns = _read(self._given, item_ids)
-        except Exception as error:
-            self.failures += 1
-            self.error = f"{type(error).__name__}: {error}"
-            _log.warning("the items that were read before still count: %s", self.error)
-            return
-        made = ItemsOfModel(item_ids, labels, columns)  # before a request could wait for it
-        self._labels, self._columns, self._of_models = labels, columns, (made,)
-        self.since, self.loads, self.error = time.time(), self.loads + 1, None
-        self._tell()
+        """Take up a table that has changed, or read it again if ``forced``."""
+        newer = self.source.newer(self._table.number, item_ids, forced=forced)
+        if newer is not None:
+            made = self._in_order(newer, item_ids)  # before a request could wait for it
+            self._table, self._of_models = newer, (made,)
+            self._tell()
+
+    @staticmethod
+    def _in_order(table: ItemTable, item_ids: Ids) -> ItemsOfModel:
+        return ItemsOfModel(item_ids, table.labels, table.columns)
 
     def about(self, item_ids: Ids) -> dict[str, Any]:
         """What /health says of it."""
         here = self.of(item_ids)
         passing = here.passing(())
         return {
-            "rows": self.n_rows,
+            "rows": len(self._table.labels),
             "columns": {name: column.kind for name, column in here.columns.items()},
             "items_without_row": here.without_row,
             "rows_without_item": here.unused,
             "listed": len(item_ids) if passing is None else len(passing.rows),
-            "loaded": self.since,
-            "reloads": self.loads,
-            "failed_reloads": self.failures,
-            "reload_error": self.error,
+            "loaded": self.source.since,
+            "reloads": self.source.loads,
+            "failed_reloads": self.source.failures,
+            "reload_error": self.source.error,
         }
 
     def _tell(self) -> None:
         """Say what was read, and which items have no row."""
         here = self._of_models[0]
         kinds = ", ".join(f"{name} ({column.kind})" for name, column in here.columns.items())
-        _log.info("items: %s, with %s", counted(self.n_rows, "row"), kinds)
+        _log.info("items: %s, with %s", counted(len(self._table.labels), "row"), kinds)
         if here.without_row:
             _log.warning(
                 "items: %s of the model %s no row: no condition holds for them",
@@ -269,70 +243,3 @@ class Catalogue:
             _log.warning(
                 "items: %s of items that the model does not have", counted(here.unused, "row")
             )
-
-    def _look(self) -> tuple[int, int, int] | None:
-        """What changes with the file."""
-        if self.path is None:
-            return None
-        try:
-            found = Path(self.path).stat()
-        except OSError:
-            return None
-        return found.st_ino, found.st_mtime_ns, found.st_size
-
-
-def _read(items: Any, item_ids: Ids) -> tuple[NDArray[Any], dict[str, ItemColumn]]:
-    """The ids and the columns of a table.
-
-    Raises
-    ------
-    ValueError, TypeError, FileNotFoundError
-        It cannot be read, or a column that decides what is listed has something else.
-    """
-    table = FeatureTable.of("items", items, item_ids)
-    columns: dict[str, ItemColumn] = {}
-    for given, values in table.columns.items():
-        role = "_".join(str(given).lower().split())
-        name = role if role in _ROLES else str(given).strip()
-        if name == HIDDEN:
-            values = objects(_truth(each) for each in values.tolist())
-        column = ItemColumn.of(name, values, table.texts.get(given))
-        if name in columns:
-            raise InputValueError(f"`items` has two columns {name!r}", "rename one")
-        if name in _ROLES and column.present.any() and column.kind != _ROLES[name]:
-            what = "true or false" if name == HIDDEN else "dates"
-            there = column.given[column.present].tolist()
-            odd = (each for each in there if kind_of(name, [each]) != _ROLES[name])
-            raise InputValueError(
-                f"`items`: column {name!r} decides what is listed and must have {what}, got "
-                f"{shown(next(odd, there[0]))}",
-                "write it so, leave it empty where it is not known, or rename the column",
-            )
-        if column.kind in ("text", "list"):
-            _tell_odd(column, [each for each in values.tolist() if isinstance(each, str) and each])
-        columns[name] = column
-    found = item_ids.rows(spelled_like(table.labels, item_ids), missing=-1)
-    if len(item_ids) and len(found) and (found < 0).all():
-        raise InputValueError(
-            f"`items` has a row for no item of the model: its ids are like "
-            f"{shown(table.labels[0])}, the model's like {shown(item_ids.labels[0])}"
-        )
-    return table.labels, columns
-
-
-def _tell_odd(column: ItemColumn, texts: Sequence[str]) -> None:
-    """Warn of texts that are probably something else, which conditions would not find."""
-    where = f"items: column {column.name!r}"
-    tell_odd_texts(where, texts, are_lists=column.kind == "list")
-    distinct = list(dict.fromkeys(texts))
-    others = [text for text in distinct if not looks_dated(text)]
-    if others and 2 * len(others) <= len(distinct):
-        _log.warning(
-            "%s is not read as dates, but as texts, because of texts like %s: leave these empty",
-            *(where, shown(others[0])),
-        )
-
-
-def _truth(value: Any) -> Any:
-    """True and false of tables that write 1 and 0."""
-    return bool(value) if isinstance(value, int | float) and value in (0, 1) else value

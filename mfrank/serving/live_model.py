@@ -23,6 +23,7 @@ from mfrank.files import MANIFEST, path_of
 from mfrank.models import load, roll_back, values_told
 from mfrank.retrieval import Recommender, unannounced
 from mfrank.serving.catalogue import Catalogue, ItemsOfModel
+from mfrank.serving.item_source import ItemSource
 
 _LOG = logging.getLogger("mfrank.serving")
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
@@ -73,7 +74,7 @@ class LiveModel:
         classes: Iterable[type] | type = (),
         trust: bool = False,
         mmap: bool = False,
-        items: Any = None,
+        items: ItemSource | None = None,
         name: str | None = None,
     ) -> None:
         self.name = name
@@ -163,7 +164,7 @@ class LiveModel:
     @property
     def _is_of_files(self) -> bool:
         return self.folder is not None or (
-            self.catalogue is not None and self.catalogue.path is not None
+            self.catalogue is not None and self.catalogue.source.is_watched
         )
 
     def look_now(self) -> None:

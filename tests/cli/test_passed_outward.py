@@ -35,6 +35,7 @@ def test_serve_and_explore(
             "remember_shown",
             "shown_file",
             "items",
+            "items_query",
             "split",
             "salt",
             "log_lists",
@@ -58,10 +59,11 @@ def test_serve_and_explore(
     assert runs[1] == (("the service",), how)
     run(
         "serve m --journal j --weights view=1,buy=5 --remember-shown 12h --shown-file s.sqlite "
-        "--items i.csv --log-lists 30d --explore 0.1 --explore-depth 20"
+        "--items sqlite:///s.db --items-query t --log-lists 30d --explore 0.1 --explore-depth 20"
     )
     more = {
-        "items": "i.csv",
+        "items": "sqlite:///s.db",
+        "items_query": "t",
         "journal": "j",
         "weights": {"view": 1, "buy": 5},
         "remember_shown": 43200,

@@ -24,6 +24,7 @@ from mfrank import serving
 from mfrank.data import Ids
 from mfrank.serving import catalogue as of_items
 from mfrank.serving.catalogue import Catalogue
+from mfrank.serving.item_source import ItemSource
 
 N_USERS, N_ITEMS = 12, 30
 
@@ -99,7 +100,8 @@ def test_conditions_are_those_of_the_table(data: Any) -> None:
     ids = Ids.of(np.array([f"i{n}" for n in range(8)], object))
     frame = pd.DataFrame({k: pd.Series(v, dtype=object) for k, v in columns.items()})
     frame["item_id"] = ids.labels
-    here = Catalogue(frame.sample(frac=1, random_state=0).reset_index(drop=True), ids).of(ids)
+    shuffled = frame.sample(frac=1, random_state=0).reset_index(drop=True)
+    here = Catalogue(ItemSource(shuffled), ids).of(ids)
 
     def held(*conditions: str) -> list[bool]:
         passing = here.passing(conditions, now=0)

@@ -117,9 +117,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--items",
         metavar="FILE",
-        help="a table of items, .csv, .tsv or .parquet, with ids in a column such as item_id: "
-        "requests choose by its columns (where=) and get them (fields=); columns hidden, "
-        "available_from and available_until say what is listed; read again when it changes",
+        help="a table of items, .csv, .tsv or .parquet, by path or URL, with ids in a column such "
+        "as item_id: requests choose by its columns (where=) and get them (fields=); columns "
+        "hidden, available_from and available_until say what is listed; read again when it "
+        "changes",
+    )
+    parser.add_argument(
+        "--items-query",
+        metavar="TEXT",
+        help="where --items is the URL of a database, such as postgresql+psycopg://user@host/shop: "
+        "a SELECT or the name of a table, read again every minute",
     )
     parser.add_argument(
         "--split",
@@ -178,6 +185,7 @@ def run(args: argparse.Namespace) -> None:
             remember_shown=args.remember_shown,
             shown_file=args.shown_file,
             items=args.items,
+            items_query=args.items_query,
             split=args.split,
             salt=args.salt,
             log_lists=args.log_lists,
