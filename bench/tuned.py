@@ -14,7 +14,8 @@ gets ten times these. What was found is fitted once more to the whole training p
 on the test part; differences from ``tune`` are paired by users.
 
 With ``--without NAME`` ``tune`` alone is run, with its whole space and, for each NAME, without one
-family or ladder of it (``mfrank.tuning.families``), such as "next item" or EASE: what it adds.
+family or ladder of it (``mfrank.tuning.families``), such as "next item" or EASE, or without the
+trees: what it adds.
 
 With ``--develop`` no test part is read: a part is held out of the training part as ``tune`` does
 it; ``tune`` alone gets the rest, and is judged on the held-out part. Changes of the search are
@@ -38,6 +39,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import scipy.sparse as sp
@@ -50,7 +52,15 @@ from threadpoolctl import threadpool_limits
 import mfrank
 from mfrank.comparison import usual_models
 from mfrank.data import Split
-from mfrank.tuning import SPACE, TIMED_SPACE, Predict, Space, TrialJudge
+from mfrank.tuning import (
+    SPACE,
+    TIMED_SPACE,
+    Predict,
+    Space,
+    TrialJudge,
+    learned_order,
+    search_result,
+)
 
 SESSIONS = {"yoochoose-100k": "yoochoose-100k", "globo-sessions": "globo"}
 """The data of each."""
@@ -71,7 +81,7 @@ METRICS = (
     *(*PAIRED, mfrank.MRR @ 20, mfrank.UnbiasedRecall @ 20, mfrank.UnbiasedNDCG @ 20),
     mfrank.Coverage @ 20,
 )
-TUNE = "mfrank.tune"
+TUNE, TREES = "mfrank.tune", "trees"
 MOST_FACTORS = 512
 USERS_AT_ONCE = 1000
 RIDGES = (30.0, 100.0, 300.0, 1000.0, 3000.0)
@@ -210,7 +220,14 @@ def contenders(split: Split, args: argparse.Namespace) -> dict[str, Any]:
 
 @contextmanager
 def left_out(name: str) -> Iterator[None]:
-    """Every search is without a family, or without the families of a ladder."""
+    """Every search is without a family, without the families of a ladder, or without trees."""
+    if name == TREES:
+        with (
+            patch.object(search_result, "can_be_tried", lambda: False),
+            patch.object(learned_order, "can_be_tried", lambda: False),
+        ):
+            yield
+        return
     usual = Space.able
 
     def able(space: Space, needs: Any) -> Any:
@@ -222,11 +239,8 @@ def left_out(name: str) -> Iterator[None]:
         }
         return Space(ladders, tuple(one for one in kept.baselines if one.name != name)), reasons
 
-    Space.able = able  # type: ignore[method-assign]
-    try:
+    with patch.object(Space, "able", able):
         yield
-    finally:
-        Space.able = usual  # type: ignore[method-assign]
 
 
 def ablated(split: Split, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -304,10 +318,9 @@ def main() -> None:
     made.add_argument("--ease-items", type=int, default=20_000, help="most items of EASE")
     made.add_argument("--seed", type=int, default=0)
     made.add_argument("--develop", action="store_true", help="leave the test parts alone")
-    names = {one.name for one in (*TIMED_SPACE.families(), *SPACE.baselines)}
-    made.add_argument(
-        *("--without",), nargs="+", default=[], choices=sorted({*names, *TIMED_SPACE.ladders})
-    )
+    families = {one.name for one in (*TIMED_SPACE.families(), *SPACE.baselines)}
+    names = sorted({*families, *TIMED_SPACE.ladders, TREES})
+    made.add_argument("--without", nargs="+", default=[], choices=names)
     made.add_argument(
         "--models", nargs="+", metavar="NAME", help="opponents of tune (default: all)"
     )
