@@ -88,28 +88,47 @@ def summary(folder: Path) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-ONE_CALL = ("ml-1m", "gowalla", "lastfm-2k", "citeulike-a", "globo", "retail")
+ONE_CALL = {
+    "gowalla": 10,
+    "ml-1m": 5,
+    "ml-1m-seq": 5,
+    "yoochoose-100k": 1,
+    "globo-sessions": 1,
+    "globo": 2,
+    "lastfm-2k": 4,
+    "citeulike-a": 6,
+    "retail": 4,
+    "movietweetings": 4,
+}
+"""Minutes of each search."""
 PEERS = ("implicit ALS", "EASE", "item-kNN", "popularity")
 
 
 def one_call(folder: Path) -> str:
-    """NDCG@20 by data set after ten minutes of ``tune``, and of its peers, as a Markdown table.
+    """NDCG@20 by data set after some minutes of ``tune``, and of its peers, as a Markdown table.
 
-    The last column is the largest p value of the differences to the peers.
+    The last column is the largest p value of the differences to all peers, also those without a
+    column.
     """
-    head = ("NDCG@20, `tuned.py DATA --minutes 10`", "`mfrank.tune`", *PEERS, "largest p")
+    head = ("NDCG@20", "search", "`mfrank.tune`", *PEERS, "best other", "largest p")
     lines = [head, ("---",) * len(head)]
-    for data in ONE_CALL:
-        record = json.loads((folder / f"tuned-{data}-10.json").read_text())
-        rows = record["rows"]
-        of_peers = [
-            next(row for row in rows if row["model"].partition(",")[0] == peer) for peer in PEERS
-        ]
-        # A model of a part of the items, such as EASE of the most popular ones, says so.
-        values = [
-            " of".join((format(row["ndcg@20"], ".4f"), *row["model"].split(",", 1)[1:]))
-            for row in (rows[0], *of_peers)
-        ]
-        largest = max(row["p"] for row in of_peers)
-        lines.append((data + _mark(record), *values, f"{largest:.1e}" if largest else "< 1e-300"))
+    for data, minutes in ONE_CALL.items():
+        record = json.loads((folder / f"tuned-{data}-{minutes}.json").read_text())
+        own, *peers = record["rows"]
+        columns = dict.fromkeys((*PEERS, "other"), "-")
+        best = 0.0
+        for row in peers:
+            # A model of a part of the items, such as EASE of the most popular ones, says so.
+            name, *part = row["model"].split(",", 1)
+            told = " of".join((format(row["ndcg@20"], ".4f"), *part))
+            if name in PEERS:
+                columns[name] = told
+            elif row["ndcg@20"] > best:
+                best = row["ndcg@20"]
+                columns["other"] = f"{told} {row['model'].split()[-1]}"
+        largest = max(row["p"] for row in peers)
+        threads = 1 if "--threads 1" in record["command"] else record["machine"]["cores"]
+        cells = (data + _mark(record), f"{minutes} min, {threads} cores", f"{own['ndcg@20']:.4f}")
+        chance = f"{largest:.1e}" if largest else "< 1e-300"
+        lines.append((*cells, *columns.values(), chance))
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
