@@ -111,7 +111,9 @@ def test_every_name_that_pages_give_is_there() -> None:
 
 def test_commands_that_pages_give_are_understood() -> None:
     commands = set()
-    for text in PAGES.values():
+    for page, text in PAGES.items():
+        if page == "history":  # as they were
+            continue
         for shown in re.findall(r"^```bash\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
             lines = (line.partition(" && ")[0] for line in shown.splitlines())
             commands.update(line for line in lines if line.startswith("mfrank "))
