@@ -3,8 +3,8 @@
 Prints a table for each file of results/, under the command, the date and the machine; or fills
 pages: what stands between ``<!-- PATTERN -->`` and ``<!-- / -->`` becomes one table of all files of
 that pattern, such as ``epoch-cost-gowalla-*``; ``<!-- PATTERN: one, other -->`` picks columns. What
-stands between ``<!-- summary -->`` or ``<!-- one-call -->`` and ``<!-- / -->`` becomes a table of
-``harness/summary.py``.
+stands between ``<!-- summary -->``, ``<!-- one-call -->`` or ``<!-- ablation -->`` and
+``<!-- / -->`` becomes a table of ``harness/summary.py``.
 
     python bench/tables.py
     python bench/tables.py --write README.md bench/pages/*.md docs/*.md
@@ -22,7 +22,7 @@ from typing import Any
 
 from harness.measured_code import changed_since
 from harness.records import RESULTS
-from harness.summary import one_call, summary
+from harness.summary import ablation, one_call, summary
 
 
 def table(files: list[Path], chosen: list[str] | None = None) -> str:
@@ -74,7 +74,8 @@ def filled(page: str, folder: Path) -> str:
     """The page with a table between each pair of marks that there are results for."""
 
     def fill(mark: re.Match[str]) -> str:
-        if made := {"summary": summary, "one-call": one_call}.get(mark["pattern"]):
+        own = {"summary": summary, "one-call": one_call, "ablation": ablation}
+        if made := own.get(mark["pattern"]):
             return f"{mark['open']}\n\n{made(folder)}\n\n<!-- / -->"
         files = found(folder, mark["pattern"])
         chosen = (

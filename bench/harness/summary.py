@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from harness.measured_code import changed_since
 
-__all__ = ["Line", "one_call", "summary"]
+__all__ = ["Line", "ablation", "one_call", "summary"]
 
 OLD = "†"
 
@@ -132,3 +132,31 @@ def one_call(folder: Path) -> str:
         chance = f"{largest:.1e}" if largest else "< 1e-300"
         lines.append((*cells, *columns.values(), chance))
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+ABLATED = "without-developed-0-"
+_ERRORS = 1.96
+"""Standard errors from the middle of an interval to its ends."""
+
+
+def ablation(folder: Path) -> str:
+    """What is lost of NDCG@20 without each part of a search, in percent, as a Markdown table."""
+    records = {
+        file.stem.removeprefix(ABLATED).rpartition("-")[0]: json.loads(file.read_text())
+        for file in sorted(folder.glob(f"{ABLATED}*.json"))
+    }
+    values: dict[str, dict[str, str]] = {}
+    for data, record in records.items():
+        whole, *others = record["rows"]
+        all_of_it = whole["ndcg@20"]
+        values.setdefault("NDCG@20 of all", {})[data] = f"{all_of_it:.4f}"
+        for row in others:
+            low, high = map(float, row["interval"].split(" to "))
+            error = (high - low) / 2 / _ERRORS
+            told = f"{100 * row['ndcg@20_below'] / all_of_it:.1f} ± {100 * error / all_of_it:.1f}"
+            values.setdefault(row["model"], {})[data] = told
+    marked = [data + _mark(record) for data, record in records.items()]
+    lines = [("in percent", *marked), ("---",) * (1 + len(records))]
+    lines += [(name, *(of.get(data, "-") for data in records)) for name, of in values.items()]
+    commands = dict.fromkeys(f"`{each['command']}`, {each['date']}  " for each in records.values())
+    return "\n".join([*commands, "", *(f"| {' | '.join(line)} |" for line in lines)])
