@@ -113,6 +113,7 @@ from mfrank.models import to_onnx as to_onnx
 from mfrank.models import to_parquet as to_parquet
 from mfrank.models import to_safetensors as to_safetensors
 from mfrank.pagerank import with_prior as with_prior
+from mfrank.pages import explore as explore
 from mfrank.retrieval import ItemBlend as ItemBlend
 from mfrank.retrieval import NotFittedError as NotFittedError
 from mfrank.retrieval import Recommender as Recommender

@@ -1,7 +1,8 @@
 """A local site to explore a model, with pages that are also available as JSON.
 
-``mfrank.pages.app(model)`` is an ASGI application; :func:`mfrank.serving.run` runs it like ``mfrank
-explore``. It needs the extra ``pages``.
+``mfrank.explore(model)`` shows it, such as in a notebook. ``mfrank.pages.app({"model": model})`` is
+an ASGI application; :func:`mfrank.serving.run` runs it like ``mfrank explore``. They need the extra
+``pages``.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from mfrank import serving
 from mfrank.arrays import needs
 from mfrank.data import Interactions
 from mfrank.retrieval import Recommender
@@ -17,7 +19,9 @@ from mfrank.retrieval import Recommender
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-__all__ = ["app"]
+    from mfrank.serving.running import InThread
+
+__all__ = ["app", "explore"]
 
 
 def app(
@@ -55,3 +59,38 @@ def app(
     with needs("pages"):
         from mfrank.pages.site_routes import build
     return build(models, data, items, allow_hosts)
+
+
+def explore(
+    models: Recommender | Mapping[str, Recommender],
+    data: Interactions | None = None,
+    items: str | os.PathLike[str] | None = None,
+    *,
+    port: int = 0,
+) -> InThread:
+    """Show the site of a model, or of two to compare, from this process, such as in a notebook.
+
+    Parameters
+    ----------
+    models : Recommender or mapping of str to Recommender
+        A fitted model, or one or two by their names.
+    data, items : optional
+        As in :func:`mfrank.pages.app`.
+    port : int, default 0
+        0 chooses a free port.
+
+    Returns
+    -------
+    InThread
+        Its ``url``, which this computer alone can open; ``stop()`` ends it, as does the end of the
+        process. A notebook shows the site in a frame.
+
+    Raises
+    ------
+    ModuleNotFoundError, ValueError, TypeError, FileNotFoundError
+        As in :func:`mfrank.pages.app`.
+    OSError
+        The port is taken.
+    """
+    named = {"model": models} if isinstance(models, Recommender) else models
+    return serving.start(app(named, data, items), port=port)

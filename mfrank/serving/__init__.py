@@ -1,7 +1,8 @@
 """A model as a service: lists, scores and explanations as JSON over HTTP.
 
 ``mfrank.serving.app(model)`` is an ASGI application for any ASGI server, or for tests in the same
-process. ``mfrank.serving.run`` runs it like ``mfrank serve``. Both need the extra ``serve``.
+process. ``mfrank.serving.run`` runs it like ``mfrank serve``, ``mfrank.serving.start`` in a thread.
+All need the extra ``serve``.
 """
 
 from __future__ import annotations
@@ -19,8 +20,20 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from mfrank.serving.arm_report import ExperimentReport
+    from mfrank.serving.running import InThread
 
-__all__ = ["KIND", "Event", "EventJournal", "Limits", "app", "arm_of", "new_key", "report", "run"]
+__all__ = [
+    "KIND",
+    "Event",
+    "EventJournal",
+    "Limits",
+    "app",
+    "arm_of",
+    "new_key",
+    "report",
+    "run",
+    "start",
+]
 
 
 def app(
@@ -265,6 +278,38 @@ def report(
     return made(journal, since, within, kinds, of)
 
 
+def start(application: FastAPI, *, host: str = "127.0.0.1", port: int = 0) -> InThread:
+    """Serve an application from a thread of this process, such as one of a notebook.
+
+    Parameters
+    ----------
+    application : FastAPI
+        As from :func:`app`, or :func:`mfrank.pages.app`.
+    host : str, default "127.0.0.1"
+        Address to listen on.
+    port : int, default 0
+        0 chooses a free port.
+
+    Returns
+    -------
+    InThread
+        Its ``url``; ``stop()`` ends it, as does the end of a ``with`` block, or of the process. A
+        notebook shows the site in a frame.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        uvicorn is not installed.
+    ValueError
+        ``port`` is not from 0 to 65535.
+    OSError
+        The address is taken, or does not belong to this computer.
+    """
+    with needs("serve"):
+        from mfrank.serving.running import InThread as made
+    return made(application, host, port)
+
+
 def run(
     application: FastAPI | Callable[[], FastAPI],
     *,
@@ -315,5 +360,5 @@ def run(
         The address is taken, or does not belong to this computer.
     """
     with needs("serve"):
-        from mfrank.serving.application import serve
+        from mfrank.serving.running import serve
     serve(application, host, port, root_path, drain_seconds, workers)

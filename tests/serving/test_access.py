@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 
 from mfrank import serving
 from mfrank.cli.main import main
-from mfrank.serving import access
-from mfrank.serving import application as running
+from mfrank.serving import access, running
 from mfrank.serving.access import Key, Keys
 
 USER = str(named().user_ids.labels[-1])

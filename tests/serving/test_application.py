@@ -21,7 +21,7 @@ from mfrank.serving.live_model import LiveModel
 from tests.support.errors import refuses
 
 uvicorn = pytest.importorskip("uvicorn", reason="needs uvicorn: pip install mfrank[serve]")
-running = pytest.importorskip("mfrank.serving.application")
+running = pytest.importorskip("mfrank.serving.running")
 
 USER = str(named().user_ids.labels[-1])
 
@@ -135,7 +135,7 @@ def test_connections_have_the_limits_of_the_application() -> None:
 
 
 def test_it_describes_itself_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "__version__", "7.8.9")
+    monkeypatch.setattr("mfrank.serving.application.__version__", "7.8.9")
     asked = client(model())
     info = asked.get("/openapi.json").json()["info"]
     assert (info["title"], info["version"]) == ("mfrank", "7.8.9")
@@ -208,8 +208,11 @@ def test_without_the_packages_the_error_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     application = serving.app(model())
-    monkeypatch.delitem(sys.modules, "mfrank.serving.application")
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
-    for call in (lambda: serving.app(model()), lambda: serving.run(application)):
+    for name in ("application", "running"):
+        monkeypatch.delitem(sys.modules, f"mfrank.serving.{name}")
+    for name in ("fastapi", "uvicorn"):
+        monkeypatch.setitem(sys.modules, name, None)
+    calls = (serving.app, model()), (serving.run, application), (serving.start, application)
+    for call, given in calls:
         with pytest.raises(ModuleNotFoundError, match=r"pip install mfrank\[serve\]"):
-            call()
+            call(given)

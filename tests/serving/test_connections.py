@@ -17,7 +17,7 @@ from mfrank import pages, serving
 
 uvicorn = pytest.importorskip("uvicorn", reason="needs uvicorn: pip install mfrank[serve]")
 connections = pytest.importorskip("mfrank.serving.connections")
-running = pytest.importorskip("mfrank.serving.application")
+running = pytest.importorskip("mfrank.serving.running")
 
 USER = str(named().user_ids.labels[-1])
 GET = f"GET /recommend/{USER} HTTP/1.1\r\nhost: localhost\r\n".encode()

@@ -102,7 +102,7 @@ sys.path.insert(0, {support!r})
 from clients import model
 import mfrank
 from mfrank import serving
-from mfrank.serving import application as running, signals
+from mfrank.serving import running, signals
 
 class Deep(mfrank.Recommender):
     is_armed = False
@@ -158,7 +158,7 @@ HUP: Any = getattr(signal, "SIGHUP", None)
 WAITING = """
 import sys, time
 from mfrank.cli.main import main
-from mfrank.serving import application as running, live_model, signals
+from mfrank.serving import live_model, running, signals
 running._GRACE, signals._LAST = {grace}, {last}
 load, loads = live_model.load, []
 
