@@ -2,13 +2,15 @@
 
 Users of the same days share what is new, so trees that have seen some users of these days rank
 others far better than they will rank anybody later. Where later interactions are held out, the
-trees are therefore trained on the earlier half of these and judged on the later half. Where random
-ones are held out, they are trained on half of the users and judged on the others, both ways.
+trees are therefore trained on the earlier half of these and judged on the later half. There they
+are over a model that was fitted to the earlier half, too, as in use: over another they would be
+ahead by being newer. Where random interactions are held out, the trees are trained on half of the
+users and judged on the others, both ways.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
@@ -79,10 +81,14 @@ class TreesTrial:
 _LATE = TreesTrial(reason="left out: there was no time for them")
 
 
-def learned(runner: Runner, model: Recommender, reserve: float) -> TreesTrial:
+Again = Callable[[Interactions], Recommender]
+"""Fits the same model to other data."""
+
+
+def learned(runner: Runner, model: Recommender, again: Again, reserve: float) -> TreesTrial:
     """Train trees over a model that was fitted to the training part, and judge them.
 
-    ``reserve`` are the seconds that must be left.
+    ``reserve`` are the seconds that must be left, those of a fit to all data.
     """
     folds = list(_folds(runner.judge, runner.setting.seed))
     can_judge = min(len(_asked(runner.judge, asked)) for _, asked in folds)
@@ -97,15 +103,16 @@ def learned(runner: Runner, model: Recommender, reserve: float) -> TreesTrial:
     try:
         with budget.keeping(reserve):
             if budget.is_limited:
-                if budget.left() - reserve < _LEAST_SECONDS:
+                own = 0.0 if _times(runner.judge) is None else reserve
+                if budget.left() - reserve - own < _LEAST_SECONDS:
                     return _LATE
                 began = budget.now()
                 _trained(runner, model, runner.judge.valid, _SAMPLE)
                 seconds = (budget.now() - began) / _SAMPLE
-                n_users = min(n_users, int((budget.left() - reserve) / (_TIMES * seconds)))
+                n_users = min(n_users, int((budget.left() - reserve - own) / (_TIMES * seconds)))
                 if n_users < 2 * _FEWEST_USERS:
                     return _LATE
-            return _judged(runner, model, folds, n_users)
+            return _judged(runner, model, again, folds, n_users)
     except OutOfTimeError:
         return _LATE
     except InputValueError as error:  # no user has an order to learn from
@@ -120,14 +127,18 @@ def can_be_tried() -> bool:
 def _judged(
     runner: Runner,
     model: Recommender,
+    again: Again,
     folds: Sequence[tuple[Interactions, Interactions]],
     n_users: int,
 ) -> TreesTrial:
     judge, deltas = runner.judge, list[NDArray[np.float64]]()
     for learns, asked in folds:
         trees = _trained(runner, model, learns, n_users // 2)
-        there = replace(judge, valid=asked, users=_asked(judge, asked))
-        mine, theirs = there.score(trees), there.score(model)
+        there, first = replace(judge, valid=asked, users=_asked(judge, asked)), model
+        if _times(judge) is not None:
+            there = replace(there, left_out=judge.left_out + learns)
+            first = again(judge.train + learns)
+        mine, theirs = there.score(trees.over(first)), there.score(first)
         assert mine.per_user is not None
         assert theirs.per_user is not None
         deltas.append(mine.per_user - theirs.per_user)
@@ -139,18 +150,23 @@ def _judged(
     return TreesTrial(_trained(runner, model, judge.valid, n_users), None, gain, error)
 
 
+def _times(judge: TrialJudge) -> NDArray[np.int64] | None:
+    """The times of what is held out, if it is what came later."""
+    return None if judge.kind == "per user" else judge.valid.timestamps
+
+
 def _folds(judge: TrialJudge, seed: int) -> Iterator[tuple[Interactions, Interactions]]:
     """What the trees learn from, and what they are judged by."""
     held_out = judge.valid
-    if judge.kind == "per user" or held_out.timestamps is None:
+    if (times := _times(judge)) is not None:
+        is_later = times >= np.median(times)
+        yield held_out.take(~is_later), held_out.take(is_later)
+    else:
         # Not the numbers that decided how much of each user is held out: halves would differ by it.
         drawn = np.random.default_rng((seed, 1)).random(held_out.n_users)
         of_half = drawn[held_out.entry_users] < 0.5
         for half in (of_half, ~of_half):
             yield held_out.take(half), held_out.take(~half)
-    else:
-        is_later = held_out.timestamps >= np.median(held_out.timestamps)
-        yield held_out.take(~is_later), held_out.take(is_later)
 
 
 def _asked(judge: TrialJudge, held_out: Interactions) -> NDArray[np.int64]:

@@ -172,10 +172,10 @@ def tune(
     3. *Fit* the best model or, if it ranks higher, a blend of up to four models of several
        families, to all data.
     4. With the extra ``rerank``: *trees* over it (:class:`mfrank.Reranker`), if they rank higher by
-       more than one standard error on held-out interactions that they did not learn from: the later
-       half of those that are held out by time, or those of other users; with fewer than 200 such
-       users, they are not tried. ``found.model.model`` is the model without them. Lists take
-       longer, and cannot be steered.
+       more than one standard error on held-out interactions that they did not learn from: those of
+       other users or, if they are held out by time, the later half, where both are over a fit that
+       has the earlier half, too. With fewer than 200 such users, they are not tried.
+       ``found.model.model`` is the model without them. Lists take longer, and cannot be steered.
 
     The families are ALS under several objectives, a sampled softmax, linear item-to-item models
     (:class:`mfrank.ItemFilter`, and :class:`mfrank.EASE`, of ``candidates`` if users and items are

@@ -14,9 +14,10 @@ from mfrank.errors import InputValueError
 from mfrank.evaluation import CatalogMetric, KnownMetric, Metric, Score
 from mfrank.evaluation import metric as read_metric
 from mfrank.models import refuse_no_likes, values_vary
+from mfrank.retrieval import Recommender
 from mfrank.tuning.days import Former
 from mfrank.tuning.families import OF_EVENTS, SPACE
-from mfrank.tuning.family import Facts, Point, Setting, Space
+from mfrank.tuning.family import Facts, Model, Point, Setting, Space
 from mfrank.tuning.leaderboard import Leaderboard, leaderboard_of, told_parts
 from mfrank.tuning.learned_order import TREES_SHARE, TreesTrial, can_be_tried, learned
 from mfrank.tuning.mixture import BlendPart, blended, finalists, mixed, refit_seconds_of
@@ -200,9 +201,14 @@ def _trees_over(runner: Runner, parts: Sequence[BlendPart]) -> TreesTrial | None
     if not parts:
         return None
     reserve = refit_seconds_of([part.outcome for part in parts])
-    models = [runner.fitted(part.outcome) for part in parts]
-    best_of_all = blended(models, parts) if len(parts) > 1 else models[0]
-    return learned(runner, best_of_all, reserve)
+
+    def of(models: list[Model]) -> Recommender:
+        return blended(models, parts) if len(parts) > 1 else models[0]
+
+    def again(data: Interactions) -> Recommender:
+        return of([runner.refitted(part.outcome, data) for part in parts])
+
+    return learned(runner, of([runner.fitted(part.outcome) for part in parts]), again, reserve)
 
 
 def metric_of(metric: Metric | str) -> Metric:

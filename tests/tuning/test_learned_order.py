@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import mfrank
 from mfrank.tuning import learned_order
+from mfrank.tuning.successive_halving import Budget
 
 pytest.importorskip("catboost", reason="the extra rerank is not installed")
 DATA = mfrank.synthetic(150, 60, 4000, names=True, random_state=0)
@@ -67,6 +70,37 @@ def test_a_later_part_is_learned_from_in_its_order() -> None:
     ((learns, asked),) = learned_order._folds(judge, 0)
     assert learns.timestamps.max() < asked.timestamps.min()
     assert learns.nnz + asked.nnz == judge.valid.nnz
+
+
+@pytest.mark.usefixtures("few")
+def test_trees_are_not_ahead_by_being_newer() -> None:
+    """News: the trees see what is read now, and so does a model that is fitted again."""
+    rng = np.random.default_rng(0)
+    times = np.sort(rng.integers(0, 1000, 12_000))
+    is_new = rng.random(len(times)) < 0.7
+    news = 10 * (times // 200) + rng.integers(0, 10, len(times))
+    items = np.where(is_new, news, rng.integers(0, 50, len(times)))
+    data = mfrank.Interactions.from_arrays(
+        rng.integers(0, 1500, len(times)), items, timestamps=times, timestamp_unit="s"
+    )
+    judge = mfrank.tuning.TrialJudge.of(data, mfrank.NDCG @ 20, 0, 1, predict="later")
+    train = judge.train.take(judge.train.timestamps < 800)  # before what is new
+    judge = replace(judge, train=train, left_out=train)
+    setting = SimpleNamespace(seed=0, n_threads=1)
+    runner = SimpleNamespace(judge=judge, setting=setting, budget=Budget(None))
+    fits = []
+
+    def again(data: mfrank.Interactions) -> mfrank.Popularity:
+        fits.append(data)
+        return mfrank.Popularity(window=60).fit(data)
+
+    model = mfrank.Popularity(window=60).fit(train)
+    of_use = learned_order.learned(runner, model, again, 0.0)
+    of_old = learned_order.learned(runner, model, lambda _: model, 0.0)
+    assert of_old.gain > 0.05
+    assert of_use.gain < 0.2 * of_old.gain
+    (fitted,) = fits
+    assert train.nnz < fitted.nnz < train.nnz + judge.valid.nnz
 
 
 def test_halves_of_the_users_are_alike() -> None:
