@@ -88,6 +88,11 @@ def summary(folder: Path) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def _told(cores: int) -> str:
+    """``1 core`` or ``2 cores``."""
+    return f"{cores} core{'s' * (cores > 1)}"
+
+
 ONE_CALL = {
     "gowalla": 10,
     "ml-1m": 5,
@@ -97,8 +102,8 @@ ONE_CALL = {
     "globo": 2,
     "lastfm-2k": 4,
     "citeulike-a": 6,
-    "retail": 4,
-    "movietweetings": 4,
+    "retail": 10,
+    "movietweetings": 3,
 }
 """Minutes of each search."""
 PEERS = ("implicit ALS", "EASE", "item-kNN", "popularity")
@@ -125,10 +130,10 @@ def one_call(folder: Path) -> str:
                 columns[name] = told
             elif row["ndcg@20"] > best:
                 best = row["ndcg@20"]
-                columns["other"] = f"{told} {row['model'].split()[-1]}"
+                columns["other"] = f"{told} {name.partition(' ')[2] or name}"
         largest = max(row["p"] for row in peers)
         threads = 1 if "--threads 1" in record["command"] else record["machine"]["cores"]
-        cells = (data + _mark(record), f"{minutes} min, {threads} cores", f"{own['ndcg@20']:.4f}")
+        cells = (data + _mark(record), f"{minutes} min, {_told(threads)}", f"{own['ndcg@20']:.4f}")
         chance = f"{largest:.1e}" if largest else "< 1e-300"
         lines.append((*cells, *columns.values(), chance))
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
