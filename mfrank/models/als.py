@@ -272,7 +272,7 @@ class ALS(FactorModel):
             This process holds the factors of both sides. Workers read interactions that were opened
             from a folder by the path of the folder; other interactions are sent once. ``n_threads``
             is the number of threads per task; 0 divides each machine's cores among its workers.
-        user_features, item_features : DataFrame, path, sparse matrix or 2-D array, optional
+        user_features, item_features : DataFrame, path, URL, sparse matrix or 2-D array, optional
             Features of the users or items of ``user_items``, as
 
             - a table: a DataFrame (pandas, polars or any Arrow library), or a .csv, .tsv or
@@ -548,7 +548,7 @@ class ALS(FactorModel):
             What lists leave out of ``new``, such as the purchases among it, for a model whose lists
             leave out only some items (:meth:`mfrank.Recommender.leave_out`). By default, all that
             the model did not have.
-        user_features, item_features : DataFrame, path, sparse matrix or 2-D array, optional
+        user_features, item_features : DataFrame, path, URL, sparse matrix or 2-D array, optional
             Features with the columns of the fit, only if the fit had features, and as a table if
             the fit had a table. A matrix has a row for each id of ``new``, in the same order. Rows
             of a table are matched by id:

@@ -183,9 +183,22 @@ def test_files_that_are_no_such_tables_are_refused(tmp_path: Path, text: str, me
         of_text(tmp_path, text)
 
 
-def test_files_elsewhere_are_refused_before_their_suffix(tmp_path: Path) -> None:
-    with refuses(ValueError, "item_features", remedy="download it first"):
-        FeatureTable.of("item_features", "https://a.org/items", IDS)
+def test_a_file_elsewhere_is_read(tmp_path: Path) -> None:
+    fsspec = pytest.importorskip("fsspec", reason="needs fsspec: pip install mfrank[remote]")
+    for name in ("a", "b"):
+        with fsspec.open(f"memory://features/{name}.csv", "w") as file:
+            file.write("item,year\n1,1990\n2,2000\n")
+    found = FeatureTable.of("item_features", "memory://features/a.csv", Ids.of(np.array([1, 2])))
+    assert found.columns["year"].tolist() == [1990, 2000]
+    with pytest.raises(FileNotFoundError, match=r"memory://features/c\.csv"):
+        FeatureTable.of("item_features", "memory://features/c.csv", IDS)
+    with refuses(ValueError, "item_features", remedy="pass one file"):
+        FeatureTable.of("item_features", "memory://features/", IDS)
+    with refuses(ValueError, "item_features", remedy="read_sql"):
+        FeatureTable.of("item_features", "sqlite:///shop.db", IDS)
+
+
+def test_what_is_no_file_of_features_is_refused(tmp_path: Path) -> None:
     with refuses(ValueError, "item_features", remedy="pass a file"):
         FeatureTable.of("item_features", tmp_path, IDS)
     with pytest.raises(FileNotFoundError, match=r"there is no file .*none\.csv"):

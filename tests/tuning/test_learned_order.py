@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import mfrank
-from mfrank.tuning import learned_order
-from mfrank.tuning.successive_halving import Budget
+from mfrank.tuning import Budget, learned_order
 
 pytest.importorskip("catboost", reason="the extra rerank is not installed")
 DATA = mfrank.synthetic(150, 60, 4000, names=True, random_state=0)
