@@ -68,21 +68,18 @@ class TableQuery:
             Two columns have one name; or as :func:`rows_of_query`, like all other errors.
         """
         with closing(rows_of_query(self.query, self.url, None, _ROWS_AT_ONCE)) as chunks:
-            parts = []
-            for chunk in chunks:
-                names = [str(name) for name in chunk.names]
-                for name in names if len({*names}) < len(names) else ():
-                    if names.count(name) > 1:
-                        raise InputValueError(
-                            f"the query has two columns {name!r}:", "name one otherwise, by AS"
-                        )
-                parts.append({str(name): chunk.values_of(name) for name in chunk.names})
-        nothing, *parts = parts
-        return {name: _joined([part[name] for part in parts or [nothing]]) for name in nothing}
+            names = [str(name) for name in next(chunks).names]  # of a chunk without rows
+            repeated = next((name for name in names if names.count(name) > 1), None)
+            if repeated is not None:
+                raise InputValueError(
+                    f"the query has two columns {repeated!r}:", "name one otherwise, by AS"
+                )
+            parts = [[chunk.values_of(name) for name in chunk.names] for chunk in chunks]
+        return {name: _joined([part[at] for part in parts]) for at, name in enumerate(names)}
 
 
 def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
-    if all(part.dtype.kind == "i" for part in parts):
+    if parts and all(part.dtype.kind == "i" for part in parts):
         return np.concatenate(parts)
     every = (each for part in parts for each in part.tolist())
     return objects(float(each) if isinstance(each, Decimal) else each for each in every)

@@ -100,8 +100,8 @@ class ItemSource:
             The first table cannot be read.
         """
         with self._lock:
-            is_due = self.is_watched and (self._is_here or time.monotonic() >= self._again)
-            if self._table is None or forced or is_due:
+            is_due = forced or self._is_here or time.monotonic() >= self._again
+            if self._table is None or (self.is_watched and is_due):
                 self._refresh(item_ids, forced)
             assert self._table is not None
             return self._table if self._table.number > than else None
@@ -120,6 +120,8 @@ class ItemSource:
             if told != self.error:
                 _log.warning("the items that were read before still count: %s", told)
             self.failures, self.error = self.failures + 1, told
+            if not self._is_here:  # a connection may be lost, though nothing has changed
+                self._version = None
             return
         finally:
             self._again = time.monotonic() + _PAUSE

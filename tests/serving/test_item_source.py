@@ -102,6 +102,28 @@ def test_a_changed_database_is_read_after_a_while_and_a_broken_one_is_not(
     assert "no database" in about["reload_error"]
 
 
+def test_a_url_that_could_not_be_read_is_tried_again(
+    model: mfrank.ALS, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if nothing has changed there."""
+    application = serving.app(model, **at("memory URL", tmp_path))
+    catalogue = application.state.live.catalogue
+    monkeypatch.setattr(item_source, "_PAUSE", 0.0)
+    with monkeypatch.context() as lost:
+        lost.setattr(item_source, "_read", lambda *_: (_ for _ in ()).throw(OSError("lost")))
+        catalogue.refresh(model.item_ids, forced=True)
+        assert catalogue.source.error == "OSError: lost"
+    catalogue.source._again = 0.0
+    catalogue.refresh(model.item_ids)
+    assert catalogue.source.error is None
+
+
+def test_a_frame_is_read_once(model: mfrank.ALS) -> None:
+    catalogue = serving.app(model, items=FRAME).state.live.catalogue
+    catalogue.refresh(model.item_ids, forced=True)
+    assert catalogue.source.loads == 0
+
+
 def test_models_of_a_service_share_what_was_read(model: mfrank.ALS) -> None:
     calls = []
     tables = [FRAME, FRAME.assign(title="New")]
