@@ -20,7 +20,7 @@ from mfrank.models.cost import of_empty_rows
 from mfrank.models.histories import SequenceRecommender, check_decays, places_of
 from mfrank.models.history_factors import HistoryFactors
 from mfrank.models.item_links import strongest, strongest_of_dense
-from mfrank.models.sequence_regression import reach_of
+from mfrank.models.sequence_regression import Dense, reach_of
 
 _BYTES_A_TARGET, _BYTES_OF_ENTERING = 60, 60
 """Of a target of a place, with the transpose, and of what enters the sum of a decay there."""
@@ -137,17 +137,14 @@ class AsymmetricALS(SequenceRecommender):
             + "use fewer `factors`, `ahead=0`, `backward=0`, or NextItem(candidates=100)",
         )
         p, q = loss.fitted(self.iterations)
-        n, kept = self.neighbors, []
         with single_threaded():
-            for own in p:
-                kept.append(
-                    strongest(
-                        lambda part, own=own: strongest_of_dense(own[part] @ q.T, n + 1),
-                        n_items,
-                        n,
-                    )
-                )
+            kept = [self._strongest(own, q) for own in p]
         return sp.csr_array(sp.vstack(kept, format="csr"))
+
+    def _strongest(self, p: Dense, q: Dense) -> sp.csr_array:
+        """The largest products of the factors of a decay."""
+        n = self.neighbors
+        return strongest(lambda part: strongest_of_dense(p[part] @ q.T, n + 1), len(q), n)
 
     def _loss(self, places: sp.csr_array) -> HistoryFactors:
         return HistoryFactors(

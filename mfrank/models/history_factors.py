@@ -83,7 +83,7 @@ class _Group:
         data[indptr[near] + 1] = -math.exp(-reach / decay)
         return sp.csr_array((data, indices, indptr), (n, n_items))
 
-    def targets(self, weights: Sequence[float], of_items: Vector, dtype: DTypeLike) -> sp.csr_array:
+    def targets(self, weights: Vector, of_items: Vector, dtype: DTypeLike) -> sp.csr_array:
         """The weights of what each place leads to: itself, then the items so many steps later.
 
         Nothing is known before a first item, so it has none.
@@ -203,7 +203,7 @@ class HistoryFactors:
     def _targets(self) -> list[sp.csr_array]:
         """The weights of the targets of each group, shape (n_places, n_items)."""
         beyond = np.arange(reach_of(self.ahead) + 1 if self.ahead else 1)
-        weights = np.exp(-beyond / self.ahead) if self.ahead else np.ones(1)
+        weights: Vector = np.exp(-beyond / self.ahead) if self.ahead else np.ones(1)
         of_items = (self._users / self._users.mean()) ** -self.item_power
         return [each.targets(weights, of_items, self.dtype) for each in self._groups]
 
@@ -262,7 +262,7 @@ class HistoryFactors:
         """The Q that minimizes the loss for P."""
         backend, problem = choose("cpu"), self._items
         x = np.concatenate([self._vectors(number, p) for number in range(len(self._groups))])
-        weights = np.repeat(*zip(*((g.weight, len(g.items)) for g in self._groups), strict=True))
+        weights = np.concatenate([np.full(len(g.items), g.weight) for g in self._groups])
         gram = Gram(backend.gram(x, weights).matrix, np.zeros(self.factors))
         at = Eigenbasis.of(gram, backend)
         solved = solve_in_own_basis(backend, problem, x, at, SolveOptions(solver="cholesky"))
