@@ -88,6 +88,7 @@ from mfrank.losses import Sparsemax as Sparsemax
 from mfrank.losses import StochasticRank as StochasticRank
 from mfrank.models import ALS as ALS
 from mfrank.models import EASE as EASE
+from mfrank.models import AsymmetricALS as AsymmetricALS
 from mfrank.models import Blend as Blend
 from mfrank.models import Descent as Descent
 from mfrank.models import FaissLists as FaissLists

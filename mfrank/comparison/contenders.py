@@ -23,6 +23,7 @@ from mfrank.data import Interactions
 from mfrank.models import (
     ALS,
     EASE,
+    AsymmetricALS,
     ItemKNN,
     NextItem,
     Popularity,
@@ -132,7 +133,7 @@ def needs_times(model: Any) -> bool:
     if isinstance(model, Popularity):
         return model.window is not None
     return (
-        isinstance(model, NextItem | SequentialRules | SupervisedPageRank)
+        isinstance(model, AsymmetricALS | NextItem | SequentialRules | SupervisedPageRank)
         or getattr(model, "needs_times", False) is True
     )
 

@@ -1,4 +1,5 @@
 from mfrank.models.als import ALS as ALS
+from mfrank.models.asymmetric_als import AsymmetricALS as AsymmetricALS
 from mfrank.models.baselines import Popularity as Popularity
 from mfrank.models.blend import Blend as Blend
 from mfrank.models.blend_parts import spread as spread

@@ -73,10 +73,11 @@ class Blend(Parameters, Recommender):
     Parameters
     ----------
     parts : sequence of models
-        :class:`mfrank.ALS`, :class:`mfrank.Descent`, :class:`mfrank.EASE`,
-        :class:`mfrank.ItemFilter`, :class:`mfrank.ItemKNN`, :class:`mfrank.NextItem`,
-        :class:`mfrank.Popularity`, :class:`mfrank.SequentialRules`, of which one or more have
-        factors (ALS, Descent, Popularity). A fit fits copies of them.
+        :class:`mfrank.ALS`, :class:`mfrank.AsymmetricALS`, :class:`mfrank.Descent`,
+        :class:`mfrank.EASE`, :class:`mfrank.ItemFilter`, :class:`mfrank.ItemKNN`,
+        :class:`mfrank.NextItem`, :class:`mfrank.Popularity`, :class:`mfrank.SequentialRules`, of
+        which one or more have factors of users (ALS, Descent, Popularity). A fit fits copies of
+        them.
     weights : sequence of float or None, default None
         > 0, one for each part; None is 1 for each.
     epochs : sequence of int or None, optional

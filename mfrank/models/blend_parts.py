@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import lazy, read_only
 from mfrank.models.als import ALS
+from mfrank.models.asymmetric_als import AsymmetricALS
 from mfrank.models.baselines import Popularity
 from mfrank.models.descent import Descent
 from mfrank.models.ease import EASE
@@ -32,7 +33,7 @@ from mfrank.store import contents as extra_rows
 PARTS: Mapping[str, type[Any]] = {
     kind.__name__: kind
     for kind in (
-        *(ALS, Descent, EASE, ItemFilter, ItemKNN, NextItem, Popularity),
+        *(ALS, AsymmetricALS, Descent, EASE, ItemFilter, ItemKNN, NextItem, Popularity),
         SequentialRules,
     )
 }

@@ -180,7 +180,8 @@ def tune(
     The families are ALS under several objectives, a sampled softmax, linear item-to-item models
     (:class:`mfrank.ItemFilter`, and :class:`mfrank.EASE`, of ``candidates`` if users and items are
     many) and, if later interactions are held out, :class:`mfrank.NextItem`,
-    :class:`mfrank.SequentialRules` and popularity within windows of time.
+    :class:`mfrank.AsymmetricALS`, :class:`mfrank.SequentialRules` and popularity within windows of
+    time.
     Ranges are in units of the data (numbers of rows, columns and entries, mean values), so the
     search space is the same for all data. If values vary, models that read them (ALS under WRMF,
     ItemKNN) compete with the others.

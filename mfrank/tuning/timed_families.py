@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mfrank.data import kth_largest
-from mfrank.models import NextItem, Popularity, SequentialRules
+from mfrank.models import AsymmetricALS, NextItem, Popularity, SequentialRules
 from mfrank.tuning.families import (
     BASELINES,
     BYTES_A_WEIGHT,
@@ -106,6 +106,61 @@ class Following(Family):
         return 1 + len(self.axes) - len(_LAST)
 
 
+_LEAST_AHEAD = 0.2
+"""Of ``ahead``, below which the items behind the next one have weights under 1 %."""
+
+
+@dataclass(frozen=True)
+class Asymmetric(Family):
+    """Factors by which a user's last items lead to the next; its axes are its options."""
+
+    name: str = "AsymmetricALS"
+    kind = AsymmetricALS
+    first_values: tuple[float, ...] = (1.0, 10.0, 0.01, 0.003, 0.1, 0.1, 0.5)
+
+    axes = (
+        Axis("last", 0.3, 3.0),
+        Axis("long", 3.0, 60.0),
+        Axis("alpha0", 1e-3, 0.2),
+        Axis("ridge", 3e-4, 0.05),
+        Axis("ahead", 0.1, 1.0),
+        Axis("item_power", 0.0, 0.4, logarithmic=False),
+        Axis("backward", 0.02, 1.0),
+    )
+    rungs = 2
+
+    def model(self, point: Point, rung: int, setting: Setting) -> AsymmetricALS:
+        """See :meth:`Family.model`."""
+        values = {name: short(value) for name, value in self.values(point).items()}
+        return AsymmetricALS(
+            (values["last"], values["long"]),
+            self._width(rung, setting),
+            values["alpha0"],
+            values["ridge"],
+            values["ahead"] if values["ahead"] >= _LEAST_AHEAD else 0.0,
+            values["item_power"],
+            values["backward"],
+            neighbors=most_neighbors(AsymmetricALS.neighbors, setting),
+        )
+
+    def work(self, rung: int, setting: Setting) -> float:
+        """See :meth:`Family.work`."""
+        data, width = setting.facts.data, self._width(rung, setting)
+        of_places = 2 * data.nnz * (1e-7 * width + 2 * width**2 * multiply_add_seconds())
+        of_items = data.n_items * (width**3 / 3 + 2 * data.n_items * width)
+        return AsymmetricALS.iterations * (of_places + of_items * multiply_add_seconds())
+
+    def bytes_needed(self, rung: int, setting: Setting) -> int:
+        """See :meth:`Family.bytes_needed`."""
+        model, data = self.model((1.0,) * len(self.axes), rung, setting), setting.facts.data
+        kept = min(most_neighbors(AsymmetricALS.neighbors, setting), data.n_items)
+        needed = model.bytes_needed(data.n_items, data.nnz)
+        return needed + BYTES_A_WEIGHT * len(model.decays) * data.n_items * kept
+
+    def _width(self, rung: int, setting: Setting) -> int:
+        return setting.width((8, 4)[rung])
+
+
 @dataclass(frozen=True)
 class Rules(Family):
     """Counts of what lately followed an item; its axes are its options."""
@@ -181,6 +236,7 @@ TIMED_SPACE = Space(
             ),
             Following("NextItem", (1.0, 2.0, 0.1, 0.1, 1.0, 150.0)),
         ),
+        "asymmetric ALS": (Asymmetric(),),
         **FAMILIES,
     },
     BASELINES,

@@ -48,7 +48,7 @@ CAN: dict[str, dict[str, str]] = {
         "similar users": "no: `similar_items`",
         "export": "ONNX, safetensors",
     },
-    "SequentialRules": {
+    "AsymmetricALS, SequentialRules": {
         "new users": "from their last items, in their order",
         "explain": "exact: a sum over the user's items",
         "update": "as after a fit to old and new interactions, by their times",
@@ -164,6 +164,7 @@ RECIPES: dict[str, Any] = {
     "ItemKNN": mfrank.ItemKNN,
     "NextItem": mfrank.NextItem,
     "NextItem, candidates": lambda: mfrank.NextItem(neighbors=3, candidates=3),
+    "AsymmetricALS": lambda: mfrank.AsymmetricALS(factors=3),
     "SequentialRules": mfrank.SequentialRules,
     "Popularity": mfrank.Popularity,
     "Popularity, window": lambda: mfrank.Popularity(window=12),
@@ -184,8 +185,11 @@ BLENDS: dict[str, tuple[list[Any], list[float] | None]] = {
     "only popularity has factors": ([mfrank.EASE(2.0), mfrank.Popularity()], [1, 0.1]),
     "a window": ([mfrank.Popularity(window=12), descent(), mfrank.ItemKNN()], [0.2, 1, 1]),
     "what comes next": (
-        [small(), mfrank.NextItem((1.0, 3.0)), mfrank.SequentialRules()],
-        [1, 0.5, 0.5],
+        [
+            *(small(), mfrank.NextItem((1.0, 3.0)), mfrank.SequentialRules()),
+            mfrank.AsymmetricALS((2.0,), factors=2),
+        ],
+        [1, 0.5, 0.5, 0.3],
     ),
     "all kinds": (
         [mfrank.ItemKNN(), descent(), mfrank.ItemFilter(), small(), mfrank.EASE(9.0)],
@@ -304,7 +308,7 @@ every_model = pytest.mark.parametrize("subject", SUBJECTS)
 
 
 def reads_order(model: Any) -> bool:
-    kinds = mfrank.NextItem, mfrank.SequentialRules
+    kinds = mfrank.AsymmetricALS, mfrank.NextItem, mfrank.SequentialRules
     return any(isinstance(part, kinds) for part in getattr(model, "parts", [model]))
 
 

@@ -139,8 +139,12 @@ def test_the_first_point_is_in_the_cube_and_powers_and_shares_are_at_most_1(fami
 
 def test_only_models_with_factors_have_rungs() -> None:
     rungs = {family.name: family.rungs for family in (*BASELINES, *TIMED_SPACE.families())}
-    assert {name for name, number in rungs.items() if number > 1} == {*IDS, "SampledSoftmax"}
-    assert {*rungs.values()} == {1, 3}
+    assert {name for name, number in rungs.items() if number > 1} == {
+        *IDS,
+        "SampledSoftmax",
+        "AsymmetricALS",
+    }
+    assert {*rungs.values()} == {1, 2, 3}
 
 
 def test_recent_popularity_counts_the_share_of_the_interactions_that_is_latest() -> None:
@@ -330,6 +334,22 @@ def test_where_items_are_many_or_histories_short_what_follows_is_predicted_from_
     assert family.bytes_needed(0, LARGE) == needed + weights
 
 
+def test_factors_of_histories_look_ahead_only_as_far_as_it_counts() -> None:
+    family = TIMED_SPACE.named("AsymmetricALS")
+    first = family.model(family.first, 1, LARGE)
+    assert (first.factors, first.ahead, family.model(family.first, 0, LARGE).factors) == (
+        128,
+        0,
+        64,
+    )
+    far = family.model((*family.first[:4], 1.0, *family.first[5:]), 1, LARGE)
+    assert far.ahead == 1
+    weights = 40 * 2 * 3000 * far.neighbors
+    needed = replace(far, backward=1.0).bytes_needed(3000, LARGE.facts.data.nnz)
+    assert family.bytes_needed(1, LARGE) == needed + weights
+    assert family.work(0, LARGE) < family.work(1, LARGE)
+
+
 def test_memory_is_that_of_the_tables_of_a_fit() -> None:
     """In bytes: float32 has 4, and a sparse weight between items 40 while it is found."""
     rows = 20_000 + 3000
@@ -474,6 +494,7 @@ def test_a_space_knows_its_families_by_name_and_ladder() -> None:
         "recent popularity",
         "sequential rules",
         "next item",
+        "asymmetric ALS",
         *FAMILIES,
     ]
     readers = TIMED_SPACE.with_readers_first()

@@ -89,7 +89,7 @@ def test_what_follows_is_searched_and_found_where_it_is_asked_for(tmp_path: Path
 
 def test_spaces_are_of_what_is_predicted() -> None:
     assert not {f.name for f in SPACE.families()} & {"NextItem", "RecentPopularity"}
-    timed = {"NextItem", "RecentPopularity", "SequentialRules"}
+    timed = {"AsymmetricALS", "NextItem", "RecentPopularity", "SequentialRules"}
     assert {f.name for f in TIMED_SPACE.families()} > timed
 
 
