@@ -14,7 +14,6 @@ import mfrank
 from mfrank import AsymmetricALS
 from mfrank.models import histories as in_order
 from mfrank.models import history_factors
-from mfrank.models.history_factors import HistoryFactors
 from tests.support.errors import refuses
 from tests.support.sequences import DECAYS, HISTORIES, N_ITEMS, data_of, of_history
 
@@ -76,9 +75,13 @@ def slopes(f: Any, at: Dense) -> Dense:
     return found
 
 
-def loss_of(histories: Any, decays: Any, options: Any, factors: int = FACTORS) -> HistoryFactors:
+def loss_of(
+    histories: Any, decays: Any, options: Any, factors: int = FACTORS
+) -> history_factors.HistoryFactors:
     times = in_order.times_of("AsymmetricALS", "ALS", data_of(histories))
-    return HistoryFactors(in_order.places_of(times), decays, factors, *options, np.float64)
+    return history_factors.HistoryFactors(
+        in_order.places_of(times), decays, factors, *options, np.float64
+    )
 
 
 LONG = HISTORIES.filter(lambda histories: any(len(each) > 1 for each in histories))
