@@ -96,7 +96,7 @@ def _told(cores: int) -> str:
 ONE_CALL = {
     "gowalla": 10,
     "ml-1m": 5,
-    "ml-1m-seq": 5,
+    "ml-1m-seq": 10,
     "yoochoose-100k": 1,
     "globo-sessions": 1,
     "globo": 2,
