@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import compress
 from json.encoder import encode_basestring_ascii
 from typing import Any
@@ -146,6 +146,16 @@ def listed(
     return answer
 
 
+def check_lengths(n_users: int, options: Mapping[str, Any]) -> None:
+    """Refuse filters with a list for each user, but not for as many users."""
+    for name in ("filter_items", "items"):
+        each = options[name]
+        if each is not None and is_nested(each) and len(each) != n_users:
+            raise InputValueError(
+                f"`{name}` must be one list for all users, or a list for each of them"
+            )
+
+
 def listed_in_portions(
     model: Recommender, users: Sequence[Any], n: int, *, filter_items: Any, items: Any, **more: Any
 ) -> Answer:
@@ -154,11 +164,7 @@ def listed_in_portions(
     size = max(1, int(_PORTION / (width * max(1, len(model.item_ids)))))
     if size >= len(users):
         return listed(model, users, n, filter_items=filter_items, items=items, **more)
-    for name, each in ("filter_items", filter_items), ("items", items):
-        if is_nested(each) and len(each) != len(users):
-            raise InputValueError(
-                f"`{name}` must be one list for all users, or a list for each of them"
-            )
+    check_lengths(len(users), {"filter_items": filter_items, "items": items})
     if more.get("on_unknown") != "skip":
         model.user_ids.rows(users)  # so that an error names all that are unknown
     answers = []

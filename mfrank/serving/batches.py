@@ -9,6 +9,7 @@ from fastapi import Request
 from mfrank.errors import InputValueError
 from mfrank.retrieval import Recommender, is_nested
 from mfrank.serving.answers import (
+    check_lengths,
     dump,
     from_items,
     from_url,
@@ -71,14 +72,11 @@ def _joined(lists: list[bytes]) -> bytes:
 def _part(asked: Batch, places: list[int]) -> Batch:
     """A batch of some of its users, who may have filters of their own."""
     assert asked.users is not None
+    filters = {name: getattr(asked, name) for name in ("filter_items", "items")}
+    check_lengths(len(asked.users), filters)
     own: dict[str, Any] = {"users": [asked.users[place] for place in places]}
-    for name in ("filter_items", "items"):
-        each = getattr(asked, name)
+    for name, each in filters.items():
         if each is not None and is_nested(each):
-            if len(each) != len(asked.users):
-                raise InputValueError(
-                    f"`{name}` must be one list for all users, or a list for each of them"
-                )
             own[name] = [each[place] for place in places]
     return asked.model_copy(update=own)
 

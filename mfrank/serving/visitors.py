@@ -21,12 +21,14 @@ from mfrank.arrays import shown
 from mfrank.data import Ids, Interactions, as_text, whole_number
 from mfrank.errors import InputValueError
 from mfrank.models import values_told
-from mfrank.retrieval import Recommender, unannounced
+from mfrank.retrieval import Recommender, is_nested, unannounced
 from mfrank.serving.answers import (
     Items,
     check_fallback,
+    check_lengths,
     explains_alone,
     known_only,
+    listed_in_portions,
     reads_values,
     recommendations,
 )
@@ -195,14 +197,17 @@ class Visitors:
         if not any(self.concern(str(each), model, remember=remember) for each in users):
             return None
         shown, answers = self.shown if remember else None, []
-        for at, user in enumerate(users):
-            own = {
-                name: each[at] if name in ("filter_items", "items") and _is_nested(each) else each
-                for name, each in options.items()
-            }
-            events, _ = self._events(model, user, None)
-            hidden = [] if shown is None else shown.items_of(user)
-            items, odds = list_of(model, user, n + more, events, hidden, own, self.weights), None
+        check_lengths(len(users), options)
+        fresh = [self._events(model, user, None)[0] for user in users]
+        first = {user: at for at, user in reversed([*enumerate(users)])}
+        alike = [at for user, at in first.items() if not fresh[at]]
+        made = self._together(model, users, alike, n + more, options, shown)
+        for at, (user, events) in enumerate(zip(users, fresh, strict=True)):
+            items, odds = made.get(at), None
+            if items is None:  # what a user's earlier list in this batch has counts as shown
+                hidden = [] if shown is None else shown.items_of(user)
+                own = {name: _at(each, at) for name, each in options.items()}
+                items = list_of(model, user, n + more, events, hidden, own, self.weights)
             if more and self.explorer is not None:
                 items, odds = self.explorer.drawn(items, n, user, source.list_id)
             self._note(user, items, source, odds)
@@ -210,6 +215,30 @@ class Visitors:
                 shown.add(user, [each["id"] for each in items])
             answers.append({"user": user, "items": items, **self._named(source)})
         return answers
+
+    def _together(
+        self,
+        model: Recommender,
+        users: Sequence[Any],
+        places: Sequence[int],
+        n: int,
+        options: Mapping[str, Any],
+        shown: Shown | None,
+    ) -> dict[int, Items]:
+        """The lists of the users at some places, of whom no event is new, by their places."""
+        if not places:
+            return {}
+        more = dict(options)
+        if is_nested(more["items"]):
+            more["items"] = [more["items"][at] for at in places]
+        if shown is not None or is_nested(more["filter_items"]):
+            hidden = [[] if shown is None else shown.items_of(users[at]) for at in places]
+            more["filter_items"] = [
+                [*(_at(options["filter_items"], at) or ()), *known_only(own, model.item_ids)]
+                for at, own in zip(places, hidden, strict=True)
+            ]
+        found = listed_in_portions(model, [users[at] for at in places], n, **more)
+        return dict(zip(places, found.to_dicts(), strict=True))
 
     def note(self, user: Any, items: Items, source: Source) -> dict[str, str]:
         """Note a list that was made otherwise; returns what the answer says of it."""
@@ -402,8 +431,9 @@ def _is_known(ids: Ids, label: Any) -> bool:
     return bool(ids.rows([label], missing=-1)[0] >= 0)
 
 
-def _is_nested(values: Any) -> bool:
-    return isinstance(values, list) and bool(values) and all(isinstance(e, list) for e in values)
+def _at(option: Any, place: int) -> Any:
+    """An option of a batch for one of its users, who may have a list of their own."""
+    return option[place] if is_nested(option) else option
 
 
 def _unknown(of_models: Sequence[Ids], labels: Sequence[Any]) -> list[Any]:

@@ -36,7 +36,7 @@ from mfrank.tuning.family import Axis, Facts, Family, Point, Setting, Space, sho
 
 
 _WIDTH = 512
-_TIMES = 3
+_TIMES = 20
 
 
 @cache

@@ -201,7 +201,7 @@ Claimed = Callable[[Callable[[Sequence[Outcome]], Trial | None]], Trial | None]
 
 _BASELINES_SHARE = 0.05
 """A baseline is left out if it would take more of the time than this; popularity never is."""
-_ITEMS_SHARE = 0.1
+_ITEMS_SHARE = 0.13
 """A family without rungs is left out above this share, if it is not searched alone."""
 _LENIENCE = 4
 """A fit and its refit are stopped after this multiple of their share of the time."""

@@ -172,6 +172,31 @@ def test_what_was_shown_is_not_repeated(tmp_path: Path, in_file: bool) -> None:
     assert ids(asked.get(f"/recommend/{USER}?n=2&remember=false")) == whole[:2]
 
 
+def test_a_batch_has_the_lists_of_its_users_one_by_one(tmp_path: Path) -> None:
+    """Also of a user who is in it twice, of one with new events, and under filters of each."""
+    users = [str(each) for each in model().user_ids.labels[:4].tolist()]
+    asked, filters = [*users, users[1], "anna", users[0]], [[], *([item] for item in ITEMS[:6])]
+    together, apart = (
+        client(model(), journal=tmp_path / each, remember_shown=60.0) for each in "ab"
+    )
+    for service in together, apart:
+        for user in "anna", users[2]:
+            service.post("/events", json={"user": user, "item": ITEMS[1]})
+    lists = together.post(
+        "/recommend", json={"users": asked, "n": 3, "filter_items": filters}
+    ).json()["lists"]
+    for user, left_out, found in zip(asked, filters, lists, strict=True):
+        body = {"users": [user], "n": 3, "filter_items": left_out}
+        assert apart.post("/recommend", json=body).json()["lists"] == [found]
+    first, again = ({item["id"] for item in lists[at]["items"]} for at in (1, 4))
+    assert first
+    assert again
+    assert not first & again
+    answer = together.post("/recommend", json={"users": users, "filter_items": filters})
+    assert answer.status_code == 422
+    assert "a list for each of them" in answer.text
+
+
 def test_memory_is_bounded_and_ends() -> None:
     from mfrank.serving.shown import Shown
 
