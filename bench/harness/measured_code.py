@@ -34,6 +34,7 @@ MEASURED: Mapping[str, tuple[str, ...]] = {
         ("stream", "recency", "cold", "fold_in", "daily"), ("mfrank/als", "mfrank/models")
     ),
     "events": ("mfrank/als",),
+    "without_compiler": ("mfrank/als", "mfrank/backends"),
     "reading": ("mfrank/data", "cext/cells", "cext/text"),
     "checkouts": ("mfrank",),
     "rerank": ("mfrank/models/reranker",),
