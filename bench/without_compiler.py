@@ -13,13 +13,13 @@ import time
 from typing import Any
 
 import numpy as np
+from contenders import contender
 from harness.race import fit_once
 from harness.records import line, parser, save
 from harness.subjects import interactions
 from topk_cost import implicit_lists
 
 import mfrank
-from contenders import contender
 from mfrank.data import Interactions
 
 CONTENDERS = "extension", "numpy", "implicit"
