@@ -38,8 +38,8 @@ TESTS = (
     *("files", "als", "descent", "losses", "retrieval/test_top_k_lists.py"),
 )
 # The first two have gigabytes of untouched memory, for which the emulator keeps books; the third
-# reads the clock.
-LEFT_OUT = "not beyond_32_bits and not many_factors and not interrupt"
+# reads the clock; with the last the emulator fails: "assertion failed: (cpu == current_cpu)".
+LEFT_OUT = "not beyond_32_bits and not many_factors and not interrupt and not forked"
 
 PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
 # What an emulated program starts is started by the system, which cannot run it by itself.
