@@ -15,13 +15,14 @@ from docutils import nodes
 from docutils.utils.math import latex2mathml
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
 from mfrank import __version__
 
 project = "mfrank"
 author = "the authors of mfrank"
 release = version = __version__
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "myst_parser"]
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "myst_parser", "messages", "searched"]
 exclude_patterns = ["_build"]
 
 html_theme = "furo"
