@@ -2,6 +2,8 @@ from mfrank.models.als import ALS as ALS
 from mfrank.models.asymmetric_als import AsymmetricALS as AsymmetricALS
 from mfrank.models.baselines import Popularity as Popularity
 from mfrank.models.blend import Blend as Blend
+from mfrank.models.blend_parts import PARTS as PARTS
+from mfrank.models.blend_parts import reads_times as reads_times
 from mfrank.models.blend_parts import spread as spread
 from mfrank.models.blend_parts import unfitted as unfitted
 from mfrank.models.cost import check_batch_memory as check_batch_memory

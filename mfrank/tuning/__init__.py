@@ -28,6 +28,7 @@ from mfrank.tuning.family import (
     short,
     spread_out,
 )
+from mfrank.tuning.ladder import Ladder, best
 from mfrank.tuning.leaderboard import Leaderboard
 from mfrank.tuning.mixture import (
     MOST_PARTS,
@@ -43,7 +44,7 @@ from mfrank.tuning.mixture import (
 from mfrank.tuning.one_call import TuneResult, _fitted, tune
 from mfrank.tuning.outcomes import Outcome, Trial
 from mfrank.tuning.search_result import SearchResult, budget_of, likes_of, metric_of, search
-from mfrank.tuning.successive_halving import CAUTION, Budget, Ladder, Search, best, refit_seconds
+from mfrank.tuning.successive_halving import CAUTION, Budget, Search, refit_seconds
 from mfrank.tuning.summary import Lead, Serving, code_of, in_words
 from mfrank.tuning.timed_families import TIMED_SPACE, Following, Recent
 from mfrank.tuning.trial_journal import TrialJournal, days_of
