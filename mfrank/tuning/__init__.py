@@ -43,6 +43,9 @@ from mfrank.tuning.mixture import (
 )
 from mfrank.tuning.one_call import TuneResult, _fitted, tune
 from mfrank.tuning.outcomes import Outcome, Trial
+from mfrank.tuning.own_ladder import GridTried, OwnLadder
+from mfrank.tuning.own_options import Choices, Range, option_of
+from mfrank.tuning.own_space import OwnFamily, own_space
 from mfrank.tuning.search_result import SearchResult, budget_of, likes_of, metric_of, search
 from mfrank.tuning.successive_halving import CAUTION, Budget, Search, refit_seconds
 from mfrank.tuning.summary import Lead, Serving, code_of, in_words
@@ -63,6 +66,7 @@ __all__ = [
     "Axis",
     "BlendPart",
     "Budget",
+    "Choices",
     "Closed",
     "Counted",
     "DayRecord",
@@ -71,12 +75,16 @@ __all__ = [
     "Filter",
     "Following",
     "Former",
+    "GridTried",
     "Ladder",
     "Lead",
     "Leaderboard",
     "Outcome",
+    "OwnFamily",
+    "OwnLadder",
     "Point",
     "Predict",
+    "Range",
     "Recent",
     "Regression",
     "Runner",
@@ -111,6 +119,8 @@ __all__ = [
     "mixed",
     "named",
     "near",
+    "option_of",
+    "own_space",
     "refit_seconds",
     "search",
     "short",

@@ -33,7 +33,7 @@ _ANY_TRIAL = 0.1
 """Seconds that a trial takes however small its fit is."""
 
 
-def seconds_of(model: Any, facts: Facts, n_threads: int) -> float:
+def trial_seconds(model: Any, facts: Facts, n_threads: int) -> float:
     """Rough seconds of a trial of an unfitted model."""
     return _ANY_TRIAL + _fit_seconds(model, facts, n_threads)
 
@@ -76,7 +76,7 @@ def _fit_seconds(model: Any, facts: Facts, n_threads: int) -> float:
     return 6e-8 * nnz  # popularity
 
 
-def bytes_of(model: Any, facts: Facts) -> int:
+def fit_bytes(model: Any, facts: Facts) -> int:
     """Approximate peak memory of a fit of an unfitted model in bytes, without the data."""
     data = facts.data
     n_items, n_rows = data.n_items, data.n_users + data.n_items

@@ -80,9 +80,9 @@ class Range:
 
     @property
     def axis(self) -> Axis:
-        """In the unit of the option."""
-        is_wide = self.low > 0 and self.high / self.low >= _LOGARITHMIC
-        return Axis(self.name, self.low, self.high, logarithmic=is_wide)
+        """In the unit of the option; the ends of whole numbers have as much of it as others."""
+        is_wide, around = self.low > 0 and self.high / self.low >= _LOGARITHMIC, self.is_whole / 2
+        return Axis(self.name, self.low - around, self.high + around, logarithmic=is_wide)
 
     @property
     def size(self) -> float:
@@ -169,13 +169,13 @@ def _range(whole: str, name: str, given: tuple[Any, ...], model: Any) -> Range:
     if not low < high:
         raise InputValueError(
             f"{whole}: the range {shown(given)} must begin below its end:",
-            f"write ({shown(high)}, {shown(low)})" if high < low else f"write [{shown(low)}]",
+            "exchange them" if high < low else f"for one value, list it: [{shown(low)}]",
         )
     hints = _hints(name, model)
     is_whole = int in hints if {int, float} & set(hints) else is_count(low) and is_count(high)
     is_whole = is_whole and float not in hints
     if is_whole and not (is_count(low) and is_count(high)):
-        raise InputTypeError(f"{whole} is whole; got {shown(given)}", "write whole numbers")
+        raise InputTypeError(f"{whole} is a count; got {shown(given)}", "write whole numbers")
     return Range(name, low, high, is_whole)
 
 

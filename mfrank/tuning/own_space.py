@@ -15,12 +15,14 @@ from dataclasses import dataclass, field, is_dataclass
 from itertools import combinations, product
 from typing import Any
 
+import numpy as np
+
 from mfrank.arrays import shown
 from mfrank.data import Events, Interactions
-from mfrank.errors import InputError, InputTypeError, InputValueError, within
+from mfrank.errors import InputError, InputTypeError, InputValueError
 from mfrank.models import ALS, PARTS, Descent, Popularity, describe, reads_times, unfitted
 from mfrank.tuning.family import Axis, Family, Point, Setting, Space
-from mfrank.tuning.own_costs import bytes_of, seconds_of
+from mfrank.tuning.own_costs import fit_bytes, trial_seconds
 from mfrank.tuning.own_options import Choices, Option, Range, distinct, option_of
 
 _STEP = 4.0
@@ -121,7 +123,7 @@ class OwnFamily(Family):
 
     def work_at(self, point: Point, rung: int, setting: Setting) -> float:
         """Rough seconds of the trial of a point."""
-        return seconds_of(self.model(point, rung, setting), setting.facts, setting.n_threads)
+        return trial_seconds(self.model(point, rung, setting), setting.facts, setting.n_threads)
 
     def work(self, rung: int, setting: Setting) -> float:
         """See :meth:`Family.work`."""
@@ -129,11 +131,11 @@ class OwnFamily(Family):
 
     def bytes_needed(self, rung: int, setting: Setting) -> int:
         """See :meth:`Family.bytes_needed`: of the first point."""
-        return bytes_of(self.model(self.first, rung, setting), setting.facts)
+        return fit_bytes(self.model(self.first, rung, setting), setting.facts)
 
     def refusal(self, point: Point, rung: int, setting: Setting) -> str | None:
         """See :meth:`Family.refusal`: memory, which options other than the width decide, too."""
-        needed = bytes_of(self.model(point, rung, setting), setting.facts)
+        needed = fit_bytes(self.model(point, rung, setting), setting.facts)
         if needed <= setting.memory:
             return None
         gibibytes, most = needed / 2**30, setting.memory / 2**30
@@ -208,7 +210,11 @@ def _family(model: Any, given: Any) -> OwnFamily:
     template = unfitted(model)
     for name in given:
         _check_known(template, name)
+    _check_seed(getattr(template, "random_state", None))
     options = {name: option_of(name, values, template) for name, values in given.items()}
+    if isinstance(seeds := options.get("random_state"), Choices):
+        for seed in seeds.values:
+            _check_seed(seed)
     is_grid = all(isinstance(option, Choices) for option in options.values())
     width = options.pop("factors", None)
     widths = () if width is None else _widths(width)
@@ -237,6 +243,13 @@ def _check_known(model: Any, name: Any) -> None:
     near = near or difflib.get_close_matches(str(name), known, 1)
     remedy = f"the nearest is {near[0]!r}" if near else f"it has {', '.join(known)}"
     raise InputValueError(f"`space`: {type(model).__name__} has no option {shown(name)}:", remedy)
+
+
+def _check_seed(seed: Any) -> None:
+    if isinstance(seed, np.random.Generator):
+        raise InputTypeError(
+            "`space`: random_state is a Generator, which every fit would change:", "give an int"
+        )
 
 
 def _name(model: Any, options: Mapping[str, Option]) -> str:
@@ -293,7 +306,9 @@ def _try(
     except Exception as error:  # the caller's own class may raise whatever it likes
         width = {"factors": family.widths[rung]} if family.widths else {}
         each = ", ".join(f"{name}={shown(value)}" for name, value in {**width, **tried}.items())
-        raise within(f"`space`: {type(family.given).__name__} with {each}", error) from error
+        kind = InputTypeError if isinstance(error, TypeError) else InputValueError
+        where = f"`space`: {type(family.given).__name__} with {each}"
+        raise kind(f"{where}: {error}") from error  # without the marks of arguments of the model
 
 
 def _told(family: OwnFamily) -> str:

@@ -327,14 +327,17 @@ class Search:
     ) -> Trial | None:
         """The next trial of a model of a caller's space; what would take too long is passed over.
 
-        Where nothing else is left, a fit may take more than the share of the ladder.
+        That is also what is as much work as a fit that was given up. Where nothing else is left, a
+        fit may take more than the share of the ladder.
         """
-        cost = {rung: _WITH_REFIT * seconds for rung, seconds in self._costs(ladder, own).items()}
-        done = [
-            (ladder.family.work_at(one.trial.point, one.trial.rung, self._setting), one)
-            for one in own
-            if not one.is_pending
-        ]
+
+        def work(trial: Trial) -> float:
+            return ladder.family.work_at(trial.point, trial.rung, self._setting)
+
+        ended = [one for one in own if not one.is_pending and not _too_slow(one)]
+        done = [(work(one.trial), one) for one in ended]
+        too_much = min((work(one.trial) for one in own if _too_slow(one)), default=math.inf)
+        cost = {rung: _WITH_REFIT * each for rung, each in self._costs(ladder, ended).items()}
         for most in dict.fromkeys((share, available)):
             top, skipped = max((r for r in cost if cost[r] <= most), default=0), set[Fit]()
             climb = ladder.climb(own, top)
@@ -348,8 +351,9 @@ class Search:
                     trial, climb = climb, None
                 if trial is None:
                     break
-                work = ladder.family.work_at(trial.point, trial.rung, self._setting)
-                if _WITH_REFIT * predicted_seconds(work, done) <= available:
+                needed = work(trial)
+                in_time = _WITH_REFIT * predicted_seconds(needed, done) <= available
+                if in_time and needed < too_much:
                     return trial
                 skipped.add((trial.point, trial.rung))
         return None
