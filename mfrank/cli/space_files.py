@@ -37,10 +37,14 @@ def space_in(file: str) -> dict[Any, dict[str, Any]]:
     Raises
     ------
     ValueError
-        The file is no JSON, or not as above. Whether models have these options, ``tune`` says.
-    FileNotFoundError
+        There is no such file, or it is no JSON, or not as above. Whether models have these options,
+        ``tune`` says.
     """
     path = path_of(file)
+    if not path.is_file():
+        raise InputValueError(
+            f"`space`: {path} is no file:", f"write one, such as {_EXAMPLE}", place=path
+        )
     with open_regular(path) as opened:
         text = opened.read()
     try:

@@ -117,8 +117,8 @@ def test_bad_files_are_told_in_a_line_that_names_the_flag(
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--space", "nowhere.json"], "nowhere.json"),
-        (["--space", "."], "."),
+        (["--space", "nowhere.json"], "--space: nowhere.json is no file"),
+        (["--space", "."], "--space: . is no file"),
         (["--space", "space.json", "--factors", "8"], "--factors does not go with --space"),
         (["--space", "space.json", "--refit", "model"], "so --space has no effect"),
     ],

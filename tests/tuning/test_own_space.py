@@ -294,3 +294,49 @@ def test_models_that_need_times_are_refused_without_them(model: Any) -> None:
 def test_factors_are_those_of_the_space() -> None:
     with refuses(ValueError, "factors", remedy="an option of each model"):
         mfrank.tune(DATA, space={TWO: {}}, factors=8, trials=1)
+
+
+# --- what a fit costs
+
+
+MORE: list[tuple[Any, Any]] = [
+    (mfrank.ALS(factors=8), mfrank.ALS(factors=64)),
+    (mfrank.ALS(factors=512), mfrank.ALS(factors=512, dtype="float64")),
+    (mfrank.AsymmetricALS(factors=8), mfrank.AsymmetricALS(factors=64)),
+    (mfrank.Descent(factors=8), mfrank.Descent(factors=64)),
+    (mfrank.EASE(candidates=10), mfrank.EASE(candidates=200)),
+    (mfrank.EASE(candidates=10), mfrank.EASE()),
+    (mfrank.ItemFilter(neighbors=5), mfrank.ItemFilter(neighbors=50)),
+    (mfrank.ItemKNN(neighbors=5), mfrank.ItemKNN(neighbors=50)),
+    (mfrank.NextItem((1.0,)), mfrank.NextItem((1.0, 10.0))),
+    (mfrank.NextItem(candidates=10), mfrank.NextItem(candidates=500)),
+    (mfrank.SequentialRules(neighbors=5), mfrank.SequentialRules(neighbors=50)),
+]
+
+
+@pytest.mark.parametrize(("little", "much"), MORE, ids=repr)
+def test_what_is_more_takes_more_memory_and_no_less_time(little: Any, much: Any) -> None:
+    setting = Setting(Facts.of(mfrank.synthetic(9000, 6000, 40_000, random_state=0)), 64, 0, 1)
+    one, other = (family(model, {}) for model in (little, much))
+    assert 0 < one.bytes_needed(0, setting) < other.bytes_needed(0, setting)
+    assert 0 < one.work(0, setting) <= other.work(0, setting)
+    between = (one.bytes_needed(0, setting) + other.bytes_needed(0, setting)) / 2
+    tight = Setting(setting.facts, 64, 0, 1, between)
+    assert one.refusal((), 0, tight) is None
+    assert "GiB" in (other.refusal((), 0, tight) or "")
+
+
+@pytest.mark.parametrize(
+    ("quick", "slow"),
+    [
+        (mfrank.ALS(iterations=1), mfrank.ALS(iterations=5)),
+        (mfrank.Descent(iterations=1), mfrank.Descent(iterations=5)),
+        (mfrank.Descent(negatives=5), mfrank.Descent(negatives=None)),
+        (mfrank.AsymmetricALS(iterations=1), mfrank.AsymmetricALS(iterations=5)),
+        (mfrank.SequentialRules(near=1.0), mfrank.SequentialRules(near=9.0)),
+        (mfrank.Popularity(), mfrank.ItemKNN()),
+    ],
+    ids=repr,
+)
+def test_more_rounds_take_longer(quick: Any, slow: Any) -> None:
+    assert family(quick, {}).work(0, SETTING) < family(slow, {}).work(0, SETTING)
