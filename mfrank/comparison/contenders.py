@@ -23,12 +23,10 @@ from mfrank.data import Interactions
 from mfrank.models import (
     ALS,
     EASE,
-    AsymmetricALS,
     ItemKNN,
-    NextItem,
     Popularity,
-    SequentialRules,
     SupervisedPageRank,
+    reads_times,
 )
 from mfrank.retrieval import Recommender
 from mfrank.tuning import tune
@@ -130,10 +128,9 @@ def fit_once(unfitted: Any, train: Interactions) -> TimedFit:
 
 def needs_times(model: Any) -> bool:
     """Whether a fit reads timestamps, as a walk does, or a blend with something that does."""
-    if isinstance(model, Popularity):
-        return model.window is not None
     return (
-        isinstance(model, AsymmetricALS | NextItem | SequentialRules | SupervisedPageRank)
+        reads_times(model)
+        or isinstance(model, SupervisedPageRank)
         or getattr(model, "needs_times", False) is True
     )
 

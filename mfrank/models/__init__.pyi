@@ -2,6 +2,8 @@ from mfrank.models.als import ALS as ALS
 from mfrank.models.asymmetric_als import AsymmetricALS as AsymmetricALS
 from mfrank.models.baselines import Popularity as Popularity
 from mfrank.models.blend import Blend as Blend
+from mfrank.models.blend_parts import PARTS as PARTS
+from mfrank.models.blend_parts import reads_times as reads_times
 from mfrank.models.blend_parts import spread as spread
 from mfrank.models.blend_parts import unfitted as unfitted
 from mfrank.models.cost import check_batch_memory as check_batch_memory
@@ -42,6 +44,7 @@ from mfrank.models.options import are_marks as are_marks
 from mfrank.models.options import loss_classes as loss_classes
 from mfrank.models.options import n_below as n_below
 from mfrank.models.options import objective_classes as objective_classes
+from mfrank.models.options import option_classes as option_classes
 from mfrank.models.options import tell_below as tell_below
 from mfrank.models.options import tell_readers as tell_readers
 from mfrank.models.options import values_told as values_told

@@ -39,6 +39,14 @@ PARTS: Mapping[str, type[Any]] = {
 }
 """The models that can be parts of a blend, by name."""
 
+
+def reads_times(model: Any) -> bool:
+    """Whether a fit reads the timestamps of interactions."""
+    if isinstance(model, Popularity):
+        return model.window is not None
+    return isinstance(model, AsymmetricALS | NextItem | SequentialRules)
+
+
 _JOINED = ("neighbors", "values")
 """What :func:`mfrank.blend` joins of the extras of weights between items."""
 _SAMPLE = 64

@@ -28,6 +28,7 @@ from mfrank.tuning.family import (
     short,
     spread_out,
 )
+from mfrank.tuning.ladder import Ladder, best
 from mfrank.tuning.leaderboard import Leaderboard
 from mfrank.tuning.mixture import (
     MOST_PARTS,
@@ -42,8 +43,11 @@ from mfrank.tuning.mixture import (
 )
 from mfrank.tuning.one_call import TuneResult, _fitted, tune
 from mfrank.tuning.outcomes import Outcome, Trial
+from mfrank.tuning.own_ladder import GridTried, OwnLadder
+from mfrank.tuning.own_options import Choices, Range, option_of
+from mfrank.tuning.own_space import OwnFamily, own_space
 from mfrank.tuning.search_result import SearchResult, budget_of, likes_of, metric_of, search
-from mfrank.tuning.successive_halving import CAUTION, Budget, Ladder, Search, best, refit_seconds
+from mfrank.tuning.successive_halving import CAUTION, Budget, Search, refit_seconds
 from mfrank.tuning.summary import Lead, Serving, code_of, in_words
 from mfrank.tuning.timed_families import TIMED_SPACE, Following, Recent
 from mfrank.tuning.trial_journal import TrialJournal, days_of
@@ -62,6 +66,7 @@ __all__ = [
     "Axis",
     "BlendPart",
     "Budget",
+    "Choices",
     "Closed",
     "Counted",
     "DayRecord",
@@ -70,12 +75,16 @@ __all__ = [
     "Filter",
     "Following",
     "Former",
+    "GridTried",
     "Ladder",
     "Lead",
     "Leaderboard",
     "Outcome",
+    "OwnFamily",
+    "OwnLadder",
     "Point",
     "Predict",
+    "Range",
     "Recent",
     "Regression",
     "Runner",
@@ -110,6 +119,8 @@ __all__ = [
     "mixed",
     "named",
     "near",
+    "option_of",
+    "own_space",
     "refit_seconds",
     "search",
     "short",

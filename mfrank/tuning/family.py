@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -179,6 +179,8 @@ class Family(ABC):
     first_values: tuple[float, ...]
     axes: tuple[Axis, ...]
     rungs: int = 3
+    may_refuse: tuple[type[Exception], ...] = ()
+    """Errors of a fit that are told of its trial, and do not end the search."""
 
     @property
     def uses_values(self) -> bool:
@@ -205,6 +207,10 @@ class Family(ABC):
         """Whether a fit stays within the memory limit."""
         return self.bytes_needed(rung, setting) <= setting.memory
 
+    def refusal(self, point: Point, rung: int, setting: Setting) -> str | None:
+        """Why a fit is not even begun; None if it is."""
+        return None
+
     @property
     def first(self) -> Point:
         """The first point to try, near the best one on the development splits."""
@@ -228,11 +234,13 @@ def short(value: float) -> float:
 class Space:
     """Families by ladder, and baselines, which are fitted once before the search.
 
-    Families of a ladder compete for the same rungs, from narrow and fast to wide.
+    Families of a ladder compete for the same rungs, from narrow and fast to wide. ``own`` is the
+    digest of a caller's own space (:mod:`mfrank.tuning.own_space`); empty for mfrank's.
     """
 
     ladders: Mapping[str, tuple[Family, ...]]
     baselines: tuple[Family, ...] = ()
+    own: str = ""
 
     @classmethod
     def of_one(cls, family: Family) -> Space:
@@ -243,7 +251,7 @@ class Space:
         """The same space with further families by ladder; these ladders come first."""
         names = dict.fromkeys([*more, *self.ladders])
         ladders = {name: (*self.ladders.get(name, ()), *more.get(name, ())) for name in names}
-        return Space(ladders, self.baselines)
+        return replace(self, ladders=ladders)
 
     def able(self, needs: Collection[str]) -> tuple[Space, dict[str, str]]:
         """The space of the families whose models have these abilities, and why others are not."""
@@ -264,7 +272,8 @@ class Space:
             raise InputValueError(
                 f"`needs`: no model that is searched has {_told(needs)}:", "ask for less"
             )
-        return Space(ladders, tuple(f for f in self.baselines if f.name not in reasons)), reasons
+        baselines = tuple(f for f in self.baselines if f.name not in reasons)
+        return replace(self, ladders=ladders, baselines=baselines), reasons
 
     def with_readers_first(self) -> Space:
         """The same space for varying values: families that read them come first in each ladder."""
@@ -272,7 +281,7 @@ class Space:
             name: tuple(sorted(of, key=lambda family: not family.uses_values))
             for name, of in self.ladders.items()
         }
-        return Space(ladders, self.baselines)
+        return replace(self, ladders=ladders)
 
     def families(self) -> Iterator[Family]:
         """The families of all ladders."""

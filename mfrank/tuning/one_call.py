@@ -7,24 +7,17 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import scipy.sparse as sp
-
 from mfrank.arrays import (
     OutOfTimeError,
     check_above_zero,
     check_count,
     check_threads,
     paragraphs,
-    sparse_to_host,
 )
 from mfrank.data import (
     Events,
     Interactions,
     KindWeights,
-    aligned,
-    check_alike,
-    check_numbering,
-    matrix_in_rows,
 )
 from mfrank.errors import InputTypeError, InputValueError
 from mfrank.evaluation import NDCG, Metric
@@ -39,22 +32,26 @@ from mfrank.tuning.event_weights import (
     weights_told,
 )
 from mfrank.tuning.families import SPACE
-from mfrank.tuning.family import Model, checked_needs
+from mfrank.tuning.family import Model, Space, checked_needs
 from mfrank.tuning.leaderboard import Leaderboard
 from mfrank.tuning.learned_order import TreesTrial
 from mfrank.tuning.mixture import BlendPart, blended
+from mfrank.tuning.own_ladder import GridTried
+from mfrank.tuning.own_space import check_times, own_space
 from mfrank.tuning.search_result import (
     SearchResult,
     budget_of,
+    joined,
     likes_of,
     metric_of,
     search,
+    valid_of,
     without_dislikes,
 )
 from mfrank.tuning.summary import Lead, Serving, code_of, sentences
 from mfrank.tuning.trials import Predict, Runner, check_predict
 
-_DEFAULT_MINUTES = 10.0
+_DEFAULT_MINUTES, _DEFAULT_FACTORS = 10.0, 512
 _HELD_OUT = {"next": "as the next of each user", "session": "as the last of the latest sessions"}
 
 
@@ -89,6 +86,8 @@ class TuneResult:
         What it costs to serve, measured after the search.
     trees : TreesTrial or None, optional
         What came of trees over the best: what they gained, or why they are left out.
+    grid : GridTried or None, optional
+        How many combinations of ``space`` were tried, if all its options are lists.
     """
 
     model: Recommender
@@ -101,6 +100,7 @@ class TuneResult:
     leads: tuple[Lead, ...] = ()
     serving: Serving | None = None
     trees: TreesTrial | None = None
+    grid: GridTried | None = None
 
     @property
     def code(self) -> str:
@@ -139,6 +139,8 @@ class TuneResult:
             told.append(f"fitted to events with {weights_told(self.weights)}")
         if self.uses_values is not None:
             told.append(f"it {'reads' if self.uses_values else 'does not read'} their values")
+        if self.grid is not None:
+            told.append(str(self.grid))
         if self.trees is not None:
             told.append(str(self.trees))
         again = "for new data: found.refit(data), mfrank tune FILE --refit MODEL --model NEWER, or"
@@ -155,11 +157,12 @@ def tune(
     minutes: float | None = None,
     trials: int | None = None,
     metric: Metric | str = NDCG @ 20,
-    factors: int = 512,
+    factors: int = _DEFAULT_FACTORS,
     random_state: int = 0,
     n_threads: int = 0,
     memory: float | None = None,
     needs: str | Collection[str] = "everything",
+    space: Mapping[Any, Mapping[str, Any]] | None = None,
     storage: str | os.PathLike[str] | None = None,
     show_progress: bool = False,
 ) -> TuneResult:
@@ -239,6 +242,16 @@ def tune(
         What the model must be able to do after the fit, of "update" (``partial_fit``), "explain"
         and "new users" (``recommend_from_items``). Models that cannot are left out, which the
         leaderboard says; ``()`` searches all.
+    space : mapping of model to its options, or None, default None
+        What to search in place of mfrank's own space: models, such as ``mfrank.EASE()``, and of
+        each the options to try, named as in ``get_params`` (``objective__regularization``). A list
+        is choices. A tuple ``(low, high)`` is a range: of whole numbers for options that are
+        counts; logarithmic if ``low`` is above 0 and ``high`` at least ten times as large. Other
+        options stay as the model has them, its seed and threads too, if it has some. Few
+        ``factors`` come first: the values of a list, or of a range both ends and steps of at most
+        four times between. If all options are lists, every combination is tried once, if time or
+        ``trials`` suffice, which the summary says; with ranges, up to 100 of each model, or
+        ``trials``. The models take turns. ``{}`` fits a model as it is. Baselines are not added.
     storage : path or None, default None
         SQLite file to which every result is saved at once. The same call resumes an interrupted
         search; earlier time and trials count, and the best model is fitted even if no time is left.
@@ -261,6 +274,7 @@ def tune(
         - the data have no positive values, or have dislikes;
         - no user has interactions to hold out;
         - only one of ``data`` and ``valid`` has timestamps or ids;
+        - ``space`` names what no model has, values that one refuses, or nothing;
         - ``storage`` is damaged, or has a search of these data with other options.
     TimeoutError
         Another process has locked ``storage`` for half a minute.
@@ -294,11 +308,18 @@ def tune(
                     f"`predict` does not go with `{name}`, which says what is held out:",
                     "leave out one of them",
                 )
-    SPACE.able(needed)
+    searched = SPACE if space is None else own_space(space)
+    if space is not None and factors != _DEFAULT_FACTORS:
+        raise InputValueError(
+            "`factors` does not go with `space`, whose models have their own:",
+            "give it there, as an option of each model",
+        )
+    searched.able(needed)
     chosen, clock = metric_of(metric), budget_of(minutes)
     of_target = None
     if target is not None:
         of_target = TargetData.of(data, target, valid, int(random_state))
+        check_times(searched, of_target.events)
         weights = _weights(
             of_target,
             weights,
@@ -313,17 +334,19 @@ def tune(
     else:
         _refuse_events(data, weights)
         everything = train = likes_of(data)
+        check_times(searched, train)
         chooses = None
         if valid is not None:
-            given = _valid_of(valid, train)
+            given = valid_of(valid, train)
             tell_below("valid", given, train.threshold, "count as hits and likes")
-            everything, train, chooses = _joined(train, given)
-        _tell_readers(everything)
+            everything, train, chooses = joined(train, given)
+        _tell_readers(everything, searched)
     with values_told():
         found = search(
             train,
             chosen,
             clock,
+            space=searched,
             trials=trials,
             factors=int(factors),
             seed=int(random_state),
@@ -344,13 +367,12 @@ def tune(
         record_weights(model.leave_out(bought), weights)
     used = None
     if values_vary(everything.user_items.data):
-        used = any(
-            found.runner.space.named(part.outcome.trial.family).uses_values for part in found.parts
-        )
+        models = [found.runner.model(part.outcome.trial) for part in found.parts]
+        used = any(getattr(each, "uses_values", False) for each in models)
     days = None if storage is None else Leaderboard.of_days(storage)
     return TuneResult(
         *(model, found.leaderboard, found.runner.judge.kind, used, weights, days, target),
-        *(found.leads, Serving.of(model, n_threads), found.trees),
+        *(found.leads, Serving.of(model, n_threads), found.trees, found.grid),
     )
 
 
@@ -373,40 +395,10 @@ def _refuse_events(data: Any, weights: Any) -> None:
         raise InputValueError("`weights` needs `target`:", "name the kind to rank")
 
 
-def _tell_readers(data: Interactions) -> None:
-    families = (*SPACE.baselines, *SPACE.families())
+def _tell_readers(data: Interactions, space: Space) -> None:
+    families = (*space.baselines, *space.families())
     by_use = {use: [f.name for f in families if f.uses_values == use] for use in (True, False)}
     tell_readers(data, by_use[True], by_use[False])
-
-
-def _is_numbered(data: Interactions) -> bool:
-    return data.user_ids.table is None and data.item_ids.table is None
-
-
-def _valid_of(valid: Any, data: Interactions) -> Interactions:
-    """The interactions to choose by: a matrix has the rows of the data, all others have ids."""
-    here = sparse_to_host(valid)
-    if sp.issparse(here) and not _is_numbered(data):
-        here = matrix_in_rows(here, data.user_ids, data.item_ids, "valid")
-    return without_dislikes(here, "valid")
-
-
-def _joined(
-    data: Interactions, valid: Interactions
-) -> tuple[Interactions, Interactions, Interactions]:
-    """Both together, and each in the rows of both."""
-    if (data.timestamps is None) != (valid.timestamps is None):
-        some, none = ("data", "valid") if valid.timestamps is None else ("valid", "data")
-        raise InputValueError(
-            f"{some} has timestamps and {none} has none:",
-            f"give both, or leave them out with `dataclasses.replace({some}, timestamps=None)`",
-        )
-    for side in ("user", "item"):
-        for check in (check_alike, check_numbering):
-            check(getattr(valid, f"{side}_ids"), getattr(data, f"{side}_ids"), "valid", side)
-    both = data + valid
-    ids = both.user_ids, both.item_ids
-    return both, aligned(data, *ids, "data"), aligned(valid, *ids, "valid")
 
 
 def _fitted(found: SearchResult, data: Interactions) -> Recommender:
@@ -414,6 +406,12 @@ def _fitted(found: SearchResult, data: Interactions) -> Recommender:
         errors = [outcome.error or "" for outcome in found.outcomes]
         if any(error.startswith(MemoryError.__name__) for error in errors):
             raise MemoryError(f"no fit succeeded: {errors[-1]}")
+        if found.runner.space.own:
+            why = errors[-1] if errors else "there was no time for one"
+            raise InputValueError(
+                f"`space`: no fit of it succeeded: {why}",
+                "give it more `minutes`, or other models or options",
+            )
         return Popularity().fit(data)  # there was no time for anything else
     models = [_whole(found.runner, part, data) for part in found.parts]
     model: Recommender = models[0] if len(models) == 1 else blended(models, found.parts)

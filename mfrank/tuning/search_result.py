@@ -8,8 +8,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from mfrank.arrays import OutOfTimeError, counted, memory_free_now, shown
-from mfrank.data import Interactions
+import scipy.sparse as sp
+
+from mfrank.arrays import OutOfTimeError, counted, memory_free_now, shown, sparse_to_host
+from mfrank.data import Interactions, aligned, check_alike, check_numbering, matrix_in_rows
 from mfrank.errors import InputValueError
 from mfrank.evaluation import CatalogMetric, KnownMetric, Metric, Score
 from mfrank.evaluation import metric as read_metric
@@ -18,11 +20,14 @@ from mfrank.retrieval import Recommender
 from mfrank.tuning.days import Former
 from mfrank.tuning.families import OF_EVENTS, SPACE
 from mfrank.tuning.family import Facts, Model, Point, Setting, Space
+from mfrank.tuning.ladder import best
 from mfrank.tuning.leaderboard import Leaderboard, leaderboard_of, told_parts
 from mfrank.tuning.learned_order import TREES_SHARE, TreesTrial, can_be_tried, learned
 from mfrank.tuning.mixture import BlendPart, blended, finalists, mixed, refit_seconds_of
 from mfrank.tuning.outcomes import Outcome, Trial
-from mfrank.tuning.successive_halving import Budget, Search, best, refit_seconds
+from mfrank.tuning.own_ladder import GridTried
+from mfrank.tuning.own_space import own_families
+from mfrank.tuning.successive_halving import Budget, Search, refit_seconds
 from mfrank.tuning.summary import Lead
 from mfrank.tuning.timed_families import TIMED_SPACE
 from mfrank.tuning.trial_journal import TrialJournal, digest_of, fingerprint
@@ -52,6 +57,8 @@ class SearchResult:
         The day of the search that found a setting, of those that are of an earlier one.
     trees : TreesTrial or None
         What came of trees over the best model; None if they were not to be tried.
+    grid : GridTried or None
+        How many combinations were tried, if all options of a caller's space are lists.
     """
 
     runner: Runner
@@ -61,6 +68,7 @@ class SearchResult:
     score: Score | None
     days: Mapping[tuple[str, Point], str] = field(default_factory=dict)
     trees: TreesTrial | None = None
+    grid: GridTried | None = None
 
     @property
     def leaderboard(self) -> Leaderboard:
@@ -149,17 +157,20 @@ def search(
     parts = [part for part in (data, valid, left_out) if part is not None]
     judge = TrialJudge.of(data, metric, seed, n_threads, valid, left_out, held_out, predict)
     digest, options = digest_of(parts), {"metric": str(metric), "factors": factors}
+    options |= {"space": space.own} if space.own else {}
     of = fingerprint(digest, **options, random_state=seed, held_out=judge.kind)
     if space is SPACE and data.timestamps is not None and judge.kind != "per user":
         space = TIMED_SPACE
-    if left_out is not None:
+    if left_out is not None and not space.own:
         space = space.with_more(OF_EVENTS)
     if values_vary(data.user_items.data):
         space = space.with_readers_first()
     space, unable = space.able(needs)
+    predicts = judge.kind if target is None else f"{target}, {judge.kind}"
+    if space.own:  # what another space found is at other places of its axes
+        predicts += f", space {space.own}"
     journal = TrialJournal(
-        *(storage, of, digest, str(metric), lambda one: space.has(one.family)),
-        judge.kind if target is None else f"{target}, {judge.kind}",
+        *(storage, of, digest, str(metric), lambda one: space.has(one.family)), predicts
     )
     clock.spend(sum(outcome.seconds for outcome in journal.outcomes))
     most = _FIT_SHARE * (memory_free_now() if memory is None else float(memory) * 2**30)
@@ -190,6 +201,7 @@ def search(
         *(parts_of_best, score),
         {(one.trial.family, one.trial.point): one.day for one in journal.former},
         _trees_over(runner, parts_of_best) if with_trees else None,
+        GridTried.of_search(own_families(space), journal.outcomes, trials) if space.own else None,
     )
     if found.parts:
         journal.conclude(found.best)
@@ -240,6 +252,36 @@ def without_dislikes(data: Any, name: str) -> Interactions:
             "drop them with `Interactions.at_least(0)`",
         )
     return interactions
+
+
+def _is_numbered(data: Interactions) -> bool:
+    return data.user_ids.table is None and data.item_ids.table is None
+
+
+def valid_of(valid: Any, data: Interactions) -> Interactions:
+    """The interactions to choose by: a matrix has the rows of the data, all others have ids."""
+    here = sparse_to_host(valid)
+    if sp.issparse(here) and not _is_numbered(data):
+        here = matrix_in_rows(here, data.user_ids, data.item_ids, "valid")
+    return without_dislikes(here, "valid")
+
+
+def joined(
+    data: Interactions, valid: Interactions
+) -> tuple[Interactions, Interactions, Interactions]:
+    """Both together, and each in the rows of both."""
+    if (data.timestamps is None) != (valid.timestamps is None):
+        some, none = ("data", "valid") if valid.timestamps is None else ("valid", "data")
+        raise InputValueError(
+            f"{some} has timestamps and {none} has none:",
+            f"give both, or leave them out with `dataclasses.replace({some}, timestamps=None)`",
+        )
+    for side in ("user", "item"):
+        for check in (check_alike, check_numbering):
+            check(getattr(valid, f"{side}_ids"), getattr(data, f"{side}_ids"), "valid", side)
+    both = data + valid
+    ids = both.user_ids, both.item_ids
+    return both, aligned(data, *ids, "data"), aligned(valid, *ids, "valid")
 
 
 def _chosen(

@@ -6,117 +6,16 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from mfrank.arrays import OutOfTimeError, time_limit
 from mfrank.models import Popularity
 from mfrank.tuning.days import Former
 from mfrank.tuning.families import SPACE
-from mfrank.tuning.family import Family, Setting, Space, near, spread_out
+from mfrank.tuning.family import Family, Setting, Space
+from mfrank.tuning.ladder import Ladder, best
 from mfrank.tuning.outcomes import Outcome, Trial
-
-# Successive halving without waiting (Li et al. 2020, ASHA): which trial comes next.
-#
-# Most trials begin on rung 0, narrow and quick. The best third of the trials of a rung go on to
-# the next, as soon as it is known. So the search can be stopped at any time, and what comes next
-# depends only on the outcomes so far, not on how long they took.
-
-
-_PROMOTED = 3
-"""One of this many trials of a rung continues on the next."""
-
-
-def best(outcomes: Sequence[Outcome]) -> Outcome | None:
-    """The outcome with the highest value, the first of equals; None if all failed."""
-    judged = [outcome for outcome in outcomes if outcome.value is not None]
-    return max(judged, key=lambda outcome: outcome.value or 0.0, default=None)
-
-
-@dataclass(frozen=True, slots=True)
-class Ladder:
-    """Families that compete for the same rungs."""
-
-    families: tuple[Family, ...]
-    seed: int
-
-    @property
-    def top(self) -> int:
-        """The highest rung."""
-        return self.families[0].rungs - 1
-
-    def of(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        """The outcomes of this ladder."""
-        names = {family.name for family in self.families}
-        return [outcome for outcome in outcomes if outcome.trial.family in names]
-
-    def proposed(self, outcomes: Sequence[Outcome], top: int, base: int = 0) -> Trial:
-        """The next trial, given this ladder's outcomes.
-
-        No rung is above ``top``; new points begin on ``base``, because lower rungs save no time.
-        """
-        if trial := self._left_behind(outcomes, top):
-            return trial
-        for rung in reversed(range(top)):
-            if trial := _promoted(outcomes, rung):
-                return trial
-        return self._new(outcomes, top, min(base, top))
-
-    def climb(self, outcomes: Sequence[Outcome], top: int) -> Trial | None:
-        """The best point so far, on rung ``top``; None if any point was on that rung or above."""
-        leader = best(outcomes)
-        if leader is None or any(outcome.trial.rung >= top for outcome in outcomes):
-            return None
-        return Trial(leader.trial.family, leader.trial.point, top)
-
-    def _left_behind(self, outcomes: Sequence[Outcome], top: int) -> Trial | None:
-        """The best of a family without a trial on the second highest rung of all trials, or above.
-
-        A family that is behind with few factors may lead with many, and would otherwise never go
-        on.
-        """
-        judged = [one for one in outcomes if one.value is not None and one.trial.rung <= top]
-        rungs = sorted((one.trial.rung for one in judged), reverse=True)
-        wide = rungs[1] if len(rungs) > 1 else 0
-        for family in self.families:
-            own = [one for one in outcomes if one.trial.family == family.name]
-            leader = best(own)
-            if leader is not None and all(one.trial.rung < wide for one in own):
-                return Trial(family.name, leader.trial.point, wide)
-        return None
-
-    def _new(self, outcomes: Sequence[Outcome], top: int, base: int) -> Trial:
-        """A trial that no other led to.
-
-        First the first point of each family; then in turn one near the best so far, on its rung,
-        and a point of a sequence that fills the cube. Every other point of it begins on rung 1
-        at least, because what is best for few factors need not be for many (Hyperband, Li et al.
-        2018).
-        """
-        number = sum(outcome.trial.is_new for outcome in outcomes)
-        if number < len(self.families):
-            family = self.families[number]
-            return Trial(family.name, family.first, base, is_new=True)
-        number -= len(self.families)
-        turn, leader = number // 2, best(outcomes)
-        if number % 2 == 0 and leader is not None:
-            point, rung = near(leader.trial.point, number, self.seed), min(leader.trial.rung, top)
-            return Trial(leader.trial.family, point, rung, is_new=True)
-        turn, which = divmod(turn, len(self.families))
-        family = self.families[which]
-        point = spread_out(len(family.axes), turn, self.seed + which)
-        return Trial(family.name, point, max(base, min(turn % 2, top)), is_new=True)
-
-
-def _promoted(outcomes: Sequence[Outcome], rung: int) -> Trial | None:
-    """The best trial of a rung that is among its best third and has not gone on yet."""
-    here = [one for one in outcomes if one.trial.rung == rung and one.value is not None]
-    here.sort(key=lambda one: -(one.value or 0.0))
-    above = {(one.trial.family, one.trial.point) for one in outcomes if one.trial.rung > rung}
-    for one in here[: len(here) // _PROMOTED]:
-        if (one.trial.family, one.trial.point) not in above:
-            return Trial(one.trial.family, one.trial.point, rung + 1)
-    return None
-
+from mfrank.tuning.own_ladder import Fit, OwnLadder
+from mfrank.tuning.own_space import own_families
 
 # The time that a search may take, and what it has learned of the time that trials take.
 
@@ -218,6 +117,8 @@ _WITH_REFIT = 1.5
 _ENOUGH_TRIALS = 24
 """If a ladder has time for this many trials on a rung, narrower rungs are left out: they would only
 mislead."""
+_PASSED_OVER = 32
+"""Fits of a caller's space that may be passed over at once because they would take too long."""
 _HOPELESS = 3
 """A ladder is abandoned if this many first trials all fail."""
 _TOO_SLOW = 0.15
@@ -252,7 +153,9 @@ class Search:
         self._setting, self._budget, self._trials = setting, budget, trials
         self._space, self._is_alone = space, len(space.ladders) == 1
         self._seconds = max(0.0, budget.left())
-        self._ladders = {
+        self._ladders: dict[str, Ladder | OwnLadder] = {
+            family.name: OwnLadder(family, setting) for family in own_families(space)
+        } or {
             name: Ladder(possible, setting.seed)
             for name, of in space.ladders.items()
             if (possible := tuple(family for family in of if self._is_possible(family)))
@@ -348,7 +251,8 @@ class Search:
 
     def _quick_share(self, family: Family) -> float:
         """The most of the time that the first fit of a family may take, by what is foreseen."""
-        if family.rungs > 1 or family.name == Popularity.__name__:
+        is_own = bool(self._space.own)
+        if is_own or family.rungs > 1 or family.name == Popularity.__name__:
             return math.inf
         if self._is_alone:
             return 1.0
@@ -359,7 +263,7 @@ class Search:
 
         def had(name: str) -> float:
             own = self._ladders[name].of(done)
-            often = 1 if self._ladders[name].top else _QUICK_SELDOM
+            often = 1 if self._ladders[name].top or self._space.own else _QUICK_SELDOM
             if self._budget.is_limited:
                 return often * sum(outcome.seconds for outcome in own)
             return often * len(own)
@@ -403,6 +307,8 @@ class Search:
         if self._is_over(ladder, own):
             return None
         available, share = self._share(done)
+        if isinstance(ladder, OwnLadder):
+            return self._of_own(ladder, own, available, share)
         cost = {rung: _WITH_REFIT * seconds for rung, seconds in self._costs(ladder, own).items()}
         top = max((rung for rung in cost if cost[rung] <= share), default=0)
         top = min(top, _highest_possible(own, ladder.top), self._highest_that_fits(ladder))
@@ -416,8 +322,48 @@ class Search:
         seconds = self._seconds_of(trial, own)
         return trial if _WITH_REFIT * seconds <= available else None
 
-    def _is_over(self, ladder: Ladder, own: Sequence[Outcome]) -> bool:
+    def _of_own(
+        self, ladder: OwnLadder, own: Sequence[Outcome], available: float, share: float
+    ) -> Trial | None:
+        """The next trial of a model of a caller's space; what would take too long is passed over.
+
+        That is also what is as much work as a fit that was given up. Where nothing else is left, a
+        fit may take more than the share of the ladder.
+        """
+
+        def work(trial: Trial) -> float:
+            return ladder.family.work_at(trial.point, trial.rung, self._setting)
+
+        ended = [one for one in own if not one.is_pending and not _too_slow(one)]
+        done = [(work(one.trial), one) for one in ended]
+        too_much = min((work(one.trial) for one in own if _too_slow(one)), default=math.inf)
+        cost = {rung: _WITH_REFIT * each for rung, each in self._costs(ladder, ended).items()}
+        for most in dict.fromkeys((share, available)):
+            top, skipped = max((r for r in cost if cost[r] <= most), default=0), set[Fit]()
+            climb = ladder.climb(own, top)
+            for _ in range(_PASSED_OVER):
+                trial = ladder.proposed(own, top, skipped)
+                if climb and (
+                    trial is None
+                    or self._ends_with(own)
+                    or cost[trial.rung] + cost[climb.rung] > share
+                ):
+                    trial, climb = climb, None
+                if trial is None:
+                    break
+                needed = work(trial)
+                in_time = _WITH_REFIT * predicted_seconds(needed, done) <= available
+                if in_time and needed < too_much:
+                    return trial
+                skipped.add((trial.point, trial.rung))
+        return None
+
+    def _is_over(self, ladder: Ladder | OwnLadder, own: Sequence[Outcome]) -> bool:
         """Whether a ladder had all trials or time that it may have, only fails, or is too slow."""
+        if isinstance(ladder, OwnLadder):
+            is_endless = ladder.family.n_combinations == math.inf
+            many = is_endless and self._trials is None and len(own) >= _MOST_TRIALS
+            return many or ladder.is_done(own)
         if sum(not one.is_pending for one in own) >= _HOPELESS and best(own) is None:
             return True
         if any(one.trial.rung == 0 and _too_slow(one) for one in own):
@@ -429,7 +375,7 @@ class Search:
         had_time = len(own) >= 2 and took >= share * self._seconds
         return len(own) >= _MOST_QUICK_TRIALS or had_time
 
-    def _highest_that_fits(self, ladder: Ladder) -> int:
+    def _highest_that_fits(self, ladder: Ladder | OwnLadder) -> int:
         """The highest rung whose fit stays within the memory limit; at least 0."""
         family = ladder.families[0]
         fitting = (rung for rung in range(ladder.top + 1) if family.fits(rung, self._setting))
@@ -446,7 +392,7 @@ class Search:
         """Whether the ladder has one trial left, or none."""
         return self._trials is not None and len(own) + 1 >= self._trials // len(self._ladders)
 
-    def _costs(self, ladder: Ladder, own: Sequence[Outcome]) -> Mapping[int, float]:
+    def _costs(self, ladder: Ladder | OwnLadder, own: Sequence[Outcome]) -> Mapping[int, float]:
         """Seconds of a trial on each rung, predicted by those that are done."""
         known = self._measured(own)
         first = ladder.families[0].name

@@ -170,7 +170,24 @@ def code_of(model: Any, data: str = "data", leaves_out: str | None = None) -> st
         lines.append(f"model.leave_out({leaves_out})")
     text = "\n".join(lines)
     names = sorted(set(re.findall(r"\b(?:[A-Z]\w+|refit)(?=\()", text)))
-    return f"from mfrank import {', '.join(names)}\n{text}"
+    own = {name: module for name, module in _own_classes(model) if name in names}
+    imported = [f"from mfrank import {', '.join(name for name in names if name not in own)}"]
+    imported += [f"from {module} import {name}" for name, module in own.items()]
+    return "\n".join([*imported, text])
+
+
+def _own_classes(held: Any) -> Iterator[tuple[str, str]]:
+    """The caller's own classes among the options of a model, such as a loss, and their modules."""
+    if isinstance(held, list | tuple):
+        for each in held:
+            yield from _own_classes(each)
+    elif is_dataclass(held):
+        kind = type(held)
+        if kind.__module__.partition(".")[0] != __name__.partition(".")[0]:
+            yield kind.__name__, kind.__module__
+        for option in fields(held):
+            if option.init:
+                yield from _own_classes(getattr(held, option.name))
 
 
 def _fit_of(model: Any, data: str) -> str:

@@ -295,7 +295,11 @@ class Runner:
         A fit that diverges, needs too much memory, or has no time for an epoch gives a failed
         outcome, not an exception.
         """
-        model, last = self.model(trial), None
+        model, last, family = self.model(trial), None, self.space.named(trial.family)
+        if reason := family.refusal(trial.point, trial.rung, self.setting):
+            return Outcome(trial, None, error=reason)
+        told: tuple[type[Exception], ...] = (FloatingPointError, MemoryError, OutOfTimeError)
+        told += family.may_refuse
         watch = TrialWatch(self.judge, self.budget, reserve, falls=isinstance(model, ALS))
         # A model that is fitted in one go cannot end early to leave time for its refit.
         share = _WITH_REFIT if isinstance(model, Baseline) else 1.0
@@ -305,7 +309,7 @@ class Runner:
                     watch.value(model.fit(self.judge.train), self.judge.train, "auto", 0)
                 else:
                     model.fit(self.judge.train, stopping=watch)
-        except (FloatingPointError, MemoryError, OutOfTimeError) as error:
+        except told as error:
             if not (isinstance(error, OutOfTimeError) and watch.scores):
                 return Outcome(
                     trial,

@@ -52,6 +52,7 @@ def test_tune(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
         "n_threads": 2,
         "memory": 1.5,
         "needs": ("update", "new users"),
+        "space": None,
         "storage": "s",
         "show_progress": False,
         "predict": None,

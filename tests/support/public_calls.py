@@ -141,6 +141,11 @@ def _ids(rng: Rng) -> Any:
     return one_of(rng, [Ids.numbered(N_USERS), [f"u{n}" for n in range(N_USERS)], None])
 
 
+def _space(rng: Rng) -> Any:
+    knn, ease = {"neighbors": [1, 5]}, {"regularization": (1.0, 100.0)}
+    return one_of(rng, [None, None, {mfrank.ItemKNN(): knn}, {mfrank.EASE(): ease}])
+
+
 def _weight(rng: Rng) -> Any:
     return one_of(rng, [0.0, 0.3, 1.0])
 
@@ -255,6 +260,7 @@ PLAUSIBLE: dict[str, Callable[[Rng], Any]] = {
     "shape": lambda rng: one_of(rng, [None, (N_USERS, N_ITEMS), (3, 3)]),
     "show_progress": lambda rng: False,
     "solver": lambda rng: one_of(rng, ["auto", "cholesky", "cg"]),
+    "space": _space,
     "start": lambda rng: one_of(
         rng, [None, model("ALS"), model("Descent"), _store(rng), np.ones(3)]
     ),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from mfrank.tuning import (
     Regression,
     Space,
     one_call,
-    search,
     search_result,
 )
 
@@ -59,9 +57,8 @@ def force(patch: pytest.MonkeyPatch, winners: Sequence[Any]) -> None:
     """Let these win: a family or a baseline alone, or several families as a blend."""
     baselines = tuple(family for family in winners if family in TIMED_SPACE.baselines)
     ladders = {family.name: (family,) for family in winners if family not in baselines}
-    patch.setattr(
-        one_call, "search", partial(search, space=Space({"ALS": (), **ladders}, baselines))
-    )
+    space = Space({"ALS": (), **ladders}, baselines)
+    patch.setattr(one_call, "SPACE", space)
     patch.setattr(search_result, "OF_EVENTS", {})
     patch.setattr(Regression, "suits", lambda *_: True)  # also that of many items
     if len(winners) > 1:

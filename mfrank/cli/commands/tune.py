@@ -26,6 +26,7 @@ from mfrank.cli.inputs import (
     refuse_sums,
 )
 from mfrank.cli.printing import add_json_flag, check_json, somebody_watches, tell
+from mfrank.cli.space_files import space_in
 from mfrank.data import Events, Interactions
 from mfrank.models import refit
 from mfrank.tuning import Predict, TuneResult, tune
@@ -37,6 +38,7 @@ EXAMPLES = """\
   mfrank tune all.csv --refit model --model newer
   mfrank tune sessions.csv --predict next --model model
   mfrank tune plays.tsv --needs update,new-users --model model
+  mfrank tune plays.tsv --space space.json --minutes 30 --model model
   mfrank tune clicks.parquet --trials 40 --metric recall@20 --model model --json trials.json
 """
 
@@ -84,6 +86,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="fit the recipe of this saved model, such as yesterday's, to the interactions: no "
         "search",
     )
+    parser.add_argument(
+        "--space",
+        metavar="FILE",
+        help='search the models and options of this JSON file alone, such as [{"model": "ease", '
+        '"regularization": {"from": 10, "to": 5000}, "candidates": [null, 100]}]; a list is the '
+        "values to try, if all are lists each combination is tried once",
+    )
     add_needs_flag(parser)
     add_json_flag(parser, "the leaderboard")
     add_keep_flag(parser)
@@ -98,6 +107,7 @@ def run(args: argparse.Namespace) -> None:
     if args.refit is not None:
         _refit(args)
         return
+    args.space = None if args.space is None else space_in(args.space)
     left_out = None
     data: Interactions | Events
     if args.target is not None:
@@ -142,6 +152,7 @@ def _refit(args: argparse.Namespace) -> None:
         "storage",
         "memory",
         "needs",
+        "space",
     )
     if used := [name for name in searching if getattr(args, name) != usual[name].default]:
         raise ValueError(f"--refit searches nothing, so --{used[0]} has no effect")
@@ -170,6 +181,7 @@ def _found(data: Interactions | Events, args: argparse.Namespace) -> TuneResult:
         n_threads=args.n_threads,
         memory=args.memory,
         needs=args.needs,
+        space=args.space,
         storage=args.storage,
         show_progress=somebody_watches(),
     )
