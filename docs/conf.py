@@ -6,6 +6,8 @@ equations become MathML, which browsers draw themselves.
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -22,7 +24,7 @@ from mfrank import __version__
 project = "mfrank"
 author = "the authors of mfrank"
 release = version = __version__
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "myst_parser", "messages", "searched"]
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "myst_nb", "messages", "searched"]
 exclude_patterns = ["_build"]
 
 html_theme = "furo"
@@ -37,6 +39,21 @@ html_theme_options = {"top_of_page_buttons": []}
 
 myst_enable_extensions = ["deflist", "dollarmath"]
 myst_heading_anchors = 3
+
+# A notebook runs where its data are, in the folder that MFRANK_DATA names; elsewhere its page has
+# no outputs.
+nb_execution_mode = "force"
+nb_execution_in_temp = True
+nb_execution_raise_on_error = True
+nb_execution_timeout = 600
+nb_merge_streams = True
+nb_execution_excludepatterns = [
+    f"notebooks/{path.name}"
+    for path in Path(__file__).parent.glob("notebooks/*.ipynb")
+    if not Path(
+        os.environ.get("MFRANK_DATA", "nowhere"), json.loads(path.read_text())["metadata"]["data"]
+    ).is_dir()
+]
 
 autodoc_member_order = "groupwise"
 autodoc_typehints = "none"

@@ -168,7 +168,7 @@ class TestPart:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class DataReport:
     """What interactions look like; ``print`` it. Made by :meth:`mfrank.Interactions.report`.
 
@@ -331,6 +331,8 @@ class DataReport:
         width = max(len(name) for name, _ in self.rows())
         lines = [f"{name:<{width}}  {text}" for name, text in self.rows()]
         return "\n".join([*lines, *(f"look at: {sentence}" for sentence in self.odd())])
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         return table("Interactions", [*self.rows(), *(("look at", odd) for odd in self.odd())])

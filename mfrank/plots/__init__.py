@@ -2,7 +2,7 @@
 
 Each function draws a result of mfrank into ``ax``, a ``matplotlib.axes.Axes``, or into a new
 figure, and returns the Axes: ``mfrank.plots.leaderboard(found.leaderboard)``. A new figure has no
-window: :func:`save` writes it to a file, and ``ax.figure`` shows it in a notebook.
+window: :func:`save` writes it to a file, and a notebook shows it as the value of a cell.
 """
 
 from mfrank.plots.axes import COLORS, check_matplotlib, save

@@ -39,13 +39,14 @@ def axes_of(ax: Any, width: float = 5.5, height: float = 3.6) -> Axes:
     """The caller's Axes, or the Axes of a new figure of this size in inches."""
     check_matplotlib()
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+
+    from mfrank.plots.shown import ShownAxes, ShownFigure
 
     if ax is not None and not isinstance(ax, Axes):
         raise InputTypeError(f"`ax` must be a matplotlib Axes or None, got {type(ax).__name__}")
     if ax is None:
-        figure = Figure(figsize=(width, height), dpi=150, layout="constrained")
-        ax = figure.add_subplot()
+        figure = ShownFigure(figsize=(width, height), dpi=150, layout="constrained")
+        ax = figure.add_subplot(axes_class=ShownAxes)
     axes: Axes = ax
     axes.spines[["top", "right"]].set_visible(False)
     return axes

@@ -61,14 +61,6 @@ def run(name: str, *arguments: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runpy.run_path(str(EXAMPLES / name))
 
 
-def test_movielens_ends_with_a_model(
-    ratings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run("movielens.py", ratings, monkeypatch=monkeypatch)
-    assert "RG2 less popularity" in capsys.readouterr().out
-    assert mfrank.load(ratings.parent / "movielens-model").store.n_users == 80
-
-
 def test_a_shop_lists_only_what_is_in_stock(
     orders: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

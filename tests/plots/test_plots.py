@@ -252,6 +252,20 @@ def test_a_picture_goes_into_the_axes_that_are_given() -> None:
         plots.cost(BOARD, ax="here")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("part", [lambda ax: ax, lambda ax: ax.figure])
+def test_a_notebook_shows_a_new_picture(part: Any) -> None:
+    """As IPython asks for it, also where pyplot was not imported."""
+    import io
+
+    from matplotlib.image import imread
+
+    shown = part(plots.cost(BOARD))
+    pixels = imread(io.BytesIO(shown._repr_png_()))
+    assert pixels.shape[:2] == (540, 975)
+    assert np.unique(pixels.reshape(-1, pixels.shape[2]), axis=0).shape[0] > 10  # it is not blank
+    assert "Axes" in repr(shown)
+
+
 @pytest.mark.parametrize(("ending", "begins"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
 def test_a_file_is_written_whole(tmp_path: Path, ending: str, begins: bytes) -> None:
     path = plots.save(plots.cost(BOARD), tmp_path / f"cost.{ending}")
