@@ -97,7 +97,9 @@ class Blocks {
 template <class Work>
 void share(int64_t n_blocks, int n_threads, const Work& work) {
     prepare_to_throw();
-    const int64_t helpers = std::min<int64_t>(threads_meant(n_threads), n_blocks) - 1;
+    // Counting the usable cores takes longer than some calls.
+    const int64_t helpers =
+        n_blocks > 1 ? std::min<int64_t>(threads_meant(n_threads), n_blocks) - 1 : 0;
     Blocks blocks(n_blocks);
     const auto guarded = [&] {
         try {

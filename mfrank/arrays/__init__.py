@@ -65,6 +65,7 @@ from mfrank.arrays.placement import (
     readable,
     subtract_at,
     sums_at,
+    zero_rows,
 )
 from mfrank.arrays.random import Seed, generator, key_of, random_bits, random_normals, random_units
 from mfrank.arrays.text import (
@@ -189,4 +190,5 @@ __all__ = [
     "warn_caller",
     "why_missing",
     "without_turns",
+    "zero_rows",
 ]

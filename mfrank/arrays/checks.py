@@ -57,7 +57,7 @@ def check_count(
 
     The error for a larger value ends with ``remedy``.
     """
-    if not is_count(value):
+    if type(value) is not int and not is_count(value):
         raise InputTypeError(f"`{name}` must be an int, got {shown(value)}")
     if value < least:
         raise InputValueError(f"`{name}` must be at least {least}, got {shown(value)}")
@@ -122,7 +122,9 @@ def check_fractions(**fractions: float) -> None:
 def check_choice(name: str, value: object, known: Iterable[object]) -> None:
     """Raise unless the value is one of ``known``: strings, None, True or False."""
     known = tuple(known)
-    if not any(value is one or (isinstance(value, str) and value == one) for one in known):
+    if isinstance(value, str) and value in known:
+        return
+    if not any(value is one for one in known):
         raise InputValueError(
             f"`{name}` must be one of {', '.join(map(str, known))}; got {shown(value)}"
         )

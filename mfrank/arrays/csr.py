@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -78,10 +78,11 @@ class CSR:
 
     def pick(self, rows: NDArray[np.int64]) -> CSR:
         """The given rows, in any order, without values; a single row is a view."""
-        begins, ends = self.indptr[rows], self.indptr[rows + 1]
         if len(rows) == 1:
-            indices, counts = self.indices[begins[0] : ends[0]], ends - begins
-            return CSR(np.array([0, counts[0]]), indices, None, self.n_columns)
+            row = int(rows[0])
+            begin, end = self.indptr[row : row + 2].tolist()
+            return CSR(np.array([0, end - begin]), self.indices[begin:end], None, self.n_columns)
+        begins, ends = self.indptr[rows], self.indptr[rows + 1]
         indptr = np.concatenate([[0], np.cumsum(ends - begins)])
         at = np.arange(indptr[-1]) + np.repeat(begins - indptr[:-1], ends - begins)
         return CSR(indptr, self.indices[at], None, self.n_columns)
@@ -107,8 +108,7 @@ class CSR:
 # Lists of columns: the rows of a CSR or a selection of them, on the host or on a GPU.
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Picked:
+class Picked(NamedTuple):
     """A selection of rows of a CSR; nothing is copied until it is read.
 
     Attributes
@@ -138,11 +138,12 @@ Listed: TypeAlias = CSR | Picked
 
 def listed_on_host(lists: Listed) -> CSR:
     """The lists as a CSR in numpy; selected rows are copied into one."""
-    whole = lists.whole if isinstance(lists, Picked) else lists
-    indices = on_host(whole.indices)
-    if indices is not whole.indices:
-        whole = CSR(on_host(whole.indptr), indices, None, whole.n_columns)
-    return whole.pick(on_host(lists.rows)) if isinstance(lists, Picked) else whole
+    if isinstance(lists, Picked):
+        return listed_on_host(lists.whole).pick(on_host(lists.rows))
+    indices = on_host(lists.indices)
+    if indices is lists.indices:
+        return lists
+    return CSR(on_host(lists.indptr), indices, None, lists.n_columns)
 
 
 def union(several: Sequence[Listed]) -> CSR | None:

@@ -137,7 +137,7 @@ def to_host(given: Any, name: str) -> Any:
 
 def is_on_gpu(given: Any) -> bool:
     """Whether ``given`` is an array on a CUDA device."""
-    return not isinstance(given, np.ndarray) and _memory(given) in _CUDA
+    return not isinstance(given, (np.ndarray, int, str)) and _memory(given) in _CUDA
 
 
 def is_sparse_on_gpu(matrix: Any) -> bool:

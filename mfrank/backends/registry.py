@@ -43,7 +43,9 @@ def choose(name: str = "auto") -> Backend:
     if not isinstance(name, str):
         raise InputTypeError(f"`backend` must be a name such as 'auto', got {shown(name)}")
     if name == "auto":
-        return next(b for b in _FASTEST_FIRST.values() if b.why_unavailable() is None)
+        for fastest in _FASTEST_FIRST.values():
+            if fastest.why_unavailable() is None:
+                return fastest
     backend = named(name)
     if reason := backend.why_unavailable():
         raise InputValueError(f"`backend` {name!r} cannot run here: {reason}")

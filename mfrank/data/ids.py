@@ -20,11 +20,12 @@ from mfrank.errors import InputTypeError, InputValueError, unreadable
 
 OnUnknown: TypeAlias = Literal["error", "skip"]
 """What a call does with unknown ids: raise :class:`UnknownIdError`, or go on without them."""
+_ON_UNKNOWN = get_args(OnUnknown)
 
 
 def check_on_unknown(on_unknown: object) -> None:
     """Raise ValueError unless this is one of :data:`OnUnknown`."""
-    check_choice("on_unknown", on_unknown, get_args(OnUnknown))
+    check_choice("on_unknown", on_unknown, _ON_UNKNOWN)
 
 
 class UnknownIdError(InputValueError):
@@ -189,6 +190,8 @@ class Ids(MadeOfFields):
             row_of = np.empty(len(raw.distinct), np.int64)
             row_of[numbers] = self.rows(objects(texts), missing=missing)
             return raw.mapped(row_of)
+        if type(raw) is list and len(raw) == 1 and (row := self._row(raw[0])) >= 0:
+            return np.array([row])
         labels = canonical(raw)
         rows = self._find(labels)
         absent = rows < 0
@@ -220,6 +223,10 @@ class Ids(MadeOfFields):
             raise InputTypeError(f"`rows` must be whole numbers, got dtype {numbers.dtype}")
         if numbers.size and not (numbers.min() >= -1 and numbers.max() < self.size):
             raise IndexError(f"rows must lie in -1..{self.size - 1} (-1 is padding)")
+        return self.listed(numbers)
+
+    def listed(self, numbers: NDArray[np.integer]) -> NDArray[Any]:
+        """Like :meth:`raw`, for row numbers that were made here: they are not checked."""
         if self.table is None:
             return numbers.astype(np.int64)
         if self._minus_one_is_padding:
@@ -328,6 +335,17 @@ class Ids(MadeOfFields):
     @lazy
     def _row_of(self) -> dict[Hashable, int]:
         return {label: row for row, label in enumerate(self.labels)}
+
+    def _row(self, label: Any) -> int:
+        """Row of an id that is a plain int or str, without arrays of one; -1 if it is not found."""
+        kind = type(label)
+        if kind is str and not self.are_numbers:
+            return self._row_of.get(label, -1)
+        if kind is int and self.table is not None and self.are_numbers:
+            ascending, order = self._sorted
+            place = int(ascending.searchsorted(label))
+            return int(order[place]) if place < self.size and ascending[place] == label else -1
+        return -1
 
     def _find(self, labels: NDArray[Any]) -> NDArray[np.int64]:
         """Rows of canonical ids, -1 for unknown ones."""

@@ -13,7 +13,6 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -31,7 +30,7 @@ from mfrank.retrieval.queries import Matrix
 from mfrank.retrieval.side import Side
 from mfrank.retrieval.steered import best_steered
 from mfrank.retrieval.top_k import Lists, emptied, without_repeats
-from mfrank.store import FactorStore, empty_rows
+from mfrank.store import FactorStore
 
 _log = logging.getLogger("mfrank")
 _untold: ContextVar[list[int] | None] = ContextVar("untold", default=None)
@@ -151,15 +150,9 @@ def _fill(call: ListCall, lists: Lists, rows: NDArray[np.int64], candidates: Can
     """Write the most popular items into the lists of some queries, after what they have."""
     counts, history = call.popularity, call.history
     assert counts is not None
-    items = replace(
-        call.own.answering,
-        table=lambda: counts,
-        biases=None,
-        unmet=lambda: empty_rows(counts, None),
-    )
-    rank = best
+    store, rank = FactorStore(np.ones((1, 1)), counts), best
+    items = call.own.answering._replace(store=store)
     if call.levers is not None:
-        store = FactorStore(np.ones((1, 1)), counts)
         had = None if history is None else some_lists(history, rows)
         rank = partial(best_steered, call.levers, store, had, directions=call.held.store)
     queries = QueryFactors(np.ones((len(rows), 1)), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,8 +29,7 @@ from mfrank.retrieval.queries import Queries, check_columns
 from mfrank.retrieval.side import Rows, Side, check_rows_there, given_ids, is_single
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Candidates:
+class Candidates(NamedTuple):
     """The candidates of each list, as arguments of ``Backend.top_k``.
 
     Arrays stay on the device (host or GPU) on which they were passed.
@@ -75,7 +74,7 @@ class Candidates:
             An argument, named in the message, has the wrong shape or is damaged.
         """
         if blocked is None and only is None:
-            return cls()
+            return EVERY_ITEM
         noun, n_items = f"{answering.name}s", len(answering.ids)
         excluded = _listed(blocked, queries, answering, f"filter_{noun}", on_unknown)
         allowed = _listed(only, queries, answering, noun, on_unknown)
@@ -137,6 +136,9 @@ class Candidates:
         if lists is None:
             return self
         return Candidates((lists, *self.exclude), self.exclude_all, self.only)
+
+
+EVERY_ITEM = Candidates()
 
 
 def some_lists(lists: Listed, rows: NDArray[np.int64]) -> Listed:

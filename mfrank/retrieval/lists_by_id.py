@@ -23,6 +23,7 @@ from mfrank.arrays import (
     is_sparse_on_gpu,
     lazy,
     on_host,
+    zero_rows,
 )
 from mfrank.backends import Backend, Factors
 from mfrank.data import (
@@ -47,7 +48,7 @@ from mfrank.retrieval.top_k import (
     look_up,
     nearest,
     score,
-    similar,
+    similar_rows,
 )
 from mfrank.steering import Levers
 from mfrank.store import FactorStore
@@ -87,10 +88,10 @@ class KnownQueries(NamedTuple):
             An id is unknown, and ``on_unknown`` is "error".
         """
         missing = None if on_unknown == "error" else -1
-        rows, n_rows = side.rows_there(raw, f"{side.name}id", missing=missing), len(side.ids)
+        rows, n_rows = side.rows_there(raw, f"{side.name}id", missing=missing), side.ids.size
         if missing is None:
             return cls(side, raw, Queries(rows, len(rows), n_rows))
-        unknown, side = rows < 0, replace(side, by_row=True)
+        unknown, side = rows < 0, side._replace(by_row=True)
         known = rows[~unknown]
         if len(known) < len(rows):
             if not len(known):
@@ -195,6 +196,7 @@ class OwnRows:
 
 Fallback: TypeAlias = Literal["none", "popularity"]
 """What users with nothing to go by get: an empty list, or the items that most users have."""
+_FALLBACKS = get_args(Fallback)
 
 
 class Answer(NamedTuple):
@@ -336,7 +338,7 @@ class ListOptions:
         check_length("N", self.n)
         check_threads(self.n_threads)
         check_on_unknown(self.on_unknown)
-        check_choice("fallback", self.fallback, get_args(Fallback))
+        check_choice("fallback", self.fallback, _FALLBACKS)
 
     def candidates(self, queries: Queries, answering: Side) -> Candidates:
         """The filters as rows of ``answering``; MemoryError if the lists would have no room."""
@@ -396,8 +398,8 @@ class QueryFactors(NamedTuple):
 
     def nobody(self, store: FactorStore) -> NDArray[np.bool_]:
         """Queries without factors or item biases to rank by, bool (U,), on the factors' device."""
-        empty: NDArray[np.bool_] = np.logical_not(self.factors.any(axis=1))
-        if bool(empty.any()) and store.ranks_anybody:
+        empty = zero_rows(self.factors)
+        if np.count_nonzero(empty) and store.ranks_anybody:  # faster than `any` for few
             empty[:] = False
         return empty
 
@@ -415,7 +417,7 @@ def best(
         options.n,
         candidates,
         answering.biases,
-        answering.unmet(),
+        answering.unmet,
         options.backend,
         options.n_threads,
     )
@@ -429,15 +431,14 @@ def closest(side: Side, raw: Raw, options: ListOptions) -> Answer:
     known = KnownQueries.of(side, raw, options.on_unknown)
     if known.nobody:
         return answer(known.padding(options.n), side, raw)
-    lists = similar(
+    lists = similar_rows(
         known.rows,
-        side.factors,
-        n=options.n,
-        directions=side.directions(),
-        candidates=options.candidates(known.queries, side),
-        unmet=side.lone(),
-        backend=options.backend,
-        n_threads=options.n_threads,
+        side.directions,
+        options.n,
+        options.candidates(known.queries, side),
+        side.lone,
+        options.backend,
+        options.n_threads,
     )
     return answer(known.blank(lists), side, raw)
 
@@ -448,15 +449,14 @@ def around(side: Side, raw: Raw, vectors: Factors, options: ListOptions) -> Answ
         vectors,
         side.factors,
         n=options.n,
-        directions=side.directions(),
+        directions=side.directions,
         candidates=options.candidates(Queries.of_ids(side, raw), side),
-        unmet=side.lone(),
+        unmet=side.lone,
         backend=options.backend,
         n_threads=options.n_threads,
     )
     # A zero vector has no direction, and so no neighbors.
-    nothing: NDArray[np.bool_] = np.logical_not(vectors.any(axis=1))
-    return answer(emptied(lists, nothing), side, raw)
+    return answer(emptied(lists, zero_rows(vectors)), side, raw)
 
 
 def pair_scores(users: Side, items: Side, user_rows: Rows, item_rows: Rows) -> NDArray[Any]:
@@ -477,10 +477,12 @@ def answer(lists: Lists, side: Side, raw: Raw) -> Answer:
     Results are on the GPU if the query ids ``raw`` are and the result ids are row numbers;
     otherwise on the host.
     """
+    rows, scores = lists
+    if is_single(raw):
+        return Answer(side.answer(on_host(rows))[0], on_host(scores)[0])
     on_gpu = is_on_gpu(raw) and side.speaks_rows
     rows, scores = (beside(each, raw) if on_gpu else on_host(each) for each in lists)
-    ids = side.answer(rows)
-    return Answer(ids[0], scores[0]) if is_single(raw) else Answer(ids, scores)
+    return Answer(side.answer(rows), scores)
 
 
 def _plain(ids: NDArray[Any], scores: NDArray[Any]) -> list[dict[str, Any]]:

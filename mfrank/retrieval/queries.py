@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -27,8 +26,7 @@ Matrix: TypeAlias = Interactions | sp.sparray | sp.spmatrix
 """Interactions, or a scipy or CuPy sparse matrix."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Queries:
+class Queries(NamedTuple):
     """The queries of a call, and their rows in the model.
 
     Attributes

@@ -479,7 +479,7 @@ class Recommender:
         candidates = options.candidates(known.queries, user_side).without_lists(seen)
         query_factors = QueryFactors.known(known, options.backend)
         lists = best(query_factors, user_side, options, candidates)
-        if (unmet := items.unmet()) is not None:
+        if (unmet := items.unmet) is not None:
             empty = beside(unmet, known.rows)[known.rows]
             if known.unknown is not None:
                 empty &= ~beside(known.unknown, empty)
@@ -828,7 +828,7 @@ class Recommender:
         filters = call.options.candidates(known.queries, items)
         candidates = filters.without_lists(seen)
         lists, nobody = self._ranked(queries, call, candidates)
-        if call.popularity is not None or known.unknown is not None or nobody.any():  # rarely
+        if call.popularity is not None or known.unknown is not None or np.count_nonzero(nobody):
             lists = settled(call, lists, nobody, filters, candidates)
         return answer(lists, items, raw)
 

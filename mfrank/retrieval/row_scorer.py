@@ -179,7 +179,7 @@ class RowScorer(Recommender):
             scores_of,
             lambda some, scores, n: self._unlinked(rows[some], scores, n),
             (len(nobody), len(items.ids)),
-            candidates.without_any(items.unmet()),
+            candidates.without_any(items.unmet),
             options.n,
             call.levers,
             call.history,

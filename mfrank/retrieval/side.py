@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MappingView
-from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from collections.abc import Hashable, Iterable, Iterator, Mapping, MappingView
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,14 +20,15 @@ Rows: TypeAlias = NDArray[np.int64]
 Raw: TypeAlias = Hashable | ArrayLike
 """One id, or several (a list, an array, a range, a Series)."""
 
-_COLLECTIONS = (set, frozenset, Mapping, MappingView, Iterator)
+_SINGLE = (str, bytes, int, np.generic)
+_COLLECTIONS = (list, tuple, set, frozenset, Mapping, MappingView, Iterator)
 
 
 def is_single(raw: Raw) -> bool:
     """Whether ``raw`` is one id, not an array of ids."""
-    if isinstance(raw, str | bytes | int | np.generic):
+    if isinstance(raw, _SINGLE):  # a union would be made anew at each call
         return True
-    if isinstance(raw, (list, tuple, *_COLLECTIONS)):
+    if isinstance(raw, _COLLECTIONS):
         return False
     try:
         return np.ndim(raw) == 0  # type: ignore[arg-type]
@@ -48,7 +48,7 @@ def given_ids(raw: Raw, argument: str, *, ordered: bool = True) -> Raw:
     TypeError
         The argument is a mapping, a sparse matrix or, with ``ordered``, a set.
     """
-    if isinstance(raw, str | int | list):
+    if isinstance(raw, (str, int, list)):
         return raw
     if isinstance(raw, set | frozenset):
         if ordered:
@@ -125,40 +125,48 @@ def check_rows_there(
     return checked
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Side:
+class Side(NamedTuple):
     """One side of a store.
 
     Attributes
     ----------
     name : {"user", "item"}
-    table : function
-        Returns the factors, shape (n, K), which a store may make when they are first read.
-    biases : shape (n,), or None
+    store : FactorStore
+        Makes and caches what is asked of a side: its factors may be read for the first time.
     ids : Ids
     by_row : bool
         Whether the caller uses row numbers even if the ids have labels.
-    directions : function
-        Returns the factors normalized to length 1, shape (n, K), which the store caches.
-    unmet : function
-        Returns the cold rows, bool (n,), or None if there are none; the store caches them.
-    lone : function
-        Returns the rows without neighbors, in the same form.
     """
 
     name: str
-    table: Callable[[], Factors]
-    biases: NDArray[Any] | None
+    store: FactorStore
     ids: Ids
     by_row: bool
-    directions: Callable[[], Factors]
-    unmet: Callable[[], NDArray[np.bool_] | None]
-    lone: Callable[[], NDArray[np.bool_] | None]
 
     @property
     def factors(self) -> Factors:
-        """The factors."""
-        return self.table()
+        """The factors, shape (n, K)."""
+        return self.store.item_factors if self.name == "item" else self.store.user_factors
+
+    @property
+    def biases(self) -> NDArray[Any] | None:
+        """The biases, shape (n,), or None."""
+        return self.store.item_biases if self.name == "item" else self.store.user_biases
+
+    @property
+    def directions(self) -> Factors:
+        """The factors normalized to length 1, shape (n, K)."""
+        return self.store.item_directions if self.name == "item" else self.store.user_directions
+
+    @property
+    def unmet(self) -> NDArray[np.bool_] | None:
+        """The cold rows, bool (n,), or None if there are none."""
+        return self.store.unmet_items if self.name == "item" else self.store.unmet_users
+
+    @property
+    def lone(self) -> NDArray[np.bool_] | None:
+        """The rows without neighbors, in the same form."""
+        return self.store.lone_items if self.name == "item" else self.store.lone_users
 
     def rows(self, raw: Raw, argument: str, *, missing: int | None = None) -> Rows:
         """Row numbers of one or many ids, 1-D int64; ``missing`` is the row of unknown ids.
@@ -169,6 +177,8 @@ class Side:
 
     def rows_there(self, raw: Raw, argument: str, *, missing: int | None = None) -> Rows:
         """Like :meth:`rows`, but row numbers on a GPU stay there."""
+        if type(raw) is int and self.speaks_rows and 0 <= raw < self.ids.size:
+            return np.array([raw])  # before the checks of arrays, which take longer than some lists
         many: Any = [raw] if is_single(raw) else raw
         if self.reads_rows(many):
             return check_rows_there(many, len(self.ids), argument, missing=missing)
@@ -194,7 +204,7 @@ class Side:
 
     def answer(self, rows: NDArray[np.int32]) -> NDArray[Any]:
         """The caller's ids of row numbers; labels are on the host."""
-        return rows if self.speaks_rows else self.ids.raw(on_host(rows))
+        return rows if self.speaks_rows else self.ids.listed(on_host(rows))
 
     def rows_of_known(self, raw: Raw, argument: str, on_unknown: OnUnknown) -> Rows:
         """Like :meth:`rows_there`; with "skip", unknown ids are left out."""
@@ -212,24 +222,6 @@ class Side:
 def sides(store: FactorStore, *, by_row: bool = False) -> tuple[Side, Side]:
     """User side and item side of a store."""
     return (
-        Side(
-            "user",
-            lambda: store.user_factors,
-            store.user_biases,
-            store.user_ids,
-            by_row,
-            directions=lambda: store.user_directions,
-            unmet=lambda: store.unmet_users,
-            lone=lambda: store.lone_users,
-        ),
-        Side(
-            "item",
-            lambda: store.item_factors,
-            store.item_biases,
-            store.item_ids,
-            by_row,
-            directions=lambda: store.item_directions,
-            unmet=lambda: store.unmet_items,
-            lone=lambda: store.lone_items,
-        ),
+        Side("user", store, store.user_ids, by_row),
+        Side("item", store, store.item_ids, by_row),
     )

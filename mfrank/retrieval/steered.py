@@ -89,7 +89,7 @@ def best_steered(
     if levers.bonus is not None:
         queries, spread = _scaled(queries, store)
         matrix, bias = store.item_coordinates, levers.bonus
-    unmet = items.unmet()
+    unmet = items.unmet
 
     def fetch(rows: Rows, size: int) -> Lists:
         every = len(rows) == len(queries)

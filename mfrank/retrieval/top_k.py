@@ -21,12 +21,12 @@ from mfrank.arrays import (
     directions_of,
     empty_beside,
     is_on_gpu,
-    reachable,
     readable,
+    zero_rows,
 )
 from mfrank.backends import Backend, Factors, choose
 from mfrank.errors import InputValueError
-from mfrank.retrieval.filters import Candidates
+from mfrank.retrieval.filters import EVERY_ITEM, Candidates
 from mfrank.retrieval.side import Rows, check_rows_there
 
 Lists: TypeAlias = tuple[NDArray[np.int32], NDArray[Any]]
@@ -105,9 +105,8 @@ def best_rows(
     dtype = item_factors.dtype
     if item_bias is not None:
         item_bias = _contiguous(item_bias, dtype)
-    placed_queries, placed_items = (
-        reachable(_contiguous(array, dtype), backend.place) for array in (queries, item_factors)
-    )
+    placed_queries = _placed(queries, dtype, backend)
+    placed_items = _placed(item_factors, dtype, backend)
 
     def best(some: Factors, allowed: Candidates) -> Lists:
         return backend.top_k(
@@ -126,8 +125,9 @@ def best_rows(
     ids, scores = best(placed_queries, candidates)
     if unmet is not None:
         # Excluded from the first, they would cost a CPU its search order; few lists have any.
-        wrong = np.flatnonzero((beside(unmet, ids)[ids] & (ids >= 0)).any(axis=1))
-        if len(wrong):
+        found = beside(unmet, ids)[ids] & (ids >= 0)
+        if np.count_nonzero(found):
+            wrong = np.flatnonzero(found.any(axis=1))
             rows = beside(wrong, placed_queries)
             again = best(placed_queries[rows], candidates.of_queries(wrong).without_any(unmet))
             ids[wrong], scores[wrong] = (
@@ -214,19 +214,34 @@ def similar(
     check_threads(n_threads)
     factors = as_array(factors, "factors")
     own = check_rows_there(rows, len(factors), "rows")
-    backend, candidates = backend or choose(), candidates or Candidates()
+    backend, candidates = backend or choose(), candidates or EVERY_ITEM
     if directions is None:
         directions = directions_of(backend.place(factors))
+    candidates.check(len(own), len(factors))
+    return similar_rows(own, directions, n, candidates, unmet, backend, n_threads)
+
+
+def similar_rows(
+    own: Rows,
+    directions: Factors,
+    n: int,
+    candidates: Candidates,
+    unmet: NDArray[np.bool_] | None,
+    backend: Backend,
+    n_threads: int,
+) -> Lists:
+    """Like :func:`similar`, for arguments that have been checked, and their directions."""
     itself = look_up(own, directions, backend)
     _check_finite(itself, "factors of rows")
-    candidates.check(len(own), len(factors))
-    others = candidates.without(own, len(factors))
+    others = candidates.without(own, len(directions))
     ids, scores = best_rows(itself, directions, n, others, None, unmet, backend, n_threads)
     if unmet is not None:
         emptied((ids, scores), beside(unmet, own)[own])
-    kept = np.flatnonzero(beside(candidates.allow(own), ids))
+    kept: Any = slice(None)
+    if candidates is not EVERY_ITEM:
+        kept = np.flatnonzero(beside(candidates.allow(own), ids))
     ids[kept, 1:], scores[kept, 1:] = ids[kept, :-1], scores[kept, :-1]
-    ids[kept, 0], scores[kept, 0] = beside(own, ids)[kept], (itself[kept] != 0).any(axis=1)
+    ids[kept, 0], scores[kept, 0] = beside(own, ids)[kept], ~zero_rows(itself[kept])
     return beside(ids, own), beside(scores, own)
 
 
@@ -300,7 +315,7 @@ def look_up(rows: Rows, table: Factors, backend: Backend) -> Factors:
     placed = backend.place(table) if is_on_gpu(rows) else table
     if len(rows) == len(placed) and bool((rows == np.arange(len(rows), like=rows)).all()):
         return placed
-    found: Factors = placed[beside(rows, placed)]
+    found: Factors = placed.take(beside(rows, placed), axis=0)  # in a third of the time of [rows]
     return found
 
 
@@ -314,8 +329,15 @@ def _as_queries(vectors: ArrayLike, factors: Factors, name: str) -> Factors:
 
 
 def _check_finite(vectors: Factors, name: str) -> None:
-    if not np.isfinite(vectors).all():
+    if np.count_nonzero(np.isfinite(vectors)) < vectors.size:
         raise InputValueError(f"`{name}` must be finite, got NaN or infinity")
+
+
+def _placed(array: Any, dtype: np.dtype[Any], backend: Backend) -> Any:
+    """The array in the form of :func:`_contiguous`, where the backend reads it."""
+    if isinstance(array, np.ndarray):  # which all backends read
+        return readable(array, dtype)
+    return backend.place(_contiguous(array, dtype))
 
 
 def _contiguous(array: Any, dtype: np.dtype[Any]) -> Factors:

@@ -267,15 +267,15 @@ static void serve_in_parts(const TopKTask<T>& task, int64_t n_parts) {
 }
 
 template <class T, int M>
-static void serve(const TopKTask<T>& task, int64_t size, int64_t threads) {
+static void serve(const TopKTask<T>& task, int64_t size) {
     constexpr int64_t WORK_PER_THREAD = int64_t{1} << 19;  // factors read, about 0.1 ms
     const int64_t n_items = task.shelves.indptr[1];
-    const int64_t work = task.sketch.codes ? 4 * WORK_PER_THREAD : WORK_PER_THREAD;
-    const int64_t n_parts =
-        std::min({threads, n_items * depth_of(task) / work, n_items / task.count});
+    const int64_t work = task.sketch.codes ? 2 * WORK_PER_THREAD : WORK_PER_THREAD;
+    int64_t n_parts = std::min(n_items * depth_of(task) / work, n_items / task.count);
     // Where items are sorted by length, one search ends early, and its parts would not.
-    if (task.shelves.n_rows == 1 && task.n_queries <= M && n_parts > 1 && !task.lengths)
-        serve_in_parts<T, M>(task, n_parts);
+    if (task.shelves.n_rows != 1 || task.n_queries > M || task.lengths) n_parts = 1;
+    if (n_parts > 1) n_parts = std::min<int64_t>(n_parts, threads_meant(task.n_threads));
+    if (n_parts > 1) serve_in_parts<T, M>(task, n_parts);
     else serve_in_groups<T, M>(task, size);
 }
 
@@ -284,10 +284,10 @@ static void top_k(const TopKTask<T>& task) {
     // Queries of a group share the cost of packing a tile. More than MOST gain nothing: measured
     // from 64 to 1,024 factors, also where the group's panels exceed the L2 cache.
     constexpr int64_t MOST = 512, ENTRIES = int64_t{1} << 20;
-    const int64_t threads = threads_meant(task.n_threads);
     if (task.n_queries == 1 || task.shelves.n_rows != 1 || task.sketch.codes)
-        return serve<T, 1>(task, 1, threads);
+        return serve<T, 1>(task, 1);
+    const int64_t threads = threads_meant(task.n_threads);
     const int64_t fair = threads == 1 ? task.n_queries : task.n_queries / (4 * threads);
     const int64_t size = std::max<int64_t>(1, std::min({MOST, fair, ENTRIES / task.count}));
-    serve<T, MR>(task, (size + MR - 1) / MR * MR, threads);
+    serve<T, MR>(task, (size + MR - 1) / MR * MR);
 }

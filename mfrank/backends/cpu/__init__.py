@@ -121,20 +121,21 @@ def top_k(
     n_threads: int = 0,
 ) -> tuple[NDArray[np.int32], NDArray[Any]]:
     """Score, filter and select in one pass."""
-    ids = np.full((len(queries), k), -1, dtype=np.int32)
-    scores = np.full((len(queries), k), np.nan, dtype=items.dtype)
+    ids = np.empty((len(queries), k), dtype=np.int32)
+    scores = np.empty(ids.shape, dtype=items.dtype)
+    ids.fill(-1)  # numpy.full takes longer than some lists
+    scores.fill(np.nan)
     excluded = union(exclude)
-    rows, sketch, lengths, allowed = shelves_for(
-        len(queries), items, item_bias, candidates, exclude_all, n_threads
-    )
+    shelves = shelves_for(len(queries), items, item_bias, candidates, exclude_all, n_threads)
+    rows = shelves.rows
     _ext.top_k(
         queries=queries,
         items=items,
         item_bias=item_bias,
         shelves=None if rows is None else (rows.indptr, rows.indices),
-        sketch=sketch,
-        lengths=lengths,
-        allowed=allowed,
+        sketch=shelves.sketch,
+        lengths=shelves.lengths,
+        allowed=shelves.allowed,
         exclude=None if excluded is None else (excluded.indptr, excluded.indices),
         ids=ids,
         scores=scores,

@@ -34,13 +34,15 @@ class ArrayCache(Generic[T]):
         None for writable arrays, and at the first request: a view that was made for one call is
         never requested again.
         """
-        if any(array.flags.writeable for array in arrays):
-            return None
+        for array in arrays:
+            if array.flags.writeable:
+                return None
         key = tuple(map(id, arrays))
         references, result = self._of.get(key, ((), None))
-        if not references or any(
-            each() is not array for each, array in zip(references, arrays, strict=True)
-        ):
+        known = len(references) > 0
+        for each, array in zip(references, arrays, strict=False):
+            known &= each() is array
+        if not known:
             new = (weakref.ref(array, lambda _: self._of.pop(key, None)) for array in arrays)
             self._of[key] = tuple(new), None
             return None
@@ -57,7 +59,7 @@ class ArrayCache(Generic[T]):
 
 
 _BLOCK, _WORD = 32, 4  # items per block, and codes per word
-_WORTH_IT = 1 << 17  # numbers; a query reads fewer in the time that waking a thread takes
+_WORTH_IT = 1 << 13  # numbers; of fewer, a call takes longer than the search
 
 
 class Sketch(NamedTuple):
@@ -121,12 +123,19 @@ class Shelves(NamedTuple):
         Lengths of the single row's items, then sorted longest first so that a search can end early.
     allowed : bool, shape (n_items,), or None
         Which of these items any query may get; None: all.
+    ends_early : bool
+        Whether a search by length ends before most items, if all are allowed.
     """
 
     rows: CSR | None
     sketch: Sketch | None = None
     lengths: NDArray[np.float64] | None = None
     allowed: NDArray[np.bool_] | None = None
+    ends_early: bool = False
+
+
+_OF_ONE: ArrayCache[Shelves] = ArrayCache()
+"""What was chosen for a single query without filters, whose list takes hardly longer."""
 
 
 def shelves_for(
@@ -138,6 +147,24 @@ def shelves_for(
     n_threads: int,
 ) -> Shelves:
     """Choose the search order for ``n_queries``, from arguments of ``Backend.top_k``."""
+
+    def chosen() -> Shelves:
+        return _chosen(n_queries, items, item_bias, candidates, exclude_all, n_threads)
+
+    if n_queries > 1 or candidates is not None or exclude_all is not None:
+        return chosen()
+    arrays = (items,) if item_bias is None else (items, item_bias)
+    return _OF_ONE.of(*arrays, make=chosen) or chosen()
+
+
+def _chosen(
+    n_queries: int,
+    items: NDArray[Any],
+    item_bias: NDArray[Any] | None,
+    candidates: Listed | None,
+    exclude_all: NDArray[np.int32] | None,
+    n_threads: int,
+) -> Shelves:
     only = None if candidates is None else listed_on_host(candidates)
     if only is None or (only.n_rows == 1 and len(items) < _PASSED * len(only.indices)):
         search = _among_all(n_queries, items, item_bias, only, exclude_all, n_threads)
@@ -162,8 +189,10 @@ def _among_all(
     order = _cached_order(items, item_bias)
     if order is not None:
         allowed = _mask(only, exclude_all, len(items))
-        if n_queries >= _QUERIES_WORTH_A_SORT or _ends_early(order, allowed):
-            return order._replace(allowed=allowed)
+        if allowed is not None:
+            order = order._replace(allowed=allowed, ends_early=_ends_early(order, allowed))
+        if n_queries >= _QUERIES_WORTH_A_SORT or order.ends_early:
+            return order
     is_worth_it = n_queries <= _QUERIES_WORTH_A_SKETCH and (
         only is None or len(items) < _READ * len(only.indices)
     )
@@ -227,7 +256,7 @@ def _cached_order(items: NDArray[Any], item_bias: NDArray[Any] | None) -> Shelve
     return _ORDERS.of(*arrays, make=lambda: _longest_first(_every(len(items)), items, item_bias))
 
 
-def _ends_early(order: Shelves, allowed: NDArray[np.bool_] | None) -> bool:
+def _ends_early(order: Shelves, allowed: NDArray[np.bool_]) -> bool:
     """Whether most allowed items are so short that a search by length ends before them.
 
     Then even a single query is faster by length than with a sketch of all items.
@@ -235,8 +264,6 @@ def _ends_early(order: Shelves, allowed: NDArray[np.bool_] | None) -> bool:
     rows, lengths = order.rows, order.lengths
     if rows is None or lengths is None or len(lengths) <= 2 * _LONG:
         return False
-    if allowed is None:
-        return bool(lengths[len(lengths) // 2] < _MUCH_SHORTER * lengths[_LONG])
     head = np.flatnonzero(allowed[rows.indices[: 10 * _LOOKED]])
     step = max(1, len(lengths) // _LOOKED)
     some = lengths[::step][allowed[rows.indices[::step]]]
@@ -255,4 +282,8 @@ def _longest_first(row: CSR, items: NDArray[Any], item_bias: NDArray[Any] | None
     lengths = np.sqrt(squares[row.indices])
     order = np.argsort(-lengths)
     sorted_row = CSR(row.indptr, row.indices[order], None, row.n_columns)
-    return Shelves(sorted_row, lengths=lengths[order])
+    lengths = lengths[order]
+    early = len(lengths) > 2 * _LONG and bool(
+        lengths[len(lengths) // 2] < _MUCH_SHORTER * lengths[_LONG]
+    )
+    return Shelves(sorted_row, lengths=lengths, ends_early=early)
