@@ -168,13 +168,23 @@ def _tell_index(frame: Any, roles: Mapping[str, Hashable], chosen: Chosen) -> No
 def _of_polars(series: Any) -> NDArray[Any]:
     """The values of a column, whose lists of one length and structs are no second dimension."""
     values = np.asarray(series.to_numpy())
-    return values if values.ndim == 1 else objects(series.to_list())
+    if values.ndim == 1 and not (series.dtype.is_integer() and _are_rounded(values)):
+        return values
+    return objects(series.to_list())
 
 
 def _of_pandas(column: Any) -> NDArray[Any]:
     if getattr(column.dtype, "tz", None) is not None:  # numpy has no time zones
         return np.asarray(column.dt.tz_convert(None))
-    return np.asarray(column)
+    values = np.asarray(column)
+    if getattr(column.dtype, "kind", "") in "iu" and _are_rounded(values):
+        return objects(column.tolist())
+    return values
+
+
+def _are_rounded(whole: NDArray[Any]) -> bool:
+    """Whether whole numbers became floats, because of a missing one, that cannot be all of them."""
+    return whole.dtype.kind == "f" and bool((np.abs(whole) >= 2**53).any())
 
 
 def arrow_values(column: Any) -> NDArray[Any]:
@@ -185,7 +195,10 @@ def arrow_values(column: Any) -> NDArray[Any]:
         return objects(column.to_pylist())
     if str(column.type).startswith("extension<pandas."):  # else the numbers within
         return np.asarray(column.to_pandas())
-    return np.asarray(column)
+    values = np.asarray(column)
+    if str(column.type).lstrip("u").startswith("int") and _are_rounded(values):
+        return objects(column.to_pylist())
+    return values
 
 
 def column_of_ids(table: Any, role: str, argument: str) -> Any:

@@ -104,6 +104,8 @@ class ItemColumn:
             first[present] = np.asarray(there, dtype=np.float64)
             if texts is not None:
                 given[present] = [_number(text) for text in texts[present].tolist()]
+            elif (first == np.floor(first)).all():  # which a missing value may have made floats
+                given[present] = [int(each) for each in there]
         elif kind == "date":
             first, last = np.zeros(len(given), np.int64), np.zeros(len(given), np.int64)
             first[present], last[present] = _seconds(there)

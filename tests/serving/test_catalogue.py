@@ -11,6 +11,8 @@ from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from clients import kinds
 from clients import model as of_kind
@@ -240,15 +242,33 @@ def test_fields_are_added_as_the_table_has_them(model: mfrank.ALS, tmp_path: Pat
     assert about["rows_without_item"] == 1
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_long_numbers_are_told_apart(model: mfrank.ALS, tmp_path: Path, suffix: str) -> None:
-    frame = table(sku=2**53 + np.arange(N_ITEMS))
-    path = tmp_path / f"items{suffix}"
-    frame.to_csv(path, index=False) if suffix == ".csv" else frame.to_parquet(path)
-    here = service(model, path)
-    url = f"/recommend/u0?n={N_ITEMS}&include_seen=true&fields=sku&where=sku="
-    (found,) = here.get(f"{url}{2**53 + 7}").json()["items"]
-    assert (found["id"], found["fields"]) == ("i7", {"sku": str(2**53 + 7)})
+def _tables(frame: pd.DataFrame, folder: Path) -> dict[str, Any]:
+    """One table by every door."""
+    frame.to_csv(folder / "items.csv", index=False)
+    frame.to_parquet(folder / "items.parquet")
+    polars, arrow = pl.from_pandas(frame), pa.Table.from_pandas(frame)
+    files = {suffix: folder / f"items.{suffix}" for suffix in ("csv", "parquet")}
+    return {**files, "pandas": frame, "polars": polars, "arrow": arrow}
+
+
+@pytest.mark.parametrize("door", ["csv", "parquet", "pandas", "polars", "arrow"])
+@pytest.mark.parametrize("is_missing", [False, True])
+def test_whole_numbers_are_told_as_they_are(
+    model: mfrank.ALS, tmp_path: Path, is_missing: bool, door: str
+) -> None:
+    """Long ones are told apart, also beside a missing one, which makes floats of the others."""
+    numbers = np.arange(N_ITEMS)
+    frame = table(
+        sku=pd.array(2**53 + numbers, dtype="Int64"), year=pd.array(numbers, dtype="Int64")
+    )
+    if is_missing:
+        frame.loc[3, ["sku", "year"]] = pd.NA
+    here = service(model, _tables(frame, tmp_path)[door])
+    url = f"/recommend/u0?n={N_ITEMS}&include_seen=true&fields=sku,year&where=sku="
+    answer = here.get(f"{url}{2**53 + 7}")
+    (found,) = answer.json()["items"]
+    assert (found["id"], found["fields"]) == ("i7", {"sku": str(2**53 + 7), "year": 7})
+    assert '"year":7}' in answer.text
 
 
 def test_levers_go_by_columns(model: mfrank.ALS) -> None:
