@@ -386,9 +386,10 @@ def seconds(name: str, n_users: int, n_items: int, nnz: int, threads: int = 1) -
     return named(name).work(0, Setting(facts, 64, 0, threads))
 
 
-def test_a_multiply_add_is_measured_as_the_fastest_of_three_products(
+def test_a_multiply_add_is_measured_as_the_fastest_of_some_products(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(module, "_TIMES", 3)
     times = iter([0.0, 5.0, 10.0, 12.0, 20.0, 23.0])
     monkeypatch.setattr(module.time, "perf_counter", lambda: next(times))
     assert module.multiply_add_seconds.__wrapped__() == 2.0 / 512**3

@@ -84,7 +84,7 @@ def test_a_single_family_is_not_blended() -> None:
 
 
 def test_a_quick_family_may_take_four_times_its_share_and_no_more() -> None:
-    """Baselines 4 times 5 %, item-to-item models 4 times 10 %, unless they are searched alone."""
+    """Baselines 4 times 5 %, item-to-item models 4 times 13 %, unless they are searched alone."""
     left = dict[str, float]()
 
     def run(trial: Trial, reserve: float) -> None:
@@ -95,7 +95,7 @@ def test_a_quick_family_may_take_four_times_its_share_and_no_more() -> None:
     plan(1000.0, 5).run(outcomes, run)
     assert left["Popularity"] == 1000.0
     assert left["ItemKNN"] == pytest.approx(200.0)
-    assert left["ItemFilter"] == left["EASE"] == pytest.approx(400.0)
+    assert left["ItemFilter"] == left["EASE"] == pytest.approx(520.0)
     assert left["SampledSoftmax"] == pytest.approx(1000.0 - 60.0)
     for search in (plan(1000.0, 1, space=Space.of_one(named("EASE"))), plan(None, 5)):
         outcomes.clear()
@@ -314,7 +314,7 @@ def test_families_are_left_out_for_memory_or_time() -> None:
     short = plan(0.01)
     told = short.left_out(BASELINES)
     work = named("EASE").work(0, SETTING)
-    assert told["EASE"] == f"left out: a fit would take about {work:.3g} s, and may take 0.001"
+    assert told["EASE"] == f"left out: a fit would take about {work:.3g} s, and may take 0.0013"
     assert told["IALS"] == "left out: there was no time for it"
     assert "IALS" not in short.left_out([*BASELINES, done("IALS", 0.1)])
     knn = named("ItemKNN").work(0, SETTING)

@@ -261,8 +261,8 @@ def test_a_model_that_is_to_be_quick_is_not_given_all_of_the_time() -> None:
 
     Search(SETTING, budget, 12).run(done, run)
     assert given["ItemKNN"] <= 0.2 * 60
-    assert given["ItemFilter"] <= 0.4 * 60
-    assert given["EASE"] <= 0.4 * 60
+    assert given["ItemFilter"] <= 0.52 * 60
+    assert given["EASE"] <= 0.52 * 60
     assert given["Popularity"] == 60.0
 
 
@@ -283,7 +283,7 @@ def test_what_was_left_out_says_why() -> None:
     reasons = short.left_out([popularity])
     assert set(reasons) == {"ItemKNN", "SampledSoftmax", "ItemFilter", "EASE", *IDS}
     assert "left out: there was no time for it" in reasons["IALS"]
-    assert "and may take 1e-05" in reasons["EASE"]
+    assert "and may take 1.3e-05" in reasons["EASE"]
 
 
 def test_popularity_is_fitted_however_short_the_time_is() -> None:
