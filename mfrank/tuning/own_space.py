@@ -22,7 +22,7 @@ from mfrank.data import Events, Interactions
 from mfrank.errors import InputError, InputTypeError, InputValueError
 from mfrank.models import ALS, PARTS, Descent, Popularity, describe, reads_times, unfitted
 from mfrank.tuning.family import Axis, Family, Point, Setting, Space
-from mfrank.tuning.own_costs import fit_bytes, trial_seconds
+from mfrank.tuning.fit_costs import fit_bytes, trial_seconds
 from mfrank.tuning.own_options import Choices, Option, Range, distinct, option_of
 
 _STEP = 4.0

@@ -19,6 +19,7 @@ from mfrank.tuning.families import (
     multiply_add_seconds,
 )
 from mfrank.tuning.family import Axis, Facts, Family, Point, Setting, Space, short
+from mfrank.tuning.fit_costs import fit_bytes, fit_seconds
 
 _CANDIDATES = Axis("candidates", 60.0, 400.0)
 _LAST = (
@@ -145,17 +146,11 @@ class Asymmetric(Family):
 
     def work(self, rung: int, setting: Setting) -> float:
         """See :meth:`Family.work`."""
-        data, width = setting.facts.data, self._width(rung, setting)
-        of_places = 2 * data.nnz * (1e-7 * width + 2 * width**2 * multiply_add_seconds())
-        of_items = data.n_items * (width**3 / 3 + 2 * data.n_items * width)
-        return AsymmetricALS.iterations * (of_places + of_items * multiply_add_seconds())
+        return fit_seconds(self.model(self.first, rung, setting), setting.facts, setting.n_threads)
 
     def bytes_needed(self, rung: int, setting: Setting) -> int:
         """See :meth:`Family.bytes_needed`."""
-        model, data = self.model((1.0,) * len(self.axes), rung, setting), setting.facts.data
-        kept = min(most_neighbors(AsymmetricALS.neighbors, setting), data.n_items)
-        needed = model.bytes_needed(data.n_items, data.nnz)
-        return needed + BYTES_A_WEIGHT * len(model.decays) * data.n_items * kept
+        return fit_bytes(self.model((1.0,) * len(self.axes), rung, setting), setting.facts)
 
     def _width(self, rung: int, setting: Setting) -> int:
         return setting.width((8, 4)[rung])

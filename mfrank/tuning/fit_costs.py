@@ -1,4 +1,4 @@
-"""Rough seconds and memory of a fit of any model that a caller's own space may have.
+"""Rough seconds and memory of a fit of a model, by its options.
 
 Seconds are a first guess: after the first trials, only their ratios matter.
 """
@@ -35,10 +35,11 @@ _ANY_TRIAL = 0.1
 
 def trial_seconds(model: Any, facts: Facts, n_threads: int) -> float:
     """Rough seconds of a trial of an unfitted model."""
-    return _ANY_TRIAL + _fit_seconds(model, facts, n_threads)
+    return _ANY_TRIAL + fit_seconds(model, facts, n_threads)
 
 
-def _fit_seconds(model: Any, facts: Facts, n_threads: int) -> float:
+def fit_seconds(model: Any, facts: Facts, n_threads: int) -> float:
+    """Rough seconds of a fit of an unfitted model."""
     data = facts.data
     nnz, n_items, n_users = data.nnz, data.n_items, data.n_users
     pairs = float((data.counts.users**2.0).sum())
