@@ -1,4 +1,4 @@
-"""How Sphinx builds these pages: ``python -m sphinx -W -n docs docs/_build``.
+"""How Sphinx builds these pages: ``python -m sphinx -W -n docs docs/_build/html``.
 
 Nothing is loaded from another host, neither while pages are built nor while they are read:
 equations become MathML, which browsers draw themselves.
