@@ -175,12 +175,16 @@ MFRANK_INLINE void load_transposed(const T* const (&rows)[W<T>], int64_t at, Vec
 }
 
 // to[j] := lane `lane` of tile[j], for j < n, of a tile whose every PIECE vectors went through
-// transpose_pieces.
+// transpose_pieces. Whole tiles, the most by far, are copied without a call of memcpy.
 template <class T>
 MFRANK_INLINE void store_lane(const Vec<T> (&tile)[W<T>], int lane, int64_t n, T* to) {
     constexpr int P = PIECE<T>;
-    for (int first = 0; first < n; first += P) {
-        const T* piece = reinterpret_cast<const T*>(&tile[first + lane % P]) + lane / P * P;
-        std::memcpy(to + first, piece, sizeof(T) * std::min<int64_t>(P, n - first));
+    const T* from = reinterpret_cast<const T*>(&tile[lane % P]) + lane / P * P;
+    if (n == W<T>) {
+#pragma GCC unroll 4
+        for (int first = 0; first < W<T>; first += P)
+            std::memcpy(to + first, from + first * W<T>, sizeof(T) * P);
+        return;
     }
+    for (int64_t j = 0; j < n; ++j) to[j] = from[j / P * P * W<T> + j % P];
 }
