@@ -29,12 +29,17 @@ BLOCKS = {
     name: found
     for name, text in PAGES.items()
     if not name.startswith("coming-from/")  # test_coming_from.py runs these
-    and (found := re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
+    and (
+        found := re.findall(
+            r"^```(?:python|{code-cell})\n(.*?)^```", text, re.MULTILINE | re.DOTALL
+        )
+    )
 }
 NEEDS = {
     "data": ("pandas",),
     "evaluation": ("matplotlib",),
     "first-steps": ("pandas",),
+    "gallery": ("matplotlib",),
     "lists": ("pandas", "polars", "pyarrow"),
     "optuna": ("optuna",),
     "other-tools": ("pandas", "sklearn"),
