@@ -74,7 +74,7 @@ class ItemSource:
         is_path = isinstance(self._given, str | os.PathLike)
         self.is_watched = is_path or callable(self._given) or isinstance(self._given, TableQuery)
         self._is_here = is_path and (not is_url(self._given) or path_of(self._given).exists())
-        self._lock = threading.Lock()
+        self._reading = threading.Lock()  # let go by the thread that reads
         self._table: ItemTable | None = None
         self._version: object = None
         self._again = 0.0
@@ -84,7 +84,8 @@ class ItemSource:
     def newer(self, than: int, item_ids: Ids, *, forced: bool = False) -> ItemTable | None:
         """The current table if its number is above ``than``, read anew if it has changed.
 
-        If it cannot be read, the table before it stays.
+        If it cannot be read, the table before it stays. What is not a file of this machine may take
+        long to answer: unless ``forced``, a thread reads it meanwhile, and a later call returns it.
 
         Parameters
         ----------
@@ -99,12 +100,28 @@ class ItemSource:
         ValueError, TypeError, OSError, ModuleNotFoundError
             The first table cannot be read.
         """
-        with self._lock:
-            is_due = forced or self._is_here or time.monotonic() >= self._again
-            if self._table is None or (self.is_watched and is_due):
+        if self._table is None or (self.is_watched and (forced or self._is_here)):
+            with self._reading:
                 self._refresh(item_ids, forced)
-            assert self._table is not None
-            return self._table if self._table.number > than else None
+        elif self.is_watched and time.monotonic() >= self._again:
+            self._read_beside(item_ids)
+        assert self._table is not None
+        return self._table if self._table.number > than else None
+
+    def _read_beside(self, item_ids: Ids) -> None:
+        """Begin to read the table anew in a thread, unless one does."""
+
+        def read() -> None:
+            try:
+                self._refresh(item_ids, forced=False)
+            finally:
+                self._reading.release()
+
+        if self._reading.acquire(blocking=False):
+            try:
+                threading.Thread(target=read, name="mfrank-items", daemon=True).start()
+            except RuntimeError:  # no more threads can be started: this one does the work
+                read()
 
     def _refresh(self, item_ids: Ids, forced: bool) -> None:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from contextlib import closing
 from datetime import date, datetime
 from decimal import Decimal
@@ -17,8 +18,9 @@ from starlette.testclient import TestClient
 
 import mfrank
 from mfrank import serving
-from mfrank.data import TableQuery, sql
+from mfrank.data import Ids, TableQuery, sql
 from mfrank.serving import item_source
+from mfrank.serving.catalogue import Catalogue
 
 ROWS = [(f"i{n}", f"Title {n}", 1980 + n, 1.5 * n, n == 3) for n in range(9)]
 NAMES = ["item_id", "title", "year", "price", "hidden"]
@@ -73,6 +75,14 @@ def titles(client: TestClient, where: str) -> dict[str, str]:
     return {each["id"]: each["fields"]["title"] for each in answer.json()["items"]}
 
 
+def refresh_as_after_a_minute(catalogue: Catalogue, item_ids: Ids) -> None:
+    """And wait for the thread that reads."""
+    catalogue.source._again = 0.0
+    catalogue.refresh(item_ids)
+    with catalogue.source._reading:
+        catalogue.refresh(item_ids)
+
+
 @pytest.mark.parametrize("door", DOORS)
 def test_a_table_is_the_same_by_every_door(model: mfrank.ALS, tmp_path: Path, door: str) -> None:
     client = TestClient(serving.app(model, **at(door, tmp_path)))
@@ -81,21 +91,20 @@ def test_a_table_is_the_same_by_every_door(model: mfrank.ALS, tmp_path: Path, do
 
 
 def test_a_changed_database_is_read_after_a_while_and_a_broken_one_is_not(
-    model: mfrank.ALS, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: mfrank.ALS, tmp_path: Path
 ) -> None:
     application = serving.app(model, **at("table", tmp_path))
     client, catalogue = TestClient(application), application.state.live.catalogue
     write(tmp_path, [("i1", "New", 1990, 1, 0)])
     catalogue.refresh(model.item_ids)  # less than a minute later
     assert len(titles(client, "year>=1980")) == 8
-    monkeypatch.setattr(item_source, "_PAUSE", 0.0)
     catalogue.refresh(model.item_ids, forced=True)
     assert titles(client, "year>=1980") == {"i1": "New"}
     write(tmp_path, ROWS)
-    catalogue.refresh(model.item_ids)
+    refresh_as_after_a_minute(catalogue, model.item_ids)
     assert len(titles(client, "year>=1980")) == 8
     (tmp_path / "shop.db").unlink()
-    catalogue.refresh(model.item_ids)
+    refresh_as_after_a_minute(catalogue, model.item_ids)
     assert len(titles(client, "year>=1980")) == 8
     about = client.get("/health").json()["catalogue"]
     assert about["failed_reloads"] == 1
@@ -108,14 +117,35 @@ def test_a_url_that_could_not_be_read_is_tried_again(
     """Also if nothing has changed there."""
     application = serving.app(model, **at("memory URL", tmp_path))
     catalogue = application.state.live.catalogue
-    monkeypatch.setattr(item_source, "_PAUSE", 0.0)
     with monkeypatch.context() as lost:
         lost.setattr(item_source, "_read", lambda *_: (_ for _ in ()).throw(OSError("lost")))
         catalogue.refresh(model.item_ids, forced=True)
         assert catalogue.source.error == "OSError: lost"
-    catalogue.source._again = 0.0
-    catalogue.refresh(model.item_ids)
+    refresh_as_after_a_minute(catalogue, model.item_ids)
     assert catalogue.source.error is None
+
+
+def test_a_slow_table_delays_no_newer_model(model: mfrank.ALS, tmp_path: Path) -> None:
+    tables, answers = iter([FRAME]), threading.Event()
+
+    def slow() -> pd.DataFrame:
+        for first in tables:
+            return first
+        assert answers.wait(60)
+        return FRAME.assign(title="New")
+
+    model.save(tmp_path / "model")
+    application = serving.app(tmp_path / "model", items=slow)
+    live, client = application.state.live, TestClient(application)
+    live.catalogue.source._again = 0.0
+    live.refresh()  # begins to wait for the table
+    model.save(tmp_path / "model", overwrite=True)
+    live.refresh()
+    assert live.loads == 1
+    assert titles(client, "year=1984") == {"i4": "Title 4"}
+    answers.set()
+    refresh_as_after_a_minute(live.catalogue, live.current.item_ids)
+    assert titles(client, "year=1984") == {"i4": "New"}
 
 
 def test_a_frame_is_read_once(model: mfrank.ALS) -> None:
