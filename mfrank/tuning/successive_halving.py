@@ -296,8 +296,12 @@ class Search:
     def _share(self, done: Sequence[Outcome]) -> tuple[float, float]:
         """Seconds that are not reserved, and those that a ladder with rungs may have of them."""
         available = self._budget.left() - self.reserve(done)
-        ladders = [each for each in self._ladders.values() if each.top]
-        going_on = sum(not self._is_over(each, each.of(done)) for each in ladders)
+        ladders = [(each, each.of(done)) for each in self._ladders.values() if each.top]
+        going_on = sum(
+            not self._is_over(each, own)
+            and (not own or _WITH_REFIT * self._costs(each, own)[0] <= available)
+            for each, own in ladders
+        )
         return available, available / max(1, going_on)
 
     def _of_ladder(self, name: str, done: Sequence[Outcome]) -> Trial | None:
@@ -316,11 +320,14 @@ class Search:
         if self._budget.is_limited:
             every = self._seconds / len(self._ladders) / _ENOUGH_TRIALS
             base = max((rung for rung in cost if cost[rung] <= every), default=0)
-        trial, climb = ladder.proposed(own, top, base), ladder.climb(own, top)
-        if climb and (self._ends_with(own) or cost[trial.rung] + cost[climb.rung] > share):
-            trial = climb
-        seconds = self._seconds_of(trial, own)
-        return trial if _WITH_REFIT * seconds <= available else None
+        climb = ladder.climb(own, top)
+        for highest in range(top, -1, -1):
+            trial = ladder.proposed(own, highest, base)
+            if climb and (self._ends_with(own) or cost[trial.rung] + cost[climb.rung] > share):
+                trial, climb = climb, None
+            if _WITH_REFIT * self._seconds_of(trial, own) <= available:
+                return trial
+        return None
 
     def _of_own(
         self, ladder: OwnLadder, own: Sequence[Outcome], available: float, share: float
@@ -393,12 +400,16 @@ class Search:
         return self._trials is not None and len(own) + 1 >= self._trials // len(self._ladders)
 
     def _costs(self, ladder: Ladder | OwnLadder, own: Sequence[Outcome]) -> Mapping[int, float]:
-        """Seconds of a trial on each rung, predicted by those that are done."""
-        known = self._measured(own)
-        first = ladder.families[0].name
+        """Seconds of a trial on each rung, predicted by those that are done.
+
+        If one can be told, of the family that is best so far: it goes on.
+        """
+        leader = best(own)
+        name = ladder.families[0].name if leader is None else leader.trial.family
+        of_leader = [one for one in own if one.trial.family == name]
+        known = self._measured(of_leader) or self._measured(own)
         return {
-            rung: predicted_seconds(self._work(first, rung), known)
-            for rung in range(ladder.top + 1)
+            rung: predicted_seconds(self._work(name, rung), known) for rung in range(ladder.top + 1)
         }
 
     def _measured(self, own: Sequence[Outcome]) -> list[tuple[float, Outcome]]:

@@ -258,9 +258,23 @@ def test_time_for_refits_is_not_spent_on_trials() -> None:
 
 def test_a_narrow_trial_may_take_more_than_the_share_of_its_ladder() -> None:
     search = plan(1.9 * 1.5 / 0.94, space=TWO)
-    trial = search.next([FIRST, replace(OTHER, seconds=2.0), done("EASE", 0.1, 1.0)])
+    trial = search.next([FIRST, OTHER, done("EASE", 0.1, 1.0)])
     assert trial is not None
     assert (trial.family, trial.rung) == ("IALS", 0)
+
+
+def test_a_ladder_whose_trials_take_too_long_leaves_its_time_to_the_others() -> None:
+    enough = 1.01 * COSTS[1]
+    both = [FIRST, replace(OTHER, seconds=2 * enough), done("EASE", 0.1, 1.0)]
+    trial = plan(enough / 0.94, space=TWO).next(both)
+    assert trial == Trial("IALS", FIRST.trial.point, 1)
+
+
+def test_the_rungs_of_a_quick_leader_are_not_priced_by_a_slow_family() -> None:
+    outcomes = [done("RG2", 0.1, 100.0), done("IALS", 0.5, 1.0)]
+    space = Space({"ALS": (IALS, RG2)})
+    trial = plan(1.01 * COSTS[1] / 0.94, space=space).next(outcomes)
+    assert trial == Trial("IALS", outcomes[1].trial.point, 1)
 
 
 @pytest.mark.parametrize(("leader", "goes_on"), [("IALS", True), ("RG2", False)])
