@@ -205,10 +205,12 @@ class LiveModel:
         A failed load is retried after a pause, or at once if the folder changes. The table of
         items is read again, too, if its file has changed.
         """
-        if self.catalogue is not None:
+        if self.folder is not None:
+            self._refresh_model(forced)
+        if self.catalogue is not None:  # last: it may take long, and no newer model waits for it
             self.catalogue.refresh(self.current.item_ids, forced=forced)
-        if self.folder is None:
-            return
+
+    def _refresh_model(self, forced: bool) -> None:
         if self._held is not None and time.monotonic() >= self._held[2]:
             self._held = None
         with self._loading:
