@@ -69,7 +69,7 @@ def launched(device: EmulatedGPU, monkeypatch: pytest.MonkeyPatch) -> list[Launc
     launch = device.launch
 
     def noted(module: Any, kernel: str, grid: Grid, args: Any) -> None:
-        seen.append(Launched(kernel, grid, args))
+        seen.append(Launched(kernel, grid, args, module.tile))
         launch(module, kernel, grid, args)
 
     def not_solved(*_: Any) -> None:

@@ -26,7 +26,7 @@ from mfrank.als.feature_priors import Features, Priors
 from mfrank.als.half_steps import HalfSteps, ridge_of
 from mfrank.als.objectives import QuadraticObjective
 from mfrank.als.starts import balance
-from mfrank.arrays import CSR, Recycled, beside, check_time, counted, single_threaded, usable_cores
+from mfrank.arrays import CSR, Recycled, beside, check_time, counted, usable_cores
 from mfrank.backends import Backend, Factors, RowProblem, SolveOptions, none_of, withdraw
 from mfrank.data import Counts
 from mfrank.errors import InputValueError
@@ -99,8 +99,6 @@ class Momentum:
         if self._displacements is None or turn is None:
             self._displacements = none_of(solved)
         elif self._extrapolated:
-            with single_threaded():
-                turn = turn @ basis
             self._backend.extrapolate(
                 solved, weight, before, basis, self._displacements, turn, self._n_threads
             )

@@ -30,8 +30,7 @@ class Eigenbasis:
     Attributes
     ----------
     basis : float64, shape (K, K)
-        U: eigenvectors as columns. The entry of largest magnitude of each is positive, so that
-        signs do not depend on the LAPACK library.
+        U: eigenvectors as columns, as :meth:`mfrank.backends.Backend.eigh` signs them.
     shared : Shared
         The eigenvalues, ascending, with rounding error set to exactly 0; and U' vector.
     """
@@ -47,9 +46,6 @@ class Eigenbasis:
             vector = basis.T @ gram.vector
         noise = len(basis) * np.finfo(np.float64).eps * max(values[-1], 0.0)
         values[values <= noise] = 0.0
-        largest = basis[np.abs(basis).argmax(axis=0), np.arange(len(basis))]
-        signs = np.where(largest < 0, -1.0, 1.0)
-        basis, vector = basis * signs, vector * signs
         vector[(values == 0) & (np.abs(vector) <= 1e-8 * np.linalg.norm(vector))] = 0.0
         return cls(
             read_only(basis), Shared(values, vector)

@@ -54,6 +54,7 @@ from mfrank.arrays.memory import (
 from mfrank.arrays.objects import MadeOfFields, in_turn, lazy, turn_of, without_turns
 from mfrank.arrays.placement import (
     beside,
+    contracted,
     copied,
     covariance_of,
     directions_of,
@@ -126,6 +127,7 @@ __all__ = [
     "check_time",
     "checked",
     "checked_rows",
+    "contracted",
     "converted",
     "copied",
     "copy_rows",

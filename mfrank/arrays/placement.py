@@ -51,6 +51,25 @@ def in_one_piece(array: Any) -> NDArray[Any]:
     return contiguous
 
 
+def contracted(subscripts: str, *arrays: Any) -> Any:
+    """``numpy.einsum`` of arrays whose letters come in one order, as in ``"btn,bn->bt"``.
+
+    On a GPU by a product and a sum: CuPy's ``einsum`` keeps the host ten times as long.
+    """
+    if isinstance(arrays[0], np.ndarray):
+        return np.einsum(subscripts, *arrays)
+    given, _, kept = subscripts.partition("->")
+    names = given.split(",")
+    letters = max(names, key=len)
+    whole, *others = (
+        array[tuple(slice(None) if letter in name else None for letter in letters)]
+        for name, array in zip(names, arrays, strict=True)
+    )
+    for other in others:
+        whole = whole * other
+    return whole.sum(axis=tuple(n for n, letter in enumerate(letters) if letter not in kept))
+
+
 def subtract_at(array: Any, places: NDArray[Any], values: NDArray[Any]) -> None:
     """``numpy.subtract.at`` for a vector on the host or a GPU: every repetition counts."""
     if isinstance(array, np.ndarray):

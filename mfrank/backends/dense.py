@@ -14,6 +14,7 @@ from mfrank.arrays import (
     CSR,
     MOST_PARTS,
     Array,
+    contracted,
     empty_aligned,
     empty_beside,
     parts_of,
@@ -27,7 +28,16 @@ def eigh(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.f
     """See :meth:`mfrank.backends.Backend.eigh`."""
     with single_threaded():
         values, vectors = np.linalg.eigh(matrix)
-    return values, vectors
+    return values, signed(vectors)
+
+
+def signed(vectors: Any) -> Any:
+    """Eigenvectors, as columns, each with its entry of largest magnitude positive.
+
+    So signs do not depend on the library that found them.
+    """
+    largest = vectors[np.abs(vectors).argmax(axis=0), np.arange(len(vectors), like=vectors)]
+    return vectors * np.where(largest < 0, -1.0, 1.0)
 
 
 # Factors in float16: half the bytes of float32, for kernels limited by memory bandwidth.
@@ -114,6 +124,7 @@ def extrapolate(
     n_threads: int,
 ) -> None:
     """``Backend.extrapolate`` by rotations, for arrays of numpy or with its interface."""
+    turn = of_both(turn, basis)
     for begin in range(0, len(solved), _ROWS_AT_ONCE):
         rows = slice(begin, begin + _ROWS_AT_ONCE)
         last, moved = (empty_beside(solved, solved[rows].shape) for _ in range(2))
@@ -122,6 +133,12 @@ def extrapolate(
         step = (solved[rows] - last + moved) * solved.dtype.type(weight)
         displacements[rows] = halved(step)
         solved[rows] += widened(displacements[rows])
+
+
+def of_both(turn: NDArray[np.float64], basis: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The rotation by ``turn`` and then by ``basis``."""
+    with single_threaded():
+        return np.asarray(turn @ basis)
 
 
 def withdraw(
@@ -200,7 +217,7 @@ def sparse_product(rows: CSR, table: Array) -> Array:
 def tangent(table: Array, rows: NDArray[np.int64], sums: Array, n_threads: int = 0) -> Array:
     """See :meth:`mfrank.backends.Backend.tangent`."""
     own = table[rows]
-    own *= np.einsum("rk,rk->r", sums, own)[:, None]
+    own *= contracted("rk,rk->r", sums, own)[:, None]
     sums -= own
     return sums
 

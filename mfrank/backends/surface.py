@@ -99,7 +99,10 @@ class RowsSurface(Protocol):
         """F' diag(weights) F and F' weights of (R, K) factors F, accumulated in float64."""
 
     def eigh(self, matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Eigenvalues, ascending, and eigenvectors, as columns, of a symmetric (K, K) matrix."""
+        """Eigenvalues, ascending, and eigenvectors, as columns, of a symmetric (K, K) matrix.
+
+        The entry of largest magnitude of each eigenvector is positive.
+        """
 
     def rotate(
         self,
@@ -133,11 +136,13 @@ class RowsSurface(Protocol):
         solved : shape (R, K)
             S; becomes S + D.
         weight : float
-            b in D = b (S - S'), where S' = ``before @ basis - displacements @ turn``.
+            b in D = b (S - S'), where S' = ``(before - displacements @ turn) @ basis``.
         before : shape (R, K)
             The previous solution, extrapolated by its own displacements.
-        basis, turn : float64, shape (K, K)
-            Rotations of ``before`` and of its displacements into the basis of ``solved``.
+        basis : float64, shape (K, K)
+            Rotates ``before`` into the basis of ``solved``.
+        turn : float64, shape (K, K)
+            Rotates its displacements into the basis of ``before``.
         displacements : shape (R, K), of the dtype ``half_of(solved.dtype)``
             Overwritten by D, rounded (:mod:`mfrank.backends.dense`).
         """

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import Array, distinct, in_one_piece
+from mfrank.arrays import Array, contracted, distinct, in_one_piece
 from mfrank.backends import Backend
 from mfrank.descent.optimizers import Optimizer, State, Touched
 from mfrank.descent.sampler import Drawn
@@ -184,7 +184,7 @@ SCORINGS: dict[Scores, Scoring] = {"dot": Scoring(), "cosine": Cosine(), "distan
 
 
 def _squares(rows: Array) -> Array:
-    squares: Array = np.einsum("rk,rk->r", rows, rows)
+    squares: Array = contracted("rk,rk->r", rows, rows)
     return squares
 
 
@@ -400,7 +400,7 @@ class FactorTables:
                 flat * scale, len(self.items), items, by_score, self.n_threads
             )
         values *= scale
-        of_queries = scale * np.einsum("rn->r", by_score).reshape(queries.shape[:2])
+        of_queries = scale * contracted("rn->r", by_score).reshape(queries.shape[:2])
         on_queries = GradientSums(values.reshape(queries.shape), of_queries)
         return on_queries, SumsAt(items, GradientSums(sums, scale * totals))
 

@@ -16,7 +16,7 @@ from typing import ClassVar, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike
 
-from mfrank.arrays import Array, is_number, shown
+from mfrank.arrays import Array, is_number, lazy, shown
 from mfrank.errors import InputValueError
 from mfrank.losses.sums import ListSums
 
@@ -26,7 +26,7 @@ Scores: TypeAlias = Literal["dot", "cosine", "distance"]
 NOTHING: Array = np.empty(0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Lists:
     """A batch of B lists, each with up to L positives and up to M negatives of one user.
 
@@ -84,17 +84,17 @@ class Lists:
     positive_items: Array = field(default_factory=lambda: NOTHING)
     pair_scores: Array = field(default_factory=lambda: NOTHING)
 
-    @property
+    @lazy
     def positives(self) -> Array:
         """Positions of positives without padding, bool, shape (B, L)."""
         return self.gains > 0
 
-    @property
+    @lazy
     def filled(self) -> Array:
         """Positions without padding, positives first, bool, shape (B, L + M)."""
         return np.concatenate([self.positives, self.negatives], axis=1)
 
-    @property
+    @lazy
     def positive_weights(self) -> Array:
         """Weights of a mean over each list's positives, shape (B, L).
 
@@ -102,7 +102,7 @@ class Lists:
         """
         return _mean_weights(self.positives)
 
-    @property
+    @lazy
     def negative_weights(self) -> Array:
         """Weights of a mean over each list's negatives, shape (B, M).
 

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from mfrank.arrays import Array, check_above_zero, check_at_least_zero
+from mfrank.arrays import Array, check_above_zero, check_at_least_zero, contracted
 from mfrank.losses.contract import Gradients, Lists, Loss, Memory, Sizes, count_filled, where_filled
 
 
@@ -156,7 +156,7 @@ class UIB(Loss):
         boundary = memory["boundaries"][lists.users][:, None].astype(positives.dtype)
         on_positives, above = _hinges(self.margin + boundary - positives, lists.positives)
         on_negatives, below = _hinges(self.margin - boundary + negatives, lists.negatives)
-        by_boundary = np.einsum("bn->b", on_positives) - np.einsum("bn->b", on_negatives)
+        by_boundary = contracted("bn->b", on_positives) - contracted("bn->b", on_negatives)
         memory["boundaries"][lists.users] -= self.boundary_learning_rate * by_boundary
         return Gradients(-on_positives, on_negatives, above + below)
 
@@ -165,4 +165,4 @@ def _hinges(x: Array, filled: Array) -> tuple[Array, Array]:
     """Derivatives by x (B, N) of the mean of max(0, x) over the filled places, and that mean."""
     weight = (1 / count_filled(filled).clip(1)).astype(x.dtype)
     gradients = where_filled(filled, weight * (x > 0))
-    return gradients, np.einsum("bn,bn->b", gradients, x)
+    return gradients, contracted("bn,bn->b", gradients, x)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from mfrank.arrays import Array, check_above_zero, check_at_least_zero, check_count
+from mfrank.arrays import Array, check_above_zero, check_at_least_zero, check_count, contracted
 from mfrank.losses.contract import (
     Gradients,
     Lists,
@@ -139,11 +139,11 @@ def _semi_variance(scores: Array, means: Array, sign: int, weight: float) -> tup
     ``means``: weights of the mean, 0 for padding. The gradients include those through mean h.
     """
     means = means.astype(scores.dtype)
-    mean = np.einsum("bn,bn->b", means, scores)[:, None]
+    mean = contracted("bn,bn->b", means, scores)[:, None]
     beyond = np.maximum(sign * (scores - mean), 0)
     counted = means * beyond
     gradients: Array = 2 * weight * sign * (counted - counted.sum(1, keepdims=True) * means)
-    return gradients, weight * np.einsum("bn,bn->b", counted, beyond)
+    return gradients, weight * contracted("bn,bn->b", counted, beyond)
 
 
 def quantiles(values: Array, filled: Array, count: int) -> Array:

@@ -100,11 +100,12 @@ def check_gram(backend: Backend) -> None:
 
 
 def check_eigh(backend: Backend) -> None:
-    """Ascending eigenvalues, and eigenvectors as columns."""
+    """Ascending eigenvalues, and eigenvectors as columns, the largest entry of each positive."""
     for width in (1, 5, 64, 200):
         half = _normal(width, (width + 3, width), "float64")
         values, vectors = backend.eigh(half.T @ half)
         assert (np.diff(values) >= 0).all()
+        assert (vectors.max(axis=0) >= -vectors.min(axis=0)).all()
         np.testing.assert_allclose(vectors.T @ vectors, np.eye(width), atol=1e-10)
         np.testing.assert_allclose((vectors * values) @ vectors.T, half.T @ half, atol=1e-9 * width)
 
@@ -147,7 +148,7 @@ def check_extrapolate(backend: Backend) -> None:
             solved, before, moved = _normal(seed, (3, n, width), dtype)
             basis, turn = _basis(seed, width), _basis(seed + 1, width)
             displacements = halved(moved)
-            given, last = solved.copy(), before @ basis - widened(displacements) @ turn
+            given, last = solved.copy(), (before - widened(displacements) @ turn) @ basis
             backend.extrapolate(solved, 0.75, before, basis, displacements, turn, 2)
             step = widened(displacements)
             np.testing.assert_array_equal(solved, given + step)

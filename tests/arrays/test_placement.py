@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from mfrank.arrays import (
     beside,
+    contracted,
     copied,
     empty_aligned,
     empty_beside,
@@ -28,6 +29,23 @@ from mfrank.arrays import (
 
 def on_device(array: Any) -> Any:
     return DeviceArray(np.array(array))
+
+
+@pytest.mark.parametrize(
+    "subscripts",
+    ["bn->b", "rk,rk->r", "btn,bn->bt", "btn,bt->bn", "bln,bln->bl", "bk,bkj->bj", "fk,fk->k"],
+)
+def test_contractions_on_a_device_are_those_of_einsum(subscripts: str) -> None:
+    """Of whole numbers, whose sums have no rounding."""
+    rng, sizes = (
+        np.random.default_rng(1),
+        dict(zip("btnrkljf", (4, 3, 5, 6, 2, 3, 7, 4), strict=True)),
+    )
+    shapes = [[sizes[letter] for letter in name] for name in subscripts.split("->")[0].split(",")]
+    arrays = [rng.integers(-9, 9, shape).astype(float) for shape in shapes]
+    there = contracted(subscripts, *map(on_device, arrays))
+    np.testing.assert_array_equal(there.get(), np.einsum(subscripts, *arrays))
+    np.testing.assert_array_equal(contracted(subscripts, *arrays), np.einsum(subscripts, *arrays))
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=60), st.integers(10, 20), st.integers(1, 3))

@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse as sp
 import test_backends as contract
 import test_top_k as lists_contract
-from emulated_gpu import DeviceArray, EmulatedGPU
+from emulated_gpu import DeviceArray, EmulatedGPU, Launched
 from problems import OBJECTIVES, toy
 from sparse_on_gpu import SparseOnGPU, known_as_cupys
 
@@ -233,15 +233,15 @@ def test_the_next_block_comes_while_this_one_is_solved(
     assert events[first + 1 :].count("upload") > 2
 
 
-def test_interactions_stay_only_beside_room_for_another_table(
+def test_interactions_stay_only_beside_room_for_two_more_tables(
     device: EmulatedGPU, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of the size of each that is there: a fit solves into a new one while a caller has the old."""
+    """A fit solves into a new one while a caller has the old, in memory that lies in pieces."""
     matrix = sp.random_array((50, 40), density=0.3, rng=np.random.default_rng(0), format="csr")
     size, kept = 4 * matrix.nnz, resident_on(device)
     monkeypatch.setattr(device, "free", 4 * size)
     assert kept.rows(CSR.from_scipy(matrix, None)).indices is not None
-    table = device.xp.empty(3 * size // 4, np.float32)
+    table = device.xp.empty(5 * size // 16, np.float32)  # 5/4 of the size
     kept.of_factors(table)
     assert kept.rows(CSR.from_scipy(matrix.copy(), None)).indices is None
     del table
@@ -363,6 +363,29 @@ def test_many_factors(
             residual = left + seen.T @ (seen @ got[r]) - seen.sum(axis=0)
             bound = 1e-4 if solver == "cholesky" else 1e-2
             assert np.linalg.norm(residual) <= bound * np.linalg.norm(seen.sum(axis=0))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n_factors", [129, 250, 300, 601, 1024])
+def test_products_in_registers_are_those_of_staged_factors(
+    backend: backends.Backend,
+    monkeypatch: pytest.MonkeyPatch,
+    launched: list[Launched],
+    n_factors: int,
+    dtype: str,
+) -> None:
+    """Of rows with fewer entries than a block has warps, with more, and of long ones, in parts."""
+    monkeypatch.setattr("mfrank.backends.cuda.plan.LONG", 100)
+    rng = np.random.default_rng(6)
+    matrix = sp.csr_array((rng.random((6, 160)) < np.linspace(0.01, 1, 6)[:, None]).astype(float))
+    step = contract.half_step(mfrank.IALS(), matrix, "users", n_factors, dtype)
+    found = step.solve(backend, solver="cg", cg_steps=3)
+    assert {one.tile for one in launched if one.kernel in ("iterate", "sum_long")} <= {2, 4, 8}
+    monkeypatch.setattr("mfrank.backends.cuda.rows.QUADS", ())
+    launched.clear()
+    truth = step.solve(backend, solver="cg", cg_steps=3)
+    assert {one.tile for one in launched if one.kernel in ("iterate", "sum_long")} == {0}
+    np.testing.assert_allclose(found, truth, rtol=0, atol=1e-4 * np.abs(truth).max())
 
 
 @pytest.mark.parametrize("name", ["rg2", "rgx", "rgx pure", "wrmf", "eals"])

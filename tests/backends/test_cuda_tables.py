@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -11,7 +14,7 @@ from problems import OBJECTIVES, rows_of, toy
 
 import mfrank
 from mfrank import backends
-from mfrank.arrays import CSR, on_host
+from mfrank.arrays import CSR, device_copy_of, on_host, read_only
 from mfrank.backends import Shared, SolveOptions, none_of, reference, row_problem, widened
 from mfrank.backends.cuda import factor_sums
 
@@ -71,11 +74,29 @@ def test_rows_of_a_table_are_moved_some_at_a_time(
     basis, turn = (np.linalg.qr(rng.standard_normal((6, 6)))[0] for _ in range(2))
     moved = none_of(table)
     moved[:] = rng.standard_normal((50, 6))
-    last, given = before @ basis - widened(moved) @ turn, table.copy()
+    last, given = (before - widened(moved) @ turn) @ basis, table.copy()
     backend.extrapolate(table, 0.5, before, basis, moved, turn)
     np.testing.assert_allclose(widened(moved), 0.5 * (given - last), rtol=1e-6)
     np.testing.assert_array_equal(table, given + widened(moved))
     assert [one.args[1] // 6 for one in launched if one.kernel == "widen"] == rows
+
+
+def test_eigenvectors_found_on_the_device_stay_there(
+    backend: backends.Backend, device: EmulatedGPU, went: list[int]
+) -> None:
+    """As long as their copies on the host: what rotates by those reads them in place."""
+    width, rng = 200, np.random.default_rng(4)
+    half = rng.standard_normal((width, width))
+    _, vectors = backend.eigh(half @ half.T)
+    basis, table = read_only(vectors), device.asarray(rng.standard_normal((7, width)))
+    truth, there = table.get() @ vectors, weakref.ref(device_copy_of(vectors))
+    went.clear()
+    backend.rotate(table, basis, 0, table)
+    assert width**2 not in went
+    np.testing.assert_allclose(table.get(), truth, atol=1e-12)
+    del vectors, basis
+    gc.collect()
+    assert there() is None
 
 
 @pytest.mark.parametrize("room", [1 << 28, 0])

@@ -37,7 +37,7 @@ __all__ = ["DeviceArray", "EmulatedGPU", "Launched", "installed", "unknown_to", 
 
 _HEADER = Path(__file__).with_name("emulated_gpu.h")
 _KERNEL = re.compile(
-    r"__global__\s+void\s+__launch_bounds__\(([^)]*)\)\s+(\w+)\(([^)]*)\)", re.DOTALL
+    r"__global__\s+void\s+__launch_bounds__\((\w+)[^)]*\)\s+(\w+)\(([^)]*)\)", re.DOTALL
 )
 _FOLDER = Path(__file__).parents[2] / ".pytest_cache" / "emulated-gpu"
 _OPTIONS = ["-O1", "-ffp-contract=off", "-w", "-shared", "-fPIC"]
@@ -253,6 +253,7 @@ class Launched(NamedTuple):
     kernel: str
     grid: Grid
     args: tuple[Any, ...]
+    tile: int
 
 
 class EmulatedGPU:

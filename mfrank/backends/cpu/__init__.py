@@ -34,6 +34,7 @@ from mfrank.backends.cpu.search_order import shelves_for
 from mfrank.backends.cpu.walks import stationary as stationary
 from mfrank.backends.cpu.walks import walk as walk
 from mfrank.backends.dense import eigh as eigh
+from mfrank.backends.dense import of_both
 from mfrank.backends.dense import product as product
 from mfrank.backends.dense import sparse_product as sparse_product
 from mfrank.backends.row_problem import Gram, RowProblem
@@ -88,7 +89,8 @@ def extrapolate(
     n_threads: int = 0,
 ) -> None:
     """In one pass over the tables."""
-    by, turned = (np.ascontiguousarray(each, dtype=solved.dtype) for each in (basis, turn))
+    turns = basis, of_both(turn, basis)
+    by, turned = (np.ascontiguousarray(each, dtype=solved.dtype) for each in turns)
     _ext.extrapolate(solved, weight, before, by, displacements, turned, n_threads)
 
 

@@ -71,12 +71,16 @@ def gram(factors: Factors, weights: NDArray[np.float64], n_threads: int = 0) -> 
 
 
 def eigh(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """By cuSOLVER; a small matrix by LAPACK, because copying it there and back takes longer."""
+    """By cuSOLVER; a small matrix by LAPACK, because copying it there and back takes longer.
+
+    Large eigenvectors stay on the device, beside the copy that is returned.
+    """
     if len(matrix) <= _SMALL_MATRIX:
         return symmetric.eigh(matrix)
     device = gpu.device()
-    values, vectors = map(device.asnumpy, device.xp.linalg.eigh(device.asarray(matrix)))
-    return values, np.ascontiguousarray(vectors)
+    values, vectors = device.xp.linalg.eigh(device.asarray(matrix))
+    vectors = device.xp.ascontiguousarray(symmetric.signed(vectors))
+    return device.asnumpy(values), _resident().with_copy(vectors)
 
 
 def rotate(
@@ -105,7 +109,7 @@ def extrapolate(
     turn: NDArray[np.float64],
     n_threads: int = 0,
 ) -> None:
-    """By two products, and one pass over the table."""
+    """By two products."""
     device, resident = gpu.device(), _resident()
     table, last, moved = map(resident.of_factors, (solved, before, displacements))
     factor_sums.extrapolate(device, table, weight, last, basis, moved, turn)

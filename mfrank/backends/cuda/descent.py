@@ -45,13 +45,13 @@ def sum_queries(
     gradients, flat = gradients.ravel(), ids.ravel()
     terms = xp.flatnonzero(gradients)
     terms = terms[xp.argsort(flat[terms], kind="stable")]
-    touched, counts = xp.unique(flat[terms], return_counts=True)
-    ends = xp.cumsum(counts)
-    of_terms = gradients[terms]
-    sums = _sum_terms(device, ends, terms // max(n_places, 1), of_terms, queries)
-    ones = xp.ones((1, 1), gradients.dtype)
-    totals = _sum_terms(device, ends, xp.zeros_like(terms), of_terms, ones)
-    return touched, sums, totals[:, 0]
+    of_terms, items = gradients[terms], flat[terms]
+    is_last = xp.ones(len(items), np.bool_)
+    xp.not_equal(items[1:], items[:-1], out=is_last[:-1])
+    last = xp.flatnonzero(is_last)
+    totals = xp.empty(len(last), gradients.dtype)
+    sums = _sum_terms(device, last + 1, terms // max(n_places, 1), of_terms, queries, totals)
+    return items[last], sums, totals
 
 
 def adam(
@@ -80,8 +80,18 @@ def _list_of_each_query(device: Device, ids: Array, queries: Array) -> Array:
     return ids if width == 1 else device.xp.repeat(ids, width, axis=0)
 
 
-def _sum_terms(device: Device, ends: Array, ids: Array, weights: Array, rows: Array) -> Array:
-    """Sum of ``weights[e] rows[ids[e]]`` over ``ends[b - 1] <= e < ends[b]``, for each b."""
+def _sum_terms(
+    device: Device,
+    ends: Array,
+    ids: Array,
+    weights: Array,
+    rows: Array,
+    totals: Array | None = None,
+) -> Array:
+    """Sum of ``weights[e] rows[ids[e]]`` over ``ends[b - 1] <= e < ends[b]``, for each b.
+
+    And of ``weights[e]``, into ``totals``.
+    """
     n, k = len(ends), rows.shape[1]
     sums = device.xp.empty((n, k), rows.dtype)
     if n:
@@ -91,7 +101,15 @@ def _sum_terms(device: Device, ends: Array, ids: Array, weights: Array, rows: Ar
             Module.of("lists", rows.dtype),
             "sum_terms",
             Grid(n, _THREADS, shared),
-            (ends.astype(np.int64), ids.astype(np.int64), weights, rows, k, sums),
+            (
+                ends.astype(np.int64, copy=False),
+                ids.astype(np.int64, copy=False),
+                weights,
+                rows,
+                k,
+                sums,
+                totals,
+            ),
         )
     return sums
 

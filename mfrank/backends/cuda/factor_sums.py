@@ -75,7 +75,7 @@ def extrapolate(
     displacements: Array,
     turn: NDArray[np.float64],
 ) -> None:
-    """Add ``weight (solved - before @ basis + displacements @ turn)``, rounded, to ``solved``.
+    """Add ``weight (solved - (before - displacements @ turn) @ basis)``, rounded, to ``solved``.
 
     What is added is written to ``displacements`` (:func:`mfrank.backends.dense.halved`). Some rows
     at a time, for a small table all: many small steps would take the host longer than the device.
@@ -84,12 +84,13 @@ def extrapolate(
     turns, module = (small(basis, dtype), small(turn, dtype)), Module.of("displace", dtype)
     for rows in some_rows(solved, dtype.itemsize):
         some, halves = solved[rows], displacements[rows]
-        last, wide = (xp.empty(some.shape, dtype) for _ in range(2))
+        last = xp.empty(some.shape, dtype)
         grid = Grid(-(-some.size // _THREADS), _THREADS)
-        device.launch(module, "widen", grid, (halves, some.size, wide))
-        xp.matmul(before[rows], turns[0], out=last)
-        moved = wide @ turns[1]
-        args = last, moved, some.size, float(weight), some, halves
+        device.launch(module, "widen", grid, (halves, some.size, last))
+        moved = last @ turns[1]
+        xp.subtract(before[rows], moved, out=moved)
+        xp.matmul(moved, turns[0], out=last)
+        args = last, some.size, float(weight), some, halves
         device.launch(module, "displace", grid, args)
 
 

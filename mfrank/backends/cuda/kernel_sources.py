@@ -13,6 +13,9 @@ from numpy.typing import DTypeLike
 _INCLUDE = re.compile(r'^#include "([a-z_.]+)"$', re.MULTILINE)
 _INCLUDES_TILES, _INCLUDES_FIXED = '#include "tile.cuh"', '#include "fixed.cuh"'
 _SHORT_ROWS = (8, 16, 32)
+QUADS = (2, 4, 8)
+"""Of an entry's factors in a lane's registers. Rows of fewer or more factors are sooner staged in
+shared memory: those of fewer are kept there from step to step."""
 _REALS = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 
 
@@ -28,7 +31,8 @@ class Module:
         C++ type of the factors.
     tile : int
         Rows and columns of the tile that a block of threads computes, 4 x 4 elements per thread;
-        of ``short``, of the matrix that a warp solves.
+        of ``short``, of the matrix that a warp solves; of ``iterate``, quads of an entry's factors
+        in a lane's registers, or 0 if they are staged.
     half : bool
         Whether fixed factors are float16.
     """
@@ -74,6 +78,8 @@ def modules() -> list[Module]:
 def _tiles(name: str) -> tuple[int, ...]:
     if name == "short":
         return _SHORT_ROWS
+    if name == "iterate":
+        return (0, *QUADS)
     return (32, 64) if _INCLUDES_TILES in _raw(f"{name}.cu") else (64,)
 
 

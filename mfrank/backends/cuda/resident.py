@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import CSR, Array, Device, device_copy_of
+from mfrank.arrays import CSR, Array, Device, device_copy_of, register_copy
 from mfrank.backends.row_problem import RowProblem
 
 # Transposing a CSR on the device, so that its transpose need not be copied from the host.
@@ -168,6 +168,13 @@ class Resident:
         arrays[key] = weakref.ref(array, lambda _: arrays.pop(key, None)), copy
         return copy
 
+    def with_copy(self, placed: Array) -> NDArray[Any]:
+        """A host copy of an array of the device, which stays as long as the copy."""
+        here = self._device.asnumpy(placed)
+        register_copy(here, placed)
+        weakref.finalize(here, _released, placed)
+        return here
+
     def small(self, array: NDArray[Any], dtype: Any) -> Array:
         """Device copy in that dtype, which stays if the array is read-only."""
         return (self._device.asarray if array.flags.writeable else self.array)(array, dtype)
@@ -190,9 +197,10 @@ class Resident:
         original = self._original(array)
         if original.dtype == array.dtype and self._device.holds(original):
             return self._device.asarray(original)
-        # A fit makes every table of factors anew while somebody may still hold the last one.
+        # A fit makes every table of factors anew while somebody may still hold the last one, in
+        # memory that lies in pieces: so room for two is left.
         tables = [ref() for ref in self._tables.valuerefs()]  # other threads may add some meanwhile
-        room = self._device.free_bytes() - sum(t.nbytes for t in tables if t is not None)
+        room = self._device.free_bytes() - 2 * sum(t.nbytes for t in tables if t is not None)
         if array.nbytes > _MOST_OF_FREE * room:
             return None
         return self._device.asarray(original, array.dtype)
@@ -201,6 +209,10 @@ class Resident:
         """The device array that a host array is a copy of, else the array itself."""
         original = device_copy_of(array) if isinstance(array, np.ndarray) else None
         return array if original is None else original
+
+
+def _released(_: Any) -> None:
+    """The end of an array that was kept until now."""
 
 
 def resident_on(device: Device) -> Resident:

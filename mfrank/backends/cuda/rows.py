@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import Array, Grid
 from mfrank.backends.cuda.blocks import Block
+from mfrank.backends.cuda.kernel_sources import QUADS
 from mfrank.backends.cuda.plan import HEAVY, Group, steps_worth
 from mfrank.backends.cuda.system import WARP, Results, System
 
@@ -156,13 +157,13 @@ def iterate(
     results: Results,
 ) -> None:
     """Iterate rows with at most ``group.size`` entries from ``starts``, shape (rows, K)."""
-    most, threads, staged = _staged(system, group.size)
-    shared = staged + 8 * threads // WARP + system.bytes_of(*[system.k] * _VECTORS)
+    quads, most, threads, products = _products(system, group.size)
+    shared = products + 8 * threads // WARP + system.bytes_of(*[system.k] * _VECTORS)
     entries = *system.cells(block), *system.diagonal(block), *system.background(block)
     entries = *entries, *system.factors
     until = *_steps(system, block, group, options), *_tolerance(system, options)
     args = rows, *entries, most, starts, *until, *results
-    system.launch("iterate", "iterate", Grid(len(rows), threads, shared), args)
+    system.launch("iterate", "iterate", Grid(len(rows), threads, shared), args, quads)
 
 
 def iterate_long(
@@ -178,10 +179,10 @@ def iterate_long(
     device, k, xp = system.device, system.k, system.device.xp
     bytes_of_a_part = 2 * k * system.dtype.itemsize
     at_once = max(1, int(_PART_OF_FREE_FOR_SUMS * device.free_bytes()) // bytes_of_a_part)
-    most, threads, staged = _staged(system, _PART)
+    quads, most, threads, products = _products(system, _PART)
     steps, n_steps = _steps(system, block, group, options)
     tolerance = _tolerance(system, options)
-    sums_of_parts = Grid(1, threads, staged + system.bytes_of(k))
+    sums_of_parts = Grid(1, threads, products + system.bytes_of(k))
     one_step = Grid(1, 256, 8 * 256 // WARP + system.bytes_of(k, k))
     for some, begins, ends, first_parts in parts_of_rows(block, group.rows, _PART, at_once):
         n_rows, n_parts = len(first_parts) - 1, len(begins)
@@ -200,9 +201,10 @@ def iterate_long(
         for step in range(-1, last):
             moved = (x, states, images, pulls) if step < 0 else (directions, states, images, None)
             args = *entries, *moved
-            system.launch("iterate", "sum_long", sums_of_parts._replace(blocks=n_parts), args)
+            every = sums_of_parts._replace(blocks=n_parts)
+            system.launch("iterate", "sum_long", every, args, quads)
             done = *of_rows, k, images, pulls, step, *until, *state, *results
-            system.launch("iterate", "step_long", one_step._replace(blocks=n_rows), done)
+            system.launch("iterate", "step_long", one_step._replace(blocks=n_rows), done, quads)
 
 
 def add_long_pulls(system: System, block: Block, group: Group, rows: Array, out: Array) -> None:
@@ -218,6 +220,26 @@ def add_long_pulls(system: System, block: Block, group: Group, rows: Array, out:
         shared_part = block.weight, block.ridge, *system.background(block), k, out
         args = rows[some], device.asarray(first_parts), sums, *shared_part
         system.launch("diagonal", "add_sums", Grid(len(first_parts) - 1, _CG_THREADS), args)
+
+
+def _products(system: System, n: int) -> tuple[int, int, int, int]:
+    """How to make products with a row of ``n`` entries.
+
+    Returns
+    -------
+    quads : int
+        Of an entry's factors in a lane's registers, or 0 if they are staged in shared memory.
+    most : int
+        Entries to stage at a time.
+    threads, n_bytes : int
+        Threads of a row and its shared memory.
+    """
+    quads = 1 << (-(-system.k // (4 * WARP)) - 1).bit_length()
+    vectors = system.bytes_of(*[system.k] * _VECTORS) + 8 * _CG_THREADS // WARP
+    sums = system.bytes_of(_CG_THREADS // WARP * system.k, system.k, system.k)
+    if quads in QUADS and vectors + sums <= system.device.shared_bytes:
+        return quads, n, _CG_THREADS, sums
+    return 0, *_staged(system, n)
 
 
 def _staged(system: System, n: int) -> tuple[int, int, int]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mfrank.arrays import Array, sums_at
+from mfrank.arrays import Array, contracted, sums_at
 from mfrank.losses.contract import Lists, count_filled
 from mfrank.losses.sums import Ramp, Ramps, RowHinges
 from mfrank.losses.sums.softmax_sums import sigmoid, softplus
@@ -25,12 +25,12 @@ class PairwiseRamps:
     def __init__(self, ramp: Ramp, scores: Array, weights: Array, thresholds: Array) -> None:
         values, self._slopes = _RAMPS[ramp](scores[:, None, :] - thresholds[:, :, None])
         self._weights = weights
-        self.sums: Array = np.einsum("btn,bn->bt", values, weights)
-        self.slope_sums: Array = np.einsum("btn,bn->bt", self._slopes, weights)
+        self.sums: Array = contracted("btn,bn->bt", values, weights)
+        self.slope_sums: Array = contracted("btn,bn->bt", self._slopes, weights)
 
     def gradients(self, by_sums: Array) -> tuple[Array, Array]:
         """See :class:`mfrank.losses.sums.Ramps`."""
-        by_scores = self._weights * np.einsum("btn,bt->bn", self._slopes, by_sums)
+        by_scores = self._weights * contracted("btn,bt->bn", self._slopes, by_sums)
         return -by_sums * self.slope_sums, by_scores
 
 
@@ -112,7 +112,7 @@ def row_hinges(scores: Array, thresholds: Array, row_weights: Array, weights: Ar
     """See :meth:`mfrank.losses.sums.ListSums.row_hinges`."""
     lead = scores - thresholds[:, :, None]
     gradients = (lead > 0) * row_weights[:, :, None] * weights[:, None, :]
-    return RowHinges(np.einsum("bln,bln->bl", gradients, lead), gradients.sum(axis=2), gradients)
+    return RowHinges(contracted("bln,bln->bl", gradients, lead), gradients.sum(axis=2), gradients)
 
 
 # Squared hinges summed over lists: sum over the places of weight max(0, score - threshold)^2.

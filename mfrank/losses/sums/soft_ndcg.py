@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mfrank.arrays import Array
+from mfrank.arrays import Array, contracted
 
 
 def soft_ndcg(
@@ -37,7 +37,7 @@ def soft_ndcg(
     loss, back = _scaled(soft, discounts, all_gains, rounds)
     by_logit = soft * (back - (back * soft).sum(2, keepdims=True)) / temperature
     by_distance = -by_logit.sum(1)
-    gradients = np.einsum("bk,bkj->bj", factors, by_logit)
+    gradients = contracted("bk,bkj->bj", factors, by_logit)
     gradients += (np.sign(apart) * (by_distance[:, :, None] + by_distance[:, None, :])).sum(2)
     return gradients, loss
 

@@ -41,12 +41,12 @@ extern "C" __global__ void __launch_bounds__(256) widen(const D* displacements, 
     if (i < n) to[i] = OfTable::widened(displacements[i]);
 }
 
-// displacements := weight (solved - last + moved), rounded; solved += displacements.
+// displacements := weight (solved - last), rounded; solved += displacements.
 extern "C" __global__ void __launch_bounds__(256)
-displace(const T* last, const T* moved, Int n, double weight, T* solved, D* displacements) {
+displace(const T* last, Int n, double weight, T* solved, D* displacements) {
     const Int i = Int(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    const D half = OfTable::rounded((solved[i] - last[i] + moved[i]) * T(weight));
+    const D half = OfTable::rounded((solved[i] - last[i]) * T(weight));
     displacements[i] = half;
     solved[i] += OfTable::widened(half);
 }

@@ -5,7 +5,14 @@
 #include "gather.cuh"
 #include "quads.cuh"
 #include "row.cuh"
+#if TILE
+#include "registers.cuh"
+#else
 #include "staged.cuh"
+#endif
+
+// Of 256 threads, that share a processor: as many as leave each thread the registers that it needs.
+constexpr int BLOCKS = TILE * sizeof(T) > 16 ? 1 : TILE ? 2 : 3;
 
 // The vectors of a row's iteration, in shared or global memory, K each.
 struct Iteration {
@@ -83,7 +90,7 @@ __device__ double enough(double size, double left, double tolerance, Int to_tole
 
 // Iterates on r = rows[b] from starts[b], at most n_steps steps or, if that is not null, steps[b],
 // which cost as much as an exact solution. `most` entries are staged at a time.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, BLOCKS)
 iterate(const int* rows, const Int* indptr, Int first, const int* indices, const T* curvature,
         const T* pull, const double* weight, const double* ridge, const double* eigenvalues,
         const double* vector, const T* priors, const F* fixed, Int k, Int most, const T* starts,
@@ -92,7 +99,7 @@ iterate(const int* rows, const Int* indptr, Int first, const int* indices, const
     const Int r = rows[blockIdx.x];
     const Entries row(indptr, first, indices, curvature, pull, r);
     Int bytes = 0;
-    const Staged staged(bytes, fixed, k, int(most));
+    const Products products(bytes, fixed, k, int(most));
     double* const scratch = shared_array<double>(bytes, blockDim.x / WARP);
     T* const inverse = shared_array<T>(bytes, k);
     T* const x = shared_array<T>(bytes, k);
@@ -103,17 +110,17 @@ iterate(const int* rows, const Int* indptr, Int first, const int* indices, const
     invert_diagonal(weight[r], ridge[r], eigenvalues, k, inverse);
     for (Int j = threadIdx.x; j < k; j += blockDim.x)
         x[j] = inverse[j] > 0 ? starts[blockIdx.x * k + j] : T(0);
-    const auto observed = [&](Int j) { return over_groups(staged.images, k, j); };
+    const auto observed = [&](Int j) { return products.image(j); };
     const Background background(weight[r], ridge[r], vector, priors, k, r);
-    const auto right = [&](Int j) { return background.at(j) + over_groups(staged.pulls, k, j); };
-    staged.add(row, x, true, false);
+    const auto right = [&](Int j) { return background.at(j) + products.pull(j); };
+    products.add<true>(row, x, false);
     double size, left;
     of_row.begin(observed, right, size, left);
     const double least = enough(size, left, tolerance, to_tolerance);
     const Int last = steps ? Int(steps[blockIdx.x]) : n_steps;
     bool done = !(left > least);
     for (Int step = 0; !done && step < last; ++step) {
-        staged.add(row, direction, false, row.n <= most);
+        products.add<false>(row, direction, true);
         if (!of_row.step(observed, left)) break;
         done = !(left > least);
     }
@@ -128,21 +135,22 @@ struct State {
 
 // Sums over the entries [begins[p], ends[p]) of part p, of row owners[p] of the long rows:
 // images[p] of c_e f_e f_e' x for that row's x and, if not null, pulls[p] of d_e f_e.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, BLOCKS)
 sum_long(const int* owners, const Int* begins, const Int* ends, const int* indices,
          const T* curvature, const T* pull, const F* fixed, Int k, Int most, const T* x,
          const double* states, T* images, T* pulls) {
     const Int p = blockIdx.x, b = owners[p];
     if (!pulls && reinterpret_cast<const State*>(states)[b].done) return;
     Int bytes = 0;
-    const Staged staged(bytes, fixed, k, int(most));
+    const Products products(bytes, fixed, k, int(most));
     T* const vector = shared_array<T>(bytes, k);
     const Entries part(begins[p], ends[p], indices, curvature, pull);
     for (Int j = threadIdx.x; j < k; j += blockDim.x) vector[j] = x[b * k + j];
-    staged.add(part, vector, pulls != nullptr, false);
+    if (pulls) products.add<true>(part, vector, false);
+    else products.add<false>(part, vector, false);
     for (Int j = threadIdx.x; j < k; j += blockDim.x) {
-        images[p * k + j] = over_groups(staged.images, k, j);
-        if (pulls) pulls[p * k + j] = over_groups(staged.pulls, k, j);
+        images[p * k + j] = products.image(j);
+        if (pulls) pulls[p * k + j] = products.pull(j);
     }
 }
 

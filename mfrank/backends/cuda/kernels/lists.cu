@@ -18,9 +18,11 @@ score(const T* queries, const T* items, const Int* ids, Int n_lists, Int n_place
     if (threadIdx.x % WARP == 0) scores[place] = sum;
 }
 
-// to[b] = sum of weights[e] rows[ids[e]] over e in [ends[b - 1], ends[b]); one block per sum.
+// to[b] = sum of weights[e] rows[ids[e]] over e in [ends[b - 1], ends[b]), and totals[b], if not
+// null, that of weights[e]; one block per sum.
 extern "C" __global__ void __launch_bounds__(128)
-sum_terms(const Int* ends, const Int* ids, const T* weights, const T* rows, Int k, T* to) {
+sum_terms(const Int* ends, const Int* ids, const T* weights, const T* rows, Int k, T* to,
+          T* totals) {
     Int bytes = 0;
     T* const sums = shared_array<T>(bytes, Columns(k).groups * k);
     const Int begin = blockIdx.x ? ends[blockIdx.x - 1] : 0, n = ends[blockIdx.x] - begin;
@@ -32,6 +34,11 @@ sum_terms(const Int* ends, const Int* ids, const T* weights, const T* rows, Int 
     __syncthreads();
     for (Int j = threadIdx.x; j < k; j += blockDim.x)
         to[Int(blockIdx.x) * k + j] = over_groups(sums, k, j);
+    if (!totals || threadIdx.x >= WARP) return;
+    T total = 0;
+    for (Int e = threadIdx.x; e < n; e += WARP) total += weights[begin + e];
+    total = warp_sum(total);
+    if (threadIdx.x == 0) totals[blockIdx.x] = total;
 }
 
 // Adam (Kingma & Ba 2015) for some rows of a table, whose update counts include this update.

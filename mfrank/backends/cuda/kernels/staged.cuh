@@ -1,8 +1,8 @@
-// Products with the observed part of a row's matrix, from fixed factors staged in shared memory.
+// Products with the observed part of a row's matrix, from fixed factors staged in shared memory: a
+// row of up to `most` entries is read once.
 
-struct Staged {
-    // `most` entries are staged at a time.
-    __device__ Staged(Int& bytes, const F* fixed, Int k, int most)
+struct Products {
+    __device__ Products(Int& bytes, const F* fixed, Int k, int most)
         : fixed(fixed), k(k), line((k + 3) / 4 % 2 ? (k + 3) / 4 * 4 : (k + 3) / 4 * 4 + 4),
           most(most), in_quads(is_in_quads(fixed, k)) {
         rows = shared_array<T>(bytes, most * line);
@@ -12,15 +12,16 @@ struct Staged {
         pulls = shared_array<T>(bytes, Columns(k).groups * k);
     }
 
-    // Sums over a row's entries, by groups of threads (gather.cuh): in `images` of c_e f_e f_e' x
-    // and, if `with_pulls`, in `pulls` of d_e f_e. All threads must call it. Entries that
-    // `are_staged` already are not read again.
-    __device__ void add(const Entries& row, const T* x, bool with_pulls, bool are_staged) const {
+    // Sums over a row's entries: `image` of c_e f_e f_e' x and, if WITH_PULLS, `pull` of d_e f_e.
+    // All threads must call it. `again`: the row is that of the last call.
+    template <bool WITH_PULLS>
+    __device__ void add(const Entries& row, const T* x, bool again) const {
+        const bool are_staged = again && row.n <= most;
         const Columns at(k);
         __syncthreads();
         for (Int j = threadIdx.x; j < at.groups * k; j += blockDim.x) {
             images[j] = 0;
-            if (with_pulls) pulls[j] = 0;
+            if (WITH_PULLS) pulls[j] = 0;
         }
         for (Int j = threadIdx.x; j < line; j += blockDim.x) padded[j] = j < k ? x[j] : T(0);
         for (Int begin = 0; begin < row.n; begin += most) {
@@ -38,23 +39,26 @@ struct Staged {
                 for (int e = at.group; e < n; e += at.groups) {
                     const T factor = rows[e * line + j];
                     sum += projections[e] * factor;
-                    if (with_pulls) pulled += row.pull[begin + e] * factor;
+                    if (WITH_PULLS) pulled += row.pull[begin + e] * factor;
                 }
                 images[at.group * k + j] += sum;
-                if (with_pulls) pulls[at.group * k + j] += pulled;
+                if (WITH_PULLS) pulls[at.group * k + j] += pulled;
             }
         }
         __syncthreads();
     }
 
+    __device__ T image(Int j) const { return over_groups(images, k, j); }
+    __device__ T pull(Int j) const { return over_groups(pulls, k, j); }
+
+private:
     const F* fixed;
     Int k;
     Int line;  // Stride of `rows`, an odd number of quads, so that 8 rows' quads differ in banks.
     int most;
     bool in_quads;
-    T *rows, *projections, *padded, *images, *pulls;
+    T *rows, *projections, *padded, *images, *pulls;  // the last two by groups of threads (gather.cuh)
 
-private:
     __device__ void stage(const int* columns, int n) const {
         constexpr int EACH = 4;  // loads under way at a time
         const int quads = int((k + 3) / 4);
