@@ -105,14 +105,23 @@ class CellTally:
     n_cells: int = 0
     n_zeros: int = 0
 
-    def tell(self, values: NDArray[Any]) -> None:
+    def tell(self, values: NDArray[Any], summed: SummedCells | None = None) -> None:
         """Log the numbers, if there is anything to log; ``values`` are of the remaining cells.
 
         Zeros are a warning unless all other values are equal, as in binary data: on a rating scale,
-        0 may mean a dislike, or "not rated".
+        0 may mean a dislike, or "not rated". So are sums of ratings, which leave their scale.
         """
         if self.n_merged:
             _log.info("%s merged (%s)", counted(self.n_merged, "repeated entry"), self.duplicates)
+        if self.n_merged and summed is not None and _are_ratings(values, summed):
+            largest = values[summed.places].max()
+            _log.warning(
+                Notice(
+                    f"values look like ratings, and those of {counted(len(summed.places), 'pair')} "
+                    f"of user and item given more than once are added, up to {largest:g}; "
+                    '`duplicates="last"` keeps the latest, `duplicates="max"` the largest'
+                )
+            )
         if self.n_zeros:
             are_marks = len(values) > 0 and values.min() == values.max()
             _log.log(
@@ -123,6 +132,24 @@ class CellTally:
                     "`dataclasses.replace(data, seen_only=None)` forgets them"
                 ),
             )
+
+
+_MOST_LEVELS, _HIGHEST_RATING, _FEWEST_RATINGS, _ALL_OF_SAMPLE = 20, 10, 5, 100_000
+
+
+def _are_ratings(values: NDArray[Any], summed: SummedCells) -> bool:
+    """Whether entries, before they were added, look like ratings: half steps from .5 to 10.
+
+    Of which the lowest is no third, as it is of quantities and counts.
+    """
+    values = values.copy()
+    values[summed.places] = summed.largest
+    step = -(-len(values) // _ALL_OF_SAMPLE)
+    levels, counts = np.unique(values[:: max(1, step)], return_counts=True)
+    if not 3 <= len(levels) <= _MOST_LEVELS or counts.sum() < _FEWEST_RATINGS:
+        return False
+    in_steps = levels[0] > 0 and levels[-1] <= _HIGHEST_RATING and not (2 * levels % 1).any()
+    return bool(in_steps and 3 * counts[0] < counts.sum())
 
 
 _LARGE, _BYTES_OF_ROW = 1 << 27, 16
@@ -176,7 +203,7 @@ def from_triples(
     counts.n_merged += len(users) - len(found.items)
     made = _without_zeros(Cells(rows, found.timestamps, None, summed, values_from), counts)
     if tally is None:
-        counts.tell(made.rows.data)
+        counts.tell(made.rows.data, made.summed)
     return made
 
 

@@ -248,7 +248,10 @@ def _arrays(
     values = arrays["user_items.values"]
     n_cells = len(values) + writer.n_seen_only
     n_merged = known.n_rows - n_cells
-    cells.CellTally(duplicates, n_merged, n_cells, writer.n_seen_only).tell(values)
+    summed = None
+    if "summed.places" in arrays:
+        summed = cells.SummedCells(arrays["summed.places"], arrays["summed.largest"])
+    cells.CellTally(duplicates, n_merged, n_cells, writer.n_seen_only).tell(values, summed)
     if "timestamps" in arrays:
         tell_of_odd_times(arrays["timestamps"])
     return arrays

@@ -8,7 +8,7 @@ The rules are the same for arrays, matrices, tables and files of every kind:
   line feeds and carriage returns.
 - Lists are not ids: Python lists are errors, and text that looks like lists of ids is a warning.
 - Ids are not normalized: ids that differ in blanks, Unicode form, ``.0``, type, case or spelling of
-  a number are different.
+  a number are different. If all are like ``123.0``, that is a warning.
 
 Each ambiguity that stays is a warning of one line. Columns that look like something else as a whole
 are in :mod:`mfrank.data.odd_columns`.
@@ -50,6 +50,7 @@ _NO_UNSEEN = str.maketrans("", "", _UNSEEN)
 _NUMBER = re.compile(r"\+?0*(\d+?)(?:\.0+)?", re.ASCII)
 _NUMBERS = re.compile(r"\n((?:\+|0)\d+(?:\.0+)?|\d+\.0+)(?=\n)", re.ASCII)
 """Whole numbers that are written otherwise than as such, like 007, each on a line."""
+_FLOAT = re.compile(r"\d+\.0+", re.ASCII)
 _COMMENTS = ("#", "//", "--", "%")
 _GARBLED = re.compile("[\xc2-\xf4][\x80-\xbf\u0152-\u2122]|\ufffd")
 _AT_ONCE = 20_000
@@ -101,6 +102,7 @@ def check_ids(side: str, ids: Ids, rows_of: RowsOf) -> None:
     usual = {label: _plain(own) for label, own in bare.items()}
     if any(look.has_numbers for look in looks) and not _are_padded(texts):
         usual |= {label: _whole(label) for label in _numbers(texts)}
+        _tell_floats(side, texts)
     _tell_twins(side, usual, texts, longest)
     if has_cases:
         _tell_cases(side, texts, longest)
@@ -206,6 +208,16 @@ def _numbers(texts: list[str]) -> Iterator[str]:
     """The whole numbers that are written otherwise than as such."""
     for begin in range(0, len(texts), _AT_ONCE):
         yield from _NUMBERS.findall(_lines(texts[begin : begin + _AT_ONCE]))
+
+
+def _tell_floats(side: str, texts: list[str]) -> None:
+    """Warn of whole numbers that became floats before they became text."""
+    if all(map(_FLOAT.fullmatch, texts)):
+        _log.warning(
+            "%s ids are text like %r, which asking for %s does not find: if they are whole "
+            "numbers, write them without '.0', which tables add where one was missing",
+            *(side, texts[0], _whole(texts[0])),
+        )
 
 
 def _are_padded(texts: list[str]) -> bool:

@@ -146,7 +146,9 @@ def test_every_door_tells_of_sums(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, door: str
 ) -> None:
     data = DOORS[door](tmp_path)
-    assert not warned(caplog)
+    (told,) = warned(caplog)
+    assert "those of 3 pairs of user and item given more than once are added, up to 7" in told
+    caplog.clear()
     kept = data.at_least(4)
     assert kept.nnz == 4
     (told,) = warned(caplog)
@@ -179,6 +181,7 @@ def test_sums_are_remembered(
 
 def test_only_sums_that_matter_are_told(caplog: pytest.LogCaptureFixture) -> None:
     data = arrays(Path())
+    caplog.clear()
     assert data.at_least(1.5).nnz == 4  # all but c's 1
     assert not warned(caplog)
     mfrank.log_weight(data).at_least(1.5)  # other values than those that were added up
@@ -204,3 +207,20 @@ def test_the_command_line_tells_it_in_flags(
     assert "--duplicates last or --duplicates max" in told
     assert main([*line, "--at-least", "4", "--duplicates", "last"]) == 0
     assert "only as the sum" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1, 1, 2, 1, 3, 1, 1, 2],  # quantities
+        [1, 9, 30, 4, 12, 2, 7, 3],  # plays
+        [0.3, 2.7, 1.1, 4.2, 3.9, 2.2, 1.7, 3.3],  # hours
+        [1, 1, -1, 1, 1, -1, -1, -1],  # likes and dislikes
+    ],
+)
+def test_sums_of_what_is_no_rating_are_what_is_meant(
+    caplog: pytest.LogCaptureFixture, values: list[float]
+) -> None:
+    users, items = list("aabbccdd"), list("xxyxyzxx")
+    assert mfrank.Interactions.from_arrays(users, items, values).nnz == 6
+    assert not warned(caplog)
