@@ -56,6 +56,7 @@ _LIKE: Mapping[str, str] = {
     "event": "event events action behavior behaviour interaction activity type",
 }
 """What a column may hold -> words of names that look like it."""
+_SPLITS = {"split", "splits", "fold", "folds", "subset", "partition", "train", "test", "holdout"}
 _JOINED = re.compile(
     r"(?P<value>(?:play|watch|listen|view|read|dwell)time|(?<!dis)(?<!ac)count)$"
     r"|(?P<timestamp>timestamp|(?<!up)(?<!candi)date|(?<!run)(?<!life)time)$"
@@ -255,6 +256,11 @@ def _doubt(name: Hashable, roles: Mapping[str, Hashable], chosen: Chosen) -> str
     words = _words(name)
     if words & {"id", *_MEANS}:
         return ""
+    if words & _SPLITS:
+        return (
+            f"{name!r} looks like the parts of a split, all of which are read: keep one, as in "
+            f"`where={{{name!r}: 'train'}}`"
+        )
     joined = {match.lastgroup for word in words if (match := _JOINED.search(word))}
     value, time, event = (words & {*_LIKE[what].split()} or joined & {what} for what in _LIKE)
     may_be_value = chosen.get("value") is None

@@ -163,6 +163,9 @@ def test_six_ignored_columns_are_named():
         (["day", "month", "time"], {}, []),
         (["day"], {}, ["'day' looks like a time"]),
         (["month", "release_month"], {}, []),
+        (["split"], {}, ["'split' looks like the parts of a split, all of which are read: keep"]),
+        (["is_train", "fold"], {}, ["'is_train' looks like the parts", "'fold' looks like the p"]),
+        (["split_id", "testament"], {}, []),
         ([7, "title"], {}, []),
     ],
 )  # fmt: skip
