@@ -142,6 +142,8 @@ def _are_ratings(values: NDArray[Any], summed: SummedCells) -> bool:
 
     Of which the lowest is no third, as it is of quantities and counts.
     """
+    if not len(summed.places):  # all that was merged is 0
+        return False
     values = values.copy()
     values[summed.places] = summed.largest
     step = -(-len(values) // _ALL_OF_SAMPLE)

@@ -196,6 +196,15 @@ def test_entries_without_values_are_counted(caplog: pytest.LogCaptureFixture) ->
     assert not warned(caplog)
 
 
+def test_zeros_that_are_merged_are_no_ratings(caplog: pytest.LogCaptureFixture) -> None:
+    data = mfrank.Interactions.from_arrays(list("aab"), list("xxy"), [0, 0, 0])
+    assert data.nnz == 0
+    assert data.seen_only is not None and data.seen_only.nnz == 2
+    data = mfrank.Interactions.from_arrays(list("aabcccc"), list("xxyxyzx"), [0, 0, 4, 2, 3, 4, 5])
+    assert data.nnz == 4
+    assert not [line for line in warned(caplog) if "are added" in line]
+
+
 def test_the_command_line_tells_it_in_flags(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
