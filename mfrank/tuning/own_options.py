@@ -71,7 +71,10 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The numbers from one end to the other; logarithmic if above 0 and at least tenfold."""
+    """The numbers from one end to the other; logarithmic if above 0 and at least tenfold.
+
+    Linear, too, if the ratio of the ends is no float.
+    """
 
     name: str
     low: float
@@ -81,7 +84,8 @@ class Range:
     @property
     def axis(self) -> Axis:
         """In the unit of the option; the ends of whole numbers have as much of it as others."""
-        is_wide, around = self.low > 0 and self.high / self.low >= _LOGARITHMIC, self.is_whole / 2
+        ratio, around = self.high / self.low if self.low > 0 else 1.0, self.is_whole / 2
+        is_wide = _LOGARITHMIC <= ratio < math.inf
         return Axis(self.name, self.low - around, self.high + around, logarithmic=is_wide)
 
     @property

@@ -117,6 +117,8 @@ _WITH_REFIT = 1.5
 _ENOUGH_TRIALS = 24
 """If a ladder has time for this many trials on a rung, narrower rungs are left out: they would only
 mislead."""
+_LEAST_TRIALS = 2
+"""A ladder beside others is not begun without time for this many trials of its lowest rung."""
 _PASSED_OVER = 32
 """Fits of a caller's space that may be passed over at once because they would take too long."""
 _HOPELESS = 3
@@ -297,20 +299,31 @@ class Search:
         """Seconds that are not reserved, and those that a ladder with rungs may have of them."""
         available = self._budget.left() - self.reserve(done)
         ladders = [(each, each.of(done)) for each in self._ladders.values() if each.top]
-        going_on = sum(
-            not self._is_over(each, own)
-            and (not own or _WITH_REFIT * self._costs(each, own)[0] <= available)
-            for each, own in ladders
-        )
+        going_on = sum(self._goes_on(each, own, available) for each, own in ladders)
         return available, available / max(1, going_on)
+
+    def _goes_on(
+        self, ladder: Ladder | OwnLadder, own: Sequence[Outcome], available: float
+    ) -> bool:
+        """Whether a ladder may have another trial.
+
+        Beside others, one is begun only if its part of all time is enough for two: a single trial
+        tells little, and would take the time in which others come to wider fits.
+        """
+        if self._is_over(ladder, own):
+            return False
+        least = _WITH_REFIT * self._costs(ladder, own)[0]
+        if own or self._space.own or not ladder.top:
+            return least <= available
+        return _LEAST_TRIALS * least <= self._seconds / len(self._ladders)
 
     def _of_ladder(self, name: str, done: Sequence[Outcome]) -> Trial | None:
         """The ladder's next trial; None if no trial of it fits into the time left."""
         ladder = self._ladders[name]
         own = ladder.of(done)
-        if self._is_over(ladder, own):
-            return None
         available, share = self._share(done)
+        if not self._goes_on(ladder, own, available):
+            return None
         if isinstance(ladder, OwnLadder):
             return self._of_own(ladder, own, available, share)
         cost = {rung: _WITH_REFIT * seconds for rung, seconds in self._costs(ladder, own).items()}

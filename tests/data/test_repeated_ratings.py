@@ -199,7 +199,8 @@ def test_entries_without_values_are_counted(caplog: pytest.LogCaptureFixture) ->
 def test_zeros_that_are_merged_are_no_ratings(caplog: pytest.LogCaptureFixture) -> None:
     data = mfrank.Interactions.from_arrays(list("aab"), list("xxy"), [0, 0, 0])
     assert data.nnz == 0
-    assert data.seen_only is not None and data.seen_only.nnz == 2
+    assert data.seen_only is not None
+    assert data.seen_only.nnz == 2
     data = mfrank.Interactions.from_arrays(list("aabcccc"), list("xxyxyzx"), [0, 0, 4, 2, 3, 4, 5])
     assert data.nnz == 4
     assert not [line for line in warned(caplog) if "are added" in line]

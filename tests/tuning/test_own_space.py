@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import mfrank
@@ -45,6 +45,7 @@ ENDS = st.tuples(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6)).map(lambda e: (e[0]
 
 
 @given(ends=ENDS.filter(lambda ends: ends[0] < ends[1]), place=PLACES)
+@example(ends=(5e-324, 1e6), place=0.5)  # the ratio of the ends is no float
 def test_a_range_is_kept_and_a_point_stands_for_its_value(
     ends: tuple[float, float], place: float
 ) -> None:

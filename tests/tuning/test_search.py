@@ -274,6 +274,24 @@ def test_a_model_without_rungs_that_is_searched_alone_may_take_more_of_the_time(
     assert alone.next([]) == Trial("EASE", ease.first, 0, is_new=True)
 
 
+def test_a_ladder_that_has_time_for_hardly_a_trial_is_not_begun_beside_others() -> None:
+    softmax = named("SampledSoftmax")
+    least = 3 * 1.5 * softmax.work(0, SETTING)  # of a trial and its refit, as long as none is known
+    ladders = len(FAMILIES)
+    for trials, begun in ((1.5, False), (2.5, True)):
+        seconds = trials * ladders * least
+        done = outcomes_of(searched(None, seconds / 60, slowness=0.01))
+        assert any(one.trial.family == softmax.name for one in done) == begun
+        search = Search(SETTING, Budget(seconds, Clock()), None)
+        assert ("SampledSoftmax" in search.left_out(done)) != begun
+    alone = Search(SETTING, Budget(1.5 * least, Clock()), None, Space.of_one(softmax))
+    first = alone.next([])
+    assert first is not None
+    clock, known = Clock(), [Outcome(first, 0.1, 0.01, 3, least / 5, least / 9, 0.0)]
+    again = Search(SETTING, Budget(1.5 * least, clock), None, Space.of_one(softmax)).next(known)
+    assert again is not None
+
+
 def test_what_was_left_out_says_why() -> None:
     little = Setting(Facts.of(DATA), 64, 0, 1, 1e5)
     assert list(Search(little, Budget(None), 1).left_out([])) == ["ItemFilter", "EASE"]
