@@ -77,7 +77,7 @@ class ItemSource:
         self._reading = threading.Lock()  # let go by the thread that reads
         self._table: ItemTable | None = None
         self._version: object = None
-        self._again = 0.0
+        self._is_wanted, self._again = False, 0.0  # whether to read it, changed or not; and when
         self.since, self.loads, self.failures = 0.0, -1, 0
         self.error: str | None = None
 
@@ -85,7 +85,7 @@ class ItemSource:
         """The current table if its number is above ``than``, read anew if it has changed.
 
         If it cannot be read, the table before it stays. What is not a file of this machine may take
-        long to answer: unless ``forced``, a thread reads it meanwhile, and a later call returns it.
+        long to answer: a thread reads it meanwhile, and a later call returns it.
 
         Parameters
         ----------
@@ -100,10 +100,11 @@ class ItemSource:
         ValueError, TypeError, OSError, ModuleNotFoundError
             The first table cannot be read.
         """
-        if self._table is None or (self.is_watched and (forced or self._is_here)):
+        self._is_wanted |= forced and self.is_watched
+        if self._table is None or (self.is_watched and self._is_here):
             with self._reading:
-                self._refresh(item_ids, forced)
-        elif self.is_watched and time.monotonic() >= self._again:
+                self._refresh(item_ids)
+        elif self._is_wanted or (self.is_watched and time.monotonic() >= self._again):
             self._read_beside(item_ids)
         assert self._table is not None
         return self._table if self._table.number > than else None
@@ -113,7 +114,7 @@ class ItemSource:
 
         def read() -> None:
             try:
-                self._refresh(item_ids, forced=False)
+                self._refresh(item_ids)
             finally:
                 self._reading.release()
 
@@ -123,10 +124,11 @@ class ItemSource:
             except RuntimeError:  # no more threads can be started: this one does the work
                 read()
 
-    def _refresh(self, item_ids: Ids, forced: bool) -> None:
+    def _refresh(self, item_ids: Ids) -> None:
+        is_wanted, self._is_wanted = self._is_wanted, False
         try:
             version = self._look()
-            if self._table is not None and version == self._version and not forced:
+            if self._table is not None and version == self._version and not is_wanted:
                 return
             self._version = version
             labels, columns = _read(self._called(), item_ids)
@@ -136,14 +138,14 @@ class ItemSource:
             told = f"{type(error).__name__}: {error}"
             if told != self.error:
                 _log.warning("the items that were read before still count: %s", told)
-            self.failures, self.error = self.failures + 1, told
+            self.error, self.failures = told, self.failures + 1
             if not self._is_here:  # a connection may be lost, though nothing has changed
                 self._version = None
             return
         finally:
             self._again = time.monotonic() + _PAUSE
-        self.since, self.loads, self.error = time.time(), self.loads + 1, None
-        self._table = ItemTable(labels, columns, self.loads)
+        self._table = ItemTable(labels, columns, self.loads + 1)
+        self.since, self.error, self.loads = time.time(), None, self.loads + 1
 
     def _look(self) -> object:
         """What changes with the table; always another where nothing tells whether it has."""

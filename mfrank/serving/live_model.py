@@ -301,15 +301,16 @@ class LiveModel:
         is_new = version != self._failed
         self._pause = _FIRST_PAUSE if is_new else min(2 * self._pause, _LONGEST_PAUSE)
         self._failed, self._again = version, time.monotonic() + self._pause
-        self.failures += 1
         sentence = f"{type(error).__name__}: {error}"
-        if is_new or sentence != self.error:  # not again and again
+        is_news = is_new or sentence != self.error  # not told again and again
+        # The reason before the number: who sees a failure counted, sees why.
+        self.error, self.failures = sentence, self.failures + 1
+        if is_news:
             _LOG.warning(
                 "the model that was loaded before still answers, and %s is tried again: %s",
                 self.folder,
                 sentence,
             )
-        self.error = sentence
 
     def _look(self) -> _Version:
         """What changes whenever a model is saved to the folder."""

@@ -75,10 +75,11 @@ def titles(client: TestClient, where: str) -> dict[str, str]:
     return {each["id"]: each["fields"]["title"] for each in answer.json()["items"]}
 
 
-def refresh_as_after_a_minute(catalogue: Catalogue, item_ids: Ids) -> None:
-    """And wait for the thread that reads."""
-    catalogue.source._again = 0.0
-    catalogue.refresh(item_ids)
+def refresh_as_after_a_minute(catalogue: Catalogue, item_ids: Ids, *, forced: bool = False) -> None:
+    """And wait for the thread that reads; ``forced`` as by a signal, less than a minute later."""
+    if not forced:
+        catalogue.source._again = 0.0
+    catalogue.refresh(item_ids, forced=forced)
     with catalogue.source._reading:
         catalogue.refresh(item_ids)
 
@@ -98,7 +99,7 @@ def test_a_changed_database_is_read_after_a_while_and_a_broken_one_is_not(
     write(tmp_path, [("i1", "New", 1990, 1, 0)])
     catalogue.refresh(model.item_ids)  # less than a minute later
     assert len(titles(client, "year>=1980")) == 8
-    catalogue.refresh(model.item_ids, forced=True)
+    refresh_as_after_a_minute(catalogue, model.item_ids, forced=True)
     assert titles(client, "year>=1980") == {"i1": "New"}
     write(tmp_path, ROWS)
     refresh_as_after_a_minute(catalogue, model.item_ids)
@@ -119,13 +120,16 @@ def test_a_url_that_could_not_be_read_is_tried_again(
     catalogue = application.state.live.catalogue
     with monkeypatch.context() as lost:
         lost.setattr(item_source, "_read", lambda *_: (_ for _ in ()).throw(OSError("lost")))
-        catalogue.refresh(model.item_ids, forced=True)
+        refresh_as_after_a_minute(catalogue, model.item_ids, forced=True)
         assert catalogue.source.error == "OSError: lost"
     refresh_as_after_a_minute(catalogue, model.item_ids)
     assert catalogue.source.error is None
 
 
-def test_a_slow_table_delays_no_newer_model(model: mfrank.ALS, tmp_path: Path) -> None:
+@pytest.mark.parametrize("forced", [False, True])
+def test_a_slow_table_delays_no_newer_model(
+    model: mfrank.ALS, tmp_path: Path, forced: bool
+) -> None:
     tables, answers = iter([FRAME]), threading.Event()
 
     def slow() -> pd.DataFrame:
@@ -137,11 +141,12 @@ def test_a_slow_table_delays_no_newer_model(model: mfrank.ALS, tmp_path: Path) -
     model.save(tmp_path / "model")
     application = serving.app(tmp_path / "model", items=slow)
     live, client = application.state.live, TestClient(application)
-    live.catalogue.source._again = 0.0
-    live.refresh()  # begins to wait for the table
+    if not forced:
+        live.catalogue.source._again = 0.0
+    live.refresh(forced=forced)  # begins to wait for the table
     model.save(tmp_path / "model", overwrite=True)
     live.refresh()
-    assert live.loads == 1
+    assert live.loads == 1 + forced
     assert titles(client, "year=1984") == {"i4": "Title 4"}
     answers.set()
     refresh_as_after_a_minute(live.catalogue, live.current.item_ids)
@@ -165,7 +170,7 @@ def test_models_of_a_service_share_what_was_read(model: mfrank.ALS) -> None:
     application = serving.app({"a": model, "b": model}, split={"a": 0.5, "b": 0.5}, items=items)
     assert len(calls) == 1
     first, second = (arm.live.catalogue for arm in application.state.arms)
-    first.refresh(model.item_ids, forced=True)
+    refresh_as_after_a_minute(first, model.item_ids, forced=True)
     second.refresh(model.item_ids)  # takes up what the other has read
     assert len(calls) == 2
     for name in "ab":
