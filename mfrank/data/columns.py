@@ -50,12 +50,14 @@ _LIKE: Mapping[str, str] = {
     "value": "rating ratings rate score scores star stars overall count counts playcount plays "
     "listens views clicks click clicked label target like liked feedback response bought purchased "
     "purchases quantity qty amount strength weight preference confidence duration spent dwell "
-    "hours minutes seconds played ratio clk cnt",
+    "hours minutes seconds played ratio clk cnt freq frequency occurrences",
     "timestamp": "time times date dates datetime timestamp ts dt when at day created updated added "
     "epoch unixtime",
     "event": "event events action behavior behaviour interaction activity type",
 }
 """What a column may hold -> words of names that look like it."""
+_COUNTED = {"0", "n", "nb", "len", "size"}
+"""Names that pandas, polars and R give to counts."""
 _SPLITS = {"split", "splits", "fold", "folds", "subset", "partition", "train", "test", "holdout"}
 _JOINED = re.compile(
     r"(?P<value>(?:play|watch|listen|view|read|dwell)time|(?<!dis)(?<!ac)count)$"
@@ -251,6 +253,10 @@ def _make_a_time(names: Sequence[str]) -> bool:
 
 def _doubt(name: Hashable, roles: Mapping[str, Hashable], chosen: Chosen) -> str:
     """Why an ignored column may be meant, and how it is read; "" if it hardly is."""
+    may_be_value = chosen.get("value") is None
+    is_named = isinstance(roles.get("user"), str)  # unlike 0 beside 1 and 2
+    if may_be_value and is_named and "value" not in roles and str(name).casefold() in _COUNTED:
+        return f"{name!r} looks like a count: `value={name!r}` reads it"
     if not isinstance(name, str):
         return ""
     words = _words(name)
@@ -263,7 +269,6 @@ def _doubt(name: Hashable, roles: Mapping[str, Hashable], chosen: Chosen) -> str
         )
     joined = {match.lastgroup for word in words if (match := _JOINED.search(word))}
     value, time, event = (words & {*_LIKE[what].split()} or joined & {what} for what in _LIKE)
-    may_be_value = chosen.get("value") is None
     if value and may_be_value and not words & {"at", "date", "timestamp"}:
         instead = f" in place of {roles['value']!r}" if "value" in roles else ""
         return f"{name!r} looks like a value: `value={name!r}` reads it{instead}"

@@ -16,6 +16,7 @@ from mfrank.arrays import counted, shown
 from mfrank.data.ids import Ids
 from mfrank.data.notes import log as _log
 from mfrank.data.times import is_date
+from mfrank.data.values import NAN_AS_WHOLE
 from mfrank.errors import Notice
 
 LOOKED_AT = 10_000
@@ -167,11 +168,19 @@ def tell_types(side: str, labels: list[Hashable]) -> None:
 
 
 def tell_codes(side: str, ids: Ids, rows_of: RowsOf) -> None:
-    """Warn of -1 before 0..n-1, as ``cat.codes`` and ``factorize`` of pandas write what is missing.
+    """Warn of numbers that conversions write for a missing id.
 
-    Any other negative number is an id like all.
+    They are -1 before 0..n-1, as by ``cat.codes`` and ``factorize`` of pandas, and the least number
+    of 32 or 64 bits, which NaN becomes as a whole number. Any other number is an id like all.
     """
     numbers = ids.labels
+    for least in NAN_AS_WHOLE if ids.table is not None else ():
+        if (place := np.flatnonzero(numbers == least)).size:
+            _log.warning(
+                "the %s %d, in %s, is what NaN becomes as a whole number: drop these rows if it "
+                "stands for a missing %s",
+                *(side, least, counted(rows_of(int(place[0])), "row"), side),
+            )
     if ids.table is None or len(ids) < 2 or numbers.min() != -1 or numbers.max() != len(ids) - 2:
         return
     number = counted(rows_of(int(np.argmin(numbers))), "row")

@@ -37,12 +37,15 @@ from mfrank.errors import InputValueError
 
 SPELLED_MISSING = frozenset(
     (
-        *("null", "(null)", "none", "nil", "nan", "nat", "na", "n/a", "#n/a", "<na>", "undefined"),
-        r"\n",
+        *("null", "(null)", "[null]", "<null>", "none", "nil", "nan", "nat", "na", "n/a", "<na>"),
+        *("undefined", "(not set)", r"\n", "-", "?"),
+        *("#n/a", "#ref!", "#value!", "#name?", "#null!", "#num!", "#div/0!"),  # of spreadsheets
     )
 )
 """How tables of text write a missing value, without capitals."""
 _LONGEST_MISSING = max(map(len, SPELLED_MISSING))
+_NIL = "00000000-0000-0000-0000-000000000000"
+"""The UUID of nobody, which tables write where an id is missing."""
 _ODD_BLANKS = re.compile(r"[^\S \n]")
 _UNSEEN = "\0\xad\u200b\u200e\u200f\u2060\ufeff" + "".join(map(chr, range(0x202A, 0x202F)))
 """What editors do not show, and ``str.strip()`` leaves; joiners make one sign of several."""
@@ -129,7 +132,11 @@ def _check_texts(
             f"{side} ids must not be empty, got {in_rows(empty[0], count)}:",
             "drop these rows, or give them an id",
         )
-    missing = [each for each in bare if _is_missing(bare[each]) and len(each) not in codes]
+    missing = [
+        each
+        for each in bare
+        if bare[each] == _NIL or (_is_missing(bare[each]) and len(each) not in codes)
+    ]
     if missing:
         _log.warning(
             "%s ids may stand for missing ones: %s; they are kept as ids like any others, so drop "
@@ -352,6 +359,8 @@ def _lines(texts: list[str]) -> str:
 
 
 def _has_missing(texts: list[str], lower: str) -> bool:
+    if f"\n{_NIL}\n" in lower:
+        return True
     if min(map(len, texts), default=0) > _LONGEST_MISSING:
         return False
     return any(f"\n{word}\n" in lower for word in SPELLED_MISSING)

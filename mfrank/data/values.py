@@ -15,7 +15,9 @@ from mfrank.data.notes import log as _log
 from mfrank.data.time_units import look_like_times
 from mfrank.errors import InputTypeError, InputValueError, Notice
 
-_BELOW, _ABOVE = (-1, -9, -99, -999, -9999), (99, 999, 9999)
+NAN_AS_WHOLE = (-(2**31), -(2**63))
+"""What a missing number becomes where it is made a whole number of 32 or 64 bits."""
+_BELOW, _ABOVE = (-1, -9, -99, -999, -9999, *NAN_AS_WHOLE), (99, 999, 9999)
 """Values that stand for a missing one in other people's tables."""
 _FIRST = 1000
 _MANY = 20
@@ -181,6 +183,8 @@ class Extent:
     def _is_code(self, code: float, number: int) -> bool:
         if self.least > self.most:  # there are no others
             return False
+        if code in NAN_AS_WHOLE:
+            return True
         if code < 0:
             alone = self.least >= 0 and self.most > 1
             return alone and (code == -1 or (number > 1 and self.most <= -code))

@@ -167,6 +167,11 @@ def test_six_ignored_columns_are_named():
         (["is_train", "fold"], {}, ["'is_train' looks like the parts", "'fold' looks like the p"]),
         (["split_id", "testament"], {}, []),
         ([7, "title"], {}, []),
+        ([0], {}, ["0 looks like a count: value=0 reads it"]),
+        *(([name], {}, ["looks like a count: value="]) for name in ("0", "n", "nb", "len", "size")),
+        (["Freq"], {}, ["'Freq' looks like a value: value='Freq' reads it"]),
+        (["n", "rating"], {}, []),
+        (["n"], {"value": False}, []),
     ],
 )  # fmt: skip
 def test_what_an_ignored_column_may_be_is_told(names, chosen, doubts):

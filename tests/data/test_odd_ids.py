@@ -92,6 +92,8 @@ def told(log: pytest.LogCaptureFixture, level: int = logging.WARNING) -> list[st
     [
         (["a", "NULL", "b", "NULL"], ["'NULL' in 2 rows", "missing"]),
         (["a", r"\N", "nan", "None"], ["in 1 row", "missing"]),
+        (["a", "(not set)", "b", "b"], ["'(not set)' in 1 row", "missing"]),
+        ([str(UUID(int=0)), str(UUID(int=7)), str(UUID(int=8))], ["in 1 row", "missing"]),
         (["a", "a ", "b", "b"], ["1 user id", "'a '", "blanks"]),
         (["a", "a\x85", "b\u2028", "b"], ["2 user ids", "blanks"]),
         (["caf\xe9", "cafe\u0301", "b"], [r"caf\xe9", r"cafe\u0301", "NFC"]),
@@ -404,6 +406,17 @@ def test_only_minus_one_before_all_numbers_from_zero_is_a_code(
     assert bool(told(caplog)) == are_codes
 
 
+@every_door
+@pytest.mark.parametrize("bits", [32, 64])
+def test_the_number_that_nan_becomes_is_told(
+    door: str, bits: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    least = -(2 ** (bits - 1))
+    data = DOORS[door]([7, least, 9], tmp_path)
+    assert least in data.user_ids.labels.tolist()
+    assert any(f"{least}, in 1 row, is what NaN becomes" in line for line in told(caplog))
+
+
 @pytest.mark.parametrize(
     ("n_rows", "rows", "is_told"),
     [
@@ -424,6 +437,7 @@ def test_rows_without_entries_are_told_of_large_matrices(
 
 
 MISSING = ["null", "(null)", "none", "nil", "nan", "nat", "na", "n/a", "#n/a", "<na>", "undefined"]
+MISSING += ["[null]", "<null>", "(not set)", "-", "?", "#REF!", "#VALUE!", "#NAME?", str(UUID(int=0))]
 UNSEEN = "\0\xad\u200b\u200e\u200f\u2060\ufeff\u202a\u202b\u202c\u202d\u202e"
 QUOTED = ['"a"', "'a'", "`a`", "\u201ca\u201d", "\u201ea\u201c", "\u2018a\u2019", "\xaba\xbb"]
 

@@ -76,6 +76,8 @@ def told(log: pytest.LogCaptureFixture, word: str) -> list[str]:
         ([99, -3.5, 7.25, 99, 9], "99", "2 rows"),  # as in Jester
         ([1, 999, 5, 999], "999", "2 rows"),
         ([1, -99, 5, -99], "-99", "2 rows"),
+        ([5, -(2**31), 3.5, 2], "-2147483648", "1 row"),  # NaN as a whole number
+        ([1, 1, -(2**63)], "-9223372036854775808", "1 row"),
     ],
 )
 def test_a_value_that_may_stand_for_none_is_told_and_kept(
