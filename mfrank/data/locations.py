@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
+from pathlib import Path, PurePath
+from typing import Any, cast
 
 from mfrank.data.frames import is_frame
+from mfrank.data.notes import log as _log
 from mfrank.data.remote import file_of, is_url, local_path, remote_files, without_password
 from mfrank.data.sql import is_database
 from mfrank.data.tables import kind_at, kind_of
@@ -28,6 +31,14 @@ _LAKES = {
     "metadata/version-hint.text": "Iceberg",
 }
 """What is in a folder whose files have rows that were removed from the table -> what wrote it."""
+_TRAIN = {"train", "training"}
+_HELD_OUT = {"test", "testing", "valid", "validation", "val", "dev", "eval", "holdout"}
+"""Words in the names of the parts of a split."""
+_WORD = re.compile("[a-z]+")
+_COPY = re.compile(
+    r"(?P<first>.+?)(?:(?: - |[ _-])copy(?: [0-9]+)?)?(?: ?\([0-9]+\))?", re.IGNORECASE
+)
+"""A name that file managers and browsers give to a copy, or any other."""
 _SHOWN = 3
 
 
@@ -165,7 +176,34 @@ def _all_tables(files: list[Path], place: Path | str) -> list[Path]:
             "pass a pattern of the files of one, such as `FOLDER/*.csv`",
             place=place,
         )
+    _tell_parts(files, place)
     return files
+
+
+def _tell_parts(files: Sequence[Path], place: Path | str) -> None:
+    """Warn of files that are rather not one table: parts of a split, and copies."""
+    parts = [PurePath(str(file)).parts for file in files]  # also of files elsewhere
+    n_alike = sum(1 for _ in takewhile(lambda at: len({*at}) == 1, zip(*parts, strict=False)))
+    own = ["/".join(each[n_alike:]) for each in parts]
+    train, held_out = (
+        next((name for name in own if words.intersection(_WORD.findall(name.lower()))), "")
+        for words in (_TRAIN, _HELD_OUT)
+    )
+    if train and held_out and train != held_out:
+        _log.warning(
+            "%s has the parts of a split, such as %s and %s, which are read as one table: pass the "
+            "part that you mean",
+            *(place, train, held_out),
+        )
+    stems = {_stem(file): file.name for file in files}
+    for stem, name in stems.items():
+        first = cast(re.Match[str], _COPY.fullmatch(stem.name))["first"]
+        if first != stem.name and stem.with_name(first) in stems:
+            _log.warning(
+                "%s has %s beside %s, both of which are read: remove the former if it is a copy",
+                *(place, name, stems[stem.with_name(first)]),
+            )
+            return
 
 
 def _stem(file: Path) -> Path:

@@ -53,6 +53,7 @@ _SPANS: Mapping[TimestampUnit, tuple[int, int]] = {
 _FIRST_YEARS = 100_000_000
 """The second of 1973 before which numbers are hardly moments, also dates such as 20240131."""
 
+_JANUARY = 31 * 86_400
 _FIRST_DAY, _LAST_DAY = _1990 // 86_400, _2100 // 86_400
 """Days since 1970 of the same years, and those that spreadsheets count since 1900."""
 
@@ -162,6 +163,7 @@ class Magnitudes:
     fraction : list or None
         The first number with a fraction, and its row.
     lowest, highest : int
+        Of numbers as they are, of dates in seconds.
     zones : list of bool
         As in :class:`Moments`.
     orders : list of str
@@ -178,7 +180,7 @@ class Magnitudes:
 
     @classmethod
     def of(cls, found: Moments) -> Self:
-        """Magnitudes of a column; dates have none."""
+        """Magnitudes of a column; dates have no kinds of numbers."""
         made = cls()
         made.add(found)
         return made
@@ -189,10 +191,12 @@ class Magnitudes:
         self.zones = sorted(found.zones.union(self.zones))
         if found.kind in ("day first", "month first"):
             self.orders = sorted({*self.orders, found.kind})
-        if are_dates(found.kind) or not len(numbers):
+        if not len(numbers):
             return
         low, high = int(numbers.min()), int(numbers.max())
         self.lowest, self.highest = min(self.lowest, low), max(self.highest, high)
+        if are_dates(found.kind):
+            return
         if found.fraction is not None and self.fraction is None:
             self.fraction = [found.fraction[1], first_row + found.fraction[0]]
         unit = unit_of(low)
@@ -293,6 +297,13 @@ class Magnitudes:
         if self.orders:
             _log.info("timestamps are dates like 12/31/2010, with the %s", " or ".join(self.orders))
         if not self.counts:
+            if 0 <= self.lowest <= self.highest <= _JANUARY:
+                _log.warning(
+                    "timestamps are dates of January 1970, up to %s, as numbers become that are "
+                    "converted in another unit: pass the numbers, or convert them in their own, "
+                    "such as by pandas.to_datetime(seconds, unit='s')",
+                    datetime.fromtimestamp(self.highest, UTC).strftime("%Y-%m-%d %H:%M:%S"),
+                )
             return
         if (unit := self.unit()) == "as is" and self.lowest < 0:
             _log.warning(

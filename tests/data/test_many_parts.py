@@ -225,6 +225,32 @@ def test_what_is_read_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixt
         ]
 
 
+SPLIT_OR_COPY = [
+    (["train.csv", "test.csv"], "parts of a split, such as train.csv and test.csv"),
+    (["u_train.csv", "u-valid.csv"], "u_train.csv and u-valid.csv"),
+    (["train/0.csv", "dev/0.csv"], "train/0.csv and dev/0.csv"),
+    (["train/0.csv", "train/1.csv"], ""),
+    (["test-0.csv", "test-1.csv"], ""),
+    (["a.csv", "a copy.csv"], "a copy.csv beside a.csv"),
+    (["a.csv", "a copy 2.csv"], "a copy 2.csv beside a.csv"),
+    (["a.csv", "a - Copy.csv"], "a - Copy.csv beside a.csv"),
+    (["a.csv", "a (1).csv"], "a (1).csv beside a.csv"),
+    (["a (1).csv", "a (2).csv"], ""),
+    (["a1.csv", "a2.csv"], ""),
+]
+
+
+@pytest.mark.parametrize("door", ["a folder", "a pattern", "ingest"])
+@pytest.mark.parametrize(("names", "line"), SPLIT_OR_COPY)
+def test_files_that_are_hardly_one_table_are_told(
+    tmp_path: Path, door: str, names: list[str], line: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = enumerate(names)
+    folder = written(tmp_path / "train-test", {name: f"{PAIR}{row},2\n" for row, name in rows})
+    assert DOORS[door](folder).user_items.shape[0] == len(names)
+    assert [line in message for message in caplog.messages] == [True] * bool(line)
+
+
 @pytest.mark.parametrize("given", ["plays", "plays/*.csv"])
 def test_commands_read_folders_and_patterns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], given: str

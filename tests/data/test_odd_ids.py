@@ -437,7 +437,17 @@ def test_rows_without_entries_are_told_of_large_matrices(
 
 
 MISSING = ["null", "(null)", "none", "nil", "nan", "nat", "na", "n/a", "#n/a", "<na>", "undefined"]
-MISSING += ["[null]", "<null>", "(not set)", "-", "?", "#REF!", "#VALUE!", "#NAME?", str(UUID(int=0))]
+MISSING += [
+    "[null]",
+    "<null>",
+    "(not set)",
+    "-",
+    "?",
+    "#REF!",
+    "#VALUE!",
+    "#NAME?",
+    str(UUID(int=0)),
+]
 UNSEEN = "\0\xad\u200b\u200e\u200f\u2060\ufeff\u202a\u202b\u202c\u202d\u202e"
 QUOTED = ['"a"', "'a'", "`a`", "\u201ca\u201d", "\u201ea\u201c", "\u2018a\u2019", "\xaba\xbb"]
 

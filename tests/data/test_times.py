@@ -613,6 +613,25 @@ def test_timestamps_are_of_one_dimension(times):
         epoch_seconds(times)
 
 
+@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
+@pytest.mark.parametrize("door", ["arrays", "pandas", "polars", "pyarrow", "csv", "ingest"])
+def test_dates_of_numbers_in_another_unit_are_told(tmp_path, door, unit, caplog):
+    times = pandas.to_datetime([SECOND, SECOND + 86_400], unit=unit)
+    columns = {**table(times), "timestamp": times}
+    path = csv(tmp_path, list(map(str, times)))
+    {
+        "arrays": lambda: Interactions.from_arrays(
+            columns["user"], columns["item"], timestamps=times.to_numpy()
+        ),
+        "pandas": lambda: Interactions.from_frame(pandas.DataFrame(columns)),
+        "polars": lambda: Interactions.from_frame(polars.from_pandas(pandas.DataFrame(columns))),
+        "pyarrow": lambda: Interactions.from_frame(pyarrow.table(columns)),
+        "csv": lambda: Interactions.from_file(path),
+        "ingest": lambda: ingested(path),
+    }[door]()
+    assert [line for line in caplog.messages if "dates of January 1970, up to 1970-01-" in line]
+
+
 def test_dates_of_numpy_without_a_unit_are_refused():
     with refuses(TypeError, "timestamps"):
         epoch_seconds(np.array([np.datetime64("NaT")] * 2))
