@@ -54,6 +54,7 @@ _NUMBER = re.compile(r"\+?0*(\d+?)(?:\.0+)?", re.ASCII)
 _NUMBERS = re.compile(r"\n((?:\+|0)\d+(?:\.0+)?|\d+\.0+)(?=\n)", re.ASCII)
 """Whole numbers that are written otherwise than as such, like 007, each on a line."""
 _FLOAT = re.compile(r"\d+\.0+", re.ASCII)
+_POWER = re.compile(r"\n(\d(?:\.\d+)?[eE]\+\d+)(?=\n)", re.ASCII)
 _COMMENTS = ("#", "//", "--", "%")
 _GARBLED = re.compile("[\xc2-\xf4][\x80-\xbf\u0152-\u2122]|\ufffd")
 _AT_ONCE = 20_000
@@ -106,6 +107,12 @@ def check_ids(side: str, ids: Ids, rows_of: RowsOf) -> None:
     if any(look.has_numbers for look in looks) and not _are_padded(texts):
         usual |= {label: _whole(label) for label in _numbers(texts)}
         _tell_floats(side, texts)
+    if shortened := next((look.shortened for look in looks if look.shortened), ""):
+        _log.warning(
+            "%s ids like %s are numbers as spreadsheets and numpy shorten them: several may have "
+            "become one: write whole numbers from their source",
+            *(side, in_rows(shortened, count)),
+        )
     _tell_twins(side, usual, texts, longest)
     if has_cases:
         _tell_cases(side, texts, longest)
@@ -335,12 +342,15 @@ class _Look(NamedTuple):
     has_numbers : bool
         Whether whole numbers are written otherwise than as such, like 007.
     has_capitals : bool
+    shortened : str
+        The first one like 1.2E+12; "" if there is none.
     """
 
     is_all_text: bool
     odd: list[str]
     has_numbers: bool
     has_capitals: bool
+    shortened: str
 
     @classmethod
     def at(cls, labels: list[Hashable]) -> _Look:
@@ -351,7 +361,9 @@ class _Look(NamedTuple):
         joined = _lines(texts)
         lower = joined.lower()
         odd = texts if _is_odd(joined) or _has_missing(texts, lower) else []
-        return cls(is_all_text, odd, _NUMBERS.search(joined) is not None, lower != joined)
+        power = _POWER.search(joined) if "e+" in lower else None
+        has_numbers, has_capitals = _NUMBERS.search(joined) is not None, lower != joined
+        return cls(is_all_text, odd, has_numbers, has_capitals, power[1] if power else "")
 
 
 def _lines(texts: list[str]) -> str:

@@ -99,6 +99,8 @@ def told(log: pytest.LogCaptureFixture, level: int = logging.WARNING) -> list[st
         (["caf\xe9", "cafe\u0301", "b"], [r"caf\xe9", r"cafe\u0301", "NFC"]),
         (["1", "1.0", "x"], ["'1' and '1.0'", "different"]),
         (["123.0", "7.0", "7.0"], ["'123.0'", "asking for 123", "without '.0'"]),
+        (["1.23457E+12", "1.23458E+12", "1.23457E+12"], ["'1.23457E+12' in 2 rows", "shorten"]),
+        (["1.000000000000000000e+00", "x"], ["e+00' in 1 row", "shorten"]),
         (["7", "007", "x"], ["'7' and '007'", "how a number is written"]),
         (["7.0", "007", "abc"], ["'7.0'", "'007'", "how a number is written"]),
         (["Ann", "ann", "b"], ["'Ann' and 'ann'", "only in capital letters"]),
