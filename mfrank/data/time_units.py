@@ -163,7 +163,8 @@ class Magnitudes:
     fraction : list or None
         The first number with a fraction, and its row.
     lowest, highest : int
-        Of numbers as they are, of dates in seconds.
+    earliest, latest : int
+        Of dates, as seconds.
     zones : list of bool
         As in :class:`Moments`.
     orders : list of str
@@ -175,6 +176,8 @@ class Magnitudes:
     fraction: list[float] | None = None
     lowest: int = 2**63 - 1
     highest: int = -(2**63)
+    earliest: int = 2**63 - 1
+    latest: int = -(2**63)
     zones: list[bool] = field(default_factory=list)
     orders: list[str] = field(default_factory=list)
 
@@ -194,9 +197,10 @@ class Magnitudes:
         if not len(numbers):
             return
         low, high = int(numbers.min()), int(numbers.max())
-        self.lowest, self.highest = min(self.lowest, low), max(self.highest, high)
         if are_dates(found.kind):
+            self.earliest, self.latest = min(self.earliest, low), max(self.latest, high)
             return
+        self.lowest, self.highest = min(self.lowest, low), max(self.highest, high)
         if found.fraction is not None and self.fraction is None:
             self.fraction = [found.fraction[1], first_row + found.fraction[0]]
         unit = unit_of(low)
@@ -297,12 +301,12 @@ class Magnitudes:
         if self.orders:
             _log.info("timestamps are dates like 12/31/2010, with the %s", " or ".join(self.orders))
         if not self.counts:
-            if 0 <= self.lowest <= self.highest <= _JANUARY:
+            if 0 <= self.earliest <= self.latest < _JANUARY:
                 _log.warning(
                     "timestamps are dates of January 1970, up to %s, as numbers become that are "
                     "converted in another unit: pass the numbers, or convert them in their own, "
                     "such as by pandas.to_datetime(seconds, unit='s')",
-                    datetime.fromtimestamp(self.highest, UTC).strftime("%Y-%m-%d %H:%M:%S"),
+                    datetime.fromtimestamp(self.latest, UTC).strftime("%Y-%m-%d %H:%M:%S"),
                 )
             return
         if (unit := self.unit()) == "as is" and self.lowest < 0:

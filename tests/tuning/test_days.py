@@ -263,7 +263,7 @@ WIDE = Former(Trial("IALS", (0.5,) * 3, 2), "2001-09-09", 40.0, 1.0)
 
 
 @pytest.mark.parametrize(
-    ("seconds", "rung"), [(None, 2), (1000.0, 2), (100.0, 1), (10.0, 0), (1.0, None), (0.0, None)]
+    ("seconds", "rung"), [(None, 2), (1000.0, 2), (100.0, 1), (5.0, 0), (0.5, None), (0.0, None)]
 )
 def test_a_former_setting_is_tried_as_wide_as_time_allows(
     seconds: float | None, rung: int | None, monkeypatch: pytest.MonkeyPatch
