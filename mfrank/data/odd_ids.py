@@ -109,8 +109,8 @@ def check_ids(side: str, ids: Ids, rows_of: RowsOf) -> None:
         _tell_floats(side, texts)
     if shortened := next((look.shortened for look in looks if look.shortened), ""):
         _log.warning(
-            "%s ids like %s are numbers as spreadsheets and numpy shorten them: several may have "
-            "become one: write whole numbers from their source",
+            "%s ids like %s are numbers as spreadsheets and numpy shorten them, which may make one "
+            "of several: write them in full from their source",
             *(side, in_rows(shortened, count)),
         )
     _tell_twins(side, usual, texts, longest)

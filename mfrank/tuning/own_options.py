@@ -73,7 +73,7 @@ class Choices:
 class Range:
     """The numbers from one end to the other; logarithmic if above 0 and at least tenfold.
 
-    Linear, too, if the ratio of the ends is no float.
+    It is linear, too, if the ratio of its ends is too large for a float.
     """
 
     name: str
