@@ -19,9 +19,10 @@ biases, and is refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Self
+from typing import Any, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,14 +30,14 @@ from numpy.typing import NDArray
 from mfrank.als.coupling import weighted_sum
 from mfrank.als.half_steps import Eigenbasis, HalfSteps, solve_in_own_basis
 from mfrank.als.starts import balance
-from mfrank.arrays import CSR
+from mfrank.arrays import CSR, beside, empty_beside, in_one_piece
 from mfrank.backends import Factors, RowProblem, Vector
 from mfrank.store import Step
 
 
 @dataclass(frozen=True, eq=False)
 class Biased:
-    """The factors (R, K) and biases (R,) of one side, in numpy, of one dtype."""
+    """The factors (R, K) and biases (R,) of one side, of one dtype, on the host or a GPU."""
 
     factors: Factors
     biases: NDArray[np.floating]
@@ -70,8 +71,8 @@ class FixedSide:
     @classmethod
     def of(cls, side: Biased, weights: Vector, basis_of: Callable[[Factors], Eigenbasis]) -> Self:
         """Prepare half-steps against a side; ``weights`` (R,) are its background weights."""
-        wide = side.with_ones
-        return cls(wide, side.biases, basis_of(wide), weighted_sum(weights * side.biases, wide))
+        wide, weighted = side.with_ones, beside(weights, side.biases) * side.biases
+        return cls(wide, side.biases, basis_of(wide), weighted_sum(weighted, wide))
 
     def of_columns(self, columns: NDArray[np.int32]) -> FixedSide:
         """The same for rows whose columns are a subset of this side."""
@@ -88,6 +89,9 @@ class BiasedSteps:
     """The two half-steps of an objective without interaction, with biases."""
 
     half_steps: HalfSteps
+    _curvatures: WeakKeyDictionary[RowProblem, CSR] = field(
+        default_factory=WeakKeyDictionary, init=False, repr=False
+    )
 
     def fixed_items(self, items: Biased) -> FixedSide:
         """The items as the fixed side of a user step."""
@@ -100,24 +104,30 @@ class BiasedSteps:
         return FixedSide.of(users, weights, self.half_steps.items_basis)
 
     def solve(self, problem: RowProblem, fixed: FixedSide) -> Biased:
-        """Solve rows of the other side."""
-        rows, wide = problem.rows, fixed.wide
-        known = fixed.known(problem).astype(wide.dtype)
-        towards = self.half_steps.backend.sparse_product(
-            CSR(rows.indptr, rows.indices, known, rows.n_columns), wide
-        )
-        towards += np.outer(problem.weight, fixed.background).astype(wide.dtype)
-        ridge = -problem.ridge[:, None]  # 0 where a row has no weight at all, and no prior
-        np.divide(towards, ridge.astype(wide.dtype), out=towards, where=ridge != 0)
-        solved = solve_in_own_basis(
-            self.half_steps.backend,
-            problem,
-            wide,
-            fixed.basis,
-            self.half_steps.options,
-            towards,
-        )
-        return Biased(np.ascontiguousarray(solved[:, :-1]), solved[:, -1].copy())
+        """Solve rows of the other side, on the host or GPU where ``fixed`` is."""
+        wide, backend = fixed.wide, self.half_steps.backend
+
+        def there(numbers: Vector) -> Any:
+            return beside(numbers.astype(wide.dtype), wide)
+
+        known = self._curvature(problem, wide.dtype)
+        towards = backend.sparse_product(known, wide * fixed.biases[:, None])
+        towards += there(problem.weight)[:, None] * there(fixed.background)
+        # A ridge of 0, of a row that has no weight at all, makes nothing of its prior.
+        towards /= there(np.where(problem.ridge == 0, 1.0, -problem.ridge))[:, None]
+        solved = empty_beside(wide, towards.shape)
+        how = self.half_steps.options, towards, solved
+        solve_in_own_basis(backend, problem, wide, fixed.basis, *how)
+        return Biased(in_one_piece(solved[:, :-1]), solved[:, -1].copy())
+
+    def _curvature(self, problem: RowProblem, dtype: np.dtype[Any]) -> CSR:
+        """The entries' curvatures: made once for all epochs, so that a GPU keeps its copy."""
+        found = self._curvatures.get(problem)
+        if found is None:
+            rows, values = problem.rows, problem.curvature().astype(dtype)
+            found = CSR(rows.indptr, rows.indices, values, rows.n_columns)
+            self._curvatures[problem] = found
+        return found
 
     def value(
         self, user_problem: RowProblem, item_problem: RowProblem, users: Biased, items: Biased
@@ -151,12 +161,13 @@ def als_with_biases(
     began = perf_counter()
     user_problem = half_steps.user_problem(user_items)
     item_problem = half_steps.item_problem(item_users)
-    steps = BiasedSteps(half_steps)
+    steps, place = BiasedSteps(half_steps), half_steps.backend.place
+    user_factors, item_factors = place(user_factors), place(item_factors)
     if new:
         half_steps.solve_users(user_problem, item_factors, user_factors)
         threads = half_steps.options.n_threads
         balance(user_problem, item_problem, user_factors, item_factors, half_steps.backend, threads)
-    items = Biased(item_factors, item_biases.astype(item_factors.dtype))
+    items = Biased(item_factors, beside(item_biases.astype(item_factors.dtype), item_factors))
     users = steps.solve(user_problem, steps.fixed_items(items))
     for epoch in range(1, iterations + 1):
         items = steps.solve(item_problem, steps.fixed_users(users))

@@ -180,7 +180,7 @@ class FoldIn(MadeOfFields):
 
     def _with_biases(self, problem: RowProblem, fixed: FixedSide) -> Solved:
         solved = self._biased.solve(problem, fixed)
-        return solved.factors, solved.biases
+        return on_host(solved.factors), on_host(solved.biases)
 
     def _side(self, name: str) -> Biased:
         """The factors of a side with their biases."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mfrank.als.coupling import ItemCoupling
 from mfrank.als.feature_priors import Priors, towards, without_empty_rows
 from mfrank.als.objectives import QuadraticObjective
-from mfrank.arrays import CSR, Recycled, beside, lazy, read_only, single_threaded
+from mfrank.arrays import CSR, Recycled, beside, in_one_piece, lazy, read_only, single_threaded
 from mfrank.backends import Backend, Factors, Gram, RowProblem, Shared, SolveOptions, Vector, eigh
 from mfrank.data import Counts
 
@@ -73,6 +73,7 @@ def solve_in_own_basis(
     at: Eigenbasis,
     options: SolveOptions,
     prior: Factors | None = None,
+    out: Factors | None = None,
 ) -> Factors:
     """Solve rows without changing the basis of the fixed factors, as fold-in requires.
 
@@ -86,11 +87,13 @@ def solve_in_own_basis(
         Basis of the matrix that the rows share.
     prior : shape (R, K), optional
         Target of the rows' ridges, in the basis of ``fixed``.
+    out : shape (R, K), optional
+        Where to write the solutions; by default a new numpy array.
 
     Returns
     -------
-    numpy array, shape (R, K)
-        Solutions in the basis of ``fixed``, of its dtype.
+    shape (R, K)
+        ``out``: solutions in the basis of ``fixed``, of its dtype.
     """
     if 2 * len(problem.rows.indices) < len(fixed):  # rotate only the columns that are used
         problem, columns = problem.on_used_columns()
@@ -98,11 +101,12 @@ def solve_in_own_basis(
     fixed = backend.place(fixed)
     turned = np.empty_like(fixed)
     at.turn(backend, fixed, turned, options.n_threads)
-    solved = np.zeros((problem.rows.n_rows, fixed.shape[1]), dtype=fixed.dtype)
+    solved = np.empty((problem.rows.n_rows, fixed.shape[1]), fixed.dtype) if out is None else out
+    solved[:] = 0
     how: dict[str, Factors] = {}
     if prior is not None:
         how["prior"] = np.empty_like(solved)
-        at.turn(backend, np.ascontiguousarray(prior), how["prior"], options.n_threads)
+        at.turn(backend, in_one_piece(prior), how["prior"], options.n_threads)
     backend.solve_rows(problem, turned, at.shared, solved, options, **how)
     backend.rotate(solved, at.back, 0, solved, options.n_threads)
     return solved

@@ -97,3 +97,20 @@ def test_a_fit_with_biases_on_a_gpu_is_the_one_of_the_cpu(device: Any, name: str
         assert other["objective"] == pytest.approx(one["objective"], rel=1e-9)
     np.testing.assert_allclose(cuda.store.item_biases, cpu.store.item_biases, atol=1e-6)
     np.testing.assert_allclose(cuda.store.user_biases, cpu.store.user_biases, atol=1e-6)
+
+
+def test_tables_and_entries_of_a_fit_with_biases_stay_on_a_gpu(
+    device: Any, went: list[int], came: list[int]
+) -> None:
+    """What an epoch sends is as long as a side, or the matrix that its rows share."""
+    data, sizes = toy(400, 300, 0.1), list[tuple[list[int], list[int]]]()
+
+    def epoch(*_: Any) -> None:
+        sizes.append((sorted(went), sorted(came)))
+        went.clear()
+        came.clear()
+
+    model = mfrank.ALS(factors=8, biases=True, iterations=4, random_state=0, backend="cuda")
+    model.fit(data, callback=epoch)
+    for sent, returned in sizes[1:]:
+        assert max(sent + returned) <= 400
