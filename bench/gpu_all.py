@@ -37,31 +37,38 @@ class Part:
 
 
 PARTS = (
-    Part("tests", "python -m pytest -q -p no:cacheprovider tests/backends tests/retrieval", 8),
+    Part(
+        "tests",
+        "python -m pytest -q -n 8 -p no:cacheprovider -p no:benchmark tests/backends/test_gpu.py"
+        " tests/backends/test_backend_contract.py tests/backends/test_backends.py"
+        " tests/backends/test_walks.py tests/backends/test_gathers.py"
+        " tests/backends/test_cupy_device.py tests/backends/test_implicit_gpu.py tests/retrieval",
+        3,
+    ),
     Part(
         "wide",
         "python bench/gpu.py --folder FOLDER --data gowalla ml-1m globo"
-        " --factors 64 128 256 512 1024 --users 500000"
-        " --contenders 'cuda auto' 'cuda cg' 'cuda auto float16' 'implicit gpu'",
+        " --factors 64 128 256 512 1024 --epochs 20 --users 500000"
+        " --contenders 'cuda auto' 'cuda cg' 'implicit gpu'",
         3,
     ),
     Part(
         "large",
         "python bench/gpu.py --folder FOLDER --data 100m --factors 64 256 512"
-        " --contenders 'cuda auto' 'cuda auto float16' 'implicit gpu' --users 200000",
+        " --contenders 'cuda auto' 'implicit gpu' --users 200000",
         4,
     ),
     Part(
         "beside",
         "python bench/gpu.py --folder FOLDER --data gowalla --factors 64 --with features biases"
         " --contenders 'cuda auto' 'cpu auto' --users 100000 --threads 16",
-        2,
+        1,
     ),
     Part(
         "streamed",
         "python bench/gpu.py --folder FOLDER --data 100m --factors 64 --contenders 'cuda auto'"
-        " --users 100000 --pool-gib 4",
-        2,
+        " --users 100000 --pool-gib 6",
+        1,
     ),
     Part(
         "topk",

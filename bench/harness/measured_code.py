@@ -59,6 +59,8 @@ MEASURED: Mapping[str, tuple[str, ...]] = {
 
 _SCRIPT = re.compile(r"bench/(\w+)\.py")
 _NOT_CODE = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+# What not every Python dumps: empty fields, and empty ends of formats in f-strings.
+_EMPTY = re.compile(r"\b\w+=\[\](?:, )?|, Constant\(value=''\)(?=\])")
 
 
 def digests(command: str, root: Path = ROOT) -> dict[str, str]:
@@ -95,7 +97,7 @@ def _code_of(file: Path) -> str:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = [each for each in node.body if not _is_text(each)]
-    return ast.dump(tree)
+    return _EMPTY.sub("", ast.dump(tree)).replace(", )", ")")
 
 
 def _is_text(node: ast.stmt) -> bool:

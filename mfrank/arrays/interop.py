@@ -177,7 +177,10 @@ def _memory(given: Any) -> int | None:
     if isinstance(given, type):
         return None
     if hasattr(type(given), "__dlpack_device__"):
-        return int(given.__dlpack_device__()[0])
+        try:
+            return int(given.__dlpack_device__()[0])
+        except TypeError:  # of a type that DLPack lacks, as Arrow's text before version 26
+            return min(_HOST) if hasattr(given, "__array__") else None
     return min(_CUDA) if hasattr(type(given), "__cuda_array_interface__") else None
 
 

@@ -43,6 +43,21 @@ def test_memory_of_the_host_and_of_cuda_is_known_by_the_numbers_of_dlpack() -> N
         take(Producer(array, 10), "x")  # kDLROCM
 
 
+def test_arrays_of_types_that_dlpack_lacks_are_read_by_numpys_own_protocol() -> None:
+    """Arrow's text and dictionaries: some versions raise when they are asked for a device."""
+
+    class Text:
+        def __dlpack_device__(self) -> tuple[int, int]:
+            raise TypeError("DataType is not compatible with DLPack spec: string")
+
+        def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+            return np.array(["ann", "ben"])
+
+    assert take(Text(), "x").tolist() == ["ann", "ben"]
+    assert as_array(Text(), "x").tolist() == ["ann", "ben"]
+    assert not is_on_gpu(Text())
+
+
 def test_what_is_no_array_is_handed_on() -> None:
     for given_ in ("a", 3, [1, 2], None, np.arange(3), range(2)):
         assert take(given_, "x") is given_

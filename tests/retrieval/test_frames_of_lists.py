@@ -145,6 +145,7 @@ def test_names_of_any_library_are_joined(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_results_are_tables_of_any_library(kind: Any) -> None:
+    pytest.importorskip({"arrow": "pyarrow"}.get(kind, kind))
     split = mfrank.by_ratio(mfrank.synthetic(30, 20, 300, random_state=0))
     judged = mfrank.evaluate(MODEL_OF_MANY.fit(split.train), split.test, metrics=["ndcg@5", "mrr"])
     rows = rows_of(judged.to_frame(kind))
