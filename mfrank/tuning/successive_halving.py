@@ -313,9 +313,10 @@ class Search:
         if self._is_over(ladder, own):
             return False
         least = _WITH_REFIT * self._costs(ladder, own)[0]
-        if own or self._space.own or not ladder.top:
-            return least <= available
-        return _LEAST_TRIALS * least <= self._seconds / len(self._ladders)
+        if least > available:
+            return False
+        is_begun = own or self._space.own or not ladder.top
+        return bool(is_begun) or _LEAST_TRIALS * least <= self._seconds / len(self._ladders)
 
     def _of_ladder(self, name: str, done: Sequence[Outcome]) -> Trial | None:
         """The ladder's next trial; None if no trial of it fits into the time left."""
