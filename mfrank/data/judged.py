@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import Seed, check_same_rows, floats_of, generator, share, table, to_host
+from mfrank.arrays import (
+    Seed,
+    check_same_rows,
+    counted,
+    floats_of,
+    generator,
+    share,
+    table,
+    to_host,
+)
 from mfrank.data.frames import columns_reader, is_frame
 from mfrank.data.ids import Ids
 from mfrank.data.labels import RawIds
@@ -21,6 +30,9 @@ _log = logging.getLogger("mfrank")
 
 _ANSWERS = ("qid", "query", "queryid", "relevance", "grade", "label", "target")
 _SHOWN = 3  # documents named in an error
+_HIGHEST = 31  # grade; LightGBM refuses higher ones
+_COMPARED = 1000  # documents of which a feature is compared with the answers before all are
+_BY_CHANCE = 10  # documents, of fewer of which a feature may equal the answers by chance
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -86,6 +98,8 @@ class Judged:
         arrays = {"features": matrix, "relevance": grades, "query_rows": query_rows}
         for name, array in arrays.items():
             object.__setattr__(self, name, _read_only(array))
+        for told in (_tell_of_equal_features, _tell_of_ranks, _tell_of_grades):
+            told(self)
 
     @classmethod
     def from_svmlight(
@@ -105,12 +119,16 @@ class Judged:
         ValueError
             If the file is malformed; the message names the file and the line.
         """
-        return cls(*read_svmlight(path, n_features))
+        features, relevance, queries = read_svmlight(path, n_features)
+        judged = cls(features, relevance, queries)
+        _tell_of_queries_in_parts(judged, path)
+        return judged
 
     def __repr__(self) -> str:
+        queries = f"{self.n_queries} {'query' if self.n_queries == 1 else 'queries'}"
         return (
-            f"Judged({self.n_documents} documents of {self.n_queries} queries, "
-            f"{self.n_features} features, {np.count_nonzero(self.relevance)} relevant)"
+            f"Judged({counted(self.n_documents, 'document')} of {queries}, "
+            f"{counted(self.n_features, 'feature')}, {np.count_nonzero(self.relevance)} relevant)"
         )
 
     def _repr_html_(self) -> str:
@@ -162,9 +180,13 @@ class Judged:
         return self._of_documents(~mask), self._of_documents(mask)
 
     def _of_documents(self, mask: NDArray[np.bool_]) -> Judged:
-        queries = self.query_ids.raw(self.query_rows[mask])
-        part = Judged(self.features[mask], self.relevance[mask], queries)
+        query_ids, query_rows = Ids.factorize(self.query_ids.raw(self.query_rows[mask]))
+        part = object.__new__(Judged)  # what there is to tell of it was told of the whole
+        object.__setattr__(part, "query_ids", query_ids)
         object.__setattr__(part, "feature_names", self.feature_names)
+        arrays = {"features": self.features[mask], "relevance": self.relevance[mask]}
+        for name, array in (arrays | {"query_rows": query_rows}).items():
+            object.__setattr__(part, name, _read_only(array))
         return part
 
 
@@ -215,6 +237,73 @@ def _tell_of_answers(names: tuple[str, ...]) -> None:
             "features have the column %s, which looks like the query or the relevance itself: "
             "leave it out if it is",
             ", ".join(map(repr, found)),
+        )
+
+
+def _tell_of_equal_features(judged: Judged) -> None:
+    """Warn of features that are the relevance itself, or the queries' numbers."""
+    if judged.n_documents < _BY_CHANCE:
+        return
+    few = slice(_COMPARED)
+    ids = np.asarray(judged.query_ids.raw(judged.query_rows[few]))
+    answers = {"relevance": judged.relevance}
+    if ids.dtype.kind in "iuf":
+        answers["queries"] = np.asarray(judged.query_ids.raw(judged.query_rows))
+    for name, answer in answers.items():
+        if (answer == answer[0]).all():
+            continue
+        alike = np.flatnonzero((judged.features[few] == answer[few, None]).all(axis=0))
+        for column in alike:
+            if np.array_equal(judged.features[:, column], answer):
+                _log.warning("feature %s equals `%s` in every document: leave it out", column, name)
+
+
+def _tell_of_ranks(judged: Judged) -> None:
+    """Warn if the relevance numbers each query's documents from 1, as ranks do."""
+    grades, queries = judged.relevance, judged.query_rows
+    sizes = np.bincount(queries)
+    if grades.min() < 1 or len(grades) <= judged.n_queries:
+        return
+    if not np.array_equal(np.bincount(queries, grades), sizes * (sizes + 1) / 2):
+        return
+    places = np.arange(len(grades)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    if np.array_equal(grades[np.lexsort((grades, queries))], places + 1):
+        _log.warning(
+            "`relevance` numbers the documents of each query from 1, as ranks do, and more is "
+            "better: if 1 is the best, give grades that fall with the rank"
+        )
+
+
+def _tell_of_grades(judged: Judged) -> None:
+    """Warn of grades from which nothing is learned, or of which only the highest count."""
+    grades, queries = judged.relevance, judged.query_rows
+    sums, squares = np.bincount(queries, grades), np.bincount(queries, grades * grades)
+    sizes = np.bincount(queries)
+    if len(grades) > judged.n_queries and np.allclose(squares * sizes, sums**2, rtol=1e-12, atol=0):
+        _log.warning(
+            "no query has documents of different `relevance`: any order of them is as good; "
+            "documents that are not relevant have the relevance 0"
+        )
+    if grades.max() > _HIGHEST:
+        _log.warning(
+            "`relevance` goes up to %g: gains are 2^relevance - 1 unless you choose others: only "
+            "the highest count; usual grades are 0 to 4",
+            grades.max(),
+        )
+
+
+def _tell_of_queries_in_parts(judged: Judged, path: str | os.PathLike[str]) -> None:
+    """Warn of queries of a file that come back after others: two queries may have one number."""
+    rows = judged.query_rows
+    begun = rows[np.flatnonzero(np.diff(rows, prepend=-1))]
+    again = np.flatnonzero(np.bincount(begun) > 1)
+    if len(again):
+        _log.warning(
+            "%s: query %s comes back after others, and is read as one (%s do so); if files with "
+            "numbers of their own were joined, number their queries anew",
+            path,
+            judged.query_ids.raw(again[:1])[0],
+            f"{len(again)} of {judged.n_queries} queries",
         )
 
 

@@ -134,6 +134,59 @@ def test_names_of_features_stay_and_are_distinct() -> None:
         Judged(table.set_axis(["x", "x"], axis=1), [1, 0, 1], [5, 6, 7])
 
 
+ODD: dict[str, tuple[Any, Any, Any, str]] = {
+    "a feature is the relevance": ("relevance", None, None, "feature 0 equals `relevance`"),
+    "a feature is the query": ("queries", None, None, "feature 0 equals `queries`"),
+    "ranks": (None, np.tile([3, 1, 2, 4], 5), None, "as ranks do, and more is better"),
+    "all are relevant": (None, np.ones(20), None, "no query has documents of different"),
+    "percent": (None, np.arange(20) * 5, None, "goes up to 95"),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_judgements_that_cannot_be_meant_are_told_once(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    leak, relevance, queries, told = ODD[name]
+    rng = np.random.default_rng(0)
+    queries = np.repeat(np.arange(5) + 11, 4)
+    relevance = rng.permutation(np.arange(20) % 3) if relevance is None else relevance
+    features = rng.standard_normal((20, 3))
+    features[:, 0] = {"relevance": relevance, "queries": queries}.get(leak, features[:, 0])
+    order = rng.permutation(20)  # a query's documents need not be adjacent
+    judged = Judged(features[order], relevance[order], queries[order])
+    assert [record for record in caplog.messages if told in record] == caplog.messages
+    assert len(caplog.messages) == 1
+    judged.hold_out(0.4, random_state=0)
+    assert len(caplog.messages) == 1
+
+
+def test_usual_judgements_are_not_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    """Grades, probabilities, likes, a query alone, few documents, features of 0 and 1."""
+    rng, queries = np.random.default_rng(1), np.repeat(np.arange(10), 10)
+    features = np.hstack([rng.standard_normal((100, 2)), rng.integers(0, 2, (100, 3))])
+    for relevance in (rng.integers(0, 5, 100), rng.random(100), rng.random(100) < 0.2):
+        Judged(features, relevance, queries)
+        Judged(features, relevance, np.zeros(100, np.int64))
+    Judged([[1.0], [0.0]], [1, 0], [1, 1])
+    assert not caplog.messages
+
+
+def test_queries_of_a_file_that_come_back_are_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As where two files with numbers of their own are joined."""
+    lines = [f"{grade} qid:{query} 1:{grade / 3}" for query in "12" for grade in (0, 2, 1)]
+    path = tmp_path / "joined.txt"
+    path.write_text("\n".join(lines))
+    Judged.from_svmlight(path)
+    assert not caplog.messages
+    path.write_text("\n".join(lines * 2))
+    assert Judged.from_svmlight(path).n_queries == 2
+    (told,) = caplog.messages
+    assert "2 of 2 queries" in told
+
+
 def test_svmlight_is_read_as_it_is_written(tmp_path: Path) -> None:
     path = tmp_path / "train.txt"
     path.write_text(
