@@ -18,13 +18,8 @@ from mfrank.data.datasets import from_npz, movielens, published_split
 from mfrank.data.event_log import Events, EventSplit
 from mfrank.data.events import EventWeights, KindWeights
 from mfrank.data.feature_columns import FeatureColumns, is_missing, tell_odd_texts
-from mfrank.data.feature_tables import (
-    FeatureTable,
-    feature_rows,
-    is_table,
-    is_unnamed,
-    place_of_ids,
-)
+from mfrank.data.feature_matrices import check_id_columns, feature_rows
+from mfrank.data.feature_tables import FeatureTable, is_table, is_unnamed, place_of_ids
 from mfrank.data.fields import IdsAs, as_text, spelled_like, whole_number
 from mfrank.data.folds import rolling, user_folds
 from mfrank.data.frames import FrameKind, column_of_ids, frame_columns, frame_of, is_frame
@@ -154,6 +149,7 @@ __all__ = [
     "by_time",
     "canonical",
     "check_alike",
+    "check_id_columns",
     "check_moment",
     "check_numbering",
     "check_on_unknown",

@@ -58,7 +58,15 @@ _LIKE: Mapping[str, str] = {
 """What a column may hold -> words of names that look like it."""
 _COUNTED = {"0", "n", "nb", "len", "size"}
 """Names that pandas, polars and R give to counts."""
+_COUNTED |= {"f0_", "_c2", "_col2", "expr$2", "?column?", "(no column name)"}
+"""Those of BigQuery, Hive, Athena, Calcite, PostgreSQL and SQL Server, where a query gives none."""
 _SPLITS = {"split", "splits", "fold", "folds", "subset", "partition", "train", "test", "holdout"}
+_UNCOUNTED = {"deleted", "removed", "void", "voided", "cancelled", "canceled", "returned"}
+_UNCOUNTED |= {"refund", "refunds", "refunded", "bot", "spam", "fraud", "fraudulent"}
+"""Words of names of columns whose rows, if they say so, are not meant."""
+_TESTERS = {"user", "users", "account", "accounts", "customer", "customers", "traffic"}
+_LEAST_IS_BEST = {"rank", "ranking", "position", "place", "distance"}
+"""Last words of names of columns in which less is more."""
 _JOINED = re.compile(
     r"(?P<value>(?:play|watch|listen|view|read|dwell)time|(?<!dis)(?<!ac)count)$"
     r"|(?P<timestamp>timestamp|(?<!up)(?<!candi)date|(?<!run)(?<!life)time)$"
@@ -236,10 +244,21 @@ def tell_columns(
     parts = [name for name in free if isinstance(name, str) and _words(name) & _PARTS]
     whole = [name for name in free if name not in parts] if _make_a_time(parts) else free
     doubts = [doubt for name in whole if (doubt := _doubt(name, roles, chosen))]
+    if _is_least_best(roles.get("value")):
+        doubts.append(
+            f"larger values count more: if the least of {roles['value']!r} is the best, turn it "
+            "around, as by 1 / x"
+        )
     if len(whole) < len(free) and "timestamp" not in roles and chosen.get("timestamp") is None:
         listed = ", ".join(map(repr, parts[:_SHOWN]))
         doubts.append(f"{listed} look like parts of a time: make one column of them to use it")
     tell(logging.WARNING if doubts else logging.INFO, "; ".join(said + doubts[:_SHOWN]))
+
+
+def _is_least_best(name: Hashable) -> bool:
+    """Whether less of a value is more, by the last word of its name; not that of a page rank."""
+    words = [word.lower() for word in _WORD.findall(str(name))]
+    return bool(words) and words[-1] in _LEAST_IS_BEST and "page" not in words
 
 
 def _words(name: str) -> set[str]:
@@ -262,6 +281,11 @@ def _doubt(name: Hashable, roles: Mapping[str, Hashable], chosen: Chosen) -> str
     words = _words(name)
     if words & {"id", *_MEANS}:
         return ""
+    if words & _UNCOUNTED or ("test" in words and words & _TESTERS):
+        return (
+            f"{name!r} looks like a mark of rows that are not meant, and all are read: drop these, "
+            f"or keep the others, as in `where={{{name!r}: 0}}`"
+        )
     if words & _SPLITS:
         return (
             f"{name!r} looks like the parts of a split, all of which are read: keep one, as in "

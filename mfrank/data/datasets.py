@@ -16,10 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.data.array_files import stored_arrays
+from mfrank.data.columns import tell_columns
 from mfrank.data.interactions import Interactions
+from mfrank.data.notes import log as _log
 from mfrank.data.splits import Split
 from mfrank.data.text_files import errors_of
-from mfrank.errors import InputValueError, unreadable
+from mfrank.errors import InputValueError, Notice, unreadable
 from mfrank.files import path_of
 
 
@@ -47,6 +49,7 @@ _WHERE = (
 _RATING = np.dtype(
     [("user", np.int32), ("item", np.int32), ("rating", np.float32), ("timestamp", np.int64)]
 )
+_ROLES = {"user": "user", "item": "item", "value": "rating", "timestamp": "timestamp"}
 _PARTS = (0, 1, 2)  # codes of train, valid and test in a split array
 
 
@@ -113,7 +116,15 @@ def from_npz(path: str | Path) -> Interactions:
         the ids are no whole numbers.
     """
     columns = _columns(path)
+    roles = {role: name for role, name in _ROLES.items() if name in columns}
+    names = [name for name in columns if not name.startswith("split")]  # as `published_split` reads
+    tell_columns(names, roles, {}, _tell)
     return _interactions(columns, slice(None))
+
+
+def _tell(level: int, line: str) -> None:
+    remedy = "; `Interactions.from_file` takes such arguments, and this file" * ("=" in line)
+    _log.log(level, Notice(f"{line}{remedy}"))
 
 
 def published_split(path: str | Path, *, column: str = "split") -> Split:

@@ -22,7 +22,8 @@ from mfrank.data import sources
 from mfrank.data.cells import CellTally, from_triples
 from mfrank.data.columns import Chosen
 from mfrank.data.divided import NEVER
-from mfrank.data.events import EventWeights, KindWeights, Where, as_kind, kinds_of, none_left
+from mfrank.data.events import EventWeights, KindWeights, kinds_of, none_left
+from mfrank.data.feature_columns import tell_twins
 from mfrank.data.fields import IdsAs
 from mfrank.data.frame_chunks import ROWS_AT_ONCE
 from mfrank.data.frames import is_frame
@@ -31,6 +32,7 @@ from mfrank.data.interactions import Interactions
 from mfrank.data.labels import RawIds
 from mfrank.data.layouts import Dialect
 from mfrank.data.locations import Location
+from mfrank.data.row_choice import RowChoice, Where, as_kind
 from mfrank.data.splits import Split, by_ratio, by_time, leave_k_out, leave_last, timestamps_of
 from mfrank.data.sql import rows_of_query
 from mfrank.data.time_units import TimestampUnit, check_unit
@@ -209,6 +211,7 @@ class Events(MadeOfFields):
     @classmethod
     def _of_columns(cls, columns: Mapping[str, Any], user_ids: Ids, item_ids: Ids) -> Self:
         kinds, codes = kinds_of(columns["event"])
+        tell_twins("the column of events", kinds)
         values, users = columns.get("value"), user_ids.rows(columns["user"])
         if len(codes) != len(users):
             raise InputValueError(f"{len(users)} users, but {len(codes)} `events`")
@@ -407,8 +410,7 @@ class _Rows(EventWeights):
     @classmethod
     def every(cls, column: Hashable | None, where: Where | None) -> Self:
         """Of a column, None to recognize it, and the rows to read."""
-        rows = EventWeights.of(None, None, where)
-        return cls(column, {}, {} if rows is None else rows.where)
+        return cls(column, {}, RowChoice.of(where))
 
     def chosen(self, chosen: Chosen) -> Chosen:
         return {**EventWeights.chosen(self, chosen), "event": self.column}

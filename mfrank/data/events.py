@@ -1,9 +1,9 @@
-"""Kinds of events, such as views and purchases, as values; and the choice of rows to read."""
+"""Kinds of events, such as views and purchases, as values."""
 
 from __future__ import annotations
 
 import itertools
-import re
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -12,23 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import check_above_zero, counted, is_number, shown
-from mfrank.data.columns import WHERE, Chosen
+from mfrank.data.columns import Chosen
 from mfrank.data.distinct import Coded
 from mfrank.data.feature_columns import is_missing
-from mfrank.data.labels import objects
+from mfrank.data.notes import log as _log
+from mfrank.data.row_choice import RowChoice, Where, as_kind, distinct_values
 from mfrank.data.time_units import Moments, tell_of_duration
-from mfrank.errors import InputTypeError, InputValueError
+from mfrank.errors import InputTypeError, InputValueError, Notice
 
 KindWeights = Mapping[Any, float | None]
 """A weight for each kind of event; rows of None are left out."""
 
-Where = Mapping[Any, Any]
-"""Values of columns, each one value or several; other rows are not read."""
-
 _SHOWN, _LONG_AGO = 8, np.iinfo(np.int64).min
 _FADED = 100
 """Half-lives after which events count the same: a weight of 0 would be of what is only seen."""
-_DECIMAL = re.compile(r"[+-]?(?:0|[1-9][0-9]*)\.[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +39,20 @@ class EventWeights:
     weights : mapping of str to float or None
         By the kinds as text, so that 1 and "1" are the same kind. Rows of None are left out. Empty
         for values as they are.
-    where : mapping of column name to set of str
-        Rows are read only if each of these columns has one of its values, as text.
+    rows : RowChoice
+        The rows that are read.
     cap, half_life : float or None
         Of the sums of weights, as in :meth:`mfrank.Events.weighted`.
+    counts : Counter
+        Rows that were ``"given"`` to :meth:`weighed`, and those ``"kept"``.
     """
 
     column: Hashable | None
     weights: Mapping[str, float | None]
-    where: Mapping[Hashable, frozenset[str]] = field(default_factory=dict)
+    rows: RowChoice = field(default_factory=RowChoice)
     cap: float | None = None
     half_life: float | None = None
+    counts: Counter[str] = field(default_factory=Counter)
 
     @classmethod
     def of(
@@ -71,7 +71,7 @@ class EventWeights:
             Only the event is given, the weights are not finite numbers, or ``where`` is no mapping
             of columns to values.
         """
-        rows = {} if where is None else _rows_wanted(where)
+        rows = RowChoice.of(where)
         both = {"cap": cap, "half_life": half_life}
         sums = {name: own for name, own in both.items() if own is not None}
         check_above_zero(**sums)
@@ -128,22 +128,39 @@ class EventWeights:
     def chosen(self, chosen: Chosen) -> Chosen:
         """The chosen columns, with that of the events and those of ``where``."""
         events = {"event": self.column} if self.weights else {}
-        return {**chosen, **events, **dict(zip(self._roles(), self.where, strict=True))}
+        return {**chosen, **events, **self.rows.roles}
 
     def weighed(self, columns: dict[str, Any], first_row: int = 0) -> dict[str, Any]:
         """Columns of the rows that are read, with values in place of events."""
         found = dict(columns)
-        for role, wanted in zip(self._roles(), self.where.values(), strict=True):
-            kept = _is_among(found.pop(role), wanted)
+        self.counts["given"] += len(found["user"])
+        for role, column in self.rows.roles.items():
+            kept = self.rows.among(column, found.pop(role))
             found = {role: rows_of(each, kept) for role, each in found.items()}
         if self.weights:
             found["value"], left = self.values(found.pop("event"), found.get("value"), first_row)
             if left is not None:
                 found = {role: rows_of(each, left) for role, each in found.items()}
+        self.counts["kept"] += len(found["user"])
         return found
 
-    def _roles(self) -> list[str]:
-        return [f"{WHERE} {number}" if number else WHERE for number in range(len(self.where))]
+    def tell(self) -> None:
+        """Log how many rows are read, and warn of values that none of them has."""
+        given, kept = self.counts["given"], self.counts["kept"]
+        if kept < given:
+            by = " and ".join(["`where`"] * bool(self.rows) + ["`weights`"] * bool(self.weights))
+            _log.info(Notice(f"{kept:,} of {counted(given, 'row')} are read, by {by}"))
+        self.rows.tell_unmet()
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What was read so far, as JSON, for a run that resumes."""
+        return {"counts": dict(self.counts), "where": self.rows.facts}
+
+    def resume(self, facts: Mapping[str, Any]) -> None:
+        """Go on after a run that read this."""
+        self.counts.update(facts["counts"])
+        self.rows.resume(facts["where"])
 
     def values(
         self, events: Any, values: Any = None, first_row: int = 0
@@ -205,19 +222,13 @@ class EventWeights:
         told: dict[str, Any] = {"column": self.column, "weights": dict(self.weights)}
         sums = {"cap": self.cap, "half_life": self.half_life}
         told |= {name: own for name, own in sums.items() if own is not None}
-        if self.where:
-            told["where"] = [[column, sorted(of)] for column, of in self.where.items()]
+        if self.rows:
+            told["where"] = self.rows.told()
         return told
 
     def none_left(self) -> InputValueError:
         """The error of weights, or of values of columns, that leave out every row."""
-        if not self.where:
-            return none_left()
-        wanted = {column: sorted(values) for column, values in self.where.items()}
-        return InputValueError(
-            f"`where` leaves out all rows: none has {shown(wanted)}",
-            "values are compared as text, also in capitals",
-        )
+        return self.rows.none_left() if self.rows else none_left()
 
 
 def none_left() -> InputValueError:
@@ -243,49 +254,6 @@ def rows_of(column: Any, kept: NDArray[np.bool_]) -> Any:
     return list(itertools.compress(column, kept))
 
 
-def _rows_wanted(where: Where) -> dict[Hashable, frozenset[str]]:
-    if not isinstance(where, Mapping) or not where:
-        raise InputTypeError(
-            f"`where` must be a mapping such as {{'event': 'purchase'}}, got {shown(where)}"
-        )
-    found = dict[Hashable, frozenset[str]]()
-    for column, given in where.items():
-        several = isinstance(given, list | tuple | set | frozenset | np.ndarray)
-        values = list(given) if several else [given]
-        if not values or any(is_missing(value) or isinstance(value, Mapping) for value in values):
-            raise InputValueError(
-                f"`where` must have one value or several of {column!r}, got {shown(given)}"
-            )
-        found[column] = frozenset(map(_plain, values))
-    return found
-
-
-def _is_among(column: Any, wanted: frozenset[str]) -> NDArray[np.bool_]:
-    """Whether each value of a column is one of these, as text; a missing one is not."""
-    distinct, codes = _distinct(column)
-    among = [not is_missing(one) and _plain(one) in wanted for one in distinct]
-    return np.array(among, bool)[codes]
-
-
-def _distinct(column: Any) -> tuple[list[Any], NDArray[np.int64]]:
-    """The distinct values, and for each row the position of its value."""
-    # numpy would make text of all in a list that has some, and so of NaN.
-    if isinstance(column, Coded):
-        texts, numbers = column.present()
-        places_of = np.empty(len(column.distinct), np.int64)
-        places_of[numbers] = np.arange(len(numbers))
-        return list(texts), column.mapped(places_of)
-    column = np.asarray(column) if hasattr(column, "__array__") else objects(column)
-    if column.dtype.kind in "iu":
-        numbers, codes = np.unique(column, return_inverse=True)
-        return numbers.tolist(), codes
-    places = dict[Any, int]()
-    codes = np.fromiter(
-        (places.setdefault(value, len(places)) for value in column.tolist()), np.int64, len(column)
-    )
-    return list(places), codes
-
-
 def kinds_of(events: Any, first_row: int = 0) -> tuple[list[str], NDArray[np.int64]]:
     """The kinds as text, in order, and for each row the position of its kind.
 
@@ -294,7 +262,7 @@ def kinds_of(events: Any, first_row: int = 0) -> tuple[list[str], NDArray[np.int
     ValueError
         A kind is missing; rows count from ``first_row``.
     """
-    distinct, codes = _distinct(events)
+    distinct, codes = distinct_values(events)
     for place, kind in enumerate(distinct):
         if is_missing(kind):
             row = first_row + int(np.argmax(codes == place))
@@ -305,17 +273,3 @@ def kinds_of(events: Any, first_row: int = 0) -> tuple[list[str], NDArray[np.int
     texts = list(map(as_kind, distinct))
     kinds = sorted(set(texts))
     return kinds, np.array([kinds.index(text) for text in texts], np.int64)[codes]
-
-
-def _plain(value: object) -> str:
-    """As text; 5.0 of one format is 5 of another."""
-    text = as_kind(value)
-    return text.rstrip("0").rstrip(".") if _DECIMAL.fullmatch(text) else text
-
-
-def as_kind(kind: object) -> str:
-    """A kind of event as text: 1, 1.0 and "1" are the same."""
-    if isinstance(kind, bytes):
-        return kind.decode(errors="backslashreplace")  # two kinds are never the same text
-    whole = isinstance(kind, float | np.floating) and kind.is_integer()
-    return str(int(kind)) if whole else str(kind)  # type: ignore[call-overload]

@@ -40,6 +40,7 @@ _FEWEST = 2  # rows that must have a value
 _BETWEEN = "|"
 _CODES = {
     *("id", "ids", "code", "codes", "zip", "zipcode", "postcode", "postal", "category", "genre"),
+    *("user", "seller", "vendor", "author", "artist", "director", "publisher", "parent"),
     *("brand", "type", "class", "cluster", "department", "occupation", "region", "country", "sex"),
 }
 """Words of names of columns whose numbers are hardly amounts."""
@@ -242,8 +243,14 @@ def tell_odd_texts(where: str, given: Iterable[str], *, are_lists: bool) -> None
             "lists",
             *(where, shown(listed)),
         )
+    if not are_lists:
+        tell_twins(where, texts)
+
+
+def tell_twins(where: str, texts: Iterable[str]) -> None:
+    """Warn of one value in two spellings; ``where`` is as in :func:`tell_odd_texts`."""
     twins: dict[str, str] = {}
-    for text in [] if are_lists else texts:
+    for text in texts:
         if (twin := twins.setdefault(text.strip().casefold(), text)) != text:
             _log.warning(
                 "%s has values like %r and %r, which differ in blanks or capital letters and are "

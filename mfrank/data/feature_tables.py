@@ -15,16 +15,18 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import as_array, checked, counted, needs, shown, sparse_to_host, to_host
+from mfrank.arrays import counted, needs, shown
 from mfrank.data.arrow_files import faults_named
 from mfrank.data.columns import guess
-from mfrank.data.feature_columns import FeatureColumns
+from mfrank.data.feature_columns import FeatureColumns, is_missing
+from mfrank.data.feature_matrices import tell_id_columns
 from mfrank.data.fields import Fields, spelled_like
-from mfrank.data.frames import columns_reader, is_frame
+from mfrank.data.frames import columns_reader, is_categorical, is_frame
 from mfrank.data.ids import Ids
 from mfrank.data.labels import canonical, objects
-from mfrank.data.locations import files_at
+from mfrank.data.locations import files_at, refuse_open
 from mfrank.data.remote import for_library, is_url, without_password
+from mfrank.data.row_choice import as_kind
 from mfrank.data.sql import TableQuery, is_database
 from mfrank.data.tables import known_kind, text_rows
 from mfrank.data.text_files import local_file, refuse_elsewhere
@@ -47,7 +49,8 @@ def _side(argument: str) -> str:
 
 def is_table(given: object) -> bool:
     """Whether features are a DataFrame or the path of a file, not a matrix."""
-    return isinstance(given, str | os.PathLike) or is_frame(given)
+    is_file = isinstance(given, str | os.PathLike) or hasattr(given, "readline")
+    return is_file or is_frame(given)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,13 +66,17 @@ class FeatureTable:
     columns : dict of str to array
         All other columns, by name.
     texts : dict of str to array
-        Original text of numeric columns of a text file, for fits in which the column was text.
+        Original text of numeric columns of a text file, for fits in which the column was text; and
+        of categories.
+    categories : set of str
+        Columns of numbers that are categories.
     """
 
     argument: str
     labels: NDArray[Any]
     columns: dict[Hashable, NDArray[Any]]
     texts: dict[Hashable, NDArray[Any]] = field(default_factory=dict)
+    categories: frozenset[Hashable] = frozenset()
 
     @classmethod
     def of(cls, argument: str, given: Any, ids: Ids) -> FeatureTable:
@@ -91,31 +98,32 @@ class FeatureTable:
         if isinstance(given, TableQuery):
             found = dict[Hashable, NDArray[Any]](given.columns().items())
             table = _Table(list(found), found.__getitem__, found.__getitem__)
-            labels, columns = _divided(argument, table, side)
-            texts = dict[Hashable, NDArray[Any]]()
+            read = _Read(*_divided(argument, table, side), {})
         elif isinstance(given, str | os.PathLike):
-            labels, columns, texts = _of_file(argument, given, side)
-            labels = spelled_like(labels, ids)
-        elif is_frame(given):
-            labels, columns = _of_frame(argument, given, side)
-            texts = {}
+            read = _of_file(argument, given, side)
+            read = read._replace(labels=spelled_like(read.labels, ids))
+        elif is_frame(given) and getattr(given, "ndim", 2) == 2:
+            read = _of_frame(argument, given, side)
         else:
+            refuse_open(given, argument)
             raise InputTypeError(
-                f"`{argument}` must be a table, got {shown(given)}:",
-                "pass a DataFrame, or the path of a file",
+                f"`{argument}` must be a table, got a {type(given).__name__}:",
+                "pass a DataFrame, such as `series.to_frame()`, or the path of a file",
             )
         try:
-            Ids.of(labels)
+            Ids.of(read.labels)
         except (TypeError, ValueError) as error:
             what = str(error).partition(";")[0]  # the rest is of lists of ids
             raise within(
                 f"`{argument}`", type(error)(f"the {what}; each {side} has one row")
             ) from None
-        return cls(argument, canonical(labels), columns, texts)
+        return cls(argument, canonical(read.labels), *read[1:])
 
     def learned(self) -> FeatureColumns:
         """The encoding of the columns, fitted to this table."""
-        return FeatureColumns.of(self.argument, self.columns)
+        tell_id_columns(self.argument, self.columns, self.labels)
+        chosen = {name: self.texts[name] for name in self.categories}
+        return FeatureColumns.of(self.argument, {**self.columns, **chosen})
 
     def features(
         self,
@@ -165,6 +173,7 @@ class FeatureTable:
         ValueError
             The table has none of these rows.
         """
+        tell_id_columns(self.argument, self.columns, self.labels)
         places = self._places(ids, of_fit=True, later="")
         here = places >= 0
         table = np.full((len(ids), len(self.columns)), np.nan)
@@ -210,6 +219,15 @@ class FeatureTable:
         return places
 
 
+class _Read(NamedTuple):
+    """The parts of a :class:`FeatureTable`, whose labels are as they were given."""
+
+    labels: NDArray[Any]
+    columns: dict[Hashable, NDArray[Any]]
+    texts: dict[Hashable, NDArray[Any]]
+    categories: frozenset[Hashable] = frozenset()
+
+
 class _Table(NamedTuple):
     """A table before it is known which of its columns has the ids."""
 
@@ -251,12 +269,21 @@ def place_of_ids(header: Sequence[str], side: str = "item") -> int:
     return header.index(str(sure[0])) if sure else 0
 
 
-def _of_frame(
-    argument: str, frame: Any, side: str
-) -> tuple[NDArray[Any], dict[Hashable, NDArray[Any]]]:
+def _of_frame(argument: str, frame: Any, side: str) -> _Read:
     names, read = columns_reader(frame)
     index = frame.index if hasattr(type(frame), "iloc") else None
-    return _divided(argument, _Table(names, read, read, index), side)
+    labels, columns = _divided(argument, _Table(names, read, read, index), side)
+    categories = _categories(frame, columns)
+    return _Read(labels, columns, categories, frozenset(categories))
+
+
+def _categories(frame: Any, columns: dict[Hashable, NDArray[Any]]) -> dict[Hashable, NDArray[Any]]:
+    """The categories that are numbers, as texts."""
+    return {
+        name: objects(None if is_missing(each) else as_kind(each) for each in column.tolist())
+        for name, column in columns.items()
+        if column.dtype.kind in "iuf" and is_categorical(frame, name)
+    }
 
 
 def _divided(
@@ -329,16 +356,14 @@ def _not_one(argument: str, found: str, names: list[Hashable], side: str) -> Inp
     )
 
 
-def _of_file(
-    argument: str, given: str | os.PathLike[str], side: str
-) -> tuple[NDArray[Any], dict[Hashable, NDArray[Any]], dict[Hashable, NDArray[Any]]]:
+def _of_file(argument: str, given: str | os.PathLike[str], side: str) -> _Read:
     path = _one_file(argument, given)
     if (kind := known_kind(path)) == ".parquet":
         with needs("parquet", "parquet files need pyarrow"):
             import pyarrow.parquet
         with faults_named(local_file(path)):
             table = pyarrow.parquet.read_table(for_library(path))
-        return *_of_frame(argument, table, side), {}
+        return _of_frame(argument, table, side)
     if kind not in _SEPARATORS:
         raise InputValueError(f"`{argument}` must be a .csv, .tsv or .parquet file, got {path}")
     try:
@@ -375,7 +400,7 @@ def _of_file(
     )
     labels, columns = _divided(argument, table, side)
     texts = {name: objects(field or None for field in fields(name)) for name in columns}
-    return labels, columns, texts
+    return _Read(labels, columns, texts)
 
 
 def _one_file(argument: str, given: str | os.PathLike[str]) -> Path:
@@ -422,51 +447,3 @@ def _typed(fields: list[str]) -> NDArray[Any]:
 
 def _examples(labels: NDArray[Any]) -> str:
     return ", ".join(map(shown, labels[:3].tolist()))
-
-
-# Features of users or items, as a sparse matrix with a row for each.
-
-
-def feature_rows(name: str, given: Any, n_rows: int, n_features: int | None = None) -> sp.csr_array:
-    """Convert features to a canonical CSR, float64, shape (n_rows, F).
-
-    Parameters
-    ----------
-    name : str
-        Name of the argument, for errors.
-    given : scipy or CuPy sparse matrix, or 2-D array-like
-    n_rows : int
-    n_features : int, optional
-        Required number of columns; by default at least one.
-
-    Raises
-    ------
-    ValueError, TypeError
-        The shape is wrong, or values are not finite numbers.
-    """
-    here: Any = sparse_to_host(given)
-    here = checked(here, name) if sp.issparse(here) else to_host(as_array(here, name), name)
-    if here.dtype.kind not in "biuf":
-        raise InputTypeError(
-            f"`{name}` must be numbers, got dtype {here.dtype}",
-            "make categories columns of 0 and 1",
-        )
-    side = name.partition("_")[0]
-    if here.ndim != 2 or here.shape[0] != n_rows:
-        raise InputValueError(
-            f"`{name}` must have a row for each of the {n_rows:,} {side}s of the interactions, in "
-            f"the order of their {side}_ids, got shape {here.shape}"
-        )
-    if n_features is not None and here.shape[1] != n_features:
-        raise InputValueError(
-            f"`{name}` must have the {n_features} columns of the fit, got {here.shape[1]}"
-        )
-    if here.shape[1] == 0:
-        raise InputValueError(f"`{name}` has no columns", "leave it out to fit without features")
-    rows = sp.csr_array(here, dtype=np.float64, copy=True)
-    rows.sum_duplicates()
-    if not np.isfinite(rows.data).all():
-        raise InputValueError(
-            f"`{name}` must be finite, got NaN or infinity", "use 0 for what is missing"
-        )
-    return rows

@@ -59,6 +59,8 @@ def chunks_of(given: Any, n_rows: int) -> Iterator[Chunk] | None:
         return _of_one(given, n_rows)
     if isinstance(given, str | bytes | os.PathLike | Mapping) or not isinstance(given, Iterable):
         return None
+    if hasattr(given, "readline"):  # an open file, whose lines are no tables
+        return None
     tables = iter(given)
     first = next(tables, None)
     if first is None or not is_frame(first):
@@ -204,12 +206,18 @@ class Spool:
         A new file.
     name : str
         What errors call the table.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows of all portions.
     """
 
     def __init__(self, file: Path, name: str) -> None:
         self._file, self._name = file, name
         self._facts: list[tuple[list[str], tuple[Any, ...] | None, int]] = []
         self._are_numbers: dict[str, bool] = {}
+        self.n_rows = 0
 
     def __str__(self) -> str:
         return self._name
@@ -225,6 +233,7 @@ class Spool:
         """
         with self._file.open("xb") as opened:
             for portion in portions:
+                self.n_rows += portion.n_rows
                 arrays = self._arrays(portion)
                 when = None if portion.moments is None else tuple(portion.moments[1:])
                 self._facts.append(([*arrays], when, portion.first_row))

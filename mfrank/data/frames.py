@@ -7,6 +7,7 @@ own.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, Literal, TypeAlias, get_args
@@ -126,9 +127,12 @@ def columns_reader(frame: Any) -> tuple[list[Hashable], Callable[[Any], NDArray[
     if _is_of("polars", frame):
         return list(frame.columns), lambda name: _of_polars(frame[name])
     if not hasattr(frame, "__arrow_c_stream__"):
+        is_file = isinstance(frame, str | os.PathLike) or hasattr(frame, "readline")
         raise InputTypeError(
             f"`frame` must be a table with named columns, got {type(frame).__name__}",
-            "arrays are taken by Interactions.from_arrays",
+            "files are read by `Interactions.from_file`"
+            if is_file
+            else "arrays are taken by `Interactions.from_arrays`",
         )
     with needs("parquet", f"a {type(frame).__name__} is read with pyarrow"):
         import pyarrow
@@ -139,6 +143,21 @@ def columns_reader(frame: Any) -> tuple[list[Hashable], Callable[[Any], NDArray[
             f"`frame`: a {type(frame).__name__} is not a table with named columns: {error}"
         ) from error
     return list(table.column_names), lambda name: arrow_values(table[name])
+
+
+def is_categorical(frame: Any, name: Any) -> bool:
+    """Whether a column of pandas or pyarrow is one of categories; those of polars are texts.
+
+    Parquet keeps numbers of the categories of pandas, and that they were such as a note.
+    """
+    if _is_of("pandas", frame):
+        return bool(frame[name].dtype == "category")
+    schema: Any = getattr(frame, "schema", None)
+    if not hasattr(schema, "pandas_metadata"):
+        return False
+    noted = (schema.pandas_metadata or {}).get("columns", ())
+    was = {each.get("field_name") for each in noted if each.get("pandas_type") == "categorical"}
+    return name in was or hasattr(schema.field(name).type, "index_type")
 
 
 def _of_index(frame: Any) -> str:

@@ -45,13 +45,14 @@ from mfrank.data.time_units import (
     tell_of_duration,
     tell_of_odd_times,
 )
+from mfrank.data.values import tell_full
 from mfrank.errors import InputValueError, unreadable
 from mfrank.files import Journal, path_of, resuming_beside, wanting_room, working_beside
 
 _ENTRIES_AT_ONCE = ENTRIES_AT_ONCE
 _ROWS_AT_ONCE = ROWS_AT_ONCE
 """Rows of a portion of a file."""
-_LAYOUT = 8
+_LAYOUT = 9
 """Version of the files of a run that can be resumed."""
 
 
@@ -164,7 +165,9 @@ def ingest_chunks(
         read = (portion for portion, _ in portions_of(chunks, chosen, events, ids))
         with progress_bar(None, "reading rows", "row", shown=show_progress) as advance:
             rows.fill(_counted(read, advance))
-        source = Source([rows], chosen, ids, Dialect(), unit, _ROWS_AT_ONCE)
+        if events is not None and not rows.n_rows:
+            raise events.none_left()
+        source = Source([rows], chosen, ids, Dialect(), unit, _ROWS_AT_ONCE, events)
         _write(source, folder, journal, duplicates, show_progress, events)
 
 
@@ -187,11 +190,12 @@ def _write(
     note(counted(known.n_rows, "row"))
     sums = events or EventWeights(None, {})
     arrays = _arrays(source, known, duplicates, journal, show_progress, sums)
-    n_cells = len(arrays["user_items.values"])
+    values = arrays["user_items.values"]
+    tell_full(values, len(known.user_ids), len(known.item_ids))
     changed = sums.cap is not None or sums.half_life is not None
     interaction_folder.write_arrays(
         *(arrays, known.user_ids, known.item_ids, folder),
-        "given" if changed else known.values_from(duplicates, n_cells),
+        "given" if changed else known.values_from(duplicates, len(values)),
     )
 
 

@@ -32,7 +32,7 @@ from mfrank.arrays import (
 from mfrank.data import cells, interaction_folder, selection, sources
 from mfrank.data.cells import Cells, Counts, SummedCells, ValuesFrom
 from mfrank.data.concatenation import as_parts, joined
-from mfrank.data.events import EventWeights, KindWeights, Where
+from mfrank.data.events import EventWeights, KindWeights
 from mfrank.data.fields import IdsAs
 from mfrank.data.frame_chunks import ROWS_AT_ONCE
 from mfrank.data.frames import is_frame
@@ -43,6 +43,7 @@ from mfrank.data.layouts import Dialect, Lines
 from mfrank.data.locations import Location
 from mfrank.data.merging import Duplicates
 from mfrank.data.notes import MOST_LINES, noting
+from mfrank.data.row_choice import Where
 from mfrank.data.sources import IdsLike
 from mfrank.data.sql import rows_of_query
 from mfrank.data.text_rows import AS_USUAL
@@ -319,7 +320,7 @@ class Interactions(MadeOfFields):
             of values is then read only if ``value`` names it.
         where : mapping of column name to a value or a list of values, optional
             Read only rows with these values, such as ``{"event": "purchase"}``, in all of these
-            columns. Values are compared as text.
+            columns. Values are compared as text; a warning names those that no row has.
         weights, cap, half_life, timestamp_unit, duplicates, user_ids, item_ids
             As in :meth:`from_arrays`.
 

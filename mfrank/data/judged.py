@@ -30,9 +30,9 @@ _log = logging.getLogger("mfrank")
 
 _ANSWERS = ("qid", "query", "queryid", "relevance", "grade", "label", "target")
 _SHOWN = 3  # documents named in an error
+_FEWEST = 10
+"""Documents from which on a feature that equals something else is no accident."""
 _HIGHEST = 31  # grade; LightGBM refuses higher ones
-_COMPARED = 1000  # documents of which a feature is compared with the answers before all are
-_BY_CHANCE = 10  # documents, of fewer of which a feature may equal the answers by chance
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -98,7 +98,7 @@ class Judged:
         arrays = {"features": matrix, "relevance": grades, "query_rows": query_rows}
         for name, array in arrays.items():
             object.__setattr__(self, name, _read_only(array))
-        for told in (_tell_of_equal_features, _tell_of_ranks, _tell_of_grades):
+        for told in (_tell_of_equals, _tell_of_ranks, _tell_of_grades):
             told(self)
 
     @classmethod
@@ -240,22 +240,24 @@ def _tell_of_answers(names: tuple[str, ...]) -> None:
         )
 
 
-def _tell_of_equal_features(judged: Judged) -> None:
-    """Warn of features that are the relevance itself, or the queries' numbers."""
-    if judged.n_documents < _BY_CHANCE:
+def _tell_of_equals(judged: Judged) -> None:
+    """Warn of features that are the relevance, the query or the number of the row."""
+    matrix, queries = judged.features, judged.query_ids.labels
+    if len(matrix) < _FEWEST:
         return
-    few = slice(_COMPARED)
-    ids = np.asarray(judged.query_ids.raw(judged.query_rows[few]))
-    answers = {"relevance": judged.relevance}
-    if ids.dtype.kind in "iuf":
-        answers["queries"] = np.asarray(judged.query_ids.raw(judged.query_rows))
-    for name, answer in answers.items():
-        if (answer == answer[0]).all():
+    others = {"the relevance": judged.relevance, "the number of the row": np.arange(len(matrix))}
+    if queries.dtype.kind in "iu":
+        others["the query"] = queries[judged.query_rows]
+    for what, own in others.items():
+        if own.min() == own.max():
             continue
-        alike = np.flatnonzero((judged.features[few] == answer[few, None]).all(axis=0))
-        for column in alike:
-            if np.array_equal(judged.features[:, column], answer):
-                _log.warning("feature %s equals `%s` in every document: leave it out", column, name)
+        for at in np.flatnonzero((matrix[:_FEWEST] == own[:_FEWEST, None]).all(axis=0)).tolist():
+            if (matrix[:, at] == own).all():
+                _log.warning(
+                    "features have %s in column %d: leave it out, as by numpy.delete(features, %d, "
+                    "axis=1)",
+                    *(what, at, at),
+                )
 
 
 def _tell_of_ranks(judged: Judged) -> None:
@@ -277,6 +279,8 @@ def _tell_of_ranks(judged: Judged) -> None:
 def _tell_of_grades(judged: Judged) -> None:
     """Warn of grades from which nothing is learned, or of which only the highest count."""
     grades, queries = judged.relevance, judged.query_rows
+    if not grades.any():
+        return
     sums, squares = np.bincount(queries, grades), np.bincount(queries, grades * grades)
     sizes = np.bincount(queries)
     if len(grades) > judged.n_queries and np.allclose(squares * sizes, sums**2, rtol=1e-12, atol=0):

@@ -201,6 +201,7 @@ def layout_of(
         head = head._replace(start=[line.replace("\t", " ") for line in head.start])
     first = next(filter(str.strip, (*head.above, *head.start)), "")
     _refuse_foreign(first, dialect)
+    head.refuse_rulers()
     start = head.start or list(head.above)
     separator = dialect.sep or head.separator or part.table.separator
     known = known_layout(start, chosen, separator) if dialect.columns is None else None

@@ -5,12 +5,14 @@ from __future__ import annotations
 import glob
 import os
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path, PurePath
 from typing import Any, cast
 
+from mfrank.arrays import shown
 from mfrank.data.frames import is_frame
 from mfrank.data.notes import log as _log
 from mfrank.data.remote import file_of, is_url, local_path, remote_files, without_password
@@ -57,14 +59,41 @@ def files_at(given: Location, argument: str) -> list[Path]:
     TypeError
         It is something else; the message names the argument.
     """
+    refuse_open(given, argument)
     each = [given] if isinstance(given, str | os.PathLike) else list(_listed(given, argument))
     if not each:
         raise InputValueError(f"`{argument}` must have at least one file")
+    for one in each:
+        if isinstance(one, str) and "\n" in one and not path_of(one).exists():
+            raise InputValueError(
+                f"`{argument}` must be paths of files, got text of several lines, which begins "
+                f"with {shown(one[:30])}:",
+                "write it to a file",
+            )
     found = {file for one in each for file in _files_of(one)}
     for file in found if len(found) > 1 else ():
         if is_stream(file):
             raise InputValueError(f"{file} can be read only once, and by itself:", "save it")
     return sorted(found, key=lambda file: file if isinstance(file, Path) else Path(file))
+
+
+def refuse_open(given: Any, argument: str) -> None:
+    """Raise TypeError for an open file, or text in memory, in place of a path."""
+    if not hasattr(given, "readline"):  # pandas' readers of chunks have read()
+        return
+    name = getattr(given, "name", None)
+    if given in (sys.stdin, getattr(sys.stdin, "buffer", None)):
+        remedy = "pass '-' for standard input"
+    elif isinstance(name, str) and Path(name).is_file():
+        remedy = f"pass its path, {name!r}"
+    else:
+        remedy = (
+            "write it to a file, or pass `Interactions.from_frame` what `pandas.read_csv` reads "
+            "from it"
+        )
+    raise InputTypeError(
+        f"`{argument}` must be a path, got an open file ({type(given).__name__}):", remedy
+    )
 
 
 def _listed(given: Any, argument: str) -> Iterator[Given]:
@@ -74,6 +103,7 @@ def _listed(given: Any, argument: str) -> Iterator[Given]:
             "a table in memory is read by `Interactions.from_frame`" * is_frame(given),
         )
     for one in given:
+        refuse_open(one, argument)
         if not isinstance(one, str | os.PathLike):
             kind = type(one).__name__
             raise InputTypeError(f"`{argument}` must be paths of files, got one of type {kind}")

@@ -55,7 +55,10 @@ class Source:
     table: TableParts = field(default_factory=TableParts)
 
     def portions(self, path: Path | Spool, times: TimeKind | None) -> Iterator[Portion]:
-        """The rows of a file, whose timestamps are of this kind; None recognizes it."""
+        """The rows of a file, whose timestamps are of this kind; None recognizes it.
+
+        Those of a spool have their values in place of events already.
+        """
         if isinstance(path, Spool):
             yield from path.portions()
             return
@@ -137,14 +140,16 @@ class Numbered:
 def numbered(source: Source, journal: Journal, place: Path, show_progress: bool) -> Numbered:
     """Number the ids of all files and check their values; the journal says which are done."""
     done, seen = journal.done["ids"], Numbering()
+    events = EventWeights(None, {}) if source.events is None else source.events
     if done:
         seen = Numbering.load(place / f"ids-{done}", journal.facts)
+        events.resume(journal.facts["events"])
     with progress_bar(None, "reading ids", "row", shown=show_progress) as advance:
         for number, path in enumerate(source.paths[done:], done + 1):
             for portion in source.portions(path, None):
                 seen.add(path, portion)
                 advance(portion.n_rows)
-            journal.facts = seen.facts
+            journal.facts = {**seen.facts, "events": events.facts}
             journal.advance(
                 "ids",
                 gone=place / f"ids-{number - 1}",
@@ -153,11 +158,14 @@ def numbered(source: Source, journal: Journal, place: Path, show_progress: bool)
             )
     if seen.users.is_empty:
         raise source.none_left()
+    events.tell()
     (user_ids, of_users), (item_ids, of_items) = seen.users.numbered(), seen.items.numbered()
     check_ids("user", user_ids, lambda row: int(of_users[row]))
     check_ids("item", item_ids, lambda row: int(of_items[row]))
     unit = seen.times.unit(source.unit, source.chosen)
     seen.values.tell()
+    if not events.weights:
+        seen.values.tell_negatives()
     ids, counts = (user_ids, item_ids), (of_users, of_items)
     return Numbered(*ids, *counts, seen.times.kinds, unit, seen.values)
 

@@ -1,4 +1,4 @@
-"""Columns of ids that are rather something else: lists, dates, quoted text, codes of missing ids.
+"""Columns of ids that are rather something else: lists, dates, quoted or printed text, codes.
 
 What is odd about single ids is in :mod:`mfrank.data.odd_ids`. Each column is looked at as a whole,
 by a part of its distinct ids where that is enough.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mfrank.arrays import counted, shown
 from mfrank.data.ids import Ids
@@ -30,6 +31,18 @@ _DIGIT = re.compile("[0-9]")
 _MOST = 0.8
 _QUOTES = ('""', "''", "``", "\u201c\u201d", "\u201e\u201c", "\u2018\u2019", "\xab\xbb")
 _IN_BRACKETS = re.compile(r"[\[({].*[\])}]", re.DOTALL)
+_PRINTED: Mapping[str, re.Pattern[str]] = {
+    "bytes": re.compile(r"b(['\"]).*\1"),
+    "objects without text of their own": re.compile(r"<.* at 0x[0-9a-fA-F]+>"),
+    "objects": re.compile(
+        r"(?P<kind>[A-Za-z_][\w.]*)\(.*['\"=].*\)"
+        r"|(?:(?:np|numpy)\.\w+|u?int(?:8|16|32|64)|float(?:16|32|64)|Number(?:Int|Long))\([^()]+\)"
+        r"|datetime\.\w+\(.*\)"
+    ),
+    "lists, tuples or dicts": re.compile(r"\[[^\[\],]*\]|\([^(),]*,\)|\{.*[:'\"].*\}"),
+}
+"""What ids are that Python or a database printed -> how these begin and end."""
+_THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:([,.'\u2019 \xa0\u202f])[0-9]{3}(?:\1[0-9]{3})*)?")
 _CODE = re.compile(r"(?=.*[0-9])[\w.-]+")
 _SEPARATORS = (" ", ",", "|", ";")
 _CODES_RECUR, _WORDS_RECUR = 0.25, 0.8
@@ -38,6 +51,14 @@ in names and titles, which have a part of their own."""
 _NEARLY_ALL = 0.95
 _OTHER_LENGTH = 0.1
 """Share of the ids with another number of parts than most: keys of several parts have as many."""
+
+
+_KEPT = 15
+"""Digits that a spreadsheet keeps of a number."""
+_TENS = 10 ** np.arange(19)
+_LONG = 10**_KEPT
+_SURE = 6.0
+"""Digits that are 0 of all rounded numbers together, from which on this is no chance."""
 
 
 RowsOf = Callable[[int], int]
@@ -111,10 +132,35 @@ def tell_other_columns(side: str, texts: list[str], count: Count) -> None:
                 "these if they are not meant, or name the quote of a text file with `quote=`"
             )
         )
+    elif printed := _as_printed(some):
+        what, example = printed
+        _log.warning(
+            "%s ids like %s are %s as they are printed: take what is in them, before they become "
+            "text",
+            *(side, shown(example), what),
+        )
     elif some and all(map(is_date, some)):
         _log.warning("%s ids like %s are dates: is this another column?", side, shown(some[0]))
+    elif some and all(map(_THOUSANDS.fullmatch, some)):
+        marked = [label for label in some if not label.isdecimal() and label[-3:] != "000"]
+        if marked:
+            _log.warning(
+                "%s ids like %s look like numbers with marks between thousands, and are text: "
+                "write them without these marks",
+                *(side, shown(marked[0])),
+            )
     if 2 * sum(map(str.isdecimal, some)) > len(some):
         _tell_others(side, texts, count)
+
+
+def _as_printed(some: Sequence[str]) -> tuple[str, str] | None:
+    """What most of these ids are, if it was printed, and the first one; None if they are not."""
+    for what, pattern in _PRINTED.items():
+        found = [match for label in some if (match := pattern.fullmatch(label))]
+        kinds = {match.groupdict().get("kind") for match in found}
+        if 2 * len(found) > len(some) and len(kinds) == 1:
+            return what, found[0][0]
+    return None
 
 
 def _tell_others(side: str, texts: list[str], count: Count) -> None:
@@ -189,6 +235,33 @@ def tell_codes(side: str, ids: Ids, rows_of: RowsOf) -> None:
         "is a missing %s; drop these rows if it is",
         *(side, number, len(ids) - 2, side),
     )
+
+
+def tell_rounded(side: str, numbers: NDArray[np.int64]) -> None:
+    """Warn of long numbers all of which a spreadsheet or a float has rounded.
+
+    Numbers that are all multiples of more than that, such as times with zeros below, are not.
+    """
+    if not len(numbers) or numbers.max() < _LONG:
+        return
+    large = numbers[numbers >= _LONG]
+    large = large[:: -(-len(large) // LOOKED_AT)]
+    digits = np.searchsorted(_TENS, large, side="right")
+    for base, steps in (
+        (10, _TENS[digits - _KEPT]),
+        (2, np.spacing(large.astype(np.float64)).astype(np.int64)),
+    ):
+        own, steps = large[steps > 1], steps[steps > 1]
+        chance = np.log10(steps.astype(np.float64)).sum()
+        if chance < _SURE or (own % steps).any():
+            continue
+        if 4 * np.count_nonzero(own // steps % base) > len(own):
+            _log.warning(
+                "%s ids like %d look rounded, as spreadsheets and floats do to long numbers, which "
+                "may make one of several: read them from their source as whole numbers or text",
+                *(side, own[0]),
+            )
+            return
 
 
 def in_rows(label: str, count: Count) -> str:

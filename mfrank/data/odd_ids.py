@@ -40,6 +40,7 @@ SPELLED_MISSING = frozenset(
         *("null", "(null)", "[null]", "<null>", "none", "nil", "nan", "nat", "na", "n/a", "<na>"),
         *("undefined", "(not set)", r"\n", "-", "?"),
         *("#n/a", "#ref!", "#value!", "#name?", "#null!", "#num!", "#div/0!"),  # of spreadsheets
+        *("#error!", "#spill!", "#calc!", "#field!", "loading..."),
     )
 )
 """How tables of text write a missing value, without capitals."""
@@ -54,7 +55,16 @@ _NUMBER = re.compile(r"\+?0*(\d+?)(?:\.0+)?", re.ASCII)
 _NUMBERS = re.compile(r"\n((?:\+|0)\d+(?:\.0+)?|\d+\.0+)(?=\n)", re.ASCII)
 """Whole numbers that are written otherwise than as such, like 007, each on a line."""
 _FLOAT = re.compile(r"\d+\.0+", re.ASCII)
+_MONTHS = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+_OF_MONTH = re.compile(rf"\n([0-9]{{1,2}}-{_MONTHS}|{_MONTHS}-[0-9]{{2}})(?=\n)")
+"""What spreadsheets make of codes such as 3-1 and MAR1."""
 _POWER = re.compile(r"\n(\d(?:\.\d+)?[eE]\+\d+)(?=\n)", re.ASCII)
+_DRAWN = re.compile(
+    r"\n(?=[-#=:+|.(\u2026\u2500-\u257f])"
+    r"(?:[-#=:+|.\u2500-\u257f]{2,}|\u2026|\([0-9]+(?: (?:row|record)s?[^)\n]*\))?)(?=\n)"
+)
+"""What is around the rows of a printed table: lines, dots where rows are left out, a count; and
+what it has where a column is too narrow."""
 _COMMENTS = ("#", "//", "--", "%")
 _GARBLED = re.compile("[\xc2-\xf4][\x80-\xbf\u0152-\u2122]|\ufffd")
 _AT_ONCE = 20_000
@@ -84,6 +94,8 @@ def check_ids(side: str, ids: Ids, rows_of: RowsOf) -> None:
     """
     if ids.are_numbers:
         odd_columns.tell_codes(side, ids, rows_of)
+        if ids.table is not None:
+            odd_columns.tell_rounded(side, ids.labels)
         return
     labels = ids.labels.tolist()
     odd_columns.tell_lists(side, labels)
@@ -112,6 +124,12 @@ def check_ids(side: str, ids: Ids, rows_of: RowsOf) -> None:
             "%s ids like %s are numbers as spreadsheets and numpy shorten them, which may make one "
             "of several: write them in full from their source",
             *(side, in_rows(shortened, count)),
+        )
+    if of_month := next((look.of_month for look in looks if look.of_month), ""):
+        _log.warning(
+            "%s ids like %s look like dates that a spreadsheet made of codes: write these as text "
+            "from their source",
+            *(side, in_rows(of_month, count)),
         )
     _tell_twins(side, usual, texts, longest)
     if has_cases:
@@ -164,6 +182,13 @@ def _check_texts(
         _log.warning(
             "%s ids like %s look like comments, and are read as rows: remove these lines",
             *(side, in_rows(comments[0], count)),
+        )
+    drawn = [label for label in bare if _DRAWN.match(f"\n{bare[label]}\n")]
+    if drawn and (side == "user" or any(count(label) == 1 for label in drawn[:SHOWN])):
+        _log.warning(
+            "%s ids like %s look like lines or a count of rows that a printed table has, and are "
+            "read as rows: remove these if they are none",
+            *(side, in_rows(drawn[0], count)),
         )
     _tell_garbled(side, bare)
 
@@ -344,6 +369,8 @@ class _Look(NamedTuple):
     has_capitals : bool
     shortened : str
         The first one like 1.2E+12; "" if there is none.
+    of_month : str
+        The first one like 1-Mar or Mar-01; "" if there is none.
     """
 
     is_all_text: bool
@@ -351,6 +378,7 @@ class _Look(NamedTuple):
     has_numbers: bool
     has_capitals: bool
     shortened: str
+    of_month: str
 
     @classmethod
     def at(cls, labels: list[Hashable]) -> _Look:
@@ -361,9 +389,11 @@ class _Look(NamedTuple):
         joined = _lines(texts)
         lower = joined.lower()
         odd = texts if _is_odd(joined) or _has_missing(texts, lower) else []
-        power = _POWER.search(joined) if "e+" in lower else None
         has_numbers, has_capitals = _NUMBERS.search(joined) is not None, lower != joined
-        return cls(is_all_text, odd, has_numbers, has_capitals, power[1] if power else "")
+        power = _POWER.search(joined) if "e+" in lower else None
+        month = _OF_MONTH.search(joined) if has_capitals and "-" in joined else None
+        firsts = (found[1] if found else "" for found in (power, month))
+        return cls(is_all_text, odd, has_numbers, has_capitals, *firsts)
 
 
 def _lines(texts: list[str]) -> str:
@@ -383,7 +413,7 @@ def _is_odd(joined: str) -> bool:
         return True
     if any(mark in joined for mark in "\t\r\v\f\x1c\x1d\x1e\x1f"):
         return True
-    if any(f"\n{mark} " in joined for mark in _COMMENTS):
+    if any(f"\n{mark} " in joined for mark in _COMMENTS) or _DRAWN.search(joined):
         return True
     if joined.isascii():
         return False

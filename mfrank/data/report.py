@@ -59,7 +59,8 @@ class Times:
     ----------
     first, last : int
     seconds : bool
-        Whether they are seconds since 1970, to judge by their size; else their unit is unknown.
+        Whether they are seconds since 1970, to judge by their size; others may be dates before
+        1990, or numbers of another unit.
     whole_days : bool
         Whether all seconds are those of midnight.
     gap : (int, int), or None
@@ -97,7 +98,7 @@ class Times:
 
     def __str__(self) -> str:
         if not self.seconds:
-            return f"{self.first} to {self.last}, in a unit that is not known"
+            return f"{self.first} to {self.last}{_as_days(self.first, self.last)}"
         days = (self.last - self.first) / _DAY
         unit = ", in whole days" if self.whole_days else ""
         return f"{_moment(self.first)} to {_moment(self.last)} UTC, {days:,.3g} days{unit}"
@@ -378,6 +379,15 @@ def span_of(times: NDArray[np.int64]) -> str:
     if first < _SINCE or last > LAST_SECOND:
         return f"{first} to {last}"
     return f"{_moment(first)} to {_moment(last)}"
+
+
+def _as_days(first: int, last: int) -> str:
+    """Which days these numbers are if they are seconds since 1970; "" if they cannot be."""
+    if first < FIRST_SECOND or last > LAST_SECOND:
+        return ""
+    begin, end = (_moment(second).partition(" ")[0] for second in (first, last))
+    days = begin if begin == end else f"{begin} to {end}"
+    return f" ({days}, if these are seconds since 1970)"
 
 
 def _moment(second: int) -> str:

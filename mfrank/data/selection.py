@@ -19,6 +19,9 @@ from mfrank.errors import InputValueError, Notice
 if TYPE_CHECKING:
     from mfrank.data.interactions import Interactions
 
+_OTHER_SCALE = 2
+"""A threshold is of another scale if all values are at least so many times as large."""
+
 
 def at_least(
     data: Interactions, threshold: float, *, binary: bool, keep_seen: bool
@@ -47,7 +50,7 @@ def at_least(
 def _tell_of_threshold(
     data: Interactions, reached: NDArray[np.bool_], threshold: float, is_weighted: bool
 ) -> None:
-    """Warn of a threshold that is in other units than the values, or that none of them reaches."""
+    """Warn of a threshold in other units than the values, or that none or all of them reach."""
     values = data.user_items.data
     if (summed := data.cells.summed) is not None:
         lower = summed.largest < float(threshold)
@@ -74,6 +77,13 @@ def _tell_of_threshold(
                     f"go from {values.min():g} to {values.max():g}; lower the threshold"
                 )
             )
+    if data.nnz and threshold > 1 and (least := values.min()) >= _OTHER_SCALE * threshold:
+        _log.warning(
+            Notice(
+                f"`at_least({threshold:g})` keeps all {data.nnz} entries, whose values go from "
+                f"{least:g} to {values.max():g}: is the threshold of another scale?"
+            )
+        )
     if is_weighted:
         _log.warning(
             Notice(

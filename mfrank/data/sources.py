@@ -37,7 +37,6 @@ from mfrank.data.labels import RawIds, canonical
 from mfrank.data.layouts import Dialect
 from mfrank.data.locations import Location, files_at
 from mfrank.data.merging import Duplicates
-from mfrank.data.notes import log as _log
 from mfrank.data.notes import note
 from mfrank.data.odd_ids import check_ids, tell_converted, tell_empty_rows
 from mfrank.data.table_parts import TableParts, none_in
@@ -45,8 +44,8 @@ from mfrank.data.tables import Portion
 from mfrank.data.text_files import errors_of
 from mfrank.data.time_units import TimestampUnit, check_unit, tell_of_odd_times
 from mfrank.data.times import epoch_seconds
-from mfrank.data.values import Extent, as_numbers
-from mfrank.errors import InputTypeError, InputValueError, Notice, within
+from mfrank.data.values import Extent, as_numbers, tell_full
+from mfrank.errors import InputTypeError, InputValueError, within
 
 IdsLike = Ids | RawIds
 """An :class:`Ids`, or raw ids in row order."""
@@ -122,7 +121,10 @@ def from_arrays(
     _refuse_unequal(user_rows, items=item_rows, values=numbers, timestamps=times)
     _refuse_infinite(numbers, user_rows, item_rows, known_users, known_items)
     if values is not None:
-        Extent.of(numbers).tell()
+        extent = Extent.of(numbers)
+        extent.tell()
+        if weighing is None or not weighing.weights:
+            extent.tell_negatives()
     if times is not None:
         tell_of_odd_times(times)
     numbers = numbers if weighing is None else weighing.aged(numbers, times)
@@ -131,6 +133,7 @@ def from_arrays(
     )
     if values is not None and found.values_from == "given" and (found.rows.data == 1).all():
         found = found._replace(values_from="ones")
+    tell_full(found.rows.data, *shape)
     parts = finite(found, known_users, known_items)
     if weighing is None or weighing.cap is None:
         return parts
@@ -149,8 +152,11 @@ def from_sparse(matrix: Any, duplicates: Duplicates, known_ids: KnownIds) -> Par
         )
     found = cells.from_sparse(matrix, duplicates=duplicates)
     note(f"{counted(found.rows.nnz, 'cell')} of a sparse matrix with a value")
-    Extent.of(found.rows.data).tell()
+    extent = Extent.of(found.rows.data)
+    extent.tell()
+    extent.tell_negatives()
     n_users, n_items = found.rows.shape
+    tell_full(found.rows.data, n_users, n_items)
     known_users = _of_rows("user", user_ids, n_users)
     user_items = found.rows
     known_items = _of_rows("item", item_ids, n_items)
@@ -264,12 +270,10 @@ def _from_columns(
     known_ids: KnownIds,
 ) -> Parts:
     n_rows, found = len(columns["user"]), weighed(columns, events)
-    n_read = len(found["user"])
-    if events is not None and n_rows > n_read:
-        if not n_read:
+    if events is not None:
+        if n_rows and not len(found["user"]):
             raise events.none_left()
-        by = " and ".join(["`where`"] * bool(events.where) + ["`weights`"] * bool(events.weights))
-        _log.info(Notice(f"{n_read:,} of {counted(n_rows, 'row')} are read, by {by}"))
+        events.tell()
     if found is not columns:
         columns.clear()
     # Nothing else has the columns now, so that their memory is free when they are numbered. Times

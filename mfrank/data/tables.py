@@ -47,6 +47,7 @@ from mfrank.data.text_files import (
     open_text,
     refuse_elsewhere,
 )
+from mfrank.data.text_heads import refuse_ruler
 from mfrank.data.text_rows import AS_USUAL, Quotes, Tell, rows
 from mfrank.data.time_units import Moments, TimeKind, TimestampUnit
 from mfrank.data.times import settle
@@ -76,10 +77,11 @@ def kind_of(path: str | os.PathLike[str], *, writing: bool = False) -> str:
     if (kind := known_kind(path)) and not (writing and kind in (*_READ, *ARROW, ".npz")):
         return kind
     known, packed = [*USUAL, *_READ * (not writing)], [*PACKERS, *[ZIP] * (not writing)]
+    suffixes = [suffix.lower() for suffix in file_of(path).suffixes[::-1]]
     raise InputValueError(
         f"expected a suffix {', '.join(known)} (also with {', '.join(packed)}), .npz, .arrow or "
         ".parquet",
-        _OTHERS.get(file_of(path).suffix.lower(), "convert it, or name it by its format"),
+        next(filter(None, map(_OTHERS.get, suffixes)), "convert it, or name it by its format"),
     ).within(path)
 
 
@@ -100,6 +102,7 @@ _PICKLE = "such files could run code: write a table, such as .csv or .parquet, w
 _OTHERS: Mapping[str, str] = {
     **dict.fromkeys([".pkl", ".pickle", ".joblib", ".pt", ".pth"], _PICKLE),
     **dict.fromkeys([".xlsx", ".xls", ".ods"], "save the sheet as .csv"),
+    **dict.fromkeys([".tar", ".tgz", ".7z", ".rar"], "unpack it"),
     **dict.fromkeys([".h5", ".hdf5", ".hdf"], f"{_FRAME} `pandas.read_hdf` reads"),
     **dict.fromkeys([".db", ".sqlite", ".sqlite3", ".duckdb"], "read its rows by a query"),
     ".npy": f"{_ARRAYS} `numpy.load` reads, a column each",
@@ -355,7 +358,9 @@ def text_rows(path: str | os.PathLike[str], separator: str) -> Iterator[tuple[in
     remedy = "write a quote that is part of a field twice, in quotes"
     quotes = Quotes(separator, AS_USUAL, remedy=remedy)
     with errors_of(file), open_text(file, tell) as lines:
-        yield from rows(lines, separator, quotes, keep_blanks=True)
+        for line, row in rows(lines, separator, quotes, keep_blanks=True):
+            refuse_ruler(separator.join(row), line)
+            yield line, row
     quotes.told(tell)
 
 

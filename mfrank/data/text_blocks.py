@@ -10,6 +10,7 @@ missing, and those that may be the header again.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
@@ -34,6 +35,8 @@ Which = NDArray[np.bool_]
 _is_native: bool = _ext is not None
 _FEED, _RETURN, _BLANK = ord("\n"), ord("\r"), ord(" ")
 _BYTE_ORDER_MARK = "\ufeff".encode()
+_COUNT = re.compile(r"\b(?:row|record)(?:s|\(s\))?\b", re.IGNORECASE)
+"""In a line such as ``(2 rows)``, ``2 rows in set`` or ``2 record(s) selected``."""
 _MOST_BLANKS = 32
 """Blanks before a field of an ordinary line."""
 
@@ -382,6 +385,8 @@ class _Splitter:
                     "; if rows begin with their names, as in a table of R, write it with "
                     "row.names = FALSE"
                 )
+            if _COUNT.search(" ".join(row)):
+                lists += "; if it is no row but a count of them, as a console prints, remove it"
             if row[0].startswith(("#", "%")):
                 lists += f"; if it is a comment, `comment={row[0][0]!r}`"
             raise InputValueError(

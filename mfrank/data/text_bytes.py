@@ -105,6 +105,8 @@ _FIRST: Mapping[bytes, str] = {
     b"PK\x05\x06": ZIP,  # of nothing
 }
 """First bytes of packed files -> the usual suffix."""
+_TAR, _TAR_AT = b"ustar", 257
+"""What archives of tar have, and where."""
 DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
 """What reading a damaged packed file raises."""
 _SHOWN = 20
@@ -134,7 +136,7 @@ def unpacked(raw: IO[bytes], name: str, tell: Tell | None = None) -> Any:
     raw.seek(0)
     if head.startswith(b"PAR1"):
         raise InputValueError("it is written as Parquet:", "name it .parquet")
-    packer = next((suffix for first, suffix in _FIRST.items() if head.startswith(first)), "")
+    packer = _packer(head)
     if not packer and named in (*UNPACK, ZIP) and head:
         begin = raw.read(HEAD)
         raw.seek(0)
@@ -152,6 +154,22 @@ def unpacked(raw: IO[bytes], name: str, tell: Tell | None = None) -> Any:
         member = only_member(raw, name)
         return unpacked(_opened(raw, member), member)
     return PACKERS[packer](raw, "rb") if packer else raw
+
+
+def _packer(head: bytes) -> str:
+    """The usual suffix of a file that begins so, if it is packed; else ""."""
+    return next((suffix for first, suffix in _FIRST.items() if head.startswith(first)), "")
+
+
+def refuse_packed(head: bytes, name: str) -> None:
+    """Raise ValueError if a text, unpacked, begins as what is packed once more, or an archive."""
+    if packer := _packer(head):
+        raise InputValueError(
+            f"it is compressed twice: what it holds is compressed by {UNPACK.get(packer, 'zip')}",
+            f"unpack it once, and name what comes out with {packer}",
+        )
+    if head[_TAR_AT:].startswith(_TAR):
+        raise InputValueError("it is an archive of tar", f"unpack it: tar -xf {name}")
 
 
 def _is_text(begin: bytes) -> bool:

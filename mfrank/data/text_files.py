@@ -29,6 +29,7 @@ from mfrank.data.text_bytes import (
     archive_of,
     first_end,
     opened_bytes,
+    refuse_packed,
     settled_encoding,
     unpacked,
 )
@@ -183,6 +184,7 @@ class Text:
     def _parts(self) -> Iterator[bytes]:
         """Yield the bytes in UTF-8, many at a time, before any error."""
         parts = self._stored()
+        refuse_packed(self._head, self._of)
         encoding = settled_encoding(self._encoding, self._head, self._say)
         if encoding is None:
             yield from parts

@@ -1,5 +1,7 @@
 """What is above the rows of a table: comments, of which the last may name the columns; ``sep=;``.
 
+Lines that a console draws around a header are refused.
+
 Lines that begin with # or % are comments if they stand above all rows, and a blank or a further
 mark follows, or they have another number of fields than the rows: ``#cats,7`` may be a user. In
 the midst of rows only ``comment=`` skips lines, so that no row is lost in silence.
@@ -16,11 +18,16 @@ from mfrank.arrays import counted, shown
 from mfrank.data.columns import ROLES, Chosen, guess
 from mfrank.data.table_parts import NoRowsError
 from mfrank.data.text_rows import Tell
+from mfrank.errors import InputValueError
 
 _MARKED = re.compile(r"[#%]")
 _COMMENT = re.compile(r"[#%](?:[\s#%]|$)")
 _MARKS = re.compile(r"[#%]+\s*")
 _KONECT = re.compile(r"% *(?:sym|asym|bip) ")
+_RULER = re.compile(
+    r'(?=[-=+|:,;"\s\u2500-\u257f]++\Z)(?:(?=.*(?:--|==)).*[-=][^-=]+[-=]|.*[\u2500-\u257f])'
+)
+"""A line that consoles and Markdown draw at a header, such as ``----,----`` or ``|:--|--:|``."""
 _EXCEL = re.compile(r'"?sep=(.)"?[\r\n]*$')
 
 Divided = Callable[[str], list[str]]
@@ -67,6 +74,11 @@ class Head(NamedTuple):
             else:
                 start.append("\n")  # so that lines are counted
         return cls(above, separator, start)
+
+    def refuse_rulers(self) -> None:
+        """Raise ValueError if one of the first lines is drawn around a header."""
+        for number, line in enumerate(self.start, len(self.above) + 1):
+            refuse_ruler(line, number, may_skip=number > 1)
 
     def settled(
         self, divided: Divided, chosen: Chosen, header: bool | None, comment: str | None, tell: Tell
@@ -135,6 +147,22 @@ class Head(NamedTuple):
             f"{counted(len(comments), 'line')} of comments at the head skipped, the last is "
             f"{shown(last[:60])}{names}",
         )
+
+
+def refuse_ruler(line: str, number: int, *, may_skip: bool = False) -> None:
+    """Raise ValueError if a line is drawn, as around the header of a printed table.
+
+    Fields of such a table may be filled up with blanks, and a count of its rows may follow.
+    ``may_skip`` says whether the caller can skip lines by ``comment``.
+    """
+    if not _RULER.match(line):
+        return
+    mark = line.strip()[:1]
+    skip = f", or skip such lines with `comment={mark!r}`" * (may_skip and mark in "-=")
+    raise InputValueError(
+        f"{shown(line.strip()[:40])} is a line as consoles draw around tables, and no row",
+        f"write the table as CSV, such as by psql --csv, sqlite3 -csv or mysql --batch{skip}",
+    ).within(f"line {number}")
 
 
 def _is_marked(line: str, comment: str | None) -> bool:

@@ -57,6 +57,9 @@ _JANUARY = 31 * 86_400
 _FIRST_DAY, _LAST_DAY = _1990 // 86_400, _2100 // 86_400
 """Days since 1970 of the same years, and those that spreadsheets count since 1900."""
 
+_YEARS, _SHEET_DAYS = (1900, 2100), (36_526, 54_789)
+"""Years, and days that spreadsheets count since 1899-12-30: those of 2000 to 2049."""
+
 _DIGITS = (8, 12, 14)
 """Digits of dates that are written as numbers: 20240131, 202401311559, 20240131155930."""
 _LEAST_DIGITS = 19_000_101
@@ -315,6 +318,8 @@ class Magnitudes:
                 "milliseconds in 32 bits become such numbers; they are kept as they are",
                 *(self.lowest, self.highest),
             )
+        if unit == "as is" and (what := self._like_days()):
+            _log.info("timestamps from %d to %d %s", self.lowest, self.highest, what)
         if unit in ("s", "as is"):
             return
         bounds = in_seconds(np.array([self.lowest, self.highest]), unit).tolist()
@@ -326,6 +331,17 @@ class Magnitudes:
                 "1970; `timestamp_unit='s'` keeps the numbers"
             )
         )
+
+    def _like_days(self) -> str:
+        """What numbers that are kept look like, if they are years or days of a spreadsheet."""
+        if _YEARS[0] <= self.lowest <= self.highest <= _YEARS[1]:
+            return "look like years, and are kept as they are: dates are compared with dates alone"
+        if _SHEET_DAYS[0] <= self.lowest <= self.highest <= _SHEET_DAYS[1]:
+            return (
+                "look like days of a spreadsheet, and are kept as they are: dates are made by "
+                "pandas.to_datetime(days, unit='D', origin='1899-12-30')"
+            )
+        return ""
 
     def check(self, unit: TimestampUnit) -> None:
         """Log if another unit is more likely than the stated one."""

@@ -130,9 +130,10 @@ def moments(timestamps: ArrayLike, kind: TimeKind | None = None) -> Moments:
     except BadRow as error:
         if kind == "date" or error.row >= len(each) or not is_date(each[error.row]):
             raise
-        what = f"like 12/31/2010 with the {kind}" if "first" in kind else "like 12/31/2010"
+        what = "like 31/12/2010" if kind == "day first" else "like 12/31/2010"
+        what += f", with the {kind}," if "first" in kind else ","
         raise BadRow(
-            f"`timestamps` must all be dates {what}, as others are, got {shown(each[error.row])}",
+            f"`timestamps` must all be dates {what} as others are, got {shown(each[error.row])}",
             error.row,
         ) from None
 

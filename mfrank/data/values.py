@@ -23,7 +23,11 @@ _FIRST = 1000
 _MANY = 20
 """The inverse of the share of whole numbers that are too many among rounded ones."""
 _FAR = 9
-"""A code above is at least so many times as large as all other values."""
+"""A code such as 99 or -99 is at least so many times as large as all other values."""
+_FEW, _QUANTITY = 5, 10
+"""The inverse of the largest share of returns among quantities, and what some of these exceed."""
+_FULL = 20
+"""Pairs of users and items from which on it is no accident that there are all of them."""
 
 
 def as_numbers(values: ArrayLike) -> NDArray[Any]:
@@ -83,6 +87,8 @@ class Extent:
         1 if there is any other value, which stops the counting.
     example : float
         The first value with three decimals.
+    negatives, rows : int
+        Counts of values below 0, and of all.
     """
 
     lowest: float = np.inf
@@ -95,6 +101,8 @@ class Extent:
     ends: int = 0
     others: int = 0
     example: float = 0.0
+    negatives: int = 0
+    rows: int = 0
 
     @classmethod
     def of(cls, values: NDArray[Any]) -> Self:
@@ -110,6 +118,8 @@ class Extent:
         self._count_thousands(values)
         low, high = float(values.min()), float(values.max())
         self.lowest, self.highest = min(self.lowest, low), max(self.highest, high)
+        self.rows += len(values)
+        self.negatives += int(np.count_nonzero(values < 0)) if low < 0 else 0
         codes = {code for code, of in ((low, _BELOW), (high, _ABOVE)) if code in of}
         if codes:
             for code in codes:
@@ -143,6 +153,17 @@ class Extent:
                 "to %g; it is taken as it is, so drop these rows if it does",
                 *(code, counted(number, "row"), self.least, self.most),
             )
+
+    def tell_negatives(self) -> None:
+        """Warn of a few quantities below 0, which are those of returns."""
+        if self.least >= 0 or self.most <= _QUANTITY or _FEW * self.negatives > self.rows:
+            return
+        _log.warning(
+            "%s of %s are below 0, down to %g, as quantities of returns are: they lower the sums "
+            "of their pairs of user and item, or count as dislikes; drop these rows if they are "
+            "not meant",
+            *(f"{self.negatives:,}", counted(self.rows, "value"), self.lowest),
+        )
 
     def _count_thousands(self, values: NDArray[Any]) -> None:
         for part in (values[:_FIRST], values[_FIRST:]):  # nearly always settled by the first
@@ -187,5 +208,25 @@ class Extent:
             return True
         if code < 0:
             alone = self.least >= 0 and self.most > 1
-            return alone and (code == -1 or (number > 1 and self.most <= -code))
-        return number > 1 and _FAR * max(self.most, -self.least) <= code
+            if alone and (code == -1 or (number > 1 and self.most <= -code)):
+                return True
+        is_far = _FAR * max(self.most, -self.least) <= abs(code)
+        return number > 1 and abs(code) > 9 and is_far
+
+
+def tell_full(values: NDArray[Any], n_users: int, n_items: int) -> None:
+    """Warn of cells that are all pairs of users and items, each of the same value.
+
+    A table of all pairs has their ratings in a column that was not read, empty where there are
+    none.
+    """
+    if len(values) < max(_FULL, n_users * n_items) or min(n_users, n_items) < 3:
+        return
+    if values[0] == values[-1] and values.min() == values.max():
+        _log.warning(
+            Notice(
+                f"each of the {n_users:,} users has each of the {n_items:,} items with the same "
+                "value, so that nothing can be learned: if a column has the values, name it with "
+                "`value=`, and drop the rows of pairs without one"
+            )
+        )

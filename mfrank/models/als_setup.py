@@ -153,6 +153,6 @@ def features_of_fit(
             columns[columns_name(name.partition("_")[0])] = learned.to_array()
             rows.append(table.features(learned, ids, of_fit=True))
         else:
-            rows.append(None if each is None else feature_rows(name, each, len(ids)))
+            rows.append(None if each is None else feature_rows(name, each, ids))
     users, items = rows
     return Features(users, items, regularization, start, columns)

@@ -68,7 +68,7 @@ class FeaturesOfUpdate:
                 rows = given.features(columns, ids, familiar=familiar)
             else:
                 ids = own
-                rows = feature_rows(f"{side}_features", given, len(own), len(weights))
+                rows = feature_rows(f"{side}_features", given, own, len(weights))
             self._means[side] = ids, (rows @ weights).astype(self.store.dtype)
 
     def written(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import check_count, counted, distinct, refuse_labels, shown
-from mfrank.data import FeatureTable, Ids, is_table
+from mfrank.data import FeatureTable, Ids, check_id_columns, is_table
 from mfrank.errors import InputTypeError, InputValueError
 
 Ints = NDArray[np.int64]
@@ -124,7 +124,9 @@ def partition(nodes: Ints, size: int) -> None:
 def features_of(name: str, values: Any, ids: Ids) -> NDArray[np.float64]:
     """As :func:`features`, in the order of ``ids``; a table is matched by id."""
     if not is_table(values):
-        return features(name, values, len(ids))
+        found = features(name, values, len(ids))
+        check_id_columns(name, found, ids)
+        return found
     matched = FeatureTable.of(name, values, ids).numbers(ids)
     without = np.isnan(matched).all(axis=1)
     if without.any():

@@ -139,6 +139,11 @@ def test_six_ignored_columns_are_named():
         assert parts[1:] == ["ignored: " + ", ".join(map(repr, names[:6])) + more]
 
 
+COUNTED = ["0", "n", "nb", "len", "size", "f0_", "_c2", "_col2", "EXPR$2", "?column?"]
+COUNTED += ["(No column name)"]
+"""Names of counts that nobody gave."""
+
+
 @pytest.mark.parametrize(
     ("names", "chosen", "doubts"),
     [
@@ -168,7 +173,7 @@ def test_six_ignored_columns_are_named():
         (["split_id", "testament"], {}, []),
         ([7, "title"], {}, []),
         ([0], {}, ["0 looks like a count: value=0 reads it"]),
-        *(([name], {}, ["looks like a count: value="]) for name in ("0", "n", "nb", "len", "size")),
+        *(([name], {}, ["looks like a count: value="]) for name in COUNTED),
         (["Freq"], {}, ["'Freq' looks like a value: value='Freq' reads it"]),
         (["n", "rating"], {}, []),
         (["n"], {"value": False}, []),

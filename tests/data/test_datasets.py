@@ -160,6 +160,17 @@ def test_from_npz_of_a_folder_or_a_file(tmp_path, more):
             assert data.timestamps is None
 
 
+def test_kinds_of_events_that_from_npz_ignores_are_told(tmp_path, caplog):
+    np.savez(tmp_path / "a.npz", **COLUMNS, **MORE)
+    from_npz(tmp_path / "a.npz")
+    assert not caplog.records  # of the split, which `published_split` reads
+    np.savez(tmp_path / "a.npz", **COLUMNS, event=np.zeros(5, int))
+    from_npz(tmp_path / "a.npz")
+    (line,) = (record.getMessage() for record in caplog.records)
+    assert "'event' looks like kinds of events" in line
+    assert "Interactions.from_file takes such arguments" in line
+
+
 @pytest.mark.parametrize("read", [from_npz, published_split])
 @pytest.mark.parametrize(
     ("name", "array", "remedy"),

@@ -246,3 +246,15 @@ def test_odd_arguments_are_refused() -> None:
         Events.from_arrays(["a", "b"], ["x", "y"], ["view"])
     with refuses(ValueError, "event"):
         Events.from_frame(drawn().drop(columns="event"))
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_one_kind_in_two_spellings_is_told(door: str, tmp_path: Path, caplog: Any) -> None:
+    frame = drawn(40)
+    DOORS[door](frame, tmp_path)
+    assert "differ in blanks or capital letters" not in caplog.text
+    kinds = frame["event"].to_list()
+    spelled = [kind.upper() if n % 2 else kind for n, kind in enumerate(kinds)]
+    (tmp_path / "2").mkdir()
+    DOORS[door](frame.assign(event=spelled), tmp_path / "2")
+    assert caplog.text.count("the column of events has values like") == 1

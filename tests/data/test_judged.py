@@ -135,8 +135,13 @@ def test_names_of_features_stay_and_are_distinct() -> None:
 
 
 ODD: dict[str, tuple[Any, Any, Any, str]] = {
-    "a feature is the relevance": ("relevance", None, None, "feature 0 equals `relevance`"),
-    "a feature is the query": ("queries", None, None, "feature 0 equals `queries`"),
+    "a feature is the relevance": (
+        "relevance",
+        None,
+        None,
+        "features have the relevance in column 0",
+    ),
+    "a feature is the query": ("queries", None, None, "features have the query in column 0"),
     "ranks": (None, np.tile([3, 1, 2, 4], 5), None, "as ranks do, and more is better"),
     "all are relevant": (None, np.ones(20), None, "no query has documents of different"),
     "percent": (None, np.arange(20) * 5, None, "goes up to 95"),
@@ -400,3 +405,31 @@ def test_features_that_are_named_as_the_answers_are_told(names, told, caplog):
     assert [
         line.getMessage().split(", which")[0].split("column ")[1] for line in caplog.records
     ] == told
+
+
+GRADES = [2, 0, 1, 0, 0, 1, 2, 0, 0, 1, 0, 3]
+QUERIES = [11] * 4 + [5] * 5 + [7] * 3
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize(
+    ("column", "what"),
+    [(GRADES, "the relevance"), (QUERIES, "the query"), (range(12), "the number of the row")],
+)
+def test_features_that_are_the_answers_are_told(column, what, dtype, caplog):
+    features = np.column_stack([np.arange(12)[::-1], column]).astype(dtype)
+    judged = Judged(features, GRADES, QUERIES)
+    assert f"features have {what} in column 1" in caplog.text
+    caplog.clear()
+    parts = judged.hold_out(0.5, random_state=0)
+    assert sum(part.n_documents for part in parts) == 12
+    assert not caplog.records  # as it was told of the whole
+
+
+def test_other_features_are_not_told(caplog):
+    features = np.column_stack([np.zeros(12), np.arange(12) % 3, np.minimum(GRADES, 1)])
+    Judged(features, GRADES, QUERIES)
+    Judged(features, np.zeros(12), QUERIES)
+    assert not caplog.records
+    Judged(features, np.ones(12), [f"q{n}" for n in QUERIES])
+    assert "leave it out" not in caplog.text

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import io
 import itertools
 import logging
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -210,6 +212,45 @@ def test_a_file_whose_name_is_a_pattern_is_one(tmp_path: Path) -> None:
     assert mfrank.Interactions.from_file(tmp_path / "a[1].csv").user_ids.labels.tolist() == [1]
     with refuses(TypeError, "path", remedy="from_frame"):
         mfrank.Interactions.from_file(pandas.DataFrame({"user": [1], "item": [2]}))
+
+
+def _features_of(given: Any) -> mfrank.ALS:
+    data = mfrank.Interactions.from_arrays([1, 2], [1, 2])
+    return mfrank.ALS(factors=2, iterations=1).fit(data, item_features=given)
+
+
+READERS: dict[str, tuple[str, Callable[[Any], object]]] = {
+    "path": ("path", mfrank.Interactions.from_file),
+    "a path of several": ("path", lambda given: mfrank.Interactions.from_file([given])),
+    "events": ("path", lambda given: mfrank.Events.from_file(given, event="event")),
+    "ingest": ("files", lambda given: mfrank.Interactions.ingest(given, "never-made")),
+    "features": ("item_features", _features_of),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_open_files_and_text_in_place_of_a_path_are_refused(tmp_path: Path, reader: str) -> None:
+    argument, read = READERS[reader]
+    (tmp_path / "a.csv").write_text("user,item\n1,2\n")
+    for text in (io.StringIO("user,item\n1,2\n"), io.BytesIO(b"user,item\n1,2\n")):
+        with refuses(TypeError, argument, remedy="write it to a file, or pass .*from_frame"):
+            read(text)
+    with (tmp_path / "a.csv").open() as lines, (tmp_path / "a.csv").open("rb") as raw:
+        for opened in (lines, raw):
+            with refuses(TypeError, argument, remedy=r"pass its path, '.*a\.csv'"):
+                read(opened)
+    with refuses(TypeError, argument, remedy="pass '-'"):
+        read(sys.stdin)
+    if reader != "features":
+        with refuses(ValueError, argument, remedy="write it to a file"):
+            read("user,item\n1,2\n")
+    assert not Path("never-made").exists()
+
+
+def test_a_path_is_no_table_in_memory() -> None:
+    for file in ("a.csv", Path("a.csv"), io.StringIO("user,item\n1,2\n")):
+        with refuses(TypeError, "frame", remedy="from_file"):
+            mfrank.Interactions.from_frame(file)
 
 
 def test_what_is_read_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -115,6 +115,26 @@ def told(log: pytest.LogCaptureFixture, level: int = logging.WARNING) -> list[st
         (["1", "2", "3", "Total"], ["whole numbers but for 'Total' in 1 row", "text"]),
         (["a", "b", "# c"], ["'# c' in 1 row", "comments"]),
         (["2024-01-31", "2024-02-01"], ["dates", "another column"]),
+        (["ann", "bob", "----", "bob"], ["'----' in 1 row", "printed table"]),
+        (["ann", "bob", "(2 rows)"], ["'(2 rows)' in 1 row", "printed table"]),
+        (["ann", "...", "bob"], ["'...' in 1 row", "printed table"]),
+        (["ann", "####", "bob"], ["'####' in 1 row", "printed table"]),
+        (["a", "#ERROR!", "b", "Loading..."], ["'#ERROR!' in 1 row", "missing"]),
+        (["1,001", "2,345", "17"], ["marks between thousands"]),
+        (["1.001", "12.345", "1.234.567"], ["marks between thousands"]),
+        (["x-7", "3-Mar", "Sep-02"], ["'3-Mar' in 1 row", "a spreadsheet made of codes"]),
+        (["b'ann'", "b'bob'", "b'ann'"], ["b'ann'", "bytes as they are printed"]),
+        (["ObjectId('507f')", "ObjectId('507e')"], ["objects as they are printed"]),
+        (["UUID('507f')", "UUID('507e')"], ["objects as they are printed"]),
+        (["np.int64(5)", "np.int64(6)", "7"], ["np.int64(5)", "objects as they are printed"]),
+        (["Decimal('5')", "Decimal('6')"], ["objects as they are printed"]),
+        (["NumberLong(5)", "NumberLong(6)"], ["objects as they are printed"]),
+        (["Timestamp('2024-01-31 10:00:00', tz='UTC')"], ["objects as they are printed"]),
+        (["datetime.date(2024, 1, 31)"], ["objects as they are printed"]),
+        (["<object at 0x7f0a>", "<a.User object at 0x7f0b>"], ["without text of their own"]),
+        (["[1]", "[2]", "[3]"], ["'[1]'", "lists, tuples or dicts as they are printed"]),
+        (["(1,)", "(2,)"], ["'(1,)'", "lists, tuples or dicts as they are printed"]),
+        (["{'id': 1}", "{'id': 2}"], ["lists, tuples or dicts as they are printed"]),
     ],
 )
 def test_what_text_may_mean_otherwise_is_told_in_a_line(
@@ -156,6 +176,10 @@ def test_ordinary_ids_are_not_talked_about(
                 ["\U0001f468\u200d\U0001f469", "\u05d0\u05d1", "S\xc3O PAULO"],
             ),
             *(["85123A", "22423", "POST", "71053", "84406B"], ["2024-01-31", "a"]),
+            *(["Alien(1979)", "Up(2009)"], ["Love(Live)", "Love(Remix)"], ["{7f-1}", "{7f-2}"]),
+            *(["[untitled]", "b", "c"], ["<http://a/1>", "<http://a/2>"], [":)", "-a-", "(1) b"]),
+            *(["1.25", "17"], ["1.001", "007"], ["1-May-Ann", "Jan", "May"], ["3-mar", "Mar-2001"]),
+            *(["What's (Story)", "Who's (Next)"], ["photo(1)", "photo(2)"], ["b'elanna", "c"]),
         )
     ):
         folder = tmp_path / str(number)
@@ -186,6 +210,28 @@ def test_codes_with_a_missing_one_are_told(
     (line,) = told(caplog)
     assert "-1" in line
     assert "2 rows" in line
+
+
+LONG = [110612570161021477, 725735641737510623, 1272757217426062279, 90150083017731]
+ROUNDED = {
+    "by a spreadsheet": ([110612570161021000, 725735641737510000, 1272757217426060000], True),
+    "by a float": ([2**58 + 64 * n for n in (3, 8, 21, 55)], True),
+    "not": (LONG, False),
+    "one alone": ([LONG[3], 7 * 10**15], False),
+    "times with zeros below": ([(1700000000123 + n) * 10**6 for n in range(5)], False),
+    "times with bits below": ([(288230376151 + n) << 22 for n in range(5)], False),
+}
+"""Long ids, and whether they are rounded."""
+
+
+@every_door
+@pytest.mark.parametrize("how", ROUNDED)
+def test_long_numbers_that_were_rounded_are_told(
+    door: str, how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    users, are_rounded = ROUNDED[how]
+    assert sorted(DOORS[door](users, tmp_path).user_ids.labels) == sorted(users)
+    assert ["look rounded" in line for line in told(caplog)] == [True] * are_rounded
 
 
 BINARY_DOORS = ["arrays", "pandas", "polars", "pyarrow", "parquet", "ingest parquet", "matrix"]
@@ -562,6 +608,13 @@ def test_words_in_capital_letters_are_no_codes(caplog: pytest.LogCaptureFixture)
     )
     (line,) = told(caplog)
     assert "'johndoe' and 'JohnDoe' differ only in capital letters" in line
+
+
+def test_a_title_of_dots_that_several_have_is_no_mark(caplog: pytest.LogCaptureFixture) -> None:
+    Interactions.from_arrays(["a", "b", "a"], ["...", "...", "Abba"])
+    assert not told(caplog)
+    Interactions.from_arrays(["a", "b", "a"], ["...", "Abba", "Abba"])
+    assert ["printed table" in line for line in told(caplog)] == [True]
 
 
 def test_a_title_that_several_have_is_no_comment(caplog: pytest.LogCaptureFixture) -> None:

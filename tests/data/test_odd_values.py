@@ -62,6 +62,13 @@ DOORS: dict[str, Callable[[list[float], Path], Interactions]] = {
 }
 
 
+def table_of_pairs(n_users: int, n_items: int, values: Any = None) -> dict[str, Any]:
+    """Every pair of users and items."""
+    users, items = np.divmod(np.arange(n_users * n_items), n_items)
+    columns = {"user": users, "item": items}
+    return columns if values is None else {**columns, "v": values}
+
+
 def told(log: pytest.LogCaptureFixture, word: str) -> list[str]:
     lines = [record.getMessage() for record in log.records if record.levelno >= logging.WARNING]
     return [line for line in lines if word in line]
@@ -78,6 +85,7 @@ def told(log: pytest.LogCaptureFixture, word: str) -> list[str]:
         ([1, -99, 5, -99], "-99", "2 rows"),
         ([5, -(2**31), 3.5, 2], "-2147483648", "1 row"),  # NaN as a whole number
         ([1, 1, -(2**63)], "-9223372036854775808", "1 row"),
+        ([0.5, -999, -2.5, -999], "-999", "2 rows"),  # among values around 0
     ],
 )
 def test_a_value_that_may_stand_for_none_is_told_and_kept(
@@ -255,3 +263,113 @@ def test_the_command_line_says_how_to_write_numbers(
     told = capsys.readouterr().err
     assert "no mark between thousands" in told
     assert "from_frame" not in told
+
+
+def pairs_by_library(library: str) -> Callable[[dict[str, Any], Path], Interactions]:
+    def read(columns: dict[str, Any], _: Path) -> Interactions:
+        module = pytest.importorskip(library)
+        make = module.table if library == "pyarrow" else module.DataFrame
+        return Interactions.from_frame(make(columns))
+
+    return read
+
+
+def pairs_by_text(door: str) -> Callable[[dict[str, Any], Path], Interactions]:
+    def read(columns: dict[str, Any], folder: Path) -> Interactions:
+        path = folder / "pairs.csv"
+        rows = zip(*columns.values(), strict=True)
+        lines = [",".join(columns), *(",".join(map(str, row)) for row in rows)]
+        path.write_text("\n".join(lines) + "\n")
+        return reading.DOORS[door](path)
+
+    return read
+
+
+def matrix_of_pairs(columns: dict[str, Any], _: Path) -> Interactions:
+    cells = np.ones(len(columns["user"])), (columns["user"], columns["item"])
+    return Interactions.from_sparse(sp.coo_array(cells))
+
+
+PAIRS: dict[str, Callable[[dict[str, Any], Path], Interactions]] = {
+    "arrays": lambda columns, _: Interactions.from_arrays(columns["user"], columns["item"]),
+    "matrix": matrix_of_pairs,
+    **{library: pairs_by_library(library) for library in ("pandas", "polars", "pyarrow")},
+    **{door: pairs_by_text(door) for door in reading.DOORS},
+}
+
+
+@pytest.mark.parametrize("door", PAIRS)
+def test_a_table_of_all_pairs_is_told(
+    door: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As by unstacking a matrix of ratings: those that are missing are in a column of any name."""
+    values = np.where(np.arange(30) % 4, 0.0, np.nan)
+    PAIRS[door](table_of_pairs(6, 5, values), tmp_path)
+    (line,) = told(caplog, "each of the 6 users has each of the 5 items")
+    assert "value=" in line
+
+
+@pytest.mark.parametrize("door", PAIRS)
+def test_nearly_all_pairs_are_not_told(
+    door: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    most = {name: column[:-1] for name, column in table_of_pairs(6, 5).items()}
+    for number, columns in enumerate((most, table_of_pairs(30, 2), table_of_pairs(3, 4))):
+        (tmp_path / str(number)).mkdir()
+        PAIRS[door](columns, tmp_path / str(number))
+    assert not told(caplog, "each of the")
+
+
+def test_all_pairs_with_their_values_are_not_told(caplog: pytest.LogCaptureFixture) -> None:
+    columns = table_of_pairs(6, 5)
+    Interactions.from_arrays(*columns.values(), np.arange(1, 31))
+    assert not told(caplog, "each of the")
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_few_quantities_below_zero_are_told(
+    door: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    DOORS[door]([12, 3, 1, -3, 40, 1, 2, 6, 24, 1, 1], tmp_path)
+    (line,) = told(caplog, "quantities of returns")
+    assert line.startswith("1 of 11 values are below 0, down to -3")
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(
+    "values", [[1, 1, 1, 1, -1, 1], [2, 1, 2, 1, -2, 1, 2], [9.5, -7.5, -3, 10], [12, -12, 20, -3]]
+)
+def test_votes_and_scales_around_zero_are_not_told(
+    door: str, values: list[float], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    DOORS[door](values, tmp_path)
+    assert not told(caplog, "quantities of returns")
+
+
+def test_weights_below_zero_are_not_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever gives an event a weight below 0 means it."""
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"user": range(9), "item": range(9), "event": ["buy"] * 8 + ["back"]})
+    weights = {"buy": 20, "back": -20}
+    Interactions.from_frame(frame, weights=weights)
+    Interactions.ingest(frame, tmp_path / "f", weights=weights)
+    assert not told(caplog, "quantities of returns")
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_threshold_of_another_scale_is_told(
+    door: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert DOORS[door]([20, 60, 100, 80], tmp_path).at_least(4).nnz == 4
+    (line,) = told(caplog, "another scale")
+    assert "keeps all 4 entries, whose values go from 20 to 100" in line
+
+
+@pytest.mark.parametrize(
+    ("values", "threshold"), [([4, 5, 4.5], 4), ([1, 2, 9], 1), ([3, 5], 0), ([4, 5], 3)]
+)
+def test_a_threshold_that_all_reach_may_be_meant(
+    values: list[float], threshold: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    Interactions.from_arrays(range(len(values)), range(len(values)), values).at_least(threshold)
+    assert not told(caplog, "another scale")

@@ -239,6 +239,9 @@ def test_rows_of_text_keep_their_blanks_and_tell_of_quotes(
     path.write_text('a,b\n"c,d\ne",f\n')
     with refuses(ValueError, place="a.csv, lines 2 to 3", remedy="write a quote"):
         list(text_rows(path, ","))
+    path.write_text("item,genre\n----,-----\n7,x\n")
+    with refuses(ValueError, place="a.csv, line 2", remedy="as CSV"):
+        list(text_rows(path, ","))
     with pytest.raises(FileNotFoundError):
         list(text_rows(tmp_path / "none.csv", ","))
 

@@ -182,8 +182,18 @@ def test_seconds_are_those_of_1990_to_9999(times, are_dates):
 def test_times_of_an_unknown_unit_are_no_dates():
     users = np.arange(300) % 10
     report = data_of(users, np.arange(300) // 10, timestamps=np.arange(300)).report()
-    assert "0 to 299, in a unit that is not known" in str(report)
+    assert "0 to 299 (1970-01-01, if these are seconds since 1970)" in str(report)
     assert list(report.odd()) == []
+
+
+def test_dates_before_1990_are_told_as_days():
+    dates = np.array(["1969-07-20", "1989-11-09"], "datetime64[s]")
+    report = data_of([1, 2], [1, 2], timestamps=dates).report()
+    assert "(1969-07-20 to 1989-11-09, if these are seconds since 1970)" in str(report)
+    numbers = data_of([1, 2], [1, 2], timestamps=[BEGIN, BEGIN + 1])
+    beyond = replace(numbers, timestamps=np.array([0, 10**18])).report()
+    assert "0 to 1000000000000000000" in str(beyond)
+    assert "since 1970" not in str(beyond)
 
 
 def test_a_test_part_beside_the_training_data():

@@ -17,6 +17,7 @@ from tests.support.errors import refuses
 pandas = pytest.importorskip("pandas", reason="the extra pandas is not installed")
 
 IDS = Ids.of(["a", "b", "c", "d"])
+THREE = Ids.of(["a", "b", "c"])
 
 
 def table(**columns: Any) -> FeatureTable:
@@ -240,19 +241,19 @@ def test_matrices_of_features_have_a_row_for_each(
     given: Any, error: type[Exception], fault: dict[str, str]
 ) -> None:
     with refuses(error, **fault):
-        feature_rows("item_features", given, 3, 2)
+        feature_rows("item_features", given, THREE, 2)
 
 
 def test_a_matrix_of_features_is_copied_and_canonical() -> None:
     given = np.array([[True, False], [False, False], [True, True]])
-    found = feature_rows("item_features", given, 3)
+    found = feature_rows("item_features", given, THREE)
     assert found.dtype == np.float64
     assert found.toarray().tolist() == given.astype(float).tolist()
     with refuses(ValueError, "item_features", remedy="leave it out"):
-        feature_rows("item_features", np.ones((3, 0)), 3)
+        feature_rows("item_features", np.ones((3, 0)), THREE)
     twice = sp.csr_array(([1.0, 2, 3], [1, 1, 0], [0, 2, 2, 3]), shape=(3, 2))
-    merged = feature_rows("item_features", twice, 3)
+    merged = feature_rows("item_features", twice, THREE)
     assert (merged.nnz, merged.toarray().tolist()) == (2, [[0, 3], [0, 0], [3, 0]])
-    own = feature_rows("item_features", found, 3)
+    own = feature_rows("item_features", found, THREE)
     own.data[:] = 9
     assert found.data.max() == 1

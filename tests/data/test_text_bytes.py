@@ -7,6 +7,7 @@ import gzip
 import io
 import logging
 import lzma
+import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -119,6 +120,26 @@ def test_what_is_cut_is_told(tmp_path: Path, suffix: str) -> None:
     if suffix != ".zip":  # several one after the other are one text
         (tmp_path / "a.csv").write_bytes(whole + PACK[suffix](b"1,2\n"))
         assert mfrank.Interactions.from_file(tmp_path / "a.csv").nnz == 9001
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("outer", [".gz", ".bz2", ".xz", ".zst"])
+def test_what_is_packed_twice_and_archives_are_told(tmp_path: Path, outer: str, door: str) -> None:
+    body = TEXT.encode()
+    for suffix, pack in PACK.items():
+        file = tmp_path / f"a.csv{outer}"
+        file.write_bytes(PACK[outer](pack(body)))
+        with refuses(ValueError, None, remedy=rf"unpack it once.*\{suffix}$"):
+            DOORS[door](file)
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as archive:
+        member = tarfile.TarInfo("a.csv")
+        member.size = len(body)
+        archive.addfile(member, io.BytesIO(body))
+    for content in (made.getvalue(), PACK[outer](made.getvalue())):
+        (tmp_path / "a.csv").write_bytes(content)
+        with refuses(ValueError, None, remedy="unpack it: tar -xf"):
+            DOORS[door](tmp_path / "a.csv")
 
 
 def test_items_and_features_are_read_alike(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -202,6 +203,81 @@ def test_a_file_of_another_format_is_refused_with_a_command_that_mends_it(
     written = tmp_path / new.partition(";")[0]
     written.write_bytes(subprocess.check_output(f"{command} a.txt", shell=True, cwd=tmp_path))
     assert triples(DOORS[door](written)) == FOREIGN[text]
+
+
+PRINTED = {
+    "sqlcmd": "user,item\n----,----\n1,7\n2,8\n",
+    "sqlite": "user  item\n----  ----\n1     7   \n2     8   \n",
+    "tabs": "user\titem\n----\t----\n1\t7\n2\t8\n",
+    "equals": "user,item\n====,====\n1,7\n2,8\n",
+    "quoted": '"user","item"\n"----","----"\n1,7\n2,8\n',
+    "psql": " user | item \n------+------\n    1 |    7\n    2 |    8\n(2 rows)\n\n",
+    "without a name that is known": " u | i \n---+---\n a | x\n b | y\n",
+    "Markdown": "| user | item |\n|---|---|\n| ann | x |\n| bob | y |\n",
+    "Markdown, aligned": "user | item\n:--- | ---:\n1 | 7\n2 | 8\n",
+    "mysql": "+------+------+\n| user | item |\n+------+------+\n|    1 |    7 |\n",
+    "DuckDB": "┌──────┬──────┐\n│ user │ item │\n├──────┼──────┤\n│    1 │    7 │\n",
+    "polars": "shape: (1, 2)\n┌──────┬──────┐\n│ user ┆ item │\n╞══════╪══════╡\n│ 1    ┆ 7    │\n",
+    "after a comment": "# of yesterday\nuser,item\n----,----\n1,7\n2,8\n",
+}
+"""Tables as consoles print them, and other people write them by hand."""
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("name", PRINTED)
+def test_a_line_that_is_drawn_is_no_row(tmp_path: Path, door: str, name: str) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text(PRINTED[name], encoding="utf-8")
+    lines = PRINTED[name].splitlines()
+    number = 1 + next(at for at, line in enumerate(lines) if re.search("--|==|──", line))
+    with refuses(
+        ValueError, None, place=f"line {number}", remedy="write the table as CSV"
+    ) as found:
+        DOORS[door](file)
+    if "comment='-'" in str(found.value) and "|" not in PRINTED[name]:
+        assert triples(DOORS[door](file, comment="-")) == [(1, 7, 1.0), (2, 8, 1.0)]
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "user,item\n-,7\nann,-\n",
+        "user,item,rating\n--,--,3\nann,x,2\n",
+        "user,item\n-=-,a--b\nann,x\n",
+        "-1,7\n-2,8\n",
+    ],
+)
+def test_marks_beside_letters_and_digits_are_no_drawn_line(
+    tmp_path: Path, door: str, text: str
+) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text(text)
+    assert DOORS[door](file).nnz == 2
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(
+    "count", ["(2 rows)", "2 rows in set (0.01 sec)", "2 record(s) selected.", "(1 row affected)"]
+)
+@pytest.mark.parametrize("mark", [",", "\t", "|"])
+def test_a_count_below_the_rows_is_refused_as_one(
+    tmp_path: Path, door: str, mark: str, count: str
+) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text(f"user{mark}item\n1{mark}7\n2{mark}8\n\n{count}\n")
+    with refuses(ValueError, None, place="line 5", remedy="a count of them"):
+        DOORS[door](file)
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(("odd", "line"), [("(2", "(2 rows)"), ("..", ".. .."), ("--", "-- --")])
+def test_what_a_console_adds_among_rows_is_told(
+    tmp_path: Path, door: str, odd: str, line: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "a.txt").write_text(f"user item\n1 7\n2 8\n{line}\n")
+    assert DOORS[door](tmp_path / "a.txt").nnz == 3
+    assert f"user ids like {odd!r} in 1 row look like lines or a count of rows" in caplog.text
 
 
 @pytest.mark.parametrize("door", DOORS)

@@ -365,3 +365,25 @@ def test_parts_of_several_units_are_refused() -> None:
 )
 def test_dates_with_the_year_last_are_of_the_years_1990_to_2100(number: int, is_date: bool) -> None:
     assert of(number, number).counts == {"reversed" if is_date else "early": 2}
+
+
+@pytest.mark.parametrize(
+    ("numbers", "told"),
+    [
+        ([2019, 2024, 1999], "look like years"),
+        ([45_292, 44_197], "look like days of a spreadsheet"),
+        ([0, 1, 2, 2024], ""),  # an order
+        ([19_000, 19_001], ""),  # days since 1970
+        ([1, 45_292], ""),
+        ([S, S + 1], ""),
+    ],
+)
+def test_years_and_days_of_spreadsheets_are_kept_and_told(
+    numbers: list[int], told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = Magnitudes.of(Moments(np.array(numbers), "whole"))
+    with caplog.at_level("INFO", "mfrank"):
+        found.tell()
+    assert in_seconds(np.array(numbers), found.unit()).tolist() == numbers
+    assert told in caplog.text
+    assert bool(told) == ("look like" in caplog.text)

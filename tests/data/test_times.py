@@ -829,6 +829,24 @@ def test_times_that_are_alike_are_not_told(
 
 @pytest.mark.parametrize("door", EVERY_DOOR)
 @pytest.mark.parametrize(
+    ("times", "example"),
+    [
+        (["31/12/2010", "12/31/2010"], r"like 31/12/2010, with the day first,"),
+        (["31/12/2010", "2010-12-31"], r"like 31/12/2010, with the day first,"),
+        (["12/31/2010", "2010-12-31"], r"like 12/31/2010, with the month first,"),
+    ],
+)
+def test_the_example_of_a_date_is_in_the_order_that_is_told(
+    door: str, times: list[str], example: str, tmp_path: Path
+) -> None:
+    with pytest.raises(
+        ValueError, match=rf"refused|have the day first or the month|{example} as others"
+    ):
+        EVERY_DOOR[door](tmp_path, times)
+
+
+@pytest.mark.parametrize("door", EVERY_DOOR)
+@pytest.mark.parametrize(
     "times", [["31012024", "1022024"], ["1312024", "12312023"], ["1012024", "2012024", "18121999"]]
 )
 def test_dates_as_numbers_with_the_year_last_are_refused(

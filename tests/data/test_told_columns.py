@@ -31,8 +31,21 @@ TIMES = [
     *["orderdate", "createtime", "invoicedate"],
 ]
 EVENTS = ["event_type", "event", "EventType", "action", "behavior_type", "interaction type", "type"]
+MARKS = ["is_deleted", "cancelled", "isCanceled", "returned", "refund", "is_bot", "test_user"]
+MARKS += ["deleted_at", "isTestUser", "fraud"]
 PLAIN = ["title", "genres", "country", "age", "session_id", "event_id", "average_rating", "zip"]
-PLAIN += ["runtime", "discount", "candidate", "bankaccount", "release_year", "lifetime"]
+PLAIN += [
+    "bottle",
+    "robot",
+    "returning_user",
+    "test_score_of_item_id",
+    "runtime",
+    "discount",
+    "candidate",
+    "bankaccount",
+    "release_year",
+    "lifetime",
+]
 
 
 def tables() -> dict[str, Callable[[Path, list[str], list[list[Any]]], mfrank.Interactions]]:
@@ -114,6 +127,28 @@ def test_what_looks_like_a_value_or_a_time_is_read_or_warned_of(
     argument = "timestamp" if name in TIMES else "value"
     assert f"ignored: {name!r}" in said
     assert f"{argument}=" in said
+
+
+@pytest.mark.parametrize("door", TABLES)
+@pytest.mark.parametrize("name", MARKS)
+def test_marks_of_rows_that_are_not_meant_are_warned_of(
+    tmp_path: Path, door: str, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    columns = [[1, 2], [5, 6], [3, 4], [0, 1]]
+    TABLES[door](tmp_path, ["user", "item", "rating", name], columns)
+    ((level, said),) = messages(caplog)
+    assert level == logging.WARNING
+    assert f"{name!r} looks like a mark of rows that are not meant" in said
+
+
+@pytest.mark.parametrize("name", ["rank", "Chart Position", "listRank", "distance"])
+def test_a_value_of_which_less_is_more_is_warned_of(name: str) -> None:
+    ((level, said),) = told(["user", "item", name], {"value": name})
+    assert level == logging.WARNING
+    assert f"if the least of {name!r} is the best" in said
+    for other in ("pageRank", "rank_score", "ranked", "v"):
+        ((level, _),) = told(["user", "item", other], {"value": other})
+        assert level == logging.INFO
 
 
 @pytest.mark.parametrize("door", TABLES)

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import re
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, date, datetime, timedelta
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import mfrank
 from mfrank.cli.main import main
+from mfrank.data import numbering
+from mfrank.files import journal
 from tests.support.errors import refuses
 
 pandas = pytest.importorskip("pandas", reason="needs pandas")
@@ -51,6 +59,12 @@ def of_json(frame: Any, where: Where, folder: Path) -> Interactions:
     return Interactions.from_file(folder / "a.jsonl", where=where)
 
 
+def of_sql(frame: Any, where: Where, _: Path) -> Interactions:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        frame.to_sql("rows", connection, index=False)
+        return Interactions.from_sql("SELECT * FROM rows", connection, where=where)
+
+
 def by_command(frame: Any, where: Where, folder: Path) -> Interactions:
     each = [(column, of if isinstance(of, list) else [of]) for column, of in where.items()]
     flags = [f"--where={column}={one}" for column, values in each for one in values]
@@ -72,6 +86,10 @@ DOORS: dict[str, Callable[[Any, Where, Path], Interactions]] = {
     "ingest": lambda frame, where, folder: Interactions.ingest(
         [text(frame, folder)], folder / "f", where=where
     ),
+    "ingest of tables": lambda frame, where, folder: Interactions.ingest(
+        [frame[:2], frame[2:]], folder / "f", where=where
+    ),
+    "sql": of_sql,
     "command": by_command,
 }
 KINDS = ["view", "cart", "purchase"]
@@ -137,6 +155,13 @@ def test_a_missing_value_is_no_match(door: str, tmp_path: Path) -> None:
         ({"event": []}, ValueError),
         ({"event": None}, ValueError),
         ({"event": {"a": 1}}, ValueError),
+        ({"event": ["view", None]}, ValueError),
+        ({"event": [["view"]]}, ValueError),
+        ({"event": slice(1, 3)}, ValueError),
+        ({"event": lambda kind: kind == "view"}, ValueError),
+        ({"event": re.compile("view")}, ValueError),
+        ({"event": object()}, ValueError),
+        ({"event": FRAME["event"] == "view"}, ValueError),
     ],
 )
 def test_odd_conditions_are_refused(where: Any, kind: type[Exception], tmp_path: Path) -> None:
@@ -154,10 +179,22 @@ def test_a_column_that_is_not_there_is_named(door: str, tmp_path: Path) -> None:
         DOORS[door](FRAME, {"nothing": "view"}, tmp_path)
 
 
-def test_rows_that_are_read_are_counted(caplog: Any) -> None:
+@pytest.mark.parametrize(
+    "door", [door for door in DOORS if door not in ("command", "numbered columns")]
+)
+def test_rows_that_are_read_are_counted(door: str, tmp_path: Path, caplog: Any) -> None:
     with caplog.at_level("INFO", "mfrank"):
-        Interactions.from_frame(FRAME, where={"event": "view"})
-    assert "1 of 3 rows are read, by where" in caplog.text
+        data = DOORS[door](FRAME, {"event": "view"}, tmp_path)
+    assert caplog.text.count("1 of 3 rows are read, by where") == 1
+    assert "1 of 3 rows are read, by where" in str(data.report())
+
+
+def test_rows_without_a_weight_are_counted(tmp_path: Path, caplog: Any) -> None:
+    weights = {"view": 1, "purchase": None}
+    with caplog.at_level("INFO", "mfrank"):
+        for rows in (FRAME[:2], text(FRAME[:2], tmp_path)):
+            Interactions.ingest(rows, tmp_path / "f", weights=weights)
+    assert caplog.text.count("1 of 2 rows are read, by weights") == 2
 
 
 def test_conditions_come_before_weights(tmp_path: Path) -> None:
@@ -173,3 +210,151 @@ def test_an_ingest_of_other_rows_begins_anew(tmp_path: Path) -> None:
     for kind in ("view", "purchase"):
         data = Interactions.ingest([path], tmp_path / "f", where={"event": kind})
         assert data.user_ids.labels.tolist() == ["a" if kind == "view" else "b"]
+
+
+SEVERAL = pandas.DataFrame(
+    {
+        "user": ["a", "b", "c"],
+        "item": [1, 2, 3],
+        "rating": [1.0, 2.0, 3.0],
+        "event": ["view", "add_to_cart", "purchase"],
+    }
+)
+
+
+@pytest.mark.parametrize("door", [door for door in DOORS if door != "numbered columns"])
+def test_a_value_that_no_row_has_is_told_with_the_nearest(
+    door: str, tmp_path: Path, caplog: Any, capsys: Any
+) -> None:
+    data = DOORS[door](SEVERAL, {"event": ["purchase", "adtocart"]}, tmp_path)
+    assert data.nnz == 1
+    told = "no row has 'adtocart' in column 'event'; nearest to 'adtocart' is 'add_to_cart'"
+    if door == "command":
+        assert told in capsys.readouterr().err
+    else:
+        assert caplog.text.count(told) == 1
+        assert told in str(data.report())
+
+
+@pytest.mark.parametrize("door", [door for door in DOORS if door not in ("command",)])
+def test_values_that_rows_have_are_not_told(door: str, tmp_path: Path, caplog: Any) -> None:
+    DOORS[door](SEVERAL, {"event": ["purchase", "view"], "rating": [1, "3.0"]}, tmp_path)
+    assert "no row has" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "door", [door for door in DOORS if door not in ("command", "numbered columns")]
+)
+def test_the_nearest_is_told_where_no_row_is_left(door: str, tmp_path: Path) -> None:
+    with refuses(ValueError, "where", remedy="compared as text.*nearest to 'Views' is 'view'"):
+        DOORS[door](SEVERAL, {"event": "Views"}, tmp_path)
+
+
+def test_a_range_may_end_anywhere(caplog: Any) -> None:
+    data = Interactions.from_frame(SEVERAL, where={"rating": range(2, 100)})
+    assert data.nnz == 2
+    assert "no row has" not in caplog.text
+
+
+class Kind(Enum):
+    """As web services write kinds."""
+
+    VIEW = "view"
+
+
+DAYS = pandas.to_datetime(pandas.Series(["2024-01-01 00:00", "2024-01-02 10:30", None]))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pandas.Series(["view"]),
+        pandas.Index(["view"]),
+        pandas.Categorical(["view"]),
+        {"view": 1}.keys(),
+        {1: "view"}.values(),
+        frozenset({"view"}),
+        (kind for kind in ["view"]),
+        np.array("view"),
+        np.array(["view"]),
+        Kind.VIEW,
+        [Kind.VIEW],
+    ],
+    ids=lambda given: type(given).__name__,
+)
+def test_values_come_in_any_collection(given: Any) -> None:
+    assert Interactions.from_frame(SEVERAL, where={"event": given}).user_ids.labels.tolist() == [
+        "a"
+    ]
+
+
+def test_values_come_in_columns_of_polars_and_arrow() -> None:
+    polars = pytest.importorskip("polars", reason="needs polars")
+    pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow")
+    for column in (polars.Series(["view"]), pyarrow.array(["view"])):
+        assert Interactions.from_frame(SEVERAL, where={"event": column}).nnz == 1
+
+
+@pytest.mark.parametrize("door", ["pandas", "polars", "arrow", "text", "parquet"])
+@pytest.mark.parametrize(
+    ("given", "user"),
+    [
+        (date(2024, 1, 1), "a"),
+        ("2024-01-01", "a"),
+        (np.datetime64("2024-01-01"), "a"),
+        (pandas.Timestamp("2024-01-02 10:30"), "b"),
+        (datetime(2024, 1, 2, 10, 30, tzinfo=UTC), "b"),
+        ("2024-01-02T10:30", "b"),
+    ],
+)
+def test_dates_are_those_of_the_column(door: str, given: Any, user: str, tmp_path: Path) -> None:
+    frame = SEVERAL.assign(day=DAYS)
+    data = DOORS[door](frame, {"day": given}, tmp_path)
+    assert data.user_ids.labels.tolist() == [user]
+
+
+@pytest.mark.parametrize(
+    ("column", "given"),
+    [
+        (pandas.to_timedelta([1, 2, 3], unit="D"), timedelta(days=2)),
+        (pandas.to_timedelta([1, 2, 3], unit="D"), pandas.Timedelta(days=2)),
+        (pandas.period_range("2024-01", periods=3, freq="M"), "2024-02"),
+        (pandas.interval_range(0, 3), pandas.Interval(1, 2)),
+        (np.array([0.1, 0.2, 0.3], np.float32), 0.2),
+        (np.array([0.5, 2.0, np.nan], np.float16), "2"),
+        (pandas.array([None, 7, 8], dtype="Int64"), 7.0),
+        (pandas.array([None, True, False], dtype="boolean"), True),
+        ([b"v", b"w", b"x"], "w"),
+    ],
+)
+def test_values_are_those_of_columns_of_any_type(column: Any, given: Any) -> None:
+    data = Interactions.from_frame(SEVERAL.assign(x=column), where={"x": given})
+    assert data.user_ids.labels.tolist() == ["b"]
+
+
+def test_an_ingest_that_resumes_knows_what_was_met(
+    tmp_path: Path, monkeypatch: Any, caplog: Any
+) -> None:
+    """The second file, in which the run ends, has not the value of the first."""
+    monkeypatch.setattr(journal, "_SECONDS", 0)
+    monkeypatch.setattr(journal, "_SHARE", 0)
+    files = [tmp_path / "1.csv", tmp_path / "2.csv"]
+    for file, frame in zip(files, (SEVERAL[:1], SEVERAL[1:]), strict=True):
+        frame.to_csv(file, index=False)
+    where = {"event": ["view", "purchase", "adtocart"]}
+    add = numbering.Numbering.add
+
+    def ends(seen: Any, path: Path, portion: Any) -> None:
+        if path.name == "2.csv":
+            raise KeyboardInterrupt
+        add(seen, path, portion)
+
+    monkeypatch.setattr(numbering.Numbering, "add", ends)
+    with pytest.raises(KeyboardInterrupt):
+        Interactions.ingest(files, tmp_path / "f", where=where)
+    monkeypatch.setattr(numbering.Numbering, "add", add)
+    assert "no row has" not in caplog.text
+    with caplog.at_level("INFO", "mfrank"):
+        Interactions.ingest(files, tmp_path / "f", where=where)
+    assert "no row has 'adtocart' in" in caplog.text
+    assert "2 of 3 rows are read, by where" in caplog.text

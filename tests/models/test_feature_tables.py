@@ -357,3 +357,24 @@ def test_codes_with_zeros_before_are_no_numbers_and_stay_so_in_an_update(tmp_pat
     path.write_text("item,zip\nnew,12345\n")
     model.partial_fit(mfrank.Interactions.from_arrays(["u0"], ["new"]), item_features=path)
     assert "new" in model.item_ids
+
+
+@pytest.mark.parametrize("library", ["pandas", "arrow", "parquet"])
+def test_categories_that_are_numbers_are_no_amounts(library: str, tmp_path: Path) -> None:
+    """Whoever makes categories of numbers says that 4 is not twice 2."""
+    floors = pandas.Categorical([1.0, 2.0, None, 4.0] * 2)
+    table: Any = pandas.DataFrame({"item": ITEMS, "floor": floors})
+    if library == "parquet":
+        table.to_parquet(tmp_path / "items.parquet")
+        table = tmp_path / "items.parquet"
+    elif library == "arrow":
+        table = pytest.importorskip("pyarrow", reason="needs pyarrow").Table.from_pandas(table)
+    model = als().fit(data(), item_features=table)
+    (column,) = columns_of(model.store, "item").columns
+    assert (column.kind, column.values, column.missing) == ("value", ("1", "2", "4"), True)
+    model.partial_fit(data(), item_features=table)
+
+
+def test_a_single_column_is_no_table() -> None:
+    with refuses(TypeError, "item_features", remedy="to_frame"):
+        als().fit(data(), item_features=pandas.Series(range(8), ITEMS))

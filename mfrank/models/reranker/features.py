@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.data import FeatureTable, Ids, is_table
+from mfrank.data import FeatureTable, Ids, check_id_columns, is_table
 from mfrank.errors import InputTypeError, InputValueError
 from mfrank.retrieval import ItemBlend, score
 from mfrank.store import FactorStore, joins_weights
@@ -316,4 +316,6 @@ def _table(name: str, values: Any, ids: Ids) -> Table | None:
         table = given.astype(np.float32)
     if np.isinf(table).any():
         raise InputValueError(f"`{name}` must be finite in float32", "use NaN for missing values")
+    if not is_table(values):
+        check_id_columns(name, given, ids)
     return table
