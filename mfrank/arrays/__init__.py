@@ -51,7 +51,14 @@ from mfrank.arrays.memory import (
     memory_free_now,
     memory_there_is,
 )
-from mfrank.arrays.objects import MadeOfFields, in_turn, lazy, turn_of, without_turns
+from mfrank.arrays.objects import (
+    MadeOfFields,
+    in_turn,
+    lazy,
+    set_in_block,
+    turn_of,
+    without_turns,
+)
 from mfrank.arrays.placement import (
     beside,
     contracted,
@@ -173,6 +180,7 @@ __all__ = [
     "refuse_labels",
     "register_copy",
     "run_parts",
+    "set_in_block",
     "share",
     "shown",
     "single_threaded",

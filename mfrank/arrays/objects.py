@@ -1,9 +1,11 @@
-"""Objects: attributes computed on first access, pickles of fields, changes that take turns."""
+"""Objects: attributes computed on first access, pickles of fields, turns, values of a block."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from functools import wraps
 from threading import RLock
@@ -102,3 +104,16 @@ def without_turns(state: dict[str, Any]) -> dict[str, Any]:
     """The attributes of an object that its copy gets: all but the locks."""
     # Copied first, in one step: another thread may add an attribute at any moment.
     return {name: value for name, value in state.copy().items() if not name.startswith(_PREFIX)}
+
+
+# What holds in a block of statements, and in what they call.
+
+
+@contextmanager
+def set_in_block(variable: ContextVar[_T], value: _T) -> Iterator[None]:
+    """Give a variable this value until the block ends."""
+    before = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(before)

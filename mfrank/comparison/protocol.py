@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -34,7 +34,7 @@ from mfrank.comparison.contenders import (
 from mfrank.comparison.scoreboard import Row
 from mfrank.data import Interactions
 from mfrank.errors import InputValueError
-from mfrank.evaluation import Evaluation, Metric, evaluate
+from mfrank.evaluation import Evaluation, Metric, evaluate, items_return
 from mfrank.retrieval import Recommender
 
 # Peak memory of a function, measured in a fresh process.
@@ -125,14 +125,16 @@ class Course:
 
     def evaluate(self, model: Any, **options: Any) -> Evaluation:
         """Evaluate a model; ``options`` are passed to :func:`mfrank.evaluate`."""
-        return evaluate(
-            model,
-            self.test,
-            train=self.train if self.left_out is None else self.left_out,
-            metrics=self.metrics,
-            n_threads=self.n_threads,
-            **options,
-        )
+        excluded = self.train if self.left_out is None else self.left_out
+        with nullcontext() if self.left_out is None else items_return():
+            return evaluate(
+                model,
+                self.test,
+                train=excluded,
+                metrics=self.metrics,
+                n_threads=self.n_threads,
+                **options,
+            )
 
     def alternate(
         self, contenders: Mapping[str, Any], repeats: int, *, show_progress: bool

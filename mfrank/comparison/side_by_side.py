@@ -235,6 +235,8 @@ def _notes(
             f"{first.n_cold_users:,} of {counted(first.n_users, 'test user')} cold, not in the "
             "training data; to_dict() has the metrics of the others"
         )
+    if rows and (again := rows[0].evaluation.n_in_train):
+        notes.append(f"{counted(again, 'test entry')} left out: in the training data too")
     if any(row.peak_memory is not None for row in rows):
         notes.append("peak: memory that a fit adds to a fresh process")
     if baseline is not None:

@@ -12,6 +12,7 @@ from mfrank.evaluation.beyond import (
 from mfrank.evaluation.full_ranking import DEFAULT_METRICS, evaluate
 from mfrank.evaluation.inputs import relevant_of
 from mfrank.evaluation.judgements import JudgedLists, judge, stand
+from mfrank.evaluation.learned import items_return
 from mfrank.evaluation.learning_to_rank import evaluate_queries
 from mfrank.evaluation.metrics import (
     ALL,
@@ -76,6 +77,7 @@ __all__ = [
     "evaluate",
     "evaluate_queries",
     "fold_rows",
+    "items_return",
     "judge",
     "metric",
     "p_value",

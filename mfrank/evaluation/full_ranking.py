@@ -44,6 +44,7 @@ from mfrank.evaluation.inputs import (
     matrix_of,
     threshold_of,
 )
+from mfrank.evaluation.learned import tell_learned
 from mfrank.evaluation.metrics import MRR, NDCG, ListMetric, Metric, RankingMetric, Recall
 from mfrank.evaluation.names import metric as read_metric
 from mfrank.evaluation.popularity import ItemUsers, PopularItems
@@ -85,7 +86,8 @@ def evaluate(
     - **Seen** items (all entries stored in ``train``) are excluded from the ranking, as in
       ``recommend``. Test entries that are also in ``train`` are dropped and counted. Cells that
       are only seen (``train.seen_only``, and explicit zeros of a matrix) are excluded too, unless
-      they are test entries.
+      they are test entries. Test entries that are not in ``train``, but in the data that the model
+      was fitted to, cause a warning: it has learned them.
     - **Users** without a relevant item are skipped and counted.
     - **Ties** are broken by lower item row in metrics of the top ranks; AUC and AUPRC treat equal
       scores as tied.
@@ -220,6 +222,8 @@ def evaluate(
         requested = distinct(_rows_of(users, n_users, None if named is None else named[0]))
     if batch_size is not None:
         check_count("batch_size", batch_size, 1)
+    if train is not None or not filter_already_liked_items:
+        tell_learned(given, train, relevance, requested)
     cold = Cold.of(given, train, (n_users, n_items), folded_in=is_folded)
     known = ItemUsers.known(given, train, folded_in=is_folded)
     unbiased = [metric for metric in wanted if isinstance(metric, UnbiasedMetric)]

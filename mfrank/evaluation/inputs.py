@@ -174,12 +174,13 @@ def ids_of_rows(model: Any, train: UserItems | None) -> tuple[Ids, Ids] | None:
     seen = getattr(model, "seen", None)
     if isinstance(train, Interactions) and isinstance(seen, Seen):
         numbered = all(ids.table is None for ids in own)
-        if numbered and _same_cells(seen.matrix, train.user_items):
+        if numbered and same_cells(seen.matrix, train.user_items):
             return theirs
     return own
 
 
-def _same_cells(one: sp.csr_array, other: sp.csr_array) -> bool:
+def same_cells(one: sp.csr_array, other: sp.csr_array) -> bool:
+    """Whether two canonical matrices store the same cells, whatever their values."""
     return one.shape == other.shape and (
         one is other
         or (np.array_equal(one.indptr, other.indptr) and np.array_equal(one.indices, other.indices))

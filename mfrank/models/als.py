@@ -82,7 +82,6 @@ from mfrank.retrieval import (
     Seen,
     given_id,
     given_ids,
-    given_rows,
     is_single,
     left_out_of,
     sides,
@@ -421,7 +420,7 @@ class ALS(FactorModel):
         """
         userid, held = given_ids(userid, "userid"), self._now()
         users, items = sides(held.store, by_row=by_row)
-        own = OwnRows(KnownQueries.to_solve(users, userid), user_items, items, None)
+        own = OwnRows(KnownQueries.to_solve(users, userid), user_items, items, held.seen)
         solved = self._folded_users(held, own).factors
         return solved[0] if is_single(userid) else solved
 
@@ -431,9 +430,10 @@ class ALS(FactorModel):
         See :meth:`recalculate_user`. ``item_users`` is Interactions, or a sparse matrix with one
         row per item.
         """
-        itemid, store = given_ids(itemid, "itemid"), self.store
+        itemid, held = given_ids(itemid, "itemid"), self._now()
+        store = held.store
         users, items = sides(store, by_row=by_row)
-        given = given_rows(item_users, itemid, items, users, "item_users")
+        given = OwnRows(KnownQueries.to_solve(items, itemid), item_users, users, held.seen).rows
         rows = clean_rows(given, "item_users", objective_of(store, self.objective))
         own, means = CSR.from_scipy(rows, store.dtype), feature_means(store, items, itemid)
         solved = self._folding_of(store).items(own, means)

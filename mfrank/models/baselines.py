@@ -90,7 +90,8 @@ def update_at_once(
         store = replace(same._updated(held, joined, data), threshold=held.store.threshold)
         return store, len(delta.user_ids) + len(delta.item_ids)
 
-    found = update_of(held, old, new, batch, leave_out, after)
+    reader = type(model).__name__ if model.uses_values else None
+    found = update_of(held, old, new, batch, leave_out, after, reader)
     if found is not None:
         model._tell_set_since(held.store.fitter)
         model._hold(*found)

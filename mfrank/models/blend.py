@@ -390,13 +390,14 @@ class Blend(Parameters, Recommender):
     def _each(self, change: Callable[[Any], object]) -> None:
         """Change copies of all parts, and hold their blend, unless the first stays as it is.
 
-        What the first part tells of new values is told once.
+        What the first part tells of new values is told once; it is one that reads them, if any is.
         """
         held = self._now()
         before = self._models_of(held)
-        first, *others = models = [copy(model) for model in before]
+        models = [copy(model) for model in before]
+        first, *others = sorted(models, key=lambda model: not model.uses_values)
         change(first)
-        if first._is_as(before[0]):  # it has had this batch
+        if first._is_as(before[models.index(first)]):  # it has had this batch
             return
         with values_told():
             for model in others:

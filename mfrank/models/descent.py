@@ -427,7 +427,7 @@ class Descent(FactorModel):
         """
         userid, held = given_ids(userid, "userid"), self._now()
         users, items = sides(held.store, by_row=by_row)
-        own = OwnRows(KnownQueries.to_solve(users, userid), user_items, items, None)
+        own = OwnRows(KnownQueries.to_solve(users, userid), user_items, items, held.seen)
         solved = self._folded_users(held, own).factors
         return solved[0] if is_single(userid) else solved
 

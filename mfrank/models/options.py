@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import is_dataclass
 from functools import cache
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from mfrank import als, descent, losses
 from mfrank.als import QuadraticObjective
-from mfrank.arrays import counted, installed, shown, warn_caller
+from mfrank.arrays import counted, installed, set_in_block, shown, warn_caller
 from mfrank.backends import Backend, GatherDtype, choose
 from mfrank.data import Interactions, ValuesFrom
 from mfrank.descent import Optimizer, Schedule
@@ -226,14 +226,14 @@ _REMEDY = f"{_READS}; if they are ratings, `at_least(threshold)` keeps those tha
 _told: ContextVar[bool] = ContextVar("_told", default=False)
 
 
-@contextmanager
-def values_told() -> Iterator[None]:
+def values_told() -> AbstractContextManager[None]:
     """Suppress notices about values in this block; a caller with several fits logs them once."""
-    before = _told.set(True)
-    try:
-        yield
-    finally:
-        _told.reset(before)
+    return set_in_block(_told, True)
+
+
+def are_values_told() -> bool:
+    """Whether notices about values are suppressed."""
+    return _told.get()
 
 
 def tell_unread_values(

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from mfrank.backends import Factors
 from mfrank.data import Interactions, cells
 from mfrank.errors import InputValueError
+from mfrank.models.odd_updates import tell_odd_update
 from mfrank.models.options import tell_below
 from mfrank.models.partial_fit import Delta, with_rows
 from mfrank.models.row_map import Floats, RowMap, sums_of
@@ -46,6 +47,7 @@ def update_of(
     batch: str | None,
     leave_out: Any,
     after: Callable[[Delta, Interactions], tuple[FactorStore, int]],
+    reader: str | None = None,
 ) -> tuple[FactorStore, Seen] | None:
     """The state of a model after an update; None if it has had the batch, which is logged.
 
@@ -59,6 +61,8 @@ def update_of(
     after : function
         Called with the interactions, old and new together, and with the new ones; returns the store
         and the number of rows that were made anew.
+    reader : str, optional
+        Name of the model if it reads values.
     """
     began = perf_counter()
     check_batch(batch)
@@ -74,6 +78,7 @@ def update_of(
             "load a model saved with `with_seen=True`",
         )
     tell_below("new", data, store.threshold, "are learned from like the others")
+    tell_odd_update(store, old, data, reader)
     delta = Delta.of(store, cells.with_zeros(old, held.seen.only), data, 1.0)
     made, n_rows = after(delta, data)
     record = {

@@ -33,6 +33,7 @@ from mfrank.models.closed_form import (
     training_rows,
 )
 from mfrank.models.features_of_update import FeaturesOfUpdate
+from mfrank.models.odd_updates import tell_odd_update, tell_other_scale
 from mfrank.models.options import source_of, tell_below, tell_unread_values
 from mfrank.models.partial_fit import Delta, grown, refit, with_rows
 from mfrank.retrieval import (
@@ -244,6 +245,7 @@ class Update:
         old = _old_rows(seen, user_items, store, objective)
         _tell_unread(objective, self.given.user_items.data, self.given, old.data)
         tell_below("new", self.given, store.threshold, _LEARNED)
+        tell_odd_update(store, old, self.given, _reader(objective))
         delta = Delta.of(store, old, self.data, self.decay)
         check_solvable(store, new_items=len(delta.item_ids) > store.n_items)
         options = SolveOptions("cholesky", n_threads=n_threads)
@@ -340,10 +342,14 @@ def solved_anew(
     ids, rows = grown(side, raw)
     check_solvable(store, new_items=side.name == "item" and len(ids) > len(side.ids))
     argument = f"{side.name}_{other.name}s"
+    if held.seen is not None:
+        held.seen.refuse_other_order(matrix, rows, side.name, argument)
     given = clean_rows(given_rows(matrix, raw, side, other, argument), argument, objective)
     _tell_unread(objective, given.data, matrix)
     told = matrix if isinstance(matrix, Interactions) else given
     tell_below(argument, told, store.threshold, _LEARNED)
+    if (reader := _reader(objective)) is not None and seen is not None and seen.dtype != bool:
+        tell_other_scale(argument, given.data, seen.data, reader)
     only = _only_seen(matrix, raw, side, other)
     solve = folding.users_and_biases if side.name == "user" else folding.items_and_biases
     solved = solve(CSR.from_scipy(given, store.dtype), feature_means(store, side, raw))
@@ -351,6 +357,11 @@ def solved_anew(
     if entries is None or held.seen is None:
         return after, None
     return after, held.seen.updated(entries)
+
+
+def _reader(objective: QuadraticObjective) -> str | None:
+    """The name of an objective that reads values."""
+    return type(objective).__name__ if objective.uses_values else None
 
 
 def _tell_unread(

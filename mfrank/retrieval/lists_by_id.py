@@ -87,9 +87,8 @@ class KnownQueries(NamedTuple):
         UnknownIdError
             An id is unknown, and ``on_unknown`` is "error".
         """
-        missing = None if on_unknown == "error" else -1
-        rows, n_rows = side.rows_there(raw, f"{side.name}id", missing=missing), side.ids.size
-        if missing is None:
+        rows, n_rows = side.rows_asked(raw, f"{side.name}id", on_unknown), side.ids.size
+        if on_unknown == "error":
             return cls(side, raw, Queries(rows, len(rows), n_rows))
         unknown, side = rows < 0, side._replace(by_row=True)
         known = rows[~unknown]
@@ -142,12 +141,23 @@ class OwnRows:
         The side of these items.
     fit : Seen, or None
         Of the model.
+
+    Raises
+    ------
+    ValueError
+        The matrix is that of the fit, and its rows are not those of the ids
+        (:meth:`Seen.refuse_other_order`).
     """
 
     known: KnownQueries
     matrix: Matrix | None
     answering: Side
     fit: Seen | None
+
+    def __post_init__(self) -> None:
+        if self.fit is not None:
+            rows = self.known.queries.rows
+            self.fit.refuse_other_order(self.matrix, rows, self.known.side.name, self.argument)
 
     @property
     def argument(self) -> str:

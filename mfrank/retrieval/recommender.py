@@ -21,6 +21,7 @@ from mfrank.arrays import (
     check_same_ids,
     check_same_rows,
     in_turn,
+    on_host,
     paragraphs,
     turn_of,
     without_turns,
@@ -246,7 +247,7 @@ class Recommender:
         on_unknown : {"error", "skip"}, default "error"
             With "skip", the list of an unknown user is all padding, so there is a list for each
             user id; unknown items are left out of ``filter_items``, ``items`` and the boosts of
-            ``steer``.
+            ``steer``. But "7" where the model knows 7, or 7 where it knows "7", is an error.
         fallback : {"none", "popularity"}, default "none"
             With "none", the list of a user without usable data (see the class) is all padding. With
             "popularity", such users, and unknown users with ``on_unknown="skip"``, get the items
@@ -352,9 +353,8 @@ class Recommender:
         held = self._now()
         users, side = sides(held.on_host(), by_row=by_row)
         levers = self._levers(steer, held.store, side, on_unknown)
-        missing = None if on_unknown == "error" else -1
         liked = given_ids(itemids, "itemids", ordered=values is not None or self._reads_order)
-        columns = side.rows(liked, "itemids", missing=missing)
+        columns = on_host(side.rows_asked(liked, "itemids", on_unknown))
         own = LikedItems.of(columns, values, len(side.ids), held.store.dtype)
         queries = self._somebody(held, own, has_values=values is not None)
         popularity = popularity_of(held, None, side) if fallback == "popularity" else None
@@ -553,9 +553,8 @@ class Recommender:
         check_on_unknown(on_unknown)
         check_same_ids(userid=userid, itemid=itemid)
         users, items = sides(self.placed, by_row=by_row)
-        missing = None if on_unknown == "error" else -1
         user_rows, item_rows = (
-            side.rows_there(given_ids(raw, name), name, missing=missing)
+            side.rows_asked(given_ids(raw, name), name, on_unknown)
             for side, raw, name in ((users, userid, "userid"), (items, itemid, "itemid"))
         )
         return self._scored(users, items, user_rows, item_rows)

@@ -19,6 +19,7 @@ from mfrank.arrays import (
     in_place,
     is_canonical,
     lazy,
+    on_host,
     read_only,
     sparse_to_host,
 )
@@ -78,6 +79,40 @@ class Seen(MadeOfFields):
         """Items of each user, or users of each item; errors as in :func:`check_seen`."""
         return self._of_users if side == "user" else self._of_items
 
+    def refuse_other_order(
+        self, matrix: Any, rows: NDArray[np.int64] | None, side: str, argument: str
+    ) -> None:
+        """Raise if a matrix is that of the fit, with a row for each id, but ids in another order.
+
+        A matrix with as many rows as there are ids is read as a row for each, in their order. The
+        whole one of the fit would then give each id the row of another.
+
+        Parameters
+        ----------
+        matrix : scipy sparse, or anything else, of which nothing is checked
+        rows : int64, or None
+            Rows of the ids in the model; None if they are new.
+        side : {"user", "item"}
+        argument : str
+            Name of the matrix, for the error.
+        """
+        n_rows = self.matrix.shape[side == "item"]
+        if rows is None or not sp.issparse(matrix) or len(rows) != n_rows:
+            return
+        numbers = on_host(rows)
+        if np.array_equal(numbers, np.arange(n_rows)):
+            return
+        found: Any = matrix
+        given = found.tocsr()
+        for had in (self, self.liked):
+            whole = had.rows_of(side)
+            if _same_cells(whole, given) and not _same_cells(whole, whole.pick(numbers)):
+                raise InputValueError(
+                    f"`{argument}` is the matrix of the fit, whose rows have its order, and the "
+                    f"{side}s have another:",
+                    f"pass the rows of these {side}s, in their order, such as {argument}[rows]",
+                )
+
     @lazy
     def checked(self) -> sp.csr_array:
         """The matrix, after :func:`check_seen`."""
@@ -127,6 +162,10 @@ class Seen(MadeOfFields):
 def pattern(rows: sp.csr_array) -> sp.csr_array:
     """The cells of a canonical matrix, all with the value True."""
     return sp.csr_array((np.ones(rows.nnz, dtype=bool), rows.indices, rows.indptr), rows.shape)
+
+
+def _same_cells(one: CSR, other: Any) -> bool:
+    return np.array_equal(one.indptr, other.indptr) and np.array_equal(one.indices, other.indices)
 
 
 def left_out_of(given: Any, store: FactorStore) -> sp.csr_array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, MappingView
+from collections.abc import Hashable, Iterable, Iterator, Mapping, MappingView, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import as_array, beside, is_on_gpu, on_host, shown, take, to_host
 from mfrank.backends import Factors
-from mfrank.data import Ids, OnUnknown, UnknownIdError, column_of_ids
+from mfrank.data import Ids, OnUnknown, UnknownIdError, canonical, column_of_ids, whole_number
 from mfrank.errors import InputTypeError, InputValueError, within
 from mfrank.store import FactorStore
 
@@ -21,6 +21,8 @@ Raw: TypeAlias = Hashable | ArrayLike
 """One id, or several (a list, an array, a range, a Series)."""
 
 _SINGLE = (str, bytes, int, np.generic)
+_LOOKED_AT = 1000  # of the unknown ids of a call
+_OTHER_KIND = "convert the ids: numbers and text are never the same id"
 _COLLECTIONS = (list, tuple, set, frozenset, Mapping, MappingView, Iterator)
 
 
@@ -198,7 +200,9 @@ class Side(NamedTuple):
         try:
             return self.ids.rows(many, missing=missing)
         except UnknownIdError as error:
-            raise error.within(f"`{argument}`") from None
+            remedy = "" if self._known_otherwise(error.ids) is None else _OTHER_KIND
+            told = UnknownIdError(str(error), error.ids, remedy)
+            raise told.within(f"`{argument}`") from None
         except (TypeError, ValueError) as error:
             raise within(f"`{argument}`", error) from None
 
@@ -206,12 +210,40 @@ class Side(NamedTuple):
         """The caller's ids of row numbers; labels are on the host."""
         return rows if self.speaks_rows else self.ids.listed(on_host(rows))
 
-    def rows_of_known(self, raw: Raw, argument: str, on_unknown: OnUnknown) -> Rows:
-        """Like :meth:`rows_there`; with "skip", unknown ids are left out."""
+    def rows_asked(self, raw: Raw, argument: str, on_unknown: OnUnknown) -> Rows:
+        """Like :meth:`rows_there`; with "skip", the row of unknown ids is -1.
+
+        Raises
+        ------
+        UnknownIdError
+            An id is unknown, without "skip". Or it is known once it is written as a number, or as
+            text: to skip it would drop what is meant, such as a whole filter.
+        """
         if on_unknown == "error":
             return self.rows_there(raw, argument)
         rows = self.rows_there(raw, argument, missing=-1)
-        return rows[rows >= 0]
+        many: Any = [raw] if is_single(raw) else raw
+        if self.reads_rows(many) or not (rows < 0).any():
+            return rows
+        unknown = canonical(many)[on_host(rows) < 0].tolist()
+        if (found := self._known_otherwise(unknown)) is not None:
+            id_, other = found
+            raise UnknownIdError(
+                f"`{argument}` has {id_!r}, and the model knows {other!r}", [id_], _OTHER_KIND
+            )
+        return rows
+
+    def rows_of_known(self, raw: Raw, argument: str, on_unknown: OnUnknown) -> Rows:
+        """Like :meth:`rows_asked`; with "skip", unknown ids are left out."""
+        rows = self.rows_asked(raw, argument, on_unknown)
+        return rows if on_unknown == "error" else rows[rows >= 0]
+
+    def _known_otherwise(self, unknown: Sequence[Hashable]) -> tuple[Hashable, Hashable] | None:
+        """The first unknown id that is known as a number in place of text, or as text, and how."""
+        given = unknown[:_LOOKED_AT]
+        others = [whole_number(id_) if isinstance(id_, str) else str(id_) for id_ in given]
+        found = np.flatnonzero(self.ids.rows(others, missing=-1) >= 0)
+        return (given[found[0]], others[found[0]]) if len(found) else None
 
     @property
     def speaks_rows(self) -> bool:

@@ -35,7 +35,11 @@ def set_levers(
     check_instance("steer", steer, Steering, "a Steering, such as `mfrank.Steering(diversity=0.3)`")
 
     def find(ids: list[Any], name: str, missing: int | None) -> Rows:
-        return items.rows(ids, f"steer.{name}", missing=missing) if ids else np.empty(0, np.int64)
+        if not ids:
+            return np.empty(0, np.int64)
+        return on_host(
+            items.rows_asked(ids, f"steer.{name}", "error" if missing is None else "skip")
+        )
 
     levers = levers_of(steer, store, items.by_row, find, skip=on_unknown == "skip")
     return levers if levers.chooses or levers.bonus is not None else None

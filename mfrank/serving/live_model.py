@@ -18,6 +18,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Literal
 
 from mfrank.arrays import shown
+from mfrank.data import Ids
 from mfrank.errors import InputTypeError, InputValueError
 from mfrank.files import MANIFEST, path_of
 from mfrank.models import load, roll_back, values_told
@@ -274,6 +275,7 @@ class LiveModel:
         _warm(newer)
         if self.catalogue is not None:
             self.catalogue.meet(newer.item_ids)
+        _tell_other_items(self.folder, newer.item_ids, self.current.item_ids)
         self._version, self._failed, self.error = version, None, None
         until = max(self._paged_until, time.monotonic() + self._holds)
         if time.monotonic() < until:
@@ -354,3 +356,18 @@ def _warm(model: Recommender) -> None:
             filters = model.seen is not None
             model.recommend(users, N=1, filter_already_liked_items=filters, n_threads=1)
             model.similar_items(items, N=1, n_threads=1)
+
+
+_LOOKED_AT = 10_000
+
+
+def _tell_other_items(folder: Path, newer: Ids, before: Ids) -> None:
+    """Warn if a model has none of the items of the one that it replaces; many are looked up."""
+    some = before.labels[:: 1 + len(before) // _LOOKED_AT]
+    if not len(newer) or not len(some) or (newer.rows(some, missing=-1) >= 0).any():
+        return
+    _LOG.warning(
+        "%s: the newer model has none of the items that the one before has: its ids are like %r, "
+        "and were like %r; mfrank rollback brings a version back that --keep has kept",
+        *(folder, newer.labels[:1].tolist()[0], some[:1].tolist()[0]),
+    )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from mfrank.arrays import OutOfTimeError, check_choice
 from mfrank.data import Interactions, Split, by_ratio, by_time, cells, kth_largest, leave_last
 from mfrank.errors import InputValueError
-from mfrank.evaluation import Evaluation, Metric, Score, evaluate
+from mfrank.evaluation import Evaluation, Metric, Score, evaluate, items_return
 from mfrank.models import ALS, Baseline
 from mfrank.tuning.families import SPACE
 from mfrank.tuning.family import Model, Setting, Space
@@ -104,15 +104,16 @@ class TrialJudge:
 
     def evaluation(self, model: Any) -> Evaluation:
         """Evaluate a model, or anything with factors."""
-        return evaluate(
-            model,
-            self.valid,
-            train=self.left_out,
-            metrics=self.metric,
-            users=self.users,
-            by_row=True,
-            n_threads=self.n_threads,
-        )
+        with items_return():  # what a search holds out, it does not fit to
+            return evaluate(
+                model,
+                self.valid,
+                train=self.left_out,
+                metrics=self.metric,
+                users=self.users,
+                by_row=True,
+                n_threads=self.n_threads,
+            )
 
     def score(self, model: Any) -> Score:
         """The metric of a model."""

@@ -77,6 +77,8 @@ INVALID = [
     (np.timedelta64(1, "s"), TypeError),
 ]
 
+_OTHER_KIND = "numbers and text are never the same id"
+
 Ask = Callable[[Any, Any, Any], Any]
 """What a method answers for an id among others: the model, the id, and options."""
 
@@ -151,6 +153,43 @@ def test_ids_that_nobody_has_are_unknown_of_any_type(
         same(answer, skipped[0])
         with pytest.raises(mfrank.UnknownIdError):
             ask(model, label, {})
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "side", "name"), [case[1:] for case in CASES if case[0] == "text"]
+)
+def test_an_id_that_is_known_as_the_other_kind_is_never_skipped(
+    kind: str, side: str, name: str, as_text: bool
+) -> None:
+    write: Any = str if as_text else int
+    ids = [[write(7 * row) for row in range(n)] for n in (9, 7)]
+    data = mfrank.Interactions.from_sparse(toy(), user_ids=ids[0], item_ids=ids[1])
+    model = (
+        mfrank.ALS(factors=4, iterations=2, random_state=0) if kind == "ALS" else mfrank.ItemKNN()
+    )
+    model.fit(data)
+    asked_of, other = ids if side == "user" else ids[::-1]
+    ask = asks(side, other[1])[name]
+    ask(model, asked_of[1], {"on_unknown": "skip"})
+    ask(model, "007", {"on_unknown": "skip"})  # which is no number's text
+    wrong = 7 if as_text else "7"
+    for options in ({}, {"on_unknown": "skip"}):
+        with refuses(mfrank.UnknownIdError, None, remedy=_OTHER_KIND) as caught:
+            ask(model, wrong, options)
+        assert caught.value.ids == (wrong,)  # type: ignore[attr-defined]
+
+
+def test_boosts_and_categories_of_the_other_kind_are_not_skipped() -> None:
+    model = fitted("other numbers")
+    users, items = TABLES["other numbers"]
+    texts = [str(item) for item in items]
+    for steer in (
+        mfrank.Steering(boosts={texts[0]: 1.0}),
+        mfrank.Steering(categories=dict.fromkeys(texts, "a"), at_most=1),
+    ):
+        with refuses(mfrank.UnknownIdError, None, remedy=_OTHER_KIND):
+            model.recommend(users, on_unknown="skip", steer=steer)
 
 
 @every_method

@@ -179,6 +179,62 @@ def test_the_whole_matrix_serves_some_users_which_it_cannot_be_mistaken_for() ->
         )
 
 
+USER_DOORS: dict[str, Callable[[Any, Any, sp.csr_array], Any]] = {
+    "recommend": lambda model, users, rows: model.recommend(users, rows, N=4).ids,
+    "fold in": lambda model, users, rows: (
+        model.recommend(users, rows, N=4, recalculate_user=True).ids
+    ),
+    "recalculate": lambda model, users, rows: model.recalculate_user(users, rows),
+    "similar": lambda model, users, rows: (
+        model.similar_users(users, recalculate_user=True, user_items=rows).ids
+    ),
+    "update": lambda model, users, rows: model.partial_fit_users(users, rows).user_factors,
+}
+ITEM_DOORS: dict[str, Callable[[Any, Any, sp.csr_array], Any]] = {
+    "recommend_users": lambda model, items, rows: model.recommend_users(items, rows, N=4).ids,
+    "recalculate": lambda model, items, rows: model.recalculate_item(items, rows),
+    "update": lambda model, items, rows: model.partial_fit_items(items, rows).item_factors,
+}
+
+
+@pytest.mark.parametrize("labels", [False, True])
+@pytest.mark.parametrize("side", ["user", "item"])
+def test_the_matrix_of_the_fit_is_not_taken_for_rows_in_another_order(
+    side: str, labels: bool
+) -> None:
+    matrix = likes(0) if side == "user" else sp.csr_array(likes(0).T)
+    ids = (USERS if side == "user" else ITEMS) if labels else np.arange(matrix.shape[0]).tolist()
+    argument = "user_items" if side == "user" else "item_users"
+    for door in (USER_DOORS if side == "user" else ITEM_DOORS).values():
+        in_order = door(fitted(labels), ids, matrix)
+        with refuses(ValueError, argument, remedy="in their order"):
+            door(fitted(labels), ids[::-1], matrix)
+        backwards = door(fitted(labels), ids[::-1], matrix[::-1])
+        assert len(backwards) == len(in_order)
+
+
+def test_models_without_factors_refuse_it_too() -> None:
+    model, backwards = mfrank.EASE().fit(likes(0)), np.arange(N_USERS)[::-1]
+    for options in ({}, {"recalculate_user": True}):
+        with refuses(ValueError, "user_items", remedy="in their order"):
+            model.recommend(backwards, likes(0), **options)
+
+
+def test_only_likes_of_the_fit_are_its_matrix_too() -> None:
+    data = mfrank.Interactions.from_sparse(likes(0)).at_least(3)
+    model, backwards = als().fit(data), np.arange(N_USERS)[::-1]
+    for matrix in (data.user_items, data.seen):
+        with refuses(ValueError, "user_items"):
+            model.recommend(backwards, matrix)
+        model.recommend(backwards, matrix[backwards])
+
+
+def test_rows_that_are_all_alike_have_every_order() -> None:
+    alike = sp.csr_array(np.tile(likes(0)[[0]].toarray(), (N_USERS, 1)))
+    model, backwards = fitted(False, alike), np.arange(N_USERS)[::-1]
+    equal(model.recommend(backwards, alike), model.recommend(backwards, alike[backwards]))
+
+
 def test_interactions_are_read_by_their_ids_whoever_is_asked() -> None:
     model, had = fitted(True), interactions(likes(5), True)
     everyone = USERS[::-1]

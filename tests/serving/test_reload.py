@@ -72,6 +72,24 @@ def test_a_damaged_folder_leaves_the_old_model(tmp_path: Path) -> None:
     assert live.current is before
 
 
+def test_a_newer_model_of_other_items_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fit(first: int, write: Any = int) -> None:
+        items = [write(item) for item in range(first, first + 12)]
+        data = mfrank.Interactions.from_arrays([f"u{at % 5}" for at in range(12)], items)
+        mfrank.EASE().fit(data).save(tmp_path / "model")
+
+    fit(0)
+    live = LiveModel(tmp_path / "model")
+    for first, write, told in ((11, int, 0), (500, int, 1), (500, str, 1), (505, str, 0)):
+        caplog.clear()
+        fit(first, write)
+        live.refresh()
+        assert live.current.item_ids.labels[0] == write(first)
+        assert sum("none of the items" in text for text in caplog.messages) == told
+
+
 class Clock:
     """A clock of the test's own."""
 
