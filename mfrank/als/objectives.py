@@ -29,7 +29,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import CSR, check_at_least_zero, check_choice, check_powers, is_number, shown
+from mfrank.arrays import (
+    CSR,
+    check_at_least_zero,
+    check_choice,
+    check_flags,
+    check_powers,
+    is_number,
+    shown,
+)
 from mfrank.backends import CellTerm, ObservedLoss, RowProblem, Vector
 from mfrank.data import Counts
 from mfrank.errors import InputValueError
@@ -220,7 +228,7 @@ class IALS(QuadraticObjective):
     def __post_init__(self) -> None:
         check_at_least_zero(alpha0=self.alpha0, regularization=self.regularization)
         check_powers(_MOST_POWER, nu=self.nu)
-        check_choice("weighted", self.weighted, (False, True))
+        check_flags(weighted=self.weighted)
 
     def user_weights(self, n: NDArray[Any], n_items: int) -> Vector:
         return np.full(len(n), float(self.alpha0))
@@ -267,7 +275,7 @@ class EALS(QuadraticObjective):
     def __post_init__(self) -> None:
         check_at_least_zero(c0=self.c0, regularization=self.regularization)
         check_powers(_MOST_POWER, exponent=self.exponent, nu=self.nu)
-        check_choice("weighted", self.weighted, (False, True))
+        check_flags(weighted=self.weighted)
 
     def user_weights(self, n: NDArray[Any], n_items: int) -> Vector:
         return np.full(len(n), float(self.c0))
@@ -325,7 +333,7 @@ class RG2(QuadraticObjective):
         check_at_least_zero(alpha=self.alpha, regularization=self.regularization)
         check_powers(_MOST_POWER, nu=self.nu)
         check_choice("ridge", self.ridge, ("own", "authors"))
-        check_choice("weighted", self.weighted, (False, True))
+        check_flags(weighted=self.weighted)
 
     @property
     def accepts_dislikes(self) -> bool:

@@ -130,6 +130,13 @@ def check_choice(name: str, value: object, known: Iterable[object]) -> None:
         )
 
 
+def check_flags(**given: object) -> None:
+    """Raise TypeError for a flag that is neither True nor False: the text "no" would be true."""
+    for name, value in given.items():
+        if not isinstance(value, bool | np.bool_):
+            raise InputTypeError(f"`{name}` must be True or False, got {shown(value)}")
+
+
 def floats_of(name: str, given: ArrayLike) -> NDArray[np.float64]:
     """Convert numbers to a float64 array; raise TypeError if one is not a number."""
     try:

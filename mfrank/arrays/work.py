@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Protocol
 
+from mfrank.arrays.checks import check_flags
+
 _WIDTH = 70
 _MANY = 100_000  # from here on tqdm prints 1.2M instead of 1234567
 
@@ -39,6 +41,7 @@ def progress_bar(
         Names of the work and of a unit, in the singular.
     shown : bool, default True
     """
+    check_flags(show_progress=shown)
     if not shown:
         yield lambda n, note="": None
         return

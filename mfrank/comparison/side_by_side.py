@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mfrank.arrays import Seed, check_count, counted
+from mfrank.arrays import Seed, check_count, check_flags, counted
 from mfrank.comparison.contenders import (
     TimedFit,
     has_implicit,
@@ -121,6 +121,7 @@ def compare(
           no per-user values; ``needs`` or ``predict`` are given without a search.
     """
     check_count("repeats", repeats, 1)
+    check_flags(peak_memory=peak_memory)
     for name, is_given in (("needs", needs != "everything"), ("predict", predict is not None)):
         if is_given and tune is None:
             raise InputValueError(f"`{name}` is of a search:", "pass `tune`, the minutes of one")

@@ -17,6 +17,7 @@ from mfrank.arrays import (
     CSR,
     MadeOfFields,
     as_array,
+    check_flags,
     check_instance,
     counted,
     is_number,
@@ -785,6 +786,7 @@ class Interactions(MadeOfFields):
             If writing fails; the folder is unchanged.
         """
         path = path_of(folder)
+        check_flags(overwrite=overwrite)
         interaction_folder.write(self, path, overwrite=overwrite)
         return path
 
@@ -810,6 +812,7 @@ class Interactions(MadeOfFields):
             If it does not hold interactions, has another format version, or is damaged; the
             message says how.
         """
+        check_flags(verify=verify)
         mapped = interaction_folder.read(path_of(folder), verify=verify)
         ids = mapped.user_ids, mapped.item_ids
         opened = cls._of_cells(mapped.found, *ids, mapped.origin, mapped.threshold)

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import counted, floats_of, is_count, is_number, refuse_labels, shown, to_host
+from mfrank.arrays import (
+    check_flags,
+    counted,
+    floats_of,
+    is_count,
+    is_number,
+    refuse_labels,
+    shown,
+    to_host,
+)
 from mfrank.data import cells
 from mfrank.data.cells import Cells
 from mfrank.data.notes import log as _log
@@ -29,6 +38,7 @@ def at_least(
     """The entries with values >= ``threshold``; the others become only seen, or are removed."""
     if not is_number(threshold):
         raise InputValueError(f"`threshold` must be a finite number, got {shown(threshold)}")
+    check_flags(binary=binary, keep_seen=keep_seen)
     reached = data.user_items.data >= float(threshold)
     is_weighted = data.cells.values_from == "weights" and threshold > 0  # the sign is as it was
     _tell_of_threshold(data, reached, threshold, is_weighted)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import Seed, check_count, check_length, generator
+from mfrank.arrays import Seed, check_count, check_flags, check_length, generator
 from mfrank.data.cells import check_room
 from mfrank.data.interactions import Interactions
 from mfrank.errors import InputValueError
@@ -194,6 +194,7 @@ def synthetic(
     for name, size in {"n_users": n_users, "n_items": n_items}.items():
         check_length(name, size)
     check_count("interactions", interactions, 1)
+    check_flags(names=names)
     n_users, n_items, interactions = int(n_users), int(n_items), int(interactions)
     if not n_users <= interactions <= n_users * n_items:
         raise InputValueError(

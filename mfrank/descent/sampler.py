@@ -14,6 +14,7 @@ from mfrank.arrays import (
     check_at_least_zero,
     check_choice,
     check_count,
+    check_flags,
     distinct,
     key_of,
     lazy,
@@ -164,7 +165,7 @@ class Sampling:
                 "`negatives=None` uses all items",
                 "set `negatives` to a number",
             )
-        check_choice("shared_negatives", self.shared, (True, False))
+        check_flags(shared_negatives=self.shared)
         if self.shared and self.negative_sampling == "in-batch":
             raise InputValueError(
                 "`shared_negatives=True` draws one sample per batch, but "

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from mfrank.arrays import (
     Seed,
     check_count,
+    check_flags,
     check_instance,
     check_threads,
     distinct,
@@ -188,6 +189,7 @@ def evaluate(
     if isinstance(model, Recommender):
         model = model._snapshot()  # which another thread may change meanwhile
     check_one_place(cluster, backend)
+    check_flags(filter_already_liked_items=filter_already_liked_items, by_row=by_row)
     if cluster is not None and negatives is not None:
         raise InputValueError(
             "`cluster` and `negatives`, which are drawn in turn, do not go together"

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from mfrank.arrays import Array, check_above_zero, check_choice, check_count
+from mfrank.arrays import Array, check_above_zero, check_choice, check_count, check_flags
 from mfrank.losses.contract import (
     Gradients,
     Lists,
@@ -58,8 +58,8 @@ class SONG(Loss):
     def __post_init__(self) -> None:
         check_decay(self.decay)
         check_above_zero(margin=self.margin)
-        check_choice("pooled", self.pooled, (True, False))
-        check_choice("from_zero", self.from_zero, (True, False))
+        check_flags(pooled=self.pooled)
+        check_flags(from_zero=self.from_zero)
 
     def memory(self, sizes: Sizes) -> Memory:
         """Mean g of each cell, NaN before the first estimate; nothing for a decay of 1."""
@@ -156,7 +156,7 @@ class KSONG(Loss):
         check_count("k", self.k, 1)
         check_decay(self.decay)
         check_choice("choice", self.choice, _CHOICES)
-        check_choice("theoretical", self.theoretical, (True, False))
+        check_flags(theoretical=self.theoretical)
         check_above_zero(
             margin=self.margin,
             steepness=self.steepness,

@@ -12,6 +12,7 @@ from mfrank.arrays import (
     check_at_least_zero,
     check_choice,
     check_count,
+    check_flags,
     key_of,
     shown,
 )
@@ -70,8 +71,8 @@ class StochasticRank(Loss):
 
     def __post_init__(self) -> None:
         check_choice("metric", self.metric, METRICS)
-        check_choice("scale_free", self.scale_free, (True, False))
-        check_choice("rao_blackwell", self.rao_blackwell, (True, False))
+        check_flags(scale_free=self.scale_free)
+        check_flags(rao_blackwell=self.rao_blackwell)
         check_count("k", self.k, 1)
         check_above_zero(noise=self.noise)
         check_at_least_zero(shift=self.shift)

@@ -28,8 +28,8 @@ from mfrank.arrays import (
     CSR,
     Seed,
     check_above_zero,
-    check_choice,
     check_count,
+    check_flags,
     check_threads,
     copied,
     generator,
@@ -203,7 +203,7 @@ class ALS(FactorModel):
         generator(self.random_state)
         check_backend(self.backend)
         check_above_zero(feature_regularization=self.feature_regularization)
-        check_choice("biases", self.biases, (True, False))
+        check_flags(biases=self.biases, track_objective=self.track_objective)
         if self.biases:
             check_biases(self.objective, self.solver, self.cg_tolerance, self.gather_dtype)
 

@@ -15,16 +15,16 @@ from mfrank.arrays import (
     Seed,
     check_at_least_zero,
     check_count,
+    check_flags,
     check_instance,
     floats_of,
     generator,
     in_turn,
     refuse_labels,
-    shown,
 )
 from mfrank.data import Judged, Scaling, feature_matrix, feature_names
 from mfrank.descent import Adam, Optimizer, QueryLists, descend_linear
-from mfrank.errors import InputTypeError, InputValueError, unreadable
+from mfrank.errors import InputValueError, unreadable
 from mfrank.files import Contents, Format, check_keys, path_of, read, write
 from mfrank.losses import ListNet, Loss
 from mfrank.models.factor_model import Callback, after_epoch, follow
@@ -203,8 +203,7 @@ class LinearRanker(Parameters):
         for name in ("iterations", "batch_size"):
             check_count(name, getattr(self, name), 1)
         check_at_least_zero(weight_decay=self.weight_decay)
-        if not isinstance(self.scale, bool):
-            raise InputTypeError(f"`scale` must be True or False, got {shown(self.scale)}")
+        check_flags(scale=self.scale)
         generator(self.random_state)
 
     @in_turn

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from mfrank.arrays import (
     Listed,
     beside,
+    check_flags,
     check_instance,
     check_same_ids,
     check_same_rows,
@@ -275,6 +276,9 @@ class Recommender:
             names the argument. Or ``fallback`` needs popularity, and neither the model nor
             ``user_items`` (Interactions) has interactions to count.
         """
+        check_flags(
+            filter_already_liked_items=filter_already_liked_items, recalculate_user=recalculate_user
+        )
         userid = given_ids(userid, "userid")
         options = ListOptions(
             N, filter_items, items, n_threads, choose(self.backend), on_unknown, fallback
@@ -432,6 +436,11 @@ class Recommender:
             If writing fails; finished files stay.
         """
         check_cluster(cluster)
+        check_flags(
+            filter_already_liked_items=filter_already_liked_items,
+            recalculate_user=recalculate_user,
+            by_row=by_row,
+        )
         options = {
             "user_items": user_items,
             "filter_already_liked_items": filter_already_liked_items,
@@ -467,6 +476,7 @@ class Recommender:
         sparse matrix with one row per item id. The list of a cold item is all padding, and cold
         users are in no list.
         """
+        check_flags(filter_already_liked_users=filter_already_liked_users)
         itemid = given_ids(itemid, "itemid")
         options = ListOptions(N, filter_users, users, n_threads, choose(self.backend), on_unknown)
         held = self._now()
@@ -709,6 +719,7 @@ class Recommender:
             cannot be imported, or arrays of the interactions were modified since the fit), or the
             folder contains something other than a model.
         """
+        check_flags(with_seen=with_seen, overwrite=overwrite)
         with turn_of(self, "save"):  # else an older state of the model could be saved last
             origin = self._origin  # first: a fit that ends now has none, and replaces both
             held = self._now()
@@ -856,9 +867,10 @@ class Recommender:
         self, side: Side, raw: Raw, options: ListOptions, recalculate: bool, matrix: Matrix | None
     ) -> Answer:
         """Rows of a side that are nearest to its ids, or to what is solved from their rows."""
+        name, other = ("item", "user") if side.name == "item" else ("user", "item")
+        check_flags(**{f"recalculate_{name}": recalculate})
         if not recalculate:
             return closest(side, raw, options)
-        name, other = ("item", "user") if side.name == "item" else ("user", "item")
         if matrix is None:
             raise InputValueError(
                 f"`recalculate_{name}=True` needs the {name}s' rows in `{name}_{other}s`"

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import as_array, beside, is_on_gpu, on_host, shown, take, to_host
+from mfrank.arrays import as_array, beside, check_flags, is_on_gpu, on_host, shown, take, to_host
 from mfrank.backends import Factors
 from mfrank.data import Ids, OnUnknown, UnknownIdError, canonical, column_of_ids, whole_number
 from mfrank.errors import InputTypeError, InputValueError, within
@@ -252,7 +252,8 @@ class Side(NamedTuple):
 
 
 def sides(store: FactorStore, *, by_row: bool = False) -> tuple[Side, Side]:
-    """User side and item side of a store."""
+    """User side and item side of a store; raise TypeError if ``by_row`` is no flag."""
+    check_flags(by_row=by_row)
     return (
         Side("user", store, store.user_ids, by_row),
         Side("item", store, store.item_ids, by_row),

@@ -17,6 +17,7 @@ from mfrank._version import __version__
 from mfrank.arrays import (
     MadeOfFields,
     check_count,
+    check_flags,
     counted,
     covariance_of,
     directions_of,
@@ -356,6 +357,7 @@ class FactorStore(MadeOfFields):
             If it is not a store, has another format version, or is damaged; the message says how.
         """
         check_count("version", version, 0)
+        check_flags(mmap=mmap, verify=verify)
         place = place_of(folder)
         if isinstance(place, Path):
             contents = read(place, FORMAT, mmap=mmap, verify=verify, version=version)

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
-from mfrank.arrays import check_instance, shown
+from mfrank.arrays import check_flags, shown
 from mfrank.errors import InputTypeError, InputValueError
 from mfrank.files import path_of
 
@@ -41,7 +41,7 @@ class OwnClasses:
     @classmethod
     def of(cls, classes: Iterable[type], trust: bool, place: Any) -> Self:
         """Check the arguments ``classes`` and ``trust`` of ``load``, whose first is ``place``."""
-        check_instance("trust", trust, bool, "True or False")
+        check_flags(trust=trust)
         several = [classes] if isinstance(classes, type) else classes
         listed = tuple(several) if isinstance(several, Iterable) else (several,)
         for one in listed:

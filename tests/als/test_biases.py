@@ -239,7 +239,6 @@ def test_without_likes_nothing_is_told() -> None:
         ({"solver": "cg"}, {"argument": "biases", "remedy": "leave out"}),
         ({"cg_tolerance": 0.1}, {"argument": "biases", "remedy": "leave out"}),
         ({"gather_dtype": "float16"}, {"argument": "biases", "remedy": "leave out"}),
-        ({"biases": 1}, {"argument": "biases"}),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(options: Any, fault: dict[str, str]) -> None:

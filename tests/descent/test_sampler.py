@@ -169,7 +169,6 @@ def test_bad_options_are_refused() -> None:
         ),
         ({"negative_sampling": "in-batch", "negatives": None}, "negative_sampling"),
         ({"negative_sampling": "in-batch", "shared": True}, "shared_negatives"),
-        ({"shared": "yes"}, "shared_negatives"),
         ({"power": float("nan")}, "popularity_power"),
     ):
         with refuses(ValueError, argument):

@@ -229,9 +229,6 @@ def test_defaults_are_for_the_scores_of_their_papers() -> None:
         (lambda: SmoothAP(temperature=np.inf), "temperature"),
         (lambda: SampledSoftmax(temperature=0), "temperature"),
         (lambda: LambdaRank(steepness=-1), "steepness"),
-        (lambda: SONG(pooled="no"), "pooled"),  # type: ignore[arg-type]
-        (lambda: SONG(from_zero=0.0), "from_zero"),  # type: ignore[arg-type]
-        (lambda: KSONG(theoretical="no"), "theoretical"),  # type: ignore[arg-type]
     ],
 )
 def test_bad_options_are_refused(make: Callable[[], Loss], argument: str) -> None:

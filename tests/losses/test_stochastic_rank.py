@@ -277,8 +277,6 @@ def test_every_batch_draws_noise_of_its_own_and_the_same_again(sums: ListSums) -
         ({"k": 0}, "k"),
         ({"noise": 0.0}, "noise"),
         ({"shift": -1.0}, "shift"),
-        ({"scale_free": "no"}, "scale_free"),
-        ({"rao_blackwell": None}, "rao_blackwell"),
     ],
 )
 def test_bad_options_are_refused(options: dict[str, object], argument: str) -> None:
