@@ -186,10 +186,12 @@ def _tell_index(frame: Any, roles: Mapping[str, Hashable], chosen: Chosen) -> No
 
 def _of_polars(series: Any) -> NDArray[Any]:
     """The values of a column, whose lists of one length and structs are no second dimension."""
+    if series.dtype.is_nested():  # to_numpy of early releases makes empty lists of missing ones
+        return objects(series.to_list())
     values = np.asarray(series.to_numpy())
-    if values.ndim == 1 and not (series.dtype.is_integer() and _are_rounded(values)):
-        return values
-    return objects(series.to_list())
+    if series.dtype.is_integer() and _are_rounded(values):
+        return objects(series.to_list())
+    return values
 
 
 def _of_pandas(column: Any) -> NDArray[Any]:

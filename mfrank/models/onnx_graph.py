@@ -46,6 +46,9 @@ def to_onnx(store: FactorStore, path: str | os.PathLike[str]) -> Path:
     with fewer than n candidates, or with too few items linked to the user's items, and the whole
     list of a user without usable data. Cold items are in no list.
 
+    Before version 1.31, onnxruntime's TopK divides by the number of ``users``: without any, the
+    whole process ends.
+
     Models of weights between items (:class:`mfrank.EASE`, :class:`mfrank.ItemFilter`,
     :class:`mfrank.ItemKNN`) and blends with them become a sparse product: the file has the users'
     items and each item's weights, in float64, but no items x items matrix.

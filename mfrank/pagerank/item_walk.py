@@ -111,8 +111,8 @@ class ItemWalk(MadeOfFields):
         """
         blank = np.diff(starts.indptr) == 0
         if blank.any():  # users without known items
-            some = sp.csr_array(self.bases / self.bases.sum())
-            starts = starts + sp.csr_array(blank[:, None] * 1.0) @ some.reshape((1, -1))
+            some = sp.csr_array((self.bases / self.bases.sum())[None])
+            starts = starts + sp.csr_array(blank[:, None] * 1.0) @ some
         rows = CSR.from_scipy(sp.csr_array(starts), np.float64)
         return stationary_rows(self._moves, rows, tolerance, walker)
 

@@ -52,7 +52,10 @@ class Described(FastAPI):
                         if each["type"] == "integer":  # with n, which may be the largest
                             each["maximum"] = limits.max_depth - limits.max_n
                     _bound(schema, limits)
-        return super().openapi()
+        described = super().openapi()
+        if self.servers:  # early releases of FastAPI add the mount's path after the first call
+            described["servers"] = self.servers
+        return described
 
 
 def _bound(schema: dict[str, Any], limits: Limits) -> None:

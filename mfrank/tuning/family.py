@@ -52,7 +52,8 @@ def spread_out(n_axes: int, number: int, seed: int) -> Point:
     """Point ``number``, from 0, of Sobol's sequence, which fills the cube evenly."""
     from scipy.stats import qmc  # slow to import
 
-    points = qmc.Sobol(n_axes, rng=np.random.default_rng(seed)).random_base2(number.bit_length())
+    # `seed`, which scipy calls `rng` since 1.15, and still takes.
+    points = qmc.Sobol(n_axes, seed=np.random.default_rng(seed)).random_base2(number.bit_length())
     return tuple(map(float, points[number]))
 
 

@@ -18,7 +18,7 @@ from mfrank.arrays import CSR
 from mfrank.backends import RowProblem, SolveOptions, reference
 from mfrank.data import Counts
 
-LIKED = sp.random_array((60, 40), density=0.2, rng=np.random.default_rng(0), format="csr")
+LIKED = sp.random_array((60, 40), density=0.2, random_state=np.random.default_rng(0), format="csr")
 
 
 def fitted(regularization: float, dtype: str) -> mfrank.ALS:

@@ -112,7 +112,7 @@ def with_dislikes(objective: QuadraticObjective, matrix: sp.csr_array) -> sp.csr
 def test_every_objective(backend: backends.Backend, name: str, side: str, dtype: str) -> None:
     objective = OBJECTIVES[name]
     rng = np.random.default_rng(3)
-    matrix = sp.random_array((25, 19), density=0.4, rng=rng, format="csr")
+    matrix = sp.random_array((25, 19), density=0.4, random_state=rng, format="csr")
     matrix.data = np.ceil(5 * matrix.data)
     step = half_step(objective, with_dislikes(objective, matrix), side, 9, dtype)
     assert step.error(step.solve(backend)) <= backend.TOLERANCE[dtype]
@@ -137,7 +137,7 @@ def test_conjugate_gradients_converge(
     backend: backends.Backend, side: str, n_factors: int, dtype: str
 ) -> None:
     rng = np.random.default_rng(8)
-    matrix = sp.random_array((30, 20), density=0.4, rng=rng, format="csr")
+    matrix = sp.random_array((30, 20), density=0.4, random_state=rng, format="csr")
     step = half_step(mfrank.WRMF(alpha=0.5), matrix, side, n_factors, dtype)
     tolerance = 0.01 * backend.TOLERANCE[dtype]
     got = step.solve(backend, solver="cg", cg_steps=200, cg_tolerance=tolerance)
@@ -154,7 +154,9 @@ def test_conjugate_gradients_take_the_steps_they_are_given(
     backend: backends.Backend, near: float, steps: int, n_factors: int, dtype: str
 ) -> None:
     """However near the solution they start, as far as the dtype can tell."""
-    matrix = sp.random_array((30, 50), density=0.3, rng=np.random.default_rng(8), format="csr")
+    matrix = sp.random_array(
+        (30, 50), density=0.3, random_state=np.random.default_rng(8), format="csr"
+    )
     step = half_step(mfrank.WRMF(alpha=9.0), matrix, "users", n_factors, dtype)
     system = step.problem, step.fixed, step.gram
     truth = solve_plainly(*system)
@@ -322,7 +324,7 @@ def test_huge_confidences(backend: backends.Backend, confidence: float, dtype: s
 @pytest.mark.parametrize("solver", ["auto", "cholesky"])
 def test_rank_deficient_without_ridge(backend: backends.Backend, solver: str, dtype: str) -> None:
     rng = np.random.default_rng(7)
-    matrix = sp.random_array((15, 6), density=0.5, rng=rng, format="csr")
+    matrix = sp.random_array((15, 6), density=0.5, random_state=rng, format="csr")
     objective = mfrank.WRMF(alpha=3.0, regularization=0.0, confidence="1+alpha*r")
     step = half_step(objective, matrix, "users", 20, dtype)  # 6 items span 6 of 20 dimensions
     assert step.error(step.solve(backend, solver=solver)) <= backend.TOLERANCE[dtype]
@@ -340,7 +342,9 @@ def test_no_background_no_ridge(backend: backends.Backend, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_centred_gram(backend: backends.Backend, dtype: str) -> None:
     """RGx takes a direction out of the Gram matrix in which factors do have a part."""
-    matrix = sp.random_array((14, 30), density=0.3, rng=np.random.default_rng(2), format="csr")
+    matrix = sp.random_array(
+        (14, 30), density=0.3, random_state=np.random.default_rng(2), format="csr"
+    )
     step = half_step(mfrank.RGX(), matrix, "users", 6, dtype)
     step.fixed[:, 0] = 1
     kept = reference.gram(step.fixed, np.ones(30))
@@ -363,7 +367,7 @@ def test_entries_without_curvature_among_others(backend: backends.Backend, dtype
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_thread_count_changes_no_bit(backend: backends.Backend, dtype: str) -> None:
     rng = np.random.default_rng(11)
-    matrix = sp.random_array((900, 300), density=0.05, rng=rng, format="csr")
+    matrix = sp.random_array((900, 300), density=0.05, random_state=rng, format="csr")
     matrix.data = np.ceil(5 * matrix.data)
     step = half_step(mfrank.WRMF(alpha=2.0), matrix, "users", 20, dtype)
     weights = rng.random(900)

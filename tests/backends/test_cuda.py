@@ -148,7 +148,7 @@ def test_long_rows_iterate_as_they_do_in_one_piece(
 ) -> None:
     """Their sums in parts, of as many rows at a time as there is room for, and in one."""
     rng, dtype = np.random.default_rng(4), "float64"
-    matrix = sp.random_array((9, 150), density=0.4, rng=rng, format="csr")
+    matrix = sp.random_array((9, 150), density=0.4, random_state=rng, format="csr")
     step = contract.half_step(mfrank.WRMF(alpha=9.0), matrix, "users", n_factors, dtype)
     whole = step.solve(backend, solver="cg", **options)
     launched: list[str] = []
@@ -175,7 +175,9 @@ def test_long_rows_without_curvature_are_summed_in_parts(
     )
     monkeypatch.setattr(plan, "LONG", 20)
     monkeypatch.setattr("mfrank.backends.cuda.rows._PART", 7)
-    matrix = sp.random_array((9, 150), density=0.4, rng=np.random.default_rng(4), format="csr")
+    matrix = sp.random_array(
+        (9, 150), density=0.4, random_state=np.random.default_rng(4), format="csr"
+    )
     step = contract.half_step(mfrank.WRMF(alpha=9.0), matrix, "users", 33, "float64")
     flat = replace(step.problem.observed, curvature=CellTerm(np.zeros(9)))
     step = contract.HalfStep(replace(step.problem, observed=flat), step.fixed, step.gram)
@@ -237,7 +239,9 @@ def test_interactions_stay_only_beside_room_for_two_more_tables(
     device: EmulatedGPU, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A fit solves into a new one while a caller has the old, in memory that lies in pieces."""
-    matrix = sp.random_array((50, 40), density=0.3, rng=np.random.default_rng(0), format="csr")
+    matrix = sp.random_array(
+        (50, 40), density=0.3, random_state=np.random.default_rng(0), format="csr"
+    )
     size, kept = 4 * matrix.nnz, resident_on(device)
     monkeypatch.setattr(device, "free", 4 * size)
     assert kept.rows(CSR.from_scipy(matrix, None)).indices is not None

@@ -83,7 +83,7 @@ def tables(backend: Any) -> None:
         backend.gram(factors, rng.random(300))
         backend.rotate(factors, basis, 3, np.empty_like(factors))
         backend.extrapolate(factors.copy(), 0.5, factors, basis, none_of(factors), basis)
-        rows = sp.random_array((90, 300), density=0.95, rng=rng, format="csr")
+        rows = sp.random_array((90, 300), density=0.95, random_state=rng, format="csr")
         backend.sparse_product(CSR.from_scipy(rows, dtype), factors)
 
 

@@ -21,7 +21,7 @@ def test_settled_walks_are_those_of_the_reference(
 ) -> None:
     """Of 64 restarts at a time."""
     rng = np.random.default_rng(2)
-    links = sp.random_array((60, 60), density=0.05, rng=rng, format="csr")
+    links = sp.random_array((60, 60), density=0.05, random_state=rng, format="csr")
     dense = rng.random((70, 60)) * (rng.random((70, 60)) < 0.1) + np.eye(70, 60)
     dense[60:, 0] += 1
     restarts = CSR.from_scipy(sp.csr_array(dense / dense.sum(1, keepdims=True)), np.float64)

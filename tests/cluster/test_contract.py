@@ -187,7 +187,7 @@ def test_a_descent_has_the_bits_of_worker_processes(engine: Engine) -> None:
 
 
 def test_walks_have_the_bits_of_one_process(engine: Engine) -> None:
-    links = sp.random_array((200, 200), density=0.03, rng=0, format="csr")
+    links = sp.random_array((200, 200), density=0.03, random_state=0, format="csr")
     restarts = np.eye(200)[:, :30]
     there = pagerank(links, restarts, cluster=engine)
     np.testing.assert_array_equal(there, pagerank(links, restarts))

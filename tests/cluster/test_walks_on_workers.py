@@ -26,7 +26,7 @@ from tests.support.errors import refuses
 def graph(n: int, seed: int = 0, *, weighted: bool = True) -> sp.csr_array:
     """Some nodes have no edges from them."""
     rng = np.random.default_rng(seed)
-    links = sp.random_array((n, n), density=min(1.0, 6 / n), rng=rng, format="csr")
+    links = sp.random_array((n, n), density=min(1.0, 6 / n), random_state=rng, format="csr")
     if not weighted:
         links.data[:] = 1
     return sp.csr_array(links)

@@ -289,7 +289,7 @@ PARTS = ("data", "indices", "indptr")
 
 @pytest.mark.parametrize("parts", [*((part,) for part in PARTS), PARTS])
 def test_arrays_are_shared_where_nobody_can_write_to_them(parts):
-    matrix = sp.random_array(SHAPE, density=0.5, format="csr", dtype=np.float32, rng=1)
+    matrix = sp.random_array(SHAPE, density=0.5, format="csr", dtype=np.float32, random_state=1)
     for part in parts:
         freeze(getattr(matrix, part))
     made = Interactions.of(matrix)
@@ -300,7 +300,7 @@ def test_arrays_are_shared_where_nobody_can_write_to_them(parts):
 
 
 def test_a_read_only_view_of_an_array_that_can_be_written_to_is_not_shared():
-    matrix = sp.random_array(SHAPE, density=0.5, format="csr", dtype=np.float32, rng=1)
+    matrix = sp.random_array(SHAPE, density=0.5, format="csr", dtype=np.float32, random_state=1)
     written, matrix.data = matrix.data, matrix.data.view()
     matrix.data.flags.writeable = False
     made = Interactions.of(matrix)

@@ -452,7 +452,7 @@ def test_random_cells_are_read_back(
 
 @pytest.mark.parametrize("symmetry", ["general", "symmetric"])
 def test_a_matrix_is_read_as_scipy_reads_it(tmp_path: Path, symmetry: str) -> None:
-    matrix = scipy.sparse.random_array((9, 9), density=0.4, rng=1)
+    matrix = scipy.sparse.random_array((9, 9), density=0.4, random_state=1)
     matrix.data = np.ceil(8 * matrix.data)
     matrix = matrix + matrix.T if symmetry == "symmetric" else matrix
     file = tmp_path / "a.mtx"

@@ -229,7 +229,12 @@ def test_a_date_of_any_type_is_one_second_by_every_door(place, door, seconds, mi
     if door == "polars":  # which makes no column of these
         del forms["numpy"], forms["Timestamp"]
     form = data.draw(st.sampled_from(sorted(forms)))
-    assert outcome(OBJECT_DOORS[door], place, forms[form]) == seconds, form
+    try:
+        found = outcome(OBJECT_DOORS[door], place, forms[form])
+    except OverflowError:  # of pandas 2, which makes no column of zoned times at the ends of its ns
+        assume(door != "pandas, inferred" or form != "zone")
+        raise
+    assert found == seconds, form
 
 
 FRAMES: dict[str, Callable[[Any], Any]] = {

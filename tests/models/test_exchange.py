@@ -53,18 +53,15 @@ def test_other_safetensors_files_are_refused(tmp_path: Path) -> None:
         numpy_format.save_file({"a": np.ones(2)}, path, metadata=header | changes)
         with pytest.raises(ValueError, match=message):
             from_safetensors(path)
-    for tensors, message in [
-        ({"a b": np.ones(2)}, "tensor a b: an array's name must"),
-        ({"a": np.ones(2, np.complex64)}, "tensor a: a must hold booleans or numbers"),
-    ]:
-        numpy_format.save_file(tensors, path, metadata=header)
-        with pytest.raises(ValueError, match=f"{path} is damaged: {message}"):
-            from_safetensors(path)
-    told = {"__metadata__": header, "a": {"dtype": "BF16", "shape": [1], "data_offsets": [0, 2]}}
-    text = json.dumps(told).encode()
-    path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(2))
-    with refuses(ValueError, None, remedy="restore it"):
+    numpy_format.save_file({"a b": np.ones(2)}, path, metadata=header)
+    with pytest.raises(ValueError, match=f"{path} is damaged: tensor a b: an array's name must"):
         from_safetensors(path)
+    for dtype, size in [("BF16", 2), ("C64", 8)]:  # complex numbers since safetensors 0.7
+        array = {"dtype": dtype, "shape": [1], "data_offsets": [0, size]}
+        text = json.dumps({"__metadata__": header, "a": array}).encode()
+        path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(size))
+        with refuses(ValueError, None, remedy="restore it"):
+            from_safetensors(path)
     numpy_format.save_file({"a": np.ones(2)}, path)
     with refuses(ValueError, place=path):
         from_safetensors(path)

@@ -455,7 +455,10 @@ def test_onnx_adds_up_weights_of_users_with_few_items_and_with_none(
     likes[0, 1] = likes[2, :4] = likes[3, 2:] = 1
     model = mfrank.EASE(1.0).fit(sp.csr_array(likes))
     session = runtime.InferenceSession(mfrank.to_onnx(model.store, tmp_path / "m.onnx"))
-    for users in ([], [1], [4, 2, 1, 0, 0, 3], [2]):
+    batches = [[1], [4, 2, 1, 0, 0, 3], [2]]
+    if tuple(map(int, runtime.__version__.split(".")[:2])) >= (1, 31):  # see to_onnx
+        batches.append([])
+    for users in batches:
         given = {
             "users": np.array(users, dtype=np.int64),
             "n": np.array([6]),

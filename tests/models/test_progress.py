@@ -28,6 +28,8 @@ def bar(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
         pytest.importorskip("tqdm", reason="needs tqdm")
     else:
         monkeypatch.setitem(sys.modules, "tqdm", None)
+    monkeypatch.setenv("COLUMNS", "200")  # tqdm cuts a line, which is longer where epochs are quick
+    monkeypatch.setenv("LINES", "50")
     return name
 
 

@@ -18,7 +18,7 @@ from tests.support.errors import refuses
 def links(n: int = 60, seed: int = 0) -> sp.csr_array:
     """Weighted, with self-loops, and every fifth node without edges from it."""
     rng = np.random.default_rng(seed)
-    matrix = sp.random_array((n, n), density=0.06, rng=rng, format="lil")
+    matrix = sp.random_array((n, n), density=0.06, random_state=rng, format="lil")
     matrix[::5] = 0
     return sp.csr_array(matrix)
 
