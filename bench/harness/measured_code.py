@@ -11,6 +11,7 @@ import ast
 import hashlib
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -84,12 +85,14 @@ def _digest(folder: Path) -> str:
     digest = hashlib.sha256()
     for file in sorted(folder.rglob("*")):
         if file.suffix in (".py", ".h", ".cpp", ".cu", ".cuh"):
-            digest.update(f"{file.relative_to(folder).as_posix()}\n{_code_of(file)}\n".encode())
+            code = _code_of(file, file.stat().st_mtime_ns)
+            digest.update(f"{file.relative_to(folder).as_posix()}\n{code}\n".encode())
     return digest.hexdigest()[:16]
 
 
-def _code_of(file: Path) -> str:
-    """The code, without comments, docstrings and layout."""
+@cache
+def _code_of(file: Path, _written: int) -> str:
+    """The code, without comments, docstrings and layout, of a file as it was written then."""
     text = file.read_text()
     if file.suffix != ".py":
         return " ".join(_NOT_CODE.sub(" ", text).split())

@@ -102,6 +102,8 @@ class Seen(MadeOfFields):
         numbers = on_host(rows)
         if np.array_equal(numbers, np.arange(n_rows)):
             return
+        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < n_rows:  # some are new
+            return
         found: Any = matrix
         given = found.tocsr()
         for had in (self, self.liked):

@@ -159,7 +159,9 @@ def test_all_forms_of_the_training_data_give_the_same(
             np.testing.assert_array_equal(each[of].per_user, found[0][of].per_user)
     by_group = found[4].by_item_group["all"]
     assert by_group[BOTH[0]].value == found[0][BOTH[0]].value
-    compared = mfrank.compare(split, models={"m": mfrank.Popularity()}, metrics=BOTH, repeats=1)
+    compared = mfrank.compare(
+        split, models={"m": mfrank.Popularity()}, metrics=BOTH, repeats=1, peak_memory=False
+    )
     popular = evaluate(mfrank.Popularity().fit(split.train), split.test, metrics=BOTH)
     assert compared["m"].evaluation[BOTH[0]].value == popular[BOTH[0]].value
 

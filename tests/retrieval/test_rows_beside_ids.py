@@ -235,6 +235,12 @@ def test_rows_that_are_all_alike_have_every_order() -> None:
     equal(model.recommend(backwards, alike), model.recommend(backwards, alike[backwards]))
 
 
+def test_a_new_row_is_no_other_order() -> None:
+    """Also where the model has one row, which is given to somebody new."""
+    model = fitted(False, likes(0)[[0]])
+    assert model.partial_fit_users([1], likes(0)[[0]]).user_factors.shape[0] == 2
+
+
 def test_interactions_are_read_by_their_ids_whoever_is_asked() -> None:
     model, had = fitted(True), interactions(likes(5), True)
     everyone = USERS[::-1]
