@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mfrank.arrays import needs
 from mfrank.data.columns import Chosen, assign, tell_columns
 from mfrank.data.fields import IdsAs, as_text
-from mfrank.data.frames import columns_reader, unsettled_columns
+from mfrank.data.frames import arrow_values, columns_reader, has_uuids, unsettled_columns
 from mfrank.data.labels import canonical
 from mfrank.data.remote import file_of, for_library
 from mfrank.data.table_parts import NoRowsError, TablePart
@@ -224,7 +224,13 @@ def _columns_of(
 ) -> dict[str, Any]:
     # What pandas wrote down would make an index of some columns, and numbers of names.
     frame = table.to_pandas(ignore_metadata=True)
-    columns = unsettled_columns(columns_reader(frame)[1], own, first_row)
+    of_pandas = columns_reader(frame)[1]
+
+    def values_of(name: Any) -> NDArray[Any]:
+        column = table.column(name)  # whose UUIDs become bytes in pandas, before pyarrow 26
+        return arrow_values(column) if has_uuids(column) else of_pandas(name)
+
+    columns = unsettled_columns(values_of, own, first_row)
     if ids == "text":
         texts = [role for role in ("user", "item") if role in columns]
         columns |= {role: as_text(canonical(columns[role], first_row)) for role in texts}

@@ -208,11 +208,16 @@ def _are_rounded(whole: NDArray[Any]) -> bool:
     return whole.dtype.kind == "f" and bool((np.abs(whole) >= 2**53).any())
 
 
+def has_uuids(column: Any) -> bool:
+    """Whether a column of pyarrow is of UUIDs."""
+    return str(column.type) == "extension<arrow.uuid>"
+
+
 def arrow_values(column: Any) -> NDArray[Any]:
     """The values of a column of pyarrow."""
     if hasattr(column.type, "index_type"):  # categories; pyarrow 26 reads a missing one as another
         column = column.cast(column.type.value_type)
-    if str(column.type) == "extension<arrow.uuid>":  # else its bytes
+    if has_uuids(column):  # else its bytes
         return objects(column.to_pylist())
     if str(column.type).startswith("extension<pandas."):  # else the numbers within
         return np.asarray(column.to_pandas())

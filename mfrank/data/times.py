@@ -308,18 +308,20 @@ def _of_datetime64(times: NDArray[np.datetime64]) -> NDArray[np.int64]:
         raise InputTypeError(
             f"`timestamps` must be whole numbers or dates, got dtype {times.dtype}"
         )
-    if unit == "as":  # numpy cannot make seconds of these at once
-        times = times.astype("datetime64[fs]")
     missing = np.isnat(times)
     if missing.any():
         row = int(np.argmax(missing))
         raise BadRow("`timestamps` must be finite, got a missing one, NaT", row)
-    seconds = times.astype("datetime64[s]")
+    digits = {"ms": 3, "us": 6, "ns": 9, "ps": 12, "fs": 15, "as": 18}.get(unit, 0)
+    if digits:  # numpy's cast to seconds wraps around in the first second that the unit has
+        whole = times.astype(f"datetime64[{unit}]").astype(np.int64)
+        seconds: NDArray[np.datetime64] = (whole // 10**digits).astype("datetime64[s]")
+    else:
+        seconds = times.astype("datetime64[s]")
     # Coarser than seconds, a year may be beyond int64: compared as what they are, it is not.
-    is_fine = unit in ("ms", "us", "ns", "ps", "fs", "as")
-    compared = seconds if is_fine else times
+    compared = seconds if digits else times
     first, last = (
-        np.datetime64(each, "s").astype(compared.dtype) for each in (FIRST_SECOND, LAST_SECOND)
+        np.datetime64(end, "s").astype(compared.dtype) for end in (FIRST_SECOND, LAST_SECOND)
     )
     beyond = (compared < first) | (compared > last)
     if beyond.any():

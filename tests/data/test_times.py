@@ -286,6 +286,15 @@ def test_what_numpy_holds_beyond_the_year_9999_is_refused(unit):
         epoch_seconds(beyond)
 
 
+@pytest.mark.parametrize(("unit", "digits"), [("ns", 9), ("ps", 12), ("fs", 15), ("as", 18)])
+def test_the_first_dates_that_a_unit_has_are_no_others(unit, digits):
+    each = 10**digits
+    first = 1 - 2**63
+    numbers = [first, first + 5, first + each // 2, first + 2 * each, -1, 0, 2**63 - 1]
+    times = np.array(numbers, dtype=np.int64).view(f"datetime64[{unit}]")
+    assert epoch_seconds(times).tolist() == [number // each for number in numbers]
+
+
 def test_the_last_microsecond_of_the_year_9999_is_in_it():
     last = dt.datetime(9999, 12, 31, 23, 59, 59, 999_999)
     for form in (last, last.isoformat(), np.datetime64(last), pandas.Timestamp(last)):
