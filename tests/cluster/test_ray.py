@@ -62,7 +62,7 @@ def test_a_cluster_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) ->
         raise ConnectionError("nobody")
 
     monkeypatch.setattr(ray, "init", nobody)
-    with pytest.raises(ConnectionError, match=r"cluster='ray': .* no Ray cluster \(nobody\)"):
+    with pytest.raises(ConnectionError, match=r"no Ray cluster \(nobody\)"):
         fitted(cluster="ray")
 
 

@@ -51,10 +51,12 @@ def as_dataset(folder: Path) -> Any:
     return dataset.dataset(folder)
 
 
+CONNECTION = duckdb.connect()  # early relations do not keep theirs open
+
+
 def as_relation(*_: Any) -> Any:
-    connection = duckdb.connect()
-    connection.register("plays", table(FRAME))
-    return connection.sql("SELECT * FROM plays")
+    CONNECTION.register("plays", table(FRAME))
+    return CONNECTION.sql("SELECT * FROM plays")
 
 
 SOURCES: dict[str, Callable[[Path], Any]] = {

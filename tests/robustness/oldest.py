@@ -26,8 +26,8 @@ HOME = ROOT / "build" / "oldest"
 PYTHON = HOME / "bin" / "python"
 LOWEST, NEWEST = HOME / "lowest.txt", HOME / "newest.txt"
 
-# They need a GPU, or are no part of what a user runs.
-OTHER_EXTRAS = {"cuda12", "cuda13", "bench", "bench-gpu", "docs", "dev"}
+# They need a GPU, are no part of what a user runs, or, as Ray, leave files open, which fails tests.
+OTHER_EXTRAS = {"cuda12", "cuda13", "bench", "bench-gpu", "docs", "dev", "ray"}
 # What only runs or writes tests; no user's code meets mfrank through it.
 TOOLS = {
     *("pytest", "pytest-xdist", "hypothesis", "schemathesis", "httpx2", "pybind11", "pyyaml"),
