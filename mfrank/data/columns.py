@@ -283,8 +283,8 @@ def _doubt(name: Hashable, roles: Mapping[str, Hashable], chosen: Chosen) -> str
         return ""
     if words & _UNCOUNTED or ("test" in words and words & _TESTERS):
         return (
-            f"{name!r} looks like a mark of rows that are not meant, and all are read: drop these, "
-            f"or keep the others, as in `where={{{name!r}: 0}}`"
+            f"{name!r} looks like a mark of rows that are not meant, and all are read: if so, drop "
+            "these, or keep the others by `where`"
         )
     if words & _SPLITS:
         return (
