@@ -24,7 +24,7 @@ settings.load_profile("untimed")
 
 def pytest_report_header() -> str:
     """How long all of it takes, so that nobody waits without knowing."""
-    return "mfrank: all tests take five to ten minutes in two processes; a skip says why"
+    return "mfrank: all tests take about ten minutes in two processes; a skip says why"
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -54,8 +54,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pages")
     others = [
         path.relative_to(ROOT / "docs").as_posix()
-        for path in (ROOT / "docs").rglob("*.[mr][ds]*")
-        if path.stem not in (*PAGES, "index")
+        for path in (ROOT / "docs").rglob("*")
+        if path.suffix in (".md", ".rst", ".ipynb") and path.stem not in (*PAGES, "index")
     ]
     patterns = f"exclude_patterns={','.join(others)}"
     command = [sys.executable, "-m", "sphinx", "-Q", "-D", patterns, "docs", str(folder)]

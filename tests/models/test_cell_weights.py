@@ -140,6 +140,3 @@ def test_an_objective_without_weights_names_those_that_have_them() -> None:
     for objective in (mfrank.RG2(), mfrank.RG2Sampled(), mfrank.IALS()):
         with refuses(ValueError, "user_items", remedy=r"IALS\(weighted=True\)"):
             mfrank.ALS(objective, factors=2).fit(BOTH)
-    for odd in (1, "yes", None):
-        with refuses(ValueError, "weighted"):
-            mfrank.IALS(weighted=odd)
