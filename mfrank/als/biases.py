@@ -110,14 +110,13 @@ class BiasedSteps:
         def there(numbers: Vector) -> Any:
             return beside(numbers.astype(wide.dtype), wide)
 
-        known = self._curvature(problem, wide.dtype)
-        towards = backend.sparse_product(known, wide * fixed.biases[:, None])
+        curvature = self._curvature(problem, wide.dtype)
+        towards = backend.sparse_product(curvature, wide * fixed.biases[:, None])
         towards += there(problem.weight)[:, None] * there(fixed.background)
-        # A ridge of 0, of a row that has no weight at all, makes nothing of its prior.
+        # Where the ridge is 0, the row has no weight at all, and the prior does not count.
         towards /= there(np.where(problem.ridge == 0, 1.0, -problem.ridge))[:, None]
-        solved = empty_beside(wide, towards.shape)
-        how = self.half_steps.options, towards, solved
-        solve_in_own_basis(backend, problem, wide, fixed.basis, *how)
+        out, options = empty_beside(wide, towards.shape), self.half_steps.options
+        solved = solve_in_own_basis(backend, problem, wide, fixed.basis, options, towards, out)
         return Biased(in_one_piece(solved[:, :-1]), solved[:, -1].copy())
 
     def _curvature(self, problem: RowProblem, dtype: np.dtype[Any]) -> CSR:

@@ -16,7 +16,7 @@ from mfrank.arrays import CSR, all_finite, checked_rows, sparse_to_host
 from mfrank.data import Groups, HeldOut, Ids, Interactions, aligned, groups_by_popularity, has_zeros
 from mfrank.errors import InputTypeError, InputValueError
 from mfrank.evaluation.judgements import find, keys
-from mfrank.retrieval import Recommender, RowScorer, Seen, without_relevant
+from mfrank.retrieval import Recommender, RowScorer, Seen, same_cells, without_relevant
 from mfrank.store import FactorStore
 
 Ints = NDArray[np.int64]
@@ -174,17 +174,10 @@ def ids_of_rows(model: Any, train: UserItems | None) -> tuple[Ids, Ids] | None:
     seen = getattr(model, "seen", None)
     if isinstance(train, Interactions) and isinstance(seen, Seen):
         numbered = all(ids.table is None for ids in own)
-        if numbered and same_cells(seen.matrix, train.user_items):
+        given = train.user_items
+        if numbered and seen.matrix.shape == given.shape and same_cells(seen.matrix, given):
             return theirs
     return own
-
-
-def same_cells(one: sp.csr_array, other: sp.csr_array) -> bool:
-    """Whether two canonical matrices store the same cells, whatever their values."""
-    return one.shape == other.shape and (
-        one is other
-        or (np.array_equal(one.indptr, other.indptr) and np.array_equal(one.indices, other.indices))
-    )
 
 
 def ids_of(fitted: Any) -> tuple[Ids, Ids] | None:

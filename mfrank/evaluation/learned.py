@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from mfrank.arrays import CSR, set_in_block
 from mfrank.data import without_zeros
 from mfrank.errors import Notice
-from mfrank.evaluation.inputs import UserItems, matrix_of, relevant_of, same_cells
+from mfrank.evaluation.inputs import UserItems, matrix_of, relevant_of
 from mfrank.evaluation.judgements import find, keys
-from mfrank.retrieval import Seen
+from mfrank.retrieval import Seen, same_cells
 
 _log = logging.getLogger("mfrank")
 

@@ -25,7 +25,7 @@ from mfrank.retrieval.queries import LikedItems, Matrix, Queries, given_rows, gi
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.row_scorer import BlendRows, ItemBlend, RowScorer, of_one_state
 from mfrank.retrieval.scored_lists import _first, best_lists
-from mfrank.retrieval.seen import Seen, left_out_of, pack, without_relevant
+from mfrank.retrieval.seen import Seen, left_out_of, pack, same_cells, without_relevant
 from mfrank.retrieval.side import (
     Raw,
     Rows,
@@ -94,6 +94,7 @@ __all__ = [
     "popularity_of",
     "recommend",
     "rows_to_remove",
+    "same_cells",
     "score",
     "settled",
     "sides",

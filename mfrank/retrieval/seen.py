@@ -108,7 +108,7 @@ class Seen(MadeOfFields):
         given = found.tocsr()
         for had in (self, self.liked):
             whole = had.rows_of(side)
-            if _same_cells(whole, given) and not _same_cells(whole, whole.pick(numbers)):
+            if same_cells(whole, given) and not same_cells(whole, whole.pick(numbers)):
                 raise InputValueError(
                     f"`{argument}` is the matrix of the fit, whose rows have its order, and the "
                     f"{side}s have another:",
@@ -166,8 +166,11 @@ def pattern(rows: sp.csr_array) -> sp.csr_array:
     return sp.csr_array((np.ones(rows.nnz, dtype=bool), rows.indices, rows.indptr), rows.shape)
 
 
-def _same_cells(one: CSR, other: Any) -> bool:
-    return np.array_equal(one.indptr, other.indptr) and np.array_equal(one.indices, other.indices)
+def same_cells(one: CSR | sp.csr_array, other: CSR | sp.csr_array) -> bool:
+    """Whether two canonical matrices of one shape store the same cells, whatever their values."""
+    return one is other or (
+        np.array_equal(one.indptr, other.indptr) and np.array_equal(one.indices, other.indices)
+    )
 
 
 def left_out_of(given: Any, store: FactorStore) -> sp.csr_array:
