@@ -163,7 +163,7 @@ def report(
         known = journal.kinds(0, journal.last)
         if missing := [kind for kind in kinds if kind not in known]:
             raise InputValueError(
-                f"`kinds`: no event of the journal is of the kind {shown(missing[0])};",
+                f"`kinds`: no event of the journal is of the kind {shown(missing[0])}",
                 f"there are {', '.join(known) or 'none'}",
             )
     clicks, judged = journal.clicks(kinds, begin), None if of is None else Judged(of)

@@ -237,7 +237,7 @@ def several(
     """
     if not BLOCKS_SIGNALS:
         raise InputValueError(
-            "`workers` above 1 need a system with POSIX signals;", "start services at several ports"
+            "`workers` above 1 need a system with POSIX signals", "start services at several ports"
         )
     with needs("serve", "counting over several processes needs prometheus_client"):
         import prometheus_client.multiprocess  # noqa: F401
@@ -263,7 +263,7 @@ def check_shareable(application: FastAPI) -> None:
     shown = arms.first.visitors.shown
     if shown is not None and not shown.is_shared:
         raise InputValueError(
-            "`remember_shown` with `workers` above 1: each would only know its own lists;",
+            "`remember_shown` with `workers` above 1: each would only know its own lists",
             "pass `shown_file`, a file that all of them share",
         )
 

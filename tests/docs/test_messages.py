@@ -84,6 +84,13 @@ def test_every_place_that_makes_an_error_is_read(page: Any) -> None:
     assert total > 1000
 
 
+def test_a_problem_leaves_the_mark_before_its_remedy_to_the_error(page: Any) -> None:
+    for path, messages in page.all.items():
+        for message in messages:
+            problem = page.texts.written(message.problem).rstrip()
+            assert not (message.remedy and problem.endswith((";", "."))), f"{path}: {problem}"
+
+
 def test_every_message_is_on_the_page(page: Any, built: Path) -> None:
     html = (built / "messages.html").read_text()
     shown = " ".join(unescape(re.sub(r"<[^>]+>", "", html)).split())

@@ -225,7 +225,7 @@ def _models(given: list[str]) -> str | dict[str, str]:
     for text, named in zip(given, found, strict=True):
         if named is None:
             raise InputValueError(
-                f"`model`: each of several needs a name, got {shown(text)};", "write NAME=FOLDER"
+                f"`model`: each of several needs a name, got {shown(text)}", "write NAME=FOLDER"
             )
         if named[1] in models:
             raise InputValueError(f"`model`: the name {named[1]} is given twice", "use another")
