@@ -63,6 +63,7 @@ from mfrank.data.splits import (
     leave_k_out,
     leave_last,
     number_below,
+    order_in_rows,
     rank_in_rows,
     timestamps_of,
 )
@@ -195,6 +196,7 @@ __all__ = [
     "not_in",
     "number_below",
     "objects",
+    "order_in_rows",
     "place_of_ids",
     "placed",
     "positive_range",

@@ -61,14 +61,45 @@ def round_at_random(
     return rounded
 
 
+def order_in_rows(indptr: NDArray[Any], *keys: NDArray[Any]) -> NDArray[np.int64]:
+    """The entries of each row by ascending keys, of which the last is the primary one.
+
+    Row after row; equal keys keep the order of the entries. ``keys`` have a number for each entry
+    from ``indptr[0]`` on, which is entry 0 of the result.
+    """
+    order = np.empty(int(indptr[-1] - indptr[0]), np.int64)
+    first, n_rows, done = 0, len(indptr) - 1, 0
+    while first < n_rows:  # rows that fit into the cache together, or one that does not
+        past = int(np.searchsorted(indptr, indptr[first] + _CACHED, side="right")) - 1
+        last = min(max(past, first + 1), n_rows)
+        rows = np.repeat(np.arange(last - first), np.diff(indptr[first : last + 1]))
+        here = slice(done, done + len(rows))
+        order[here] = done + _order(rows, [key[here] for key in keys])
+        first, done = last, here.stop
+    return order
+
+
 def rank_in_rows(indptr: NDArray[Any], *keys: NDArray[Any]) -> NDArray[np.int64]:
     """Rank of each entry in its row, from 0, by ascending keys; the last key is the primary one."""
-    counts = np.diff(indptr)
-    rows = np.repeat(np.arange(len(counts)), counts)
-    rank = np.empty(len(rows), np.int64)
-    # The row is the primary key of all, so each row keeps its range of the entries.
-    rank[np.lexsort((*keys, rows))] = np.arange(len(rows)) - np.repeat(indptr[:-1], counts)
+    order = order_in_rows(indptr, *keys)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order)) - np.repeat(indptr[:-1] - indptr[0], np.diff(indptr))
     return rank
+
+
+_CACHED = 1 << 13
+
+
+def _order(rows: NDArray[np.int64], keys: list[NDArray[Any]]) -> NDArray[np.int64]:
+    """The entries by row, then by the keys, of which the last is the primary one."""
+    if len(keys) == 1 and keys[0].dtype == np.float64 and len(rows):
+        (key,) = keys
+        if key.min() >= 0 and key.max() < 1:  # one sort of sums, many times faster than two
+            sums = rows + key
+            order = np.argsort(sums)
+            if (np.diff(sums[order]) > 0).all():  # no two became equal by rounding
+                return order
+    return np.lexsort((*keys, rows))
 
 
 # The k-th largest of whole numbers that need not fit into memory.

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import CSR, beside, sums_at
+from mfrank.data import order_in_rows
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -188,7 +189,7 @@ def nth_others(excluded: Ints, n: int, wanted: Ints) -> Ints:
 
 def _descending(relevant: CSR, values: Floats, width: int) -> Floats:
     users = np.repeat(np.arange(relevant.n_rows), relevant.counts)
-    order = np.lexsort((-values, users))  # stable within a user, whose entries stay together
+    order = order_in_rows(relevant.indptr, -values)
     ranks = np.arange(len(users)) - np.repeat(relevant.indptr[:-1], relevant.counts)
     kept = ranks < width
     # As wide for all blocks, because sums of wider rows may have other bits.

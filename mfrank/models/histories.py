@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.arrays import check_above_zero, in_turn, shown
-from mfrank.data import Interactions, cells, rank_in_rows, timestamps_of
+from mfrank.data import Interactions, cells, order_in_rows, rank_in_rows, timestamps_of
 from mfrank.errors import InputTypeError, unreadable
 from mfrank.models.baselines import popularity_store, update_at_once
 from mfrank.models.item_models import NeighborRecommender
@@ -192,7 +192,7 @@ def _liked_times(data: Interactions) -> sp.csr_array:
 def _tell_of_ties(model: str, data: Interactions, times: Ints) -> None:
     """Say that many interactions have the time of the user's one before, if so."""
     rows = data.entry_users
-    order = np.lexsort((times, rows))
+    order = order_in_rows(data.user_items.indptr, times)
     ties = int(((np.diff(times[order]) == 0) & (np.diff(rows[order]) == 0)).sum())
     if ties > _TIES * len(order):
         log.warning(

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.arrays import Work
-from mfrank.data import cells
+from mfrank.data import cells, order_in_rows
 from mfrank.models.item_regressions import regressions
 
 _FAR = 4.0
@@ -153,7 +153,7 @@ class SequenceRegression:
     def _near(self, places: sp.csr_array, is_new: NDArray[np.bool_]) -> Ints:
         """The items of all interactions that are new or so near to a new one that they meet."""
         users = cells.entry_rows(places)
-        order = np.lexsort((-places.data, users))  # user after user, oldest first
+        order = order_in_rows(places.indptr, -places.data)  # oldest first
         place, counts = np.arange(places.nnz), np.append(0, np.cumsum(is_new[order]))
         begin = np.maximum(place - self.furthest, places.indptr[users])
         end = np.minimum(place + self.furthest + 1, places.indptr[users + 1])

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mfrank.arrays import check_above_zero, check_count, check_powers
-from mfrank.data import cells
+from mfrank.data import cells, order_in_rows
 from mfrank.models.histories import SequenceRecommender
 from mfrank.models.item_links import strongest
 from mfrank.models.sequence_regression import reach_of
@@ -101,7 +101,7 @@ class SequentialRules(SequenceRecommender):
         """The strongest links between items, from the times of all interactions."""
         n_items = times.shape[1]
         users = cells.entry_rows(times)
-        order = np.lexsort((times.data, users))  # user after user, oldest first
+        order = order_in_rows(times.indptr, times.data)
         items, at = times.indices[order].astype(np.int64), times.data[order]
         before = np.arange(len(items)) - times.indptr[users[order]]
         behind = times.indptr[users[order] + 1] - times.indptr[users[order]] - 1 - before

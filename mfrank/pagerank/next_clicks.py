@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import CSR, distinct
-from mfrank.data import Interactions
+from mfrank.data import Interactions, rank_in_rows
 from mfrank.errors import InputValueError
 from mfrank.pagerank import graph_checks as check
 from mfrank.pagerank.graphs import Graphs
@@ -42,9 +42,7 @@ def recencies(data: Interactions, recent: int) -> sp.csr_array:
     csr_array, float64, shape (n_users, n_items)
     """
     users, rows = data.entry_users, data.user_items
-    order = np.lexsort((np.asarray(data.timestamps), users))
-    places = np.empty(data.nnz, dtype=np.int64)
-    places[order] = rows.indptr[users + 1] - np.arange(data.nnz)
+    places = data.counts.users[users] - rank_in_rows(rows.indptr, np.asarray(data.timestamps))
     is_recent = places <= recent
     counts = np.bincount(users[is_recent], minlength=data.n_users)
     indptr = np.concatenate([[0], np.cumsum(counts)])

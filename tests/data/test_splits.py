@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 from numpy.typing import NDArray
 
 from mfrank.data import (
@@ -21,6 +23,8 @@ from mfrank.data import (
     held_out_users,
     leave_k_out,
     leave_last,
+    order_in_rows,
+    rank_in_rows,
 )
 from tests.support.errors import refuses
 
@@ -129,6 +133,29 @@ def test_the_seed_decides(name):
 def test_no_entries_split_into_none(name):
     nothing = toy().take(np.zeros(toy().nnz, bool))
     assert [part.nnz for part in parts_of(SPLITS[name](nothing, 0))] == [0, 0, 0]
+
+
+# order_in_rows
+
+
+@property_test
+@given(
+    counts=st.lists(st.integers(0, 6) | st.integers(5_000, 9_000), max_size=12),
+    digits=st.integers(0, 17),
+    integral=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_entries_are_ordered_in_each_row_by_itself(counts, digits, integral, seed):
+    """Also where rows are longer than what is sorted at once, and where keys nearly are equal."""
+    rng, indptr = np.random.default_rng(seed), np.append(0, np.cumsum(counts, dtype=np.int64))
+    first = np.round(rng.random(indptr[-1]), digits) * (1 if digits else 2**-53)
+    second = rng.integers(-3, 3, indptr[-1])
+    keys = (first, second) if integral else (first,)
+    order, rank = order_in_rows(indptr, *keys), rank_in_rows(indptr, *keys)
+    for begin, end in pairwise(indptr.tolist()):
+        own = begin + np.lexsort([key[begin:end] for key in keys])
+        assert_array_equal(order[begin:end], own)
+        assert_array_equal(rank[own], np.arange(end - begin))
 
 
 # by_ratio
