@@ -410,6 +410,28 @@ def regress(
     positive definite.
     """
 
+def largest_products(
+    *,
+    left: _Rows,
+    right: _Rows,
+    rows: NDArray[np.int64],
+    most: int,
+    divisor: NDArray[np.float64] | None,
+    is_signed: bool,
+    n_columns: int,
+    begins: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    values: NDArray[np.float64],
+    counts: NDArray[np.int64],
+    n_threads: int,
+) -> None:
+    """Write the largest entries of some rows of the product of ``left`` and ``right``.
+
+    Those of row ``rows[i]`` begin at ``begins[i]`` in ``columns``, which ascend, and ``values``;
+    ``counts[i]`` is their number, and the column ``rows[i]`` is none of them. ``divisor`` divides
+    the columns. Entries below 0 count by their magnitude if ``is_signed``, else not.
+    """
+
 def walk(
     *,
     rows: _Rows,

@@ -43,6 +43,7 @@ MEASURED: Mapping[str, tuple[str, ...]] = {
     "steering": ("mfrank/steering", "mfrank/retrieval"),
     **dict.fromkeys(("serving", "filtered"), ("mfrank/serving", *_LISTS)),
     "evaluation": ("mfrank/evaluation",),
+    "neighbors": ("cext/cells",),
     **dict.fromkeys(
         (
             *("trainers_quality", "trainers_cost", "trainers_figures", "blend_quality", "rotation"),

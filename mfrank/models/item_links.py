@@ -10,10 +10,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import Work, check_time
+from mfrank.arrays import Work
+from mfrank.arrays import ext as _ext
 from mfrank.data import cells, rank_in_rows
 
-_CELLS_AT_ONCE = 1 << 22
+_is_native: bool = _ext is not None
+
+_CELLS_AT_ONCE, _MOST_BLOCKS = 1 << 22, 32
+"""Cells of a block of rows, and the most blocks: each native call checks both matrices anew."""
 
 
 def nearest_items(user_items: sp.csr_array, n_neighbors: int) -> sp.csr_array:
@@ -59,15 +63,96 @@ def links_of(user_items: sp.csr_array) -> NDArray[np.float64]:
 
 def linked(left: sp.csr_array, right: sp.csr_array, n_neighbors: int) -> sp.csr_array:
     """The strongest links of each item; ``left @ right`` has all, of which those above 0 count."""
-    return strongest(
-        lambda part: _product(left[part], right), left.shape[0], n_neighbors, links_of(right)
+    return largest_products(left, right, n_neighbors, np.arange(left.shape[0]))
+
+
+def largest_products(
+    left: sp.csr_array,
+    right: sp.csr_array,
+    most: int,
+    items: NDArray[np.int64],
+    divisor: NDArray[np.float64] | None = None,
+    *,
+    is_signed: bool = False,
+) -> sp.csr_array:
+    """The largest entries of rows of ``left @ right``, ties by lower column.
+
+    Parameters
+    ----------
+    left, right : csr_array, float64
+        Canonical.
+    most : int
+        Maximum number of entries of a row.
+    items : int, shape (R,)
+        The rows; of each, the column of its number is left out.
+    divisor : float64, shape (n_columns,), optional
+        Divides the columns of the product.
+    is_signed : bool, default False
+        Whether entries below 0 count, by their magnitude.
+
+    Returns
+    -------
+    csr_array, float64, shape (R, n_columns)
+        Columns ascend.
+
+    Raises
+    ------
+    OutOfTimeError
+        See :mod:`mfrank.arrays.work`.
+    """
+    lengths, n_columns = np.diff(right.indptr), right.shape[1]
+    pairs = np.bincount(cells.entry_rows(left), lengths[left.indices], left.shape[0]).astype(float)
+    if not _is_native:
+
+        def products(part: slice) -> sp.csr_array:
+            found = sp.csr_array(left[items[part]] @ right)
+            if divisor is not None:
+                found.data /= divisor[found.indices]
+            counted = found.data != 0 if is_signed else found.data > 0
+            return found if counted.all() else cells.select(found, np.flatnonzero(counted))
+
+        return strongest(products, n_columns, most, pairs, items)
+
+    assert _ext is not None
+    each, both = pairs[items], {"left": arrays(left), "right": arrays(right)}
+    room = np.minimum(each, min(most, n_columns)).astype(np.int64)
+    work, parts = Work(float(each.sum())), [sp.csr_array((0, n_columns))]
+    shares = np.maximum(room / _CELLS_AT_ONCE, each * _MOST_BLOCKS / max(each.sum(), 1.0))
+    for begin, end in pairwise([0, *_block_ends(shares, 1.0)]):
+        begins, counts = np.append(0, np.cumsum(room[begin:end])), np.empty(end - begin, np.int64)
+        columns, values = np.empty(begins[-1], np.int32), np.empty(begins[-1])
+        _ext.largest_products(
+            **both,
+            rows=items[begin:end],
+            most=most,
+            divisor=divisor,
+            is_signed=is_signed,
+            n_columns=n_columns,
+            begins=begins,
+            columns=columns,
+            values=values,
+            counts=counts,
+            n_threads=0,
+        )
+        place = np.arange(begins[-1]) - np.repeat(begins[:-1], room[begin:end])
+        found = place < np.repeat(counts, room[begin:end])
+        indptr = np.append(0, np.cumsum(counts))
+        parts.append(
+            sp.csr_array((values[found], columns[found], indptr), (len(counts), n_columns))
+        )
+        work.advance(float(each[begin:end].sum()))
+    return sp.csr_array(sp.vstack(parts, format="csr"))
+
+
+def arrays(
+    matrix: sp.csr_array,
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
+    """Offsets, columns and values of the rows, as the extension takes them."""
+    return (
+        matrix.indptr.astype(np.int64, copy=False),
+        matrix.indices.astype(np.int32, copy=False),
+        matrix.data,
     )
-
-
-def _product(left: sp.csr_array, right: sp.csr_array) -> sp.csr_array:
-    found = sp.csr_array(left @ right)
-    above = found.data > 0
-    return found if above.all() else cells.select(found, np.flatnonzero(above))
 
 
 def strongest(
@@ -215,7 +300,7 @@ def relinked(
     columns : bool, shape (n_items,)
         Items to which the links of all items may have changed; they are among ``rows``.
     """
-    pairs, n_items = links_of(right), near.shape[0]
+    n_items = near.shape[0]
     full = np.diff(near.indptr) == n_neighbors
     least = np.zeros(n_items)  # a new link below it is in no list
     least[full] = _last(near[np.flatnonzero(full)], n_neighbors)[0]
@@ -231,9 +316,7 @@ def relinked(
     )
     # A link that was not listed is not above the last one that was.
     again = np.union1d(np.flatnonzero(rows), some[_falls(near[some], merged, n_neighbors)])
-    whole = strongest(
-        lambda part: _product(left[again[part]], right), n_items, n_neighbors, pairs, again
-    )
+    whole = largest_products(left, right, n_neighbors, again)
     source = np.arange(n_items)
     source[some] = n_items + np.arange(len(some))
     source[again] = n_items + len(some) + np.arange(len(again))
@@ -251,17 +334,12 @@ def _strong_columns(
     new = cells.select(right, np.flatnonzero(columns[right.indices]))
     met = right.indices[np.repeat(np.diff(new.indptr) > 0, np.diff(right.indptr))]
     some = np.flatnonzero(marked(met, n_items) & (least < np.inf))
-    size, parts = rows_at_once(n_items), [sp.csr_array((0, n_items))]
-    for begin in range(0, len(some), size):
-        part = some[begin : begin + size]
-        found = sp.csr_array(left[part] @ new)
-        reach = (found.data > 0) & (found.data >= least[part[cells.entry_rows(found)]])
-        parts.append(cells.select(found, np.flatnonzero(reach)))
-        check_time()
+    found = largest_products(left, new, max(1, int(columns.sum())), some)
+    reach = found.data >= least[some[cells.entry_rows(found)]]
+    found = cells.select(found, np.flatnonzero(reach))
     source = np.full(n_items, len(some))
     source[some] = np.arange(len(some))
-    parts.append(sp.csr_array((1, n_items)))
-    return sp.csr_array(sp.vstack(parts, format="csr")[source])
+    return sp.csr_array(sp.vstack([found, sp.csr_array((1, n_items))], format="csr")[source])
 
 
 def _falls(before: sp.csr_array, after: sp.csr_array, n: int) -> NDArray[np.bool_]:

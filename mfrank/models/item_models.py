@@ -442,7 +442,7 @@ class ItemKNN(NeighborRecommender):
 
     Notes
     -----
-    A fit multiplies sparse matrices on one core. Its time grows with the sum of n_u^2 over the
+    A fit uses every core that the process may use. Its time grows with the sum of n_u^2 over the
     users u, who have n_u items each.
 
     Examples

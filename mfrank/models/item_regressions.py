@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import Work
 from mfrank.arrays import ext as _ext
-from mfrank.models.item_links import strongest
+from mfrank.models.item_links import arrays, largest_products
 
 _is_native: bool = _ext is not None
 
@@ -90,16 +90,8 @@ def _candidates(
     n: int,
 ) -> sp.csr_array:
     """A row for each of ``items`` with its products with its candidates, which ascend."""
-    own, roots = targets.T.tocsr(), np.sqrt(squares)
-    each = np.repeat(np.diff(rows.indptr), np.diff(targets.indptr)).astype(np.float64)
-    links = np.bincount(targets.indices, each, minlength=targets.shape[1]).astype(np.float64)
-
-    def gains(part: slice) -> sp.csr_array:
-        found = sp.csr_array(own[items[part]] @ rows)
-        found.data /= roots[found.indices]
-        return found
-
-    near = strongest(gains, rows.shape[1], n, links, items)
+    roots = np.sqrt(squares)
+    near = largest_products(targets.T.tocsr(), rows, n, items, roots, is_signed=True)
     near.data *= roots[near.indices]
     return near
 
@@ -122,9 +114,9 @@ def _solved_natively(
         some = near[part]
         entries = slice(near.indptr[begin], near.indptr[begin] + some.nnz)
         _ext.regress(
-            rows=_arrays(rows),
-            users=_arrays(users),
-            near=_arrays(some),
+            rows=arrays(rows),
+            users=arrays(users),
+            near=arrays(some),
             diagonal=squares,
             place=place,
             common=table,
@@ -134,16 +126,6 @@ def _solved_natively(
         )
         work.advance(float(pairs[part].sum()))
     return weights, failed
-
-
-def _arrays(
-    matrix: sp.csr_array,
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
-    return (
-        matrix.indptr.astype(np.int64, copy=False),
-        matrix.indices.astype(np.int32, copy=False),
-        matrix.data,
-    )
 
 
 def _solved(
