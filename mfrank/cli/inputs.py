@@ -31,6 +31,7 @@ from mfrank.data import (
     holds_interactions,
     is_database,
     is_stream,
+    kinds_read,
     lines_of,
     objects,
     placed,
@@ -435,14 +436,15 @@ def read_journal(
         raise ValueError(f"{used[0]} is about a file, and a journal has its own columns")
     name = str(journal.folder)
     kinds = journal.kinds(after, until)
-    if set(kinds) - {KIND} and args.weights is None:
+    where = fitted.where if args.weights is None else {}
+    if set(kinds) - {KIND} and args.weights is None and kinds_read(where) is None:
         print(
             f"mfrank: {name}: events of all kinds ({', '.join(kinds[:10])}) count by their values; "
             f"--weights {kinds[0]}=1,... says what each kind counts",
             file=sys.stderr,
         )
     how = {"weights": args.weights, "duplicates": args.duplicates}
-    data = journal.interactions(after, until, has_kinds=args.weights is not None, **how)
+    data = journal.interactions(after, until, where, **how)
     return _spelled_like(_cut(args, name, data, fitted.threshold), fitted)
 
 

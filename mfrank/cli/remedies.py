@@ -120,6 +120,10 @@ class Flags:
         if name not in self._actions:
             return f"{name}={value}"
         action = self._actions[name]
+        if name == "where":
+            pairs = ast.literal_eval(value).items()
+            each = (f"{c}={v}" for c, of in pairs for v in (of if isinstance(of, list) else [of]))
+            return " ".join(f"{self._of(name)} {shlex.quote(one)}" for one in each)
         if value.startswith("{"):  # such as the weights of events
             weights = ast.literal_eval(value).items()
             each = (f"{kind}={'none' if number is None else number}" for kind, number in weights)

@@ -54,6 +54,7 @@ from mfrank.data.odd_ids import tell_empty_rows
 from mfrank.data.on_disk import GrowingArray, Spill
 from mfrank.data.remote import is_url, without_password
 from mfrank.data.report import DataReport
+from mfrank.data.row_choice import ReadWhere, checked_where, kinds_read
 from mfrank.data.sources import known
 from mfrank.data.splits import (
     Split,
@@ -129,6 +130,7 @@ __all__ = [
     "OnUnknown",
     "Quotes",
     "RawIds",
+    "ReadWhere",
     "Scaling",
     "Spill",
     "Split",
@@ -155,6 +157,7 @@ __all__ = [
     "check_on_unknown",
     "check_table_file",
     "check_unit",
+    "checked_where",
     "column_of_ids",
     "epoch_seconds",
     "feature_matrix",
@@ -181,6 +184,7 @@ __all__ = [
     "is_unnamed",
     "is_url",
     "joined_ids",
+    "kinds_read",
     "known",
     "known_kind",
     "kth_largest",

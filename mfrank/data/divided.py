@@ -82,8 +82,9 @@ def divided(
         for writer, path in zip(writers, paths, strict=True):
             for _ in writer.sort_items():
                 pass
-            ids, known = (data.user_ids, data.item_ids), (data.cells.values_from, data.threshold)
-            interaction_folder.write_arrays(writer.arrays(), *ids, path, *known)
+            ids, known = (data.user_ids, data.item_ids), (data.threshold, data.where)
+            source = data.cells.values_from
+            interaction_folder.write_arrays(writer.arrays(), *ids, path, source, *known)
     return [Interactions.open(path) for path in paths]
 
 

@@ -38,12 +38,12 @@ from mfrank.evaluation.beyond import UnbiasedMetric
 from mfrank.evaluation.cold import Cold
 from mfrank.evaluation.inputs import (
     UserItems,
+    cut_of,
     folded_in,
     ids_of,
     ids_of_rows,
     in_rows_of,
     matrix_of,
-    threshold_of,
 )
 from mfrank.evaluation.learned import tell_learned
 from mfrank.evaluation.metrics import MRR, NDCG, ListMetric, Metric, RankingMetric, Recall
@@ -52,7 +52,7 @@ from mfrank.evaluation.popularity import ItemUsers, PopularItems
 from mfrank.evaluation.rankers import check_sampled, protocol_of
 from mfrank.evaluation.report import ByGroup, Evaluation, PopularityAlone
 from mfrank.evaluation.tally import Judge, Tally, judged_on_workers
-from mfrank.models import tell_below
+from mfrank.models import tell_uncut
 from mfrank.retrieval import Recommender, Seen, check_rows, given_ids
 from mfrank.steering import Steering
 
@@ -211,7 +211,7 @@ def evaluate(
         protocol += ", seen items among the others"
     ids = ids_of_rows(model, train)
     test, train = in_rows_of(test, ids, "test"), in_rows_of(train, ids, "train")
-    tell_below("test", sparse_to_host(test), threshold_of(given, train), "count as hits")
+    tell_uncut("test", sparse_to_host(test), cut_of(given, train), "count as hits")
     relevance = matrix_of(test, "test")
     if not any(getattr(metric, "gain", "binary") != "binary" for metric in wanted):
         _tell_of_grades(relevance, test, train if isinstance(train, Interactions) else model)

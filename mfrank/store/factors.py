@@ -27,7 +27,7 @@ from mfrank.arrays import (
     read_only,
     table,
 )
-from mfrank.data import Counts, Ids
+from mfrank.data import Counts, Ids, ReadWhere
 from mfrank.errors import InputValueError
 from mfrank.files import (
     Contents,
@@ -97,6 +97,9 @@ class FactorStore(MadeOfFields):
         Further numeric arrays of the fitter; names consist of a-z, 0-9 and _.
     threshold : float, optional
         Threshold of the fit's data, see :meth:`mfrank.Interactions.at_least`.
+    where : mapping of str to tuple of str, optional
+        Values of columns by which the rows of the fit's data were chosen, see
+        :class:`mfrank.Interactions`.
 
     Raises
     ------
@@ -120,6 +123,7 @@ class FactorStore(MadeOfFields):
     versions: Mapping[str, str] = field(default_factory=_versions)
     extras: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     threshold: float | None = None
+    where: ReadWhere = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         put = partial(object.__setattr__, self)
@@ -149,6 +153,7 @@ class FactorStore(MadeOfFields):
         put("versions", fields.versions_of(self.versions))
         put("extras", fields.extras_of(self.extras))
         put("threshold", fields.threshold_of(self.threshold))
+        put("where", fields.where_of(self.where))
 
     @property
     def n_users(self) -> int:
