@@ -49,6 +49,7 @@ _EXPRESSIONS = {
     "mfrank.IALS(weighted=True)": "--objective ials --weighted",
     "filter_already_liked_items=False": "--include-seen",
     "needs=()": "--needs nothing",
+    "mfrank.roll_back(folder)": "mfrank rollback --model FOLDER",
     "by_time": "--split time",
     "by_ratio": "--split ratio",
     "leave_last": "--split leave-last",
