@@ -88,7 +88,8 @@ def evaluate(
       ``recommend``. Test entries that are also in ``train`` are dropped and counted. Cells that
       are only seen (``train.seen_only``, and explicit zeros of a matrix) are excluded too, unless
       they are test entries. Test entries that are not in ``train``, but in the data that the model
-      was fitted to, cause a warning: it has learned them.
+      was fitted to, cause a warning: it has learned them. So does a ``train`` that lacks much of
+      these data.
     - **Users** without a relevant item are skipped and counted.
     - **Ties** are broken by lower item row in metrics of the top ranks; AUC and AUPRC treat equal
       scores as tied.
@@ -225,7 +226,7 @@ def evaluate(
     if batch_size is not None:
         check_count("batch_size", batch_size, 1)
     if train is not None or not filter_already_liked_items:
-        tell_learned(given, train, relevance, requested)
+        tell_learned(given, train, relevance, requested, folded_in=is_folded)
     cold = Cold.of(given, train, (n_users, n_items), folded_in=is_folded)
     known = ItemUsers.known(given, train, folded_in=is_folded)
     unbiased = [metric for metric in wanted if isinstance(metric, UnbiasedMetric)]
