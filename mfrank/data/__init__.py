@@ -12,7 +12,7 @@ from mfrank.data.cells import (
     with_zeros,
     without_zeros,
 )
-from mfrank.data.columns import ROLES, BadRow, assign, tell_columns
+from mfrank.data.columns import ROLES, BadRow, assign, has_kinds, tell_columns
 from mfrank.data.concatenation import joined_ids
 from mfrank.data.datasets import from_npz, movielens, published_split
 from mfrank.data.event_log import Events, EventSplit
@@ -170,6 +170,7 @@ __all__ = [
     "from_triples",
     "groups_by_activity",
     "groups_by_popularity",
+    "has_kinds",
     "has_zeros",
     "held_out_users",
     "holds_interactions",

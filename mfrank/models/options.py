@@ -20,10 +20,11 @@ from mfrank import als, descent, losses
 from mfrank.als import QuadraticObjective
 from mfrank.arrays import counted, installed, set_in_block, shown, warn_caller
 from mfrank.backends import Backend, GatherDtype, choose
-from mfrank.data import Interactions, ReadWhere, ValuesFrom
+from mfrank.data import Interactions, ReadWhere, ValuesFrom, has_kinds
 from mfrank.descent import Optimizer, Schedule
 from mfrank.errors import InputTypeError, InputValueError, Notice
 from mfrank.losses import Loss
+from mfrank.store import event_weights
 
 OPTION_KINDS = (Loss, QuadraticObjective, Optimizer, Schedule)
 """Base classes that a caller's own option class may derive from."""
@@ -372,6 +373,7 @@ def tell_uncut(name: str, given: Any, fitted: _Fitted | None, effect: str) -> No
     if fitted is not None:
         _tell_below(name, given, fitted.threshold, effect)
         _tell_other_rows(name, given, fitted.where, effect)
+        _tell_unweighted(name, given, event_weights(getattr(fitted, "history", ())), effect)
 
 
 def _tell_other_rows(name: str, given: Any, where: ReadWhere, effect: str) -> None:
@@ -404,6 +406,22 @@ def _tell_other_rows(name: str, given: Any, where: ReadWhere, effect: str) -> No
                 f"`where={other}`: all of `{name}` is taken as such rows"
             )
         )
+
+
+def _tell_unweighted(
+    name: str, given: Any, weights: Mapping[str, float | None], effect: str
+) -> None:
+    """Warn of events of all kinds without the weights that those of the fit had."""
+    own = given.where if isinstance(given, Interactions) else {}
+    columns = [column for column, values in own.items() if values is None and has_kinds(column)]
+    if _told.get() or not weights or not columns:
+        return
+    _log.warning(
+        Notice(
+            f"`{name}` has kinds of events in column {columns[0]!r}, which are not read, and those "
+            f"of the fit had `weights={dict(weights)}`: all {effect}; read `{name}` with these"
+        )
+    )
 
 
 def _tell_below(name: str, given: Any, threshold: float | None, effect: str) -> None:
