@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, replace
-from typing import Any, get_args
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +44,7 @@ from mfrank.errors import InputValueError
 from mfrank.files import (
     MANIFEST,
     check_replaceable,
+    generation_of,
     locked,
     metadata_of,
     path_of,
@@ -672,6 +675,51 @@ def check_takes_model(folder: str) -> None:
         raise InputValueError(
             f"cannot save to {folder}: {there} {why}", "pass another folder", place=folder
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """The folder of a model that is still to be made.
+
+    Attributes
+    ----------
+    folder : str
+    before : str or None
+        The generation that it had when the command began.
+    """
+
+    folder: str
+    before: str | None
+
+    @classmethod
+    def of(cls, folder: str) -> Self:
+        """Note what is there; raises as :func:`check_takes_model`."""
+        check_takes_model(folder)
+        return cls(folder, _generation(path_of(folder)))
+
+    def save(self, model: Recommender, keep: int) -> None:
+        """Save the model, beside earlier versions.
+
+        A model that another command has saved meanwhile is kept, which is told.
+        """
+        path = path_of(self.folder)
+        path.mkdir(parents=True, exist_ok=True)
+        with locked(path):
+            if _generation(path) not in (None, self.before):
+                keep = max(keep, 2)
+                print(
+                    f"mfrank: {self.folder}: another command has saved a model there since this "
+                    "one began: it is kept as the version before, and mfrank rollback --model "
+                    f"{shlex.quote(self.folder)} brings it back",
+                    file=sys.stderr,
+                )
+            model.save(path, keep=keep)
+
+
+def _generation(folder: Path) -> str | None:
+    with suppress(OSError, ValueError):
+        return generation_of(folder, FORMAT)
+    return None
 
 
 def check_writable(*files: str | None) -> None:

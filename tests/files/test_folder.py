@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -163,6 +164,31 @@ def test_a_reader_overtaken_by_a_save_reads_the_new(
 
     monkeypatch.setattr(module, "read_array", overtaken)
     assert value_of(read(tmp_path, FORMAT)) == 2
+
+
+@pytest.mark.skipif(not hasattr(errno, "ESTALE"), reason="Windows has no stale files")
+@pytest.mark.parametrize("is_replaced", [True, False])
+def test_a_file_that_another_machine_removes_while_it_is_read_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_replaced: bool
+) -> None:
+    """On a network file system, where a removed file is lost to those who have it open."""
+    write(tmp_path, contents(1), FORMAT)
+    calls = iter([True])
+    read_array = module.read_array
+
+    def stale(*args: Any, **kwargs: Any) -> Any:
+        if next(calls, False):
+            if is_replaced:
+                write(tmp_path, contents(2), FORMAT)
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+        return read_array(*args, **kwargs)
+
+    monkeypatch.setattr(module, "read_array", stale)
+    if is_replaced:
+        assert value_of(read(tmp_path, FORMAT)) == 2
+    else:
+        with pytest.raises(OSError, match=os.strerror(errno.ESTALE)):
+            read(tmp_path, FORMAT)
 
 
 def test_a_map_outlives_the_save_that_replaces_it(tmp_path: Path) -> None:
