@@ -9,9 +9,9 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Any, NamedTuple, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -677,16 +677,8 @@ def check_takes_model(folder: str) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Destination:
-    """The folder of a model that is still to be made.
-
-    Attributes
-    ----------
-    folder : str
-    before : str or None
-        The generation that it had when the command began.
-    """
+class Destination(NamedTuple):
+    """The folder of a model that is still to be made, and the generation that it had before."""
 
     folder: str
     before: str | None
