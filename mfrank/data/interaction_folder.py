@@ -23,7 +23,7 @@ from mfrank.data.notes import noted, noted_where
 from mfrank.data.on_disk import GrowingArray, RowsOnDisk, Spill
 from mfrank.data.row_choice import ReadWhere, checked_where
 from mfrank.errors import InputValueError, unreadable
-from mfrank.files import CheckedFiles, Contents, Format, check_keys
+from mfrank.files import CheckedFiles, Contents, Format, check_keys, locked
 from mfrank.files import folder as folders
 
 if TYPE_CHECKING:
@@ -96,11 +96,17 @@ def write_arrays(
     values_from: ValuesFrom = "given",
     threshold: float | None = None,
     where: ReadWhere | None = None,
-) -> None:
-    """Write the arrays of the matrices and the timestamps, with the ids."""
+) -> Mapped:
+    """Write the arrays of the matrices and the timestamps, with the ids.
+
+    They are mapped before another process can replace them.
+    """
     more = _more(values_from, threshold, where or noted_where(), noted())
     contents = _named(arrays, user_ids, item_ids, more)
-    folders.write(path, contents, _format_of(contents))
+    path.mkdir(parents=True, exist_ok=True)
+    with locked(path):
+        folders.write(path, contents, _format_of(contents))
+        return read(path, verify=False)
 
 
 def _named(
@@ -134,6 +140,14 @@ def holds_interactions(path: Path) -> bool:
         return folders.metadata_of(path, FORMAT) is not None
     except ValueError:
         return False
+
+
+def generation(path: Path) -> str | None:
+    """A name of what a folder holds now; None if it holds no interactions."""
+    try:
+        return folders.generation_of(path, FORMAT)
+    except (OSError, ValueError):
+        return None
 
 
 def read(path: Path, *, verify: bool) -> Mapped:

@@ -406,7 +406,7 @@ class Interactions(MadeOfFields):
             if folder is None:
                 how = timestamp_unit, duplicates, (user_ids, item_ids), events
                 return cls._of_cells(*sources.from_chunks(chunks, "`query`", chosen, *how))
-            ingest_chunks(
+            mapped = ingest_chunks(
                 *(chunks, "`query`", folder, chosen),
                 unit=timestamp_unit,
                 ids="auto",
@@ -414,7 +414,7 @@ class Interactions(MadeOfFields):
                 show_progress=show_progress,
                 events=events,
             )
-        return cls.open(folder)
+        return cls._of_folder(mapped)
 
     @classmethod
     @noting
@@ -827,7 +827,10 @@ class Interactions(MadeOfFields):
             message says how.
         """
         check_flags(verify=verify)
-        mapped = interaction_folder.read(path_of(folder), verify=verify)
+        return cls._of_folder(interaction_folder.read(path_of(folder), verify=verify))
+
+    @classmethod
+    def _of_folder(cls, mapped: interaction_folder.Mapped) -> Interactions:
         ids = mapped.user_ids, mapped.item_ids
         opened = cls._of_cells(mapped.found, *ids, mapped.origin, mapped.threshold, mapped.where)
         opened._with_notes(mapped.notes)
@@ -898,7 +901,7 @@ class Interactions(MadeOfFields):
             If the disk is full or a file cannot be read; the folder is unchanged. The message names
             the temporary folder from which the same call resumes, if there is one.
         """
-        ingest(
+        mapped = ingest(
             files,
             folder,
             {"user": user, "item": item, "value": value, "timestamp": timestamp},
@@ -909,7 +912,7 @@ class Interactions(MadeOfFields):
             show_progress=show_progress,
             events=EventWeights.of(event, weights, where, cap, half_life),
         )
-        return cls.open(folder)
+        return cls._of_folder(mapped)
 
     # Several data sets as one.
 

@@ -41,6 +41,7 @@ from mfrank.files.atomic import (
     is_folder,
     open_regular,
     replacing,
+    sweep,
     wanting_room,
 )
 from mfrank.files.locks import LOCK, locked
@@ -381,6 +382,7 @@ def _sweep(folder: Path, format: Format) -> None:
     """Remove every generation but the current one and those that are kept."""
     # Old generations may be removed only when the new manifest is on the disk.
     sync(folder)
+    sweep(folder / VERSIONS)
     current = _current(folder, format)
     kept = {each.data for each in _earlier(folder, format)} | {current.data if current else ""}
     for entry in folder.iterdir():
