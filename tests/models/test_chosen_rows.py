@@ -257,10 +257,42 @@ def test_the_command_line_remembers(tmp_path: Path, capfd: pytest.CaptureFixture
     assert main([*fit, "--where", "event=purchase"]) == 0
     assert main(["info", "--model", model]) == 0
     assert "event=purchase" in capfd.readouterr().out
-    for flags, n_told in (([], 1), (["--where", "event=purchase"], 0)):
-        update = ["update", log, "--model", model, "--output", str(tmp_path / "newer"), *flags]
-        assert main(update) == 0
-        assert capfd.readouterr().err.count("only those of --where event=purchase") == n_told
+    rows = {n: str(tmp_path / f"{n}.csv") for n in ("unnamed", "others")}
+    table(1)[["user", "item"]].to_csv(rows["unnamed"], index=False)
+    table(1).to_csv(rows["others"], index=False)
+    ingest = ["ingest", rows["others"], "--folder", str(tmp_path / "data")]
+    assert main(ingest) == 0
+    bought = ["--where", "event=purchase"]
+    meant = [*bought, "--where", "event=view"]
+    newer = str(tmp_path / "newer")
+    for file, flags, told in (
+        (rows["others"], [], "only rows of --where event=purchase are read, as of the fit"),
+        (rows["others"], bought, ""),
+        (rows["others"], meant, ""),
+        (rows["unnamed"], [], "no column 'event'"),
+        (str(tmp_path / "data"), [], "has rows with any value in column 'event'"),
+    ):
+        capfd.readouterr()
+        assert main(["update", file, "--model", model, "--output", newer, *flags]) == 0
+        err = capfd.readouterr().err
+        assert told in err
+        assert ("as of the fit" in err or "the fit's data" in err) == bool(told)
+        assert main(["evaluate", "--model", model, "--test", file, *flags]) == 0
+        assert told in capfd.readouterr().err
+
+
+def test_the_command_line_reads_the_rows_of_the_fit(tmp_path: Path) -> None:
+    log, other = str(tmp_path / "log.csv"), str(tmp_path / "other.csv")
+    model, bought = str(tmp_path / "model"), {"event": "purchase"}
+    LOG.to_csv(log, index=False)
+    table(1).to_csv(other, index=False)
+    assert main(["fit", log, "--model", model, "--factors", "2", "--where", "event=purchase"]) == 0
+    assert main(["update", other, "--model", model, "--output", str(tmp_path / "newer")]) == 0
+    expected = mfrank.load(model).partial_fit(mfrank.Interactions.from_file(other, where=bought))
+    made = mfrank.load(tmp_path / "newer")
+    np.testing.assert_array_equal(made.store.user_factors, expected.store.user_factors)
+    assert main(["tune", other, "--refit", model, "--model", str(tmp_path / "again")]) == 0
+    assert mfrank.load(tmp_path / "again").where == {"event": ("purchase",)}
 
 
 # The journal of a service has kinds of its own.

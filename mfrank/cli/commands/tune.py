@@ -119,7 +119,7 @@ def run(args: argparse.Namespace) -> None:
     else:
         data = read_table(args, args.interactions)
         left_out = read_left_out(args, data)
-        args.valid = None if args.valid is None else read_table(args, args.valid, data.threshold)
+        args.valid = None if args.valid is None else read_table(args, args.valid, data)
     try:
         found = _found(data, args)
     except KeyboardInterrupt:
@@ -157,7 +157,7 @@ def _refit(args: argparse.Namespace, destination: Destination) -> None:
     if used := [name for name in searching if getattr(args, name) != usual[name].default]:
         raise ValueError(f"--refit searches nothing, so --{used[0]} has no effect")
     model = read_model(args.refit)
-    data = read_table(args, args.interactions, model.threshold)
+    data = read_table(args, args.interactions, model)
     made = refit(model, data, show_progress=somebody_watches())
     left_out = read_left_out(args, data)
     if left_out is not None:
