@@ -729,7 +729,7 @@ class Destination(NamedTuple):
                     f"{shlex.quote(self.folder)} brings it back",
                     file=sys.stderr,
                 )
-            model.save(path, keep=keep)
+            model.save(self.folder, keep=keep)
 
 
 def _generation(folder: Path) -> str | None:
