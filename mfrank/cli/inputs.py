@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
-from typing import Any, get_args
+from pathlib import Path
+from typing import Any, NamedTuple, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +33,7 @@ from mfrank.data import (
     holds_interactions,
     is_database,
     is_stream,
+    kinds_read,
     lines_of,
     objects,
     placed,
@@ -41,6 +44,7 @@ from mfrank.errors import InputValueError
 from mfrank.files import (
     MANIFEST,
     check_replaceable,
+    generation_of,
     locked,
     metadata_of,
     path_of,
@@ -110,7 +114,8 @@ def add_table_flags(parser: argparse.ArgumentParser, *, at_least: bool = True) -
         type=_equality,
         metavar="COLUMN=VALUE",
         help="read only the rows with this value, such as event=purchase; repeat it for another "
-        "value of the column, or for a further condition",
+        "value of the column, or for a further condition (default: the rows of the model's fit, "
+        "which is logged if it applies; else all)",
     )
     group.add_argument(
         "--timestamp-unit",
@@ -190,13 +195,37 @@ def add_table_flags(parser: argparse.ArgumentParser, *, at_least: bool = True) -
         )
 
 
-def read_table(args: argparse.Namespace, path: str, threshold: float | None = None) -> Interactions:
+def read_table(
+    args: argparse.Namespace, path: str, fitted: Recommender | Interactions | None = None
+) -> Interactions:
     """Read the interactions of a file according to the flags.
 
-    Without ``--at-least``, the ``threshold`` of related data, such as a model's fit, applies:
-    values below it are only seen, which is printed on stderr.
+    What is not said by flags is as in the data of a model's fit, which is printed on stderr:
+    without ``--where``, other rows than those of the fit are not read; without ``--at-least``,
+    values below the threshold of the fit are only seen.
     """
-    name = without_password(path)
+    data = _read(args, path)
+    if fitted is None:
+        return _cut(args, without_password(path), data, None)
+    unread = {
+        column: values
+        for column, values in fitted.where.items()
+        if values is not None and data.where.get(column, values) is None
+    }
+    can_be_read_again = not is_stream(path) and not (path_of(path) / MANIFEST).is_file()
+    if unread and args.where is None and can_be_read_again:
+        where = [(column, value) for column, values in unread.items() for value in values]
+        flags = " ".join(f"--where {shlex.quote(f'{column}={value}')}" for column, value in where)
+        print(
+            f"mfrank: {without_password(path)}: only rows of {flags} are read, as of the fit; "
+            "--where with other values reads others",
+            file=sys.stderr,
+        )
+        data = _read(_changed(args, {"where": where}), path)
+    return _cut(args, without_password(path), data, fitted.threshold)
+
+
+def _read(args: argparse.Namespace, path: str) -> Interactions:
     if (path_of(path) / MANIFEST).is_file():
         if not holds_interactions(path_of(path)):
             raise InputValueError(
@@ -209,19 +238,18 @@ def read_table(args: argparse.Namespace, path: str, threshold: float | None = No
                 + ", ".join(used),
                 file=sys.stderr,
             )
-    elif is_database(path) or (args.query is not None and not _databases(args)):
-        data = read_query(args, path)
-    else:
-        data = Interactions.from_file(
-            path,
-            **columns_of(args),
-            **events_of(args),
-            timestamp_unit=args.timestamp_unit,
-            **asdict(dialect_of(args)),
-            ids=args.ids,
-            duplicates=args.duplicates,
-        )
-    return _cut(args, name, data, threshold)
+        return data
+    if is_database(path) or (args.query is not None and not _databases(args)):
+        return read_query(args, path)
+    return Interactions.from_file(
+        path,
+        **columns_of(args),
+        **events_of(args),
+        timestamp_unit=args.timestamp_unit,
+        **asdict(dialect_of(args)),
+        ids=args.ids,
+        duplicates=args.duplicates,
+    )
 
 
 def _cut(
@@ -386,7 +414,7 @@ def read_like(
     user_ids, item_ids = fitted.user_ids, fitted.item_ids
     name = without_password(path)
     if target_of(args) is None:
-        data = read_table(args, path, fitted.threshold)
+        data = read_table(args, path, fitted)
     else:
         data = read_events(args, path)[target_of(args)]
     if not data.nnz:
@@ -407,8 +435,8 @@ def read_like(
 def read_spelled_like(
     args: argparse.Namespace, path: str, fitted: Recommender | Interactions
 ) -> Interactions:
-    """Read interactions with the threshold of a model or of its data; all ids get their types."""
-    return _spelled_like(read_table(args, path, fitted.threshold), fitted)
+    """Read interactions as those of a model or of its data were; all ids get their types."""
+    return _spelled_like(read_table(args, path, fitted), fitted)
 
 
 def _spelled_like(data: Interactions, fitted: Recommender | Interactions) -> Interactions:
@@ -435,14 +463,15 @@ def read_journal(
         raise ValueError(f"{used[0]} is about a file, and a journal has its own columns")
     name = str(journal.folder)
     kinds = journal.kinds(after, until)
-    if set(kinds) - {KIND} and args.weights is None:
+    where = fitted.where if args.weights is None else {}
+    if set(kinds) - {KIND} and args.weights is None and kinds_read(where) is None:
         print(
             f"mfrank: {name}: events of all kinds ({', '.join(kinds[:10])}) count by their values; "
             f"--weights {kinds[0]}=1,... says what each kind counts",
             file=sys.stderr,
         )
     how = {"weights": args.weights, "duplicates": args.duplicates}
-    data = journal.interactions(after, until, has_kinds=args.weights is not None, **how)
+    data = journal.interactions(after, until, where, **how)
     return _spelled_like(_cut(args, name, data, fitted.threshold), fitted)
 
 
@@ -469,7 +498,7 @@ def read_left_out(args: argparse.Namespace, data: Interactions) -> Interactions 
     change: dict[str, Any] = {"at_least": 0.0, "keep_seen": True}
     if args.leave_out is not None:
         change |= dict.fromkeys(("event", "weights", "where", "cap", "half_life"))
-        return read_spelled_like(_changed(args, change), args.leave_out, data)
+        return _spelled_like(read_table(_changed(args, change), args.leave_out), data)
     if args.leave_out_events is None:
         return None
     weights, kinds = args.weights or {}, args.leave_out_events
@@ -670,6 +699,43 @@ def check_takes_model(folder: str) -> None:
         raise InputValueError(
             f"cannot save to {folder}: {there} {why}", "pass another folder", place=folder
         )
+
+
+class Destination(NamedTuple):
+    """The folder of a model that is still to be made, and the generation that it had before."""
+
+    folder: str
+    before: str | None
+
+    @classmethod
+    def of(cls, folder: str) -> Self:
+        """Note what is there; raises as :func:`check_takes_model`."""
+        check_takes_model(folder)
+        return cls(folder, _generation(path_of(folder)))
+
+    def save(self, model: Recommender, keep: int) -> None:
+        """Save the model, beside earlier versions.
+
+        A model that another command has saved meanwhile is kept, which is told.
+        """
+        path = path_of(self.folder)
+        path.mkdir(parents=True, exist_ok=True)
+        with locked(path):
+            if _generation(path) not in (None, self.before):
+                keep = max(keep, 2)
+                print(
+                    f"mfrank: {self.folder}: another command has saved a model there since this "
+                    "one began: it is kept as the version before, and mfrank rollback --model "
+                    f"{shlex.quote(self.folder)} brings it back",
+                    file=sys.stderr,
+                )
+            model.save(self.folder, keep=keep)
+
+
+def _generation(folder: Path) -> str | None:
+    with suppress(OSError, ValueError):
+        return generation_of(folder, FORMAT)
+    return None
 
 
 def check_writable(*files: str | None) -> None:

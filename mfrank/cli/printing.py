@@ -8,7 +8,7 @@ import json
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
@@ -16,7 +16,7 @@ from typing import Any, get_args
 from numpy.typing import NDArray
 
 from mfrank.arrays import counted
-from mfrank.cli.inputs import check_writable
+from mfrank.cli.inputs import Destination, check_writable
 from mfrank.data import Interactions, check_table_file, write_table
 from mfrank.files import path_of, replacing
 from mfrank.models import FactorModel, SupervisedPageRank
@@ -166,7 +166,7 @@ def told(model: FactorModel, fitted: object, data: Interactions, folder: str) ->
 @contextmanager
 def saved_when_fitted(
     model: FactorModel | SupervisedPageRank,
-    folder: str,
+    destination: Destination,
     left_out: Interactions | None,
     keep: int = 1,
 ) -> Iterator[None]:
@@ -174,24 +174,22 @@ def saved_when_fitted(
 
     If the fit ends by Ctrl-C, or by a full disk at its checkpoint, its last epoch is saved.
     """
+
+    def save() -> None:
+        if left_out is not None:
+            model.leave_out(left_out)
+        destination.save(model, keep)
+
     try:
         yield
     except (KeyboardInterrupt, OSError):
-        _save_what_there_is(model, folder, left_out, keep)
+        _save_what_there_is(model, destination.folder, save)
         raise
-    _save(model, folder, left_out, keep)
-
-
-def _save(
-    model: FactorModel | SupervisedPageRank, folder: str, left_out: Interactions | None, keep: int
-) -> None:
-    if left_out is not None:
-        model.leave_out(left_out)
-    model.save(folder, keep=keep)
+    save()
 
 
 def _save_what_there_is(
-    model: FactorModel | SupervisedPageRank, folder: str, left_out: Interactions | None, keep: int
+    model: FactorModel | SupervisedPageRank, folder: str, save: Callable[[], None]
 ) -> None:
     """Save the last complete epoch of a fit that was interrupted."""
     try:
@@ -199,7 +197,7 @@ def _save_what_there_is(
     except NotFittedError:
         print("mfrank: no epoch was complete, nothing was saved", file=sys.stderr)
         return
-    _save(model, folder, left_out, keep)
+    save()
     if isinstance(model, FactorModel):
         done = f"{epochs:,} of {counted(model.iterations, 'epoch')}"
     else:

@@ -49,6 +49,7 @@ _EXPRESSIONS = {
     "mfrank.IALS(weighted=True)": "--objective ials --weighted",
     "filter_already_liked_items=False": "--include-seen",
     "needs=()": "--needs nothing",
+    "mfrank.roll_back(folder)": "mfrank rollback --model FOLDER",
     "by_time": "--split time",
     "by_ratio": "--split ratio",
     "leave_last": "--split leave-last",
@@ -120,6 +121,10 @@ class Flags:
         if name not in self._actions:
             return f"{name}={value}"
         action = self._actions[name]
+        if name == "where":
+            pairs = ast.literal_eval(value).items()
+            each = (f"{c}={v}" for c, of in pairs for v in (of if isinstance(of, list) else [of]))
+            return " ".join(f"{self._of(name)} {shlex.quote(one)}" for one in each)
         if value.startswith("{"):  # such as the weights of events
             weights = ast.literal_eval(value).items()
             each = (f"{kind}={'none' if number is None else number}" for kind, number in weights)

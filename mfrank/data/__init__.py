@@ -12,7 +12,7 @@ from mfrank.data.cells import (
     with_zeros,
     without_zeros,
 )
-from mfrank.data.columns import ROLES, BadRow, assign, tell_columns
+from mfrank.data.columns import ROLES, BadRow, assign, has_kinds, tell_columns
 from mfrank.data.concatenation import joined_ids
 from mfrank.data.datasets import from_npz, movielens, published_split
 from mfrank.data.event_log import Events, EventSplit
@@ -54,6 +54,7 @@ from mfrank.data.odd_ids import tell_empty_rows
 from mfrank.data.on_disk import GrowingArray, Spill
 from mfrank.data.remote import is_url, without_password
 from mfrank.data.report import DataReport
+from mfrank.data.row_choice import ReadWhere, checked_where, kinds_read
 from mfrank.data.sources import known
 from mfrank.data.splits import (
     Split,
@@ -130,6 +131,7 @@ __all__ = [
     "OnUnknown",
     "Quotes",
     "RawIds",
+    "ReadWhere",
     "Scaling",
     "Spill",
     "Split",
@@ -156,6 +158,7 @@ __all__ = [
     "check_on_unknown",
     "check_table_file",
     "check_unit",
+    "checked_where",
     "column_of_ids",
     "epoch_seconds",
     "feature_matrix",
@@ -168,6 +171,7 @@ __all__ = [
     "from_triples",
     "groups_by_activity",
     "groups_by_popularity",
+    "has_kinds",
     "has_zeros",
     "held_out_users",
     "holds_interactions",
@@ -182,6 +186,7 @@ __all__ = [
     "is_unnamed",
     "is_url",
     "joined_ids",
+    "kinds_read",
     "known",
     "known_kind",
     "kth_largest",

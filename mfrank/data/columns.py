@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Literal
 
 from mfrank.arrays import shown
-from mfrank.data.notes import note
+from mfrank.data.notes import note, note_where
 from mfrank.errors import InputValueError
 
 NOT_READ = "-"
@@ -229,6 +229,10 @@ def tell_columns(
         Called with a level of :mod:`logging` and one line.
     """
     taken = set(roles.values())
+    of_rows = {name for role, name in roles.items() if role != "value"}
+    for name in names:
+        if name not in of_rows and name != NOT_READ and chooses_kinds(name):
+            note_where(name, None)
     free = [name for name in names if name not in taken and name != NOT_READ]
     said = ["columns read: " + ", ".join(f"{role} {name!r}" for role, name in roles.items())]
     if not free and all(role in _spellings(name) for role, name in roles.items()):
@@ -253,6 +257,21 @@ def tell_columns(
         listed = ", ".join(map(repr, parts[:_SHOWN]))
         doubts.append(f"{listed} look like parts of a time: make one column of them to use it")
     tell(logging.WARNING if doubts else logging.INFO, "; ".join(said + doubts[:_SHOWN]))
+
+
+def chooses_kinds(name: Hashable) -> bool:
+    """Whether rows chosen by a column are of a kind, which later data should share.
+
+    Later data are of other times, of other users and items, or of another part of a split.
+    """
+    if any(guess([name], role) for role in ("user", "item", "timestamp")):
+        return False
+    return not _words(str(name)) & {*_PARTS, *_SPLITS, *_LIKE["timestamp"].split()}
+
+
+def has_kinds(name: Hashable) -> bool:
+    """Whether a column has kinds of events, by its name."""
+    return bool(guess([name], "event") or _words(str(name)) & {*_LIKE["event"].split()})
 
 
 def _is_least_best(name: Hashable) -> bool:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from mfrank.data import interaction_folder
 from mfrank.data.interaction_folder import FolderWriter, even_bounds
 from mfrank.data.interactions import Interactions
-from mfrank.files import CheckedFiles, path_of, wanting_room, working_beside
+from mfrank.files import CheckedFiles, locked, path_of, wanting_room, working_beside
 
 PartOf = Callable[[int, int], NDArray[np.int8]]
 """The part of each entry of the users from one row to another; blocks are asked for in order."""
@@ -79,12 +79,20 @@ def divided(
             for begin, end in blocks_of_users(only):
                 put = [writer.add_seen_only for writer in writers]
                 _add(only, begin, end, seen_part_of(begin, end), put)
-        for writer, path in zip(writers, paths, strict=True):
+        for writer in writers:
             for _ in writer.sort_items():
                 pass
-            ids, known = (data.user_ids, data.item_ids), (data.cells.values_from, data.threshold)
-            interaction_folder.write_arrays(writer.arrays(), *ids, path, *known)
-    return [Interactions.open(path) for path in paths]
+        ids, known = (data.user_ids, data.item_ids), (data.threshold, data.where)
+        paths[0].mkdir(exist_ok=True)
+        with locked(paths[0]):  # else the parts of two splits at once would be mixed
+            return [
+                Interactions._of_folder(
+                    interaction_folder.write_arrays(
+                        writer.arrays(), *ids, path, data.cells.values_from, *known
+                    )
+                )
+                for writer, path in zip(writers, paths, strict=True)
+            ]
 
 
 def seen_parts(

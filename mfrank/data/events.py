@@ -127,6 +127,7 @@ class EventWeights:
 
     def chosen(self, chosen: Chosen) -> Chosen:
         """The chosen columns, with that of the events and those of ``where``."""
+        self.rows.note()
         events = {"event": self.column} if self.weights else {}
         return {**chosen, **events, **self.rows.roles}
 

@@ -21,6 +21,7 @@ from mfrank.errors import InputTypeError, InputValueError, unreadable
 OnUnknown: TypeAlias = Literal["error", "skip"]
 """What a call does with unknown ids: raise :class:`UnknownIdError`, or go on without them."""
 _ON_UNKNOWN = get_args(OnUnknown)
+_LOOKED_AT = 10_000
 
 
 def check_on_unknown(on_unknown: object) -> None:
@@ -239,6 +240,11 @@ class Ids(MadeOfFields):
     def take(self, rows: NDArray[Any]) -> Ids:
         """Ids of the given rows, which must be distinct, in their order."""
         return Ids._trusted(self.labels[rows])
+
+    def overlap(self, others: Ids) -> float:
+        """The share of other ids that are among these; of many, some are looked up."""
+        some = others.labels[:: 1 + len(others) // _LOOKED_AT]
+        return float((self.rows(some, missing=-1) >= 0).mean()) if len(some) else 1.0
 
     def followed_by(self, new: NDArray[Any]) -> Ids:
         """These ids, then new ones, which must be canonical, distinct, new and of the same dtype.

@@ -28,11 +28,12 @@ from mfrank.data.fields import IdsAs, as_text
 from mfrank.data.file_times import seconds_in
 from mfrank.data.frame_chunks import ROWS_AT_ONCE, Chunk, Spool, chunks_of, portions_of
 from mfrank.data.ids import UnknownIdError
-from mfrank.data.interaction_folder import ENTRIES_AT_ONCE, FolderWriter, even_bounds
+from mfrank.data.interaction_folder import ENTRIES_AT_ONCE, FolderWriter, Mapped, even_bounds
 from mfrank.data.labels import canonical
 from mfrank.data.layouts import Dialect
 from mfrank.data.locations import Location, files_at
 from mfrank.data.merging import Duplicates
+from mfrank.data.notes import log as _log
 from mfrank.data.notes import note
 from mfrank.data.numbering import Numbered, Source, numbered
 from mfrank.data.on_disk import Spill
@@ -46,7 +47,7 @@ from mfrank.data.time_units import (
     tell_of_odd_times,
 )
 from mfrank.data.values import tell_full
-from mfrank.errors import InputValueError, unreadable
+from mfrank.errors import InputValueError, Notice, unreadable
 from mfrank.files import Journal, path_of, resuming_beside, wanting_room, working_beside
 
 _ENTRIES_AT_ONCE = ENTRIES_AT_ONCE
@@ -78,7 +79,7 @@ def ingest(
     duplicates: Duplicates,
     show_progress: bool,
     events: EventWeights | None = None,
-) -> None:
+) -> Mapped:
     """Write the interactions of all files to a folder (:mod:`mfrank.data.interaction_folder`).
 
     Parameters
@@ -112,7 +113,7 @@ def ingest(
             raise InputValueError(
                 f"`{odd}` is for text, and `files` are tables in memory:", "omit it"
             )
-        ingest_chunks(
+        return ingest_chunks(
             *(chunks, "`files`", folder, chosen),
             unit=unit,
             ids=ids,
@@ -120,7 +121,6 @@ def ingest(
             show_progress=show_progress,
             events=events,
         )
-        return
     source = Source(files_to_ingest(files), chosen, ids, dialect, unit, _ROWS_AT_ONCE, events)
     interaction_folder.check_takes(folder)
     origin = {"layout": _LAYOUT, "at_once": _ENTRIES_AT_ONCE, "duplicates": duplicates}
@@ -130,7 +130,8 @@ def ingest(
     with resuming_beside(beside, lambda place: Journal.serves(place, origin)) as place:
         try:
             with wanting_room(folder):
-                _write(source, folder, Journal(place, origin), duplicates, show_progress, events)
+                journal = Journal(place, origin)
+                return _write(source, folder, journal, duplicates, show_progress, events)
         except OSError as error:
             if error.errno is None or not Journal.serves(place, origin):
                 raise
@@ -148,7 +149,7 @@ def ingest_chunks(
     duplicates: Duplicates,
     show_progress: bool,
     events: EventWeights | None = None,
-) -> None:
+) -> Mapped:
     """Write the interactions of a table that can be read only once, as :func:`ingest`.
 
     The columns with a role are kept in a file of the temporary folder, in place of the table. A
@@ -168,7 +169,7 @@ def ingest_chunks(
         if events is not None and not rows.n_rows:
             raise events.none_left()
         source = Source([rows], chosen, ids, Dialect(), unit, _ROWS_AT_ONCE, events)
-        _write(source, folder, journal, duplicates, show_progress, events)
+        return _write(source, folder, journal, duplicates, show_progress, events)
 
 
 def _counted(portions: Iterator[Portion], advance: Advance) -> Iterator[Portion]:
@@ -184,8 +185,9 @@ def _write(
     duplicates: Duplicates,
     show_progress: bool,
     events: EventWeights | None,
-) -> None:
+) -> Mapped:
     """Read all files twice, and write the folder."""
+    before = interaction_folder.generation(folder)
     known = numbered(source, journal, journal.files.folder, show_progress)
     note(counted(known.n_rows, "row"))
     sums = events or EventWeights(None, {})
@@ -193,7 +195,14 @@ def _write(
     values = arrays["user_items.values"]
     tell_full(values, len(known.user_ids), len(known.item_ids))
     changed = sums.cap is not None or sums.half_life is not None
-    interaction_folder.write_arrays(
+    if interaction_folder.generation(folder) not in (None, before):
+        _log.warning(
+            Notice(
+                f"{folder}: another process has written interactions there since this one began "
+                "to read, and they are replaced; give each its own folder"
+            )
+        )
+    return interaction_folder.write_arrays(
         *(arrays, known.user_ids, known.item_ids, folder),
         "given" if changed else known.values_from(duplicates, len(values)),
     )

@@ -19,10 +19,11 @@ from mfrank.arrays import all_finite, check_indptr, is_number, read_only, read_o
 from mfrank.data import cells
 from mfrank.data.cells import Cells, Counts, SummedCells, ValuesFrom
 from mfrank.data.ids import Ids, stored_ids
-from mfrank.data.notes import noted
+from mfrank.data.notes import noted, noted_where
 from mfrank.data.on_disk import GrowingArray, RowsOnDisk, Spill
+from mfrank.data.row_choice import ReadWhere, checked_where
 from mfrank.errors import InputValueError, unreadable
-from mfrank.files import CheckedFiles, Contents, Format, check_keys
+from mfrank.files import CheckedFiles, Contents, Format, check_keys, locked
 from mfrank.files import folder as folders
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class Mapped(NamedTuple):
         See :mod:`mfrank.files.folder`.
     threshold : float or None
         Threshold of the values.
+    where : mapping
+        The rows that were read; see :class:`mfrank.Interactions`.
     notes : list of str
         See :mod:`mfrank.data.notes`.
     """
@@ -59,6 +62,7 @@ class Mapped(NamedTuple):
     known: dict[str, Any]
     origin: folders.Origin
     threshold: float | None
+    where: ReadWhere
     notes: list[str]
 
 
@@ -79,7 +83,7 @@ def write(data: Interactions, path: Path, *, overwrite: bool = False) -> None:
             arrays["seen_only.timestamps"] = only.timestamps
     if (summed := data.cells.summed) is not None:
         arrays |= {"summed.places": summed.places, "summed.largest": summed.largest}
-    more = _more(data.cells.values_from, data.threshold, data.notes)
+    more = _more(data.cells.values_from, data.threshold, data.where, data.notes)
     contents = _named(arrays, data.user_ids, data.item_ids, more)
     folders.write(path, contents, _format_of(contents), data.origin, overwrite)
 
@@ -91,10 +95,18 @@ def write_arrays(
     path: Path,
     values_from: ValuesFrom = "given",
     threshold: float | None = None,
-) -> None:
-    """Write the arrays of the matrices and the timestamps, with the ids."""
-    contents = _named(arrays, user_ids, item_ids, _more(values_from, threshold, noted()))
-    folders.write(path, contents, _format_of(contents))
+    where: ReadWhere | None = None,
+) -> Mapped:
+    """Write the arrays of the matrices and the timestamps, with the ids.
+
+    They are mapped before another process can replace them.
+    """
+    more = _more(values_from, threshold, where or noted_where(), noted())
+    contents = _named(arrays, user_ids, item_ids, more)
+    path.mkdir(parents=True, exist_ok=True)
+    with locked(path):
+        folders.write(path, contents, _format_of(contents))
+        return read(path, verify=False)
 
 
 def _named(
@@ -107,10 +119,13 @@ def _named(
     return Contents(named, metadata)
 
 
-def _more(values_from: ValuesFrom, threshold: float | None, notes: Sequence[str]) -> dict[str, Any]:
+def _more(
+    values_from: ValuesFrom, threshold: float | None, where: ReadWhere, notes: Sequence[str]
+) -> dict[str, Any]:
     """What is known of the values, as metadata that earlier versions of mfrank do not read."""
     more: dict[str, Any] = {} if values_from == "given" else {"values_from": values_from}
     more |= {} if threshold is None else {"threshold": threshold}
+    more |= {"where": dict(where)} if where else {}
     return {**more, "notes": list(notes)} if notes else more
 
 
@@ -125,6 +140,14 @@ def holds_interactions(path: Path) -> bool:
         return folders.metadata_of(path, FORMAT) is not None
     except ValueError:
         return False
+
+
+def generation(path: Path) -> str | None:
+    """A name of what a folder holds now; None if it holds no interactions."""
+    try:
+        return folders.generation_of(path, FORMAT)
+    except (OSError, ValueError):
+        return None
 
 
 def read(path: Path, *, verify: bool) -> Mapped:
@@ -148,6 +171,7 @@ def read(path: Path, *, verify: bool) -> Mapped:
         threshold = contents.metadata.get("threshold")
         if not (threshold is None or is_number(threshold)):
             raise InputValueError(f"`threshold` must be a number, got {shown(threshold)}")
+        where = checked_where(contents.metadata.get("where", {}))
         users, items = (_rows_of(name, groups[name]) for name in _MATRICES)
         shape = users - 1, items - 1
         user_items = _matrix("user_items", groups["user_items"], shape)
@@ -172,7 +196,8 @@ def read(path: Path, *, verify: bool) -> Mapped:
     numbers = (np.diff(matrix.indptr).astype(np.int64) for matrix in (user_items, item_users))
     known = {"item_users": item_users, "counts": Counts(*map(read_only, numbers))}
     found = Cells(user_items, times, seen_only, summed, values_from)
-    return Mapped(found, user_ids, item_ids, known, contents.origin, threshold, notes)
+    origin = contents.origin
+    return Mapped(found, user_ids, item_ids, known, origin, threshold, where, notes)
 
 
 def _seen_only(

@@ -44,7 +44,7 @@ from mfrank.data.layouts import Dialect, Lines
 from mfrank.data.locations import Location
 from mfrank.data.merging import Duplicates
 from mfrank.data.notes import MOST_LINES, noting
-from mfrank.data.row_choice import Where
+from mfrank.data.row_choice import ReadWhere, Where, checked_where, joined_where
 from mfrank.data.sources import IdsLike
 from mfrank.data.sql import rows_of_query
 from mfrank.data.text_rows import AS_USUAL
@@ -95,6 +95,10 @@ class Interactions(MadeOfFields):
     threshold : float or None
         The highest threshold of :meth:`at_least`; None for raw data. Parts, joined parts with equal
         thresholds, folders and models inherit it.
+    where : mapping of str to tuple of str, or None
+        The columns of the table that was read, without ids and times: the values that ``where``
+        chose rows by, as text, or None if rows with any value were read. Inherited as the
+        threshold; models have the columns with values.
     """
 
     _noted = ("_summed", "_values_from", "_notes")
@@ -105,6 +109,7 @@ class Interactions(MadeOfFields):
     timestamps: NDArray[np.int64] | None = None
     seen_only: Interactions | None = None
     threshold: float | None = field(default=None, kw_only=True)
+    where: ReadWhere = field(default_factory=dict, kw_only=True)
     origin: Origin = field(default_factory=dict, kw_only=True)
     _views: dict[tuple[str, Any], CSR] = field(default_factory=dict, init=False)
     # No arguments of the constructor, so that whoever replaces the matrix loses them.
@@ -137,6 +142,7 @@ class Interactions(MadeOfFields):
             )
         object.__setattr__(self, "user_items", read_only_rows(self.user_items, "user_items"))
         object.__setattr__(self, "origin", dict(self.origin))  # of its own, for its saves
+        object.__setattr__(self, "where", checked_where(self.where))
         if self.timestamps is not None:
             object.__setattr__(self, "timestamps", read_only(self.timestamps))
         object.__setattr__(self, "seen_only", self._own_seen_only())
@@ -400,7 +406,7 @@ class Interactions(MadeOfFields):
             if folder is None:
                 how = timestamp_unit, duplicates, (user_ids, item_ids), events
                 return cls._of_cells(*sources.from_chunks(chunks, "`query`", chosen, *how))
-            ingest_chunks(
+            mapped = ingest_chunks(
                 *(chunks, "`query`", folder, chosen),
                 unit=timestamp_unit,
                 ids="auto",
@@ -408,7 +414,7 @@ class Interactions(MadeOfFields):
                 show_progress=show_progress,
                 events=events,
             )
-        return cls.open(folder)
+        return cls._of_folder(mapped)
 
     @classmethod
     @noting
@@ -507,6 +513,7 @@ class Interactions(MadeOfFields):
         item_ids: Ids,
         origin: Origin | None = None,
         threshold: float | None = None,
+        where: ReadWhere | None = None,
     ) -> Interactions:
         """Interactions of canonical cells, with what is known of them."""
         only = found.seen_only
@@ -514,6 +521,7 @@ class Interactions(MadeOfFields):
         made = cls(
             *(found.rows, user_ids, item_ids, found.timestamps, seen_only),
             threshold=threshold,
+            where=where or {},
             origin=origin or {},
         )
         if found.summed is not None and len(found.summed.places):
@@ -525,7 +533,8 @@ class Interactions(MadeOfFields):
         """These cells in place of its own; cells that are only seen stay, unless it has some."""
         if found.seen_only is None and self.seen_only is not None:
             found = found._replace(seen_only=self.seen_only.cells)
-        made = self._of_cells(found, self.user_ids, self.item_ids, self.origin, self.threshold)
+        ids, known = (self.user_ids, self.item_ids), (self.threshold, self.where)
+        made = self._of_cells(found, *ids, self.origin, *known)
         return made._with_notes(self._notes)
 
     @property
@@ -537,6 +546,11 @@ class Interactions(MadeOfFields):
         """Take lines on how these interactions, which nobody has yet, were made."""
         each = tuple(dict.fromkeys((*self._notes, *lines)))
         object.__setattr__(self, "_notes", each[:MOST_LINES])
+        return self
+
+    def _with_where(self, where: ReadWhere) -> Interactions:
+        """Take the rows of which these interactions, which nobody has yet, were made."""
+        object.__setattr__(self, "where", checked_where(where))
         return self
 
     # The cells, and views of them.
@@ -813,9 +827,12 @@ class Interactions(MadeOfFields):
             message says how.
         """
         check_flags(verify=verify)
-        mapped = interaction_folder.read(path_of(folder), verify=verify)
+        return cls._of_folder(interaction_folder.read(path_of(folder), verify=verify))
+
+    @classmethod
+    def _of_folder(cls, mapped: interaction_folder.Mapped) -> Interactions:
         ids = mapped.user_ids, mapped.item_ids
-        opened = cls._of_cells(mapped.found, *ids, mapped.origin, mapped.threshold)
+        opened = cls._of_cells(mapped.found, *ids, mapped.origin, mapped.threshold, mapped.where)
         opened._with_notes(mapped.notes)
         opened.__dict__.update(mapped.known)
         return opened
@@ -884,7 +901,7 @@ class Interactions(MadeOfFields):
             If the disk is full or a file cannot be read; the folder is unchanged. The message names
             the temporary folder from which the same call resumes, if there is one.
         """
-        ingest(
+        mapped = ingest(
             files,
             folder,
             {"user": user, "item": item, "value": value, "timestamp": timestamp},
@@ -895,7 +912,7 @@ class Interactions(MadeOfFields):
             show_progress=show_progress,
             events=EventWeights.of(event, weights, where, cap, half_life),
         )
-        return cls.open(folder)
+        return cls._of_folder(mapped)
 
     # Several data sets as one.
 
@@ -927,7 +944,8 @@ class Interactions(MadeOfFields):
         origin = dict(item for part in each for item in part.origin.items())
         thresholds = {part.threshold for part in each}
         threshold = thresholds.pop() if len(thresholds) == 1 else None
-        made = cls._of_cells(*joined(each, duplicates), origin, threshold)
+        where = joined_where([part.where for part in each])
+        made = cls._of_cells(*joined(each, duplicates), origin, threshold, where)
         return made._with_notes(line for part in each for line in part.notes)
 
     def __add__(self, other: Interactions) -> Interactions:

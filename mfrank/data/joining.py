@@ -88,7 +88,8 @@ def placed(
     found = cells.moved(data.cells, users, items, shape)
     if data.seen_only is not None:
         found = found._replace(seen_only=cells.moved(data.seen_only.cells, users, items, shape))
-    moved = Interactions._of_cells(found, user_ids, item_ids, threshold=data.threshold)
+    known = data.threshold, data.where
+    moved = Interactions._of_cells(found, user_ids, item_ids, None, *known)
     return moved._with_notes(data.notes)
 
 

@@ -1,7 +1,8 @@
 """What interactions know of their origin: a few lines on what was read, and how.
 
 Whatever is logged while interactions are made is one of their lines, and so is what goes without
-saying, which :func:`note` adds. :meth:`mfrank.Interactions.report` shows them.
+saying, which :func:`note` adds. :meth:`mfrank.Interactions.report` shows them. By which columns of
+a table its rows were chosen is known, too: ``Interactions.where``.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 import functools
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from mfrank.arrays import counted, is_number
@@ -24,7 +26,15 @@ _Kind = TypeVar("_Kind")
 
 MOST_LINES = 40
 """Of interactions; parts of many have the first ones."""
-_lines: ContextVar[list[str] | None] = ContextVar("lines", default=None)
+
+
+@dataclass(slots=True)
+class _Noted:
+    lines: list[str]
+    where: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
+
+
+_noted: ContextVar[_Noted | None] = ContextVar("noted", default=None)
 """Of the interactions that are being made in this thread or task."""
 
 
@@ -42,14 +52,29 @@ log = _Log(logging.getLogger("mfrank"), {})
 
 def note(line: str) -> None:
     """Add a line, once, to the interactions that are being made, if there are some."""
-    lines = _lines.get()
-    if lines is not None and len(lines) < MOST_LINES and line not in lines:
-        lines.append(line)
+    if (known := _noted.get()) is None:
+        return
+    if len(known.lines) < MOST_LINES and line not in known.lines:
+        known.lines.append(line)
 
 
 def noted() -> tuple[str, ...]:
     """The lines so far."""
-    return tuple(_lines.get() or ())
+    known = _noted.get()
+    return () if known is None else tuple(known.lines)
+
+
+def note_where(column: object, values: Iterable[str] | None) -> None:
+    """Note the values that rows must have in a column to be read; None for any."""
+    known = _noted.get()
+    if known is not None:
+        known.where[str(column)] = None if values is None else tuple(sorted(values))
+
+
+def noted_where() -> dict[str, tuple[str, ...] | None]:
+    """The columns so far, with their values."""
+    known = _noted.get()
+    return {} if known is None else dict(known.where)
 
 
 def is_noted(what: str) -> bool:
@@ -67,17 +92,19 @@ def noting(
 
     @functools.wraps(make)
     def made(own: _Kind, /, *given: _Given.args, **named: _Given.kwargs) -> Interactions:
-        if _lines.get() is not None:  # within another, which has the lines of both
+        if _noted.get() is not None:  # within another, which has the lines of both
             return make(own, *given, **named)
         name = _named(make.__name__, [*given, *named.values()], own)
-        token = _lines.set([name])
+        token = _noted.set(_Noted([name]))
         try:
             found = make(own, *given, **named)
-            lines = list(noted())
+            lines, where = list(noted()), noted_where()
         finally:
-            _lines.reset(token)
+            _noted.reset(token)
         if found is own:
             return found
+        if where:
+            found._with_where(where)
         before: tuple[str, ...] = getattr(own, "_notes", ())
         if not isinstance(own, type):
             lines[0] += f": {found.nnz:,} of {counted(own.nnz, 'entry')}"  # type: ignore[attr-defined]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import re
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from enum import Enum
@@ -17,16 +17,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import shown
-from mfrank.data.columns import WHERE
+from mfrank.data.columns import WHERE, chooses_kinds, has_kinds
 from mfrank.data.distinct import Coded
 from mfrank.data.feature_columns import is_missing
 from mfrank.data.labels import objects
 from mfrank.data.notes import log as _log
+from mfrank.data.notes import note_where
 from mfrank.errors import InputError, InputTypeError, InputValueError, Notice
 
 Where = Mapping[Any, Any]
 """Values of columns, each one value or several; other rows are not read."""
 
+ReadWhere = Mapping[str, tuple[str, ...] | None]
+"""Columns of a table with the values of the rows that were read; None for any value."""
+
+_MOST_KINDS = 100
+"""More values of a column are no kinds of rows, and are not remembered."""
 _SINGLE = str, bytes, Number, np.generic, date, time, timedelta, UUID, Enum
 _OF_PANDAS = {"Interval", "Period"}
 _MOST_OTHERS, _SHOWN = 1_000, 6
@@ -120,6 +126,12 @@ class RowChoice:
         """Which values of a column are wanted."""
         return self.columns[column].among(values)
 
+    def note(self) -> None:
+        """Note the kinds of rows that are read."""
+        for column, of in self.columns.items():
+            if len(of.wanted) <= _MOST_KINDS and chooses_kinds(column):
+                note_where(column, of.wanted)
+
     def told(self) -> list[Any]:
         """The columns and their values, as JSON."""
         return [[column, sorted(of.wanted)] for column, of in self.columns.items()]
@@ -160,6 +172,43 @@ class RowChoice:
             f"`where` leaves out all rows: none has {shown(wanted)}",
             f"values are compared as text, also in capitals{''.join(nears)}",
         )
+
+
+def checked_where(where: Any) -> dict[str, tuple[str, ...] | None]:
+    """What is known of the rows that were read, such as from a file, checked.
+
+    Raises
+    ------
+    ValueError
+        It does not have texts, or None, for columns.
+    """
+    if not isinstance(where, Mapping) or not all(
+        isinstance(column, str) and (values is None or _are_texts(values))
+        for column, values in where.items()
+    ):
+        raise InputValueError(f"`where` must have texts for columns, got {shown(where)}")
+    return {column: None if of is None else tuple(of) for column, of in where.items()}
+
+
+def kinds_read(where: ReadWhere) -> tuple[str, ...] | None:
+    """The kinds of events by which rows were chosen; None if they were not chosen by these."""
+    chosen = [values for column, values in where.items() if values and has_kinds(column)]
+    return chosen[0] if chosen else None
+
+
+def _are_texts(values: Any) -> bool:
+    return isinstance(values, list | tuple) and all(isinstance(each, str) for each in values)
+
+
+def joined_where(parts: Sequence[ReadWhere]) -> ReadWhere:
+    """What is known of the rows of several data sets together."""
+    known = [column for column in parts[0] if all(column in part for part in parts)]
+    return {column: _all_of([part[column] for part in parts]) for column in known}
+
+
+def _all_of(each: Sequence[tuple[str, ...] | None]) -> tuple[str, ...] | None:
+    found = [values for values in each if values is not None]
+    return tuple(sorted(set().union(*found))) if len(found) == len(each) else None
 
 
 def _wanted(column: Hashable, given: Any) -> frozenset[str]:

@@ -54,7 +54,8 @@ def at_least(
     if not is_weighted:
         known = threshold if known is None else max(threshold, known)
     known = None if known is None else float(known)
-    return data._of_cells(found, data.user_ids, data.item_ids, data.origin, known)
+    ids = data.user_ids, data.item_ids
+    return data._of_cells(found, *ids, data.origin, known, data.where)
 
 
 def _tell_of_threshold(
@@ -172,7 +173,7 @@ def k_core(data: Interactions, k: int, *, user_k: int | None, item_k: int | None
         seen_only = _narrowed(only.cells, np.flatnonzero(inside), rows, columns)
         found = found._replace(seen_only=seen_only)
     ids = data.user_ids.take(rows), data.item_ids.take(columns)
-    return data._of_cells(found, *ids, data.origin, data.threshold)
+    return data._of_cells(found, *ids, data.origin, data.threshold, data.where)
 
 
 def _narrowed(

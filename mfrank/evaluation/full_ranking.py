@@ -38,12 +38,12 @@ from mfrank.evaluation.beyond import UnbiasedMetric
 from mfrank.evaluation.cold import Cold
 from mfrank.evaluation.inputs import (
     UserItems,
+    cut_of,
     folded_in,
     ids_of,
     ids_of_rows,
     in_rows_of,
     matrix_of,
-    threshold_of,
 )
 from mfrank.evaluation.learned import tell_learned
 from mfrank.evaluation.metrics import MRR, NDCG, ListMetric, Metric, RankingMetric, Recall
@@ -52,7 +52,7 @@ from mfrank.evaluation.popularity import ItemUsers, PopularItems
 from mfrank.evaluation.rankers import check_sampled, protocol_of
 from mfrank.evaluation.report import ByGroup, Evaluation, PopularityAlone
 from mfrank.evaluation.tally import Judge, Tally, judged_on_workers
-from mfrank.models import tell_below
+from mfrank.models import tell_uncut
 from mfrank.retrieval import Recommender, Seen, check_rows, given_ids
 from mfrank.steering import Steering
 
@@ -88,7 +88,8 @@ def evaluate(
       ``recommend``. Test entries that are also in ``train`` are dropped and counted. Cells that
       are only seen (``train.seen_only``, and explicit zeros of a matrix) are excluded too, unless
       they are test entries. Test entries that are not in ``train``, but in the data that the model
-      was fitted to, cause a warning: it has learned them.
+      was fitted to, cause a warning: it has learned them. So does a ``train`` that lacks much of
+      these data.
     - **Users** without a relevant item are skipped and counted.
     - **Ties** are broken by lower item row in metrics of the top ranks; AUC and AUPRC treat equal
       scores as tied.
@@ -211,7 +212,7 @@ def evaluate(
         protocol += ", seen items among the others"
     ids = ids_of_rows(model, train)
     test, train = in_rows_of(test, ids, "test"), in_rows_of(train, ids, "train")
-    tell_below("test", sparse_to_host(test), threshold_of(given, train), "count as hits")
+    tell_uncut("test", sparse_to_host(test), cut_of(given, train), "count as hits")
     relevance = matrix_of(test, "test")
     if not any(getattr(metric, "gain", "binary") != "binary" for metric in wanted):
         _tell_of_grades(relevance, test, train if isinstance(train, Interactions) else model)
@@ -225,7 +226,7 @@ def evaluate(
     if batch_size is not None:
         check_count("batch_size", batch_size, 1)
     if train is not None or not filter_already_liked_items:
-        tell_learned(given, train, relevance, requested)
+        tell_learned(given, train, relevance, requested, folded_in=is_folded)
     cold = Cold.of(given, train, (n_users, n_items), folded_in=is_folded)
     known = ItemUsers.known(given, train, folded_in=is_folded)
     unbiased = [metric for metric in wanted if isinstance(metric, UnbiasedMetric)]

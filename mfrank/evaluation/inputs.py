@@ -186,14 +186,13 @@ def ids_of(fitted: Any) -> tuple[Ids, Ids] | None:
     return (users, items) if isinstance(users, Ids) and isinstance(items, Ids) else None
 
 
-def threshold_of(model: Any, train: Any) -> float | None:
-    """Threshold of the data of a model's fit, if it is known."""
+def cut_of(model: Any, train: Any) -> Recommender | FactorStore | Interactions | None:
+    """What knows how the data of a model's fit were cut, if anything was."""
     for each in (model, train):
-        if (
-            isinstance(each, Recommender | FactorStore | Interactions)
-            and each.threshold is not None
+        if isinstance(each, Recommender | FactorStore | Interactions) and (
+            each.threshold is not None or any(each.where.values())
         ):
-            return each.threshold
+            return each
     return None
 
 

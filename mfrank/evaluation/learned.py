@@ -1,4 +1,8 @@
-"""Test entries that a model was fitted to: its metrics are then too high, which is told."""
+"""What a model was fitted to and an evaluation does not know of, which is told.
+
+Test entries of the fit make metrics too high. Other entries of the fit that ``train`` lacks are
+ranked as if they were new, and make metrics too low.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,8 @@ from mfrank.retrieval import Seen, same_cells
 
 _log = logging.getLogger("mfrank")
 
-_FEW = 100  # test entries of which all may well be of items that their users had
+_FEW = 100  # entries of which all may well be of items that their users had
+_MUCH = 0.1
 
 _items_return: ContextVar[bool] = ContextVar("_items_return", default=False)
 
@@ -31,9 +36,14 @@ def items_return() -> AbstractContextManager[None]:
 
 
 def tell_learned(
-    model: Any, train: UserItems | None, relevance: sp.csr_array, users: NDArray[np.int64]
+    model: Any,
+    train: UserItems | None,
+    relevance: sp.csr_array,
+    users: NDArray[np.int64],
+    *,
+    folded_in: bool = False,
 ) -> None:
-    """Warn of ranked test entries that are in the data of the model's fit.
+    """Warn of ranked test entries in the data of the model's fit, and if ``train`` lacks others.
 
     Nothing is told of a model whose lists leave out only a part of what users have
     (:meth:`mfrank.Recommender.leave_out`): its users have items again. Without ``train``, the
@@ -44,7 +54,8 @@ def tell_learned(
     ----------
     model : as in ``evaluate``
     train : Interactions, sparse matrix, or None
-        What the ranking excludes; of held-out users, the fold-in part.
+        What the ranking excludes; of users who are ``folded_in``, the fold-in part, which may well
+        lack others.
     relevance : csr_array, shape (n_users, n_items)
         Canonical.
     users : int64, shape (U,)
@@ -60,13 +71,16 @@ def tell_learned(
     if own.shape != relevance.shape or same_cells(own, fit):
         return
     rows = CSR.from_scipy(without_zeros(own), None)  # what is only seen is ranked
-    n_ranked = n_learned = 0
+    n_ranked = n_learned = n_fitted = n_lacking = 0
     for part in relevant_of(relevance, rows, users):
-        had, wanted = (
-            keys(CSR.from_scipy(sp.csr_array(each), None)) for each in (fit[part.users], part.items)
+        had, wanted, known = (
+            keys(CSR.from_scipy(sp.csr_array(each), None))
+            for each in (fit[part.users], part.items, own[part.users])
         )
         n_ranked += len(wanted)
         n_learned += int(np.count_nonzero(find(had, wanted)[1]))
+        n_fitted += len(had)
+        n_lacking += int(np.count_nonzero(~find(known, had)[1] & ~find(wanted, had)[1]))
     entries = f"{n_learned:,} of {n_ranked:,} test entries"
     if train is not None and n_learned:
         _log.warning(
@@ -76,7 +90,15 @@ def tell_learned(
                 "without the test part"
             )
         )
-    elif train is None and n_learned == n_ranked >= _FEW:
+    if train is not None and not folded_in and n_lacking >= max(_FEW, _MUCH * n_fitted):
+        _log.warning(
+            Notice(
+                f"`train` lacks {n_lacking:,} of the {n_fitted:,} entries that the model was "
+                "fitted to, of the users judged: these are ranked as if they were new, and take "
+                "the places of others, so metrics are too low; pass all data of the fit as `train`"
+            )
+        )
+    if train is None and n_learned == n_ranked >= _FEW:
         _log.warning(
             Notice(
                 "all test entries are in the data that the model was fitted to, and are ranked "

@@ -18,7 +18,7 @@ from mfrank.evaluation.full_ranking import evaluate
 from mfrank.evaluation.inputs import HasUserItems, UserItems, ids_of, in_rows_of, matrix_of
 from mfrank.evaluation.metrics import NDCG, CatalogMetric, KnownMetric, Metric
 from mfrank.evaluation.names import metric as read_metric
-from mfrank.models import tell_below, values_told
+from mfrank.models import tell_uncut, values_told
 from mfrank.retrieval import of_filter
 
 
@@ -80,7 +80,7 @@ class EarlyStopping:
         ValueError
             ``valid`` has users or items that the data lack.
         """
-        tell_below("valid", sparse_to_host(self.valid), train.threshold, "count as hits")
+        tell_uncut("valid", sparse_to_host(self.valid), train, "count as hits")
         return replace(self, valid=in_rows_of(self.valid, ids_of(train), "valid"))
 
     def check(self, train: sp.csr_array) -> None:

@@ -122,7 +122,7 @@ def working_beside(path: Path) -> Iterator[Path]:
     It may contain only files, and is locked while it is in use. A killed process leaves it
     unlocked; the next process that works beside ``path`` removes it.
     """
-    _sweep(path)
+    sweep(path)
     with _locked_folder(path) as folder:
         try:
             yield folder
@@ -138,7 +138,7 @@ def resuming_beside(path: Path, serves: Callable[[Path], bool]) -> Iterator[Path
     block raises anything but a TypeError or ValueError, the folder stays if it still serves.
     """
     left = _left(path, serves)
-    _sweep(path)
+    sweep(path)
     with left or _locked_folder(path) as folder:
         stays = False
         try:
@@ -199,7 +199,7 @@ def _lock(folder: Path) -> tuple[Path, int] | None:
     return None
 
 
-def _sweep(path: Path) -> None:
+def sweep(path: Path) -> None:
     """Remove abandoned folders beside ``path``."""
     for folder in _folders(path):
         with suppress(OSError), _unused(folder) as unused:

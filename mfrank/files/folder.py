@@ -24,6 +24,7 @@ generation is refused.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import secrets
@@ -40,6 +41,7 @@ from mfrank.files.atomic import (
     is_folder,
     open_regular,
     replacing,
+    sweep,
     wanting_room,
 )
 from mfrank.files.locks import LOCK, locked
@@ -66,6 +68,10 @@ saved by itself."""
 _log = logging.getLogger("mfrank")
 _PLACES = {MANIFEST: None, "_manifest.json": "mfrank lists"}
 """Paths of manifests in folders, with the format there; None for any."""
+
+
+_STALE = getattr(errno, "ESTALE", None)
+"""Of an open file on a network file system that another machine has removed."""
 
 
 class ChangedFolderError(InputValueError):
@@ -185,10 +191,15 @@ def read(
                 )
                 for name, entry in manifest.arrays.items()
             }
-        except (FileNotFoundError, NotADirectoryError) as error:
-            if _version(folder, format, version).data == manifest.data:
-                raise unreadable(folder, "is damaged", f"{error.filename} is missing") from None
-            continue  # a save replaced the arrays after the manifest was read
+        except OSError as error:
+            is_missing = isinstance(error, FileNotFoundError | NotADirectoryError)
+            if not is_missing and error.errno != _STALE:
+                raise
+            if _version(folder, format, version).data != manifest.data:
+                continue  # a save replaced the arrays after the manifest was read
+            if not is_missing:
+                raise
+            raise unreadable(folder, "is damaged", f"{error.filename} is missing") from None
         return Contents(
             arrays, manifest.metadata, dict.fromkeys(paths_of(folder), (manifest.data,))
         )
@@ -371,6 +382,7 @@ def _sweep(folder: Path, format: Format) -> None:
     """Remove every generation but the current one and those that are kept."""
     # Old generations may be removed only when the new manifest is on the disk.
     sync(folder)
+    sweep(folder / VERSIONS)
     current = _current(folder, format)
     kept = {each.data for each in _earlier(folder, format)} | {current.data if current else ""}
     for entry in folder.iterdir():

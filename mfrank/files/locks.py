@@ -6,6 +6,7 @@ save them, while all others wait to save.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import stat
@@ -20,6 +21,10 @@ from mfrank.files.atomic import is_file
 
 LOCK = ".lock"
 """Name of the lock file; the file stays when the lock is released."""
+
+_WITHOUT_LOCKS = {
+    getattr(errno, name, errno.ENOSYS) for name in ("ENOSYS", "ENOLCK", "ENOTSUP", "EOPNOTSUPP")
+}
 
 _log = logging.getLogger("mfrank")
 
@@ -81,8 +86,16 @@ def _is_at(path: Path, file: tuple[int, int]) -> bool:
 
 
 def _wait_for(descriptor: int, folder: Path) -> None:
-    """Lock an open lock file."""
-    if not lock(descriptor, wait=False):
+    """Lock an open lock file; an error names the folder and the remedy."""
+    try:
+        is_free = lock(descriptor, wait=False)
+    except OSError as error:
+        if error.errno is None or error.errno not in _WITHOUT_LOCKS:
+            raise
+        remedy = "without locks, savers would mix their files: save to another disk, and copy that"
+        message = f"{os.strerror(error.errno)}; {remedy}"
+        raise OSError(error.errno, message, str(folder)) from error
+    if not is_free:
         _log.info("waiting for another save to %s, or change of it, to end", folder)
         lock(descriptor)
 

@@ -45,8 +45,8 @@ from mfrank.models.options import loss_classes as loss_classes
 from mfrank.models.options import n_below as n_below
 from mfrank.models.options import objective_classes as objective_classes
 from mfrank.models.options import option_classes as option_classes
-from mfrank.models.options import tell_below as tell_below
 from mfrank.models.options import tell_readers as tell_readers
+from mfrank.models.options import tell_uncut as tell_uncut
 from mfrank.models.options import values_told as values_told
 from mfrank.models.options import values_vary as values_vary
 from mfrank.models.page_rank import SupervisedPageRank as SupervisedPageRank

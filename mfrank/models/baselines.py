@@ -87,7 +87,8 @@ def update_at_once(
             tell_unread_values(type(model).__name__, data)
         rows = delta.user_items.astype(np.float32)
         joined = Interactions(rows, delta.user_ids, delta.item_ids)
-        store = replace(same._updated(held, joined, data), threshold=held.store.threshold)
+        made, before = same._updated(held, joined, data), held.store
+        store = replace(made, threshold=before.threshold, where=before.where)
         return store, len(delta.user_ids) + len(delta.item_ids)
 
     reader = type(model).__name__ if model.uses_values else None
@@ -331,4 +332,5 @@ def _store(
         fitter=fitter,
         extras=arrays,
         threshold=data.threshold,
+        where=data.where,
     )

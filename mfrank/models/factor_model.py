@@ -304,6 +304,7 @@ class FactorModel(Parameters, Recommender):
             history=history,
             extras=step.extras,
             threshold=data.threshold,
+            where=data.where,
         )
 
     @classmethod

@@ -7,15 +7,18 @@ from collections.abc import Iterable
 from typing import Any
 
 from mfrank.arrays import check_instance
+from mfrank.data import Interactions
 from mfrank.errors import InputTypeError
 from mfrank.files import Place, n_earlier, path_of
 from mfrank.files import roll_back as folder_rolled_back
 from mfrank.models.als import ALS
 from mfrank.models.blend_parts import unfitted, until
 from mfrank.models.descent import Descent
+from mfrank.models.odd_updates import tell_odd_refit
 from mfrank.models.page_rank import SupervisedPageRank
 from mfrank.models.reranker.reranker import Reranker
 from mfrank.models.reranker.second_fit import FIRST_STAGES
+from mfrank.pagerank import Graphs
 from mfrank.retrieval import Recommender
 from mfrank.store import FORMAT, FactorStore, OwnClasses
 
@@ -109,7 +112,8 @@ def refit(model: Recommender, user_items: Any, *, show_progress: bool = False) -
     """Fit the recipe of a fitted model to other data: its options, for as many epochs.
 
     A model of :func:`mfrank.tune` ends at the epoch that ranked best, and a blend has weights: all
-    of this is kept, so that tomorrow's model takes one fit and no search.
+    of this is kept, so that tomorrow's model takes one fit and no search. Data unlike those of the
+    model, for which its options were chosen, cause a warning.
 
     Parameters
     ----------
@@ -147,6 +151,9 @@ def refit(model: Recommender, user_items: Any, *, show_progress: bool = False) -
         )
     if isinstance(model, Reranker):
         return model.over(refit(model.model, user_items, show_progress=show_progress))
+    if not isinstance(user_items, Graphs):
+        user_items = Interactions.of(user_items)
+        tell_odd_refit(model, user_items)
     fresh = unfitted(model)
     if isinstance(model, SupervisedPageRank):  # whose steps are those of a learner
         return fresh.fit(user_items, show_progress=show_progress)

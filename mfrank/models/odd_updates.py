@@ -1,9 +1,12 @@
-"""What an update most likely does not mean is told: other ids, old interactions, another scale.
+"""What an update or a refit most likely does not mean: other ids, old interactions, another scale.
 
 New interactions of other users and other items throughout are of another catalog, or have ids in
 another spelling. Where values are read, those of a cell that is given again are added: a file with
 all interactions, in place of those since the fit, doubles the old ones. And values in another unit,
 such as shares of 1 where the fit had ratings up to 5, outweigh the old ones or hardly count.
+
+A refit learns from other data alone. Its options were chosen for the data of the model, though, and
+what is no option, such as features, is not fitted again.
 """
 
 from __future__ import annotations
@@ -17,8 +20,9 @@ from numpy.typing import NDArray
 from mfrank.arrays import counted
 from mfrank.data import Interactions, placed
 from mfrank.errors import Notice
-from mfrank.models.options import are_values_told
-from mfrank.store import FactorStore
+from mfrank.models.options import are_values_told, tell_uncut
+from mfrank.retrieval import Recommender
+from mfrank.store import FactorStore, featured
 
 _log = logging.getLogger("mfrank")
 
@@ -52,6 +56,59 @@ def tell_odd_update(
     _tell_other_ids(store, new)
     if reader is not None and not _tell_repeats(store, old, new):
         tell_other_scale("new", new.user_items.data, old.data, reader)
+
+
+_HARDLY_ANY = 0.01
+
+
+def tell_odd_refit(model: Recommender, data: Interactions) -> None:
+    """Warn of data unlike those for which the options of a model were chosen.
+
+    Parameters
+    ----------
+    model : Recommender
+        Fitted; its options are fitted again.
+    data : Interactions
+    """
+    if are_values_told():
+        return
+    store, seen, name = model.placed, model.seen, "user_items"
+    tell_uncut(name, data, model, "are learned from like the others")
+    both = ((data.user_ids, store.user_ids), (data.item_ids, store.item_ids))
+    for side, (own, known) in zip(("user", "item"), both, strict=True):
+        if len(own) and len(known) and own.are_numbers != known.are_numbers:
+            _log.warning(
+                Notice(
+                    f"`{name}` has {side} ids like {own.labels[:1].tolist()[0]!r}, and the model "
+                    f"that is fitted again has ids like {known.labels[:1].tolist()[0]!r}: whoever "
+                    "asks the new one by these finds nobody; bring the ids to one type"
+                )
+            )
+            break
+    else:
+        if all(min(len(own), len(known)) >= _FEW for own, known in both) and all(
+            own.overlap(known) <= _HARDLY_ANY for own, known in both
+        ):
+            _log.warning(
+                Notice(
+                    f"`{name}` has hardly any of the users and items of the model that is fitted "
+                    "again: its options were chosen for other data; `mfrank.tune` chooses them anew"
+                )
+            )
+    if seen is not None and seen.matrix.dtype != bool and getattr(model, "uses_values", False):
+        reader = type(model).__name__
+        tell_other_scale(name, data.user_items.data, seen.positives.data, reader)
+    if sides := sorted(featured(store)):
+        _log.warning(
+            Notice(
+                f"the model was fitted with features of {'s and '.join(sides)}s, and a refit has "
+                "none; `fit` takes them"
+            )
+        )
+    if seen is not None and seen.left_out is not None:
+        _log.info(
+            Notice("lists of the new model leave out all that users have; `leave_out` names a part")
+        )
 
 
 def tell_other_scale(

@@ -10,7 +10,7 @@ from dataclasses import is_dataclass
 from functools import cache
 from inspect import isabstract
 from types import ModuleType
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,10 +20,11 @@ from mfrank import als, descent, losses
 from mfrank.als import QuadraticObjective
 from mfrank.arrays import counted, installed, set_in_block, shown, warn_caller
 from mfrank.backends import Backend, GatherDtype, choose
-from mfrank.data import Interactions, ValuesFrom
+from mfrank.data import Interactions, ReadWhere, ValuesFrom, has_kinds
 from mfrank.descent import Optimizer, Schedule
 from mfrank.errors import InputTypeError, InputValueError, Notice
 from mfrank.losses import Loss
+from mfrank.store import event_weights
 
 OPTION_KINDS = (Loss, QuadraticObjective, Optimizer, Schedule)
 """Base classes that a caller's own option class may derive from."""
@@ -181,8 +182,8 @@ def check_featured_fit(
 
 # What is said about values: that a fit does not read them, or takes them as confidences.
 #
-# And that data beside a model are not cut by a threshold, as those of its fit were: a rating of 1
-# would count as a like.
+# And that data beside a model are not cut as those of its fit were: a rating of 1 would count as a
+# like, a view as a purchase.
 
 
 _log = logging.getLogger("mfrank")
@@ -343,21 +344,87 @@ def tell_of_liked(
     """Tell of values of somebody's items that a model or objective does not read, or are low."""
     if given and not reader.uses_values:
         tell_unread_values(type(reader).__name__, values)
-    tell_below("values", values, threshold, "count as likes")
+    _tell_below("values", values, threshold, "count as likes")
 
 
-def tell_below(name: str, given: Any, threshold: float | None, effect: str) -> None:
-    """Warn of values below the threshold of a model's fit, with their effect.
+class _Fitted(Protocol):
+    """What knows how the data of a fit were cut: a model, its store or the data themselves."""
+
+    @property
+    def threshold(self) -> float | None: ...
+
+    @property
+    def where(self) -> ReadWhere: ...
+
+
+def tell_uncut(name: str, given: Any, fitted: _Fitted | None, effect: str) -> None:
+    """Warn of data that are not cut as those of a fit: by a threshold, by a choice of rows.
 
     Parameters
     ----------
     name : str
         Name of the argument.
-    given, threshold
+    given
         As in :func:`n_below`.
+    fitted : model, FactorStore, Interactions, or None if nothing is known
     effect : str
-        What the values do, such as ``"count as hits"``.
+        What is done with the values, such as ``"count as hits"``.
     """
+    if fitted is not None:
+        _tell_below(name, given, fitted.threshold, effect)
+        _tell_other_rows(name, given, fitted.where, effect)
+        _tell_unweighted(name, given, event_weights(getattr(fitted, "history", ())), effect)
+
+
+def _tell_other_rows(name: str, given: Any, where: ReadWhere, effect: str) -> None:
+    """Warn of rows with any value in a column by which those of the fit were chosen.
+
+    Data with a choice of their own are as their caller means them. Of data without the column
+    nobody knows: they may well be of such rows alone.
+    """
+    own = given.where if isinstance(given, Interactions) else {}
+    other = {
+        column: values[0] if len(values) == 1 else [*values]
+        for column, values in where.items()
+        if values is not None and own.get(column) is None
+    }
+    if _told.get() or not other or (isinstance(given, Interactions) and not given.nnz):
+        return
+    columns = ", ".join(map(repr, other))
+    if any(column in own for column in other):
+        _log.warning(
+            Notice(
+                f"`{name}` has rows with any value in column {columns}, and the fit's data only "
+                f"those of `where={other}`: all {effect}; read `{name}` with the same `where`, or "
+                "with all values if that is meant"
+            )
+        )
+    else:
+        _log.info(
+            Notice(
+                f"`{name}` has no column {columns}, and the fit's data only rows of "
+                f"`where={other}`: all of `{name}` is taken as such rows"
+            )
+        )
+
+
+def _tell_unweighted(
+    name: str, given: Any, weights: Mapping[str, float | None], effect: str
+) -> None:
+    """Warn of events of all kinds without the weights that those of the fit had."""
+    own = given.where if isinstance(given, Interactions) else {}
+    columns = [column for column, values in own.items() if values is None and has_kinds(column)]
+    if _told.get() or not weights or not columns:
+        return
+    _log.warning(
+        Notice(
+            f"`{name}` has kinds of events in column {columns[0]!r}, which are not read, and those "
+            f"of the fit had `weights={dict(weights)}`: all {effect}; read `{name}` with these"
+        )
+    )
+
+
+def _tell_below(name: str, given: Any, threshold: float | None, effect: str) -> None:
     if _told.get():
         return
     if are_marks(given, threshold):

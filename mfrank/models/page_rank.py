@@ -28,8 +28,8 @@ from mfrank.models.factor_model import Callback, after_epoch
 from mfrank.models.options import (
     check_backend,
     runnable,
-    tell_below,
     tell_of_liked,
+    tell_uncut,
     tell_unread_values,
     warn_if_slow,
 )
@@ -281,7 +281,7 @@ class SupervisedPageRank(Parameters, RowScorer):
             task = self._task(interactions, labels, item_features)
             tell_unread_values(type(self).__name__, interactions)
             if labels is not None:
-                tell_below("labels", labels, interactions.threshold, "count as relevant")
+                tell_uncut("labels", labels, interactions, "count as relevant")
         learned = Learned(np.ones(sum(task.serving.n_features)), [])
         try:
             learned.take_up(

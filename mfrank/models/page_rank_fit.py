@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -11,7 +11,15 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import checked_rows
-from mfrank.data import Counts, Ids, Interactions, aligned, leave_last, without_zeros
+from mfrank.data import (
+    Counts,
+    Ids,
+    Interactions,
+    ReadWhere,
+    aligned,
+    leave_last,
+    without_zeros,
+)
 from mfrank.errors import InputTypeError, InputValueError
 from mfrank.models.cost import warn_if_steps_are_long
 from mfrank.models.factor_model import AfterEpoch, follow
@@ -52,8 +60,8 @@ class Task:
     seen : csr_array of bool, shape (n_users, n_items)
         Seen items of each user, which lists leave out; False for items that are only seen.
     user_ids, item_ids : Ids
-    threshold : float or None
-        Threshold of the interactions.
+    threshold, where
+        Of the interactions.
     """
 
     learning: Graphs | None
@@ -63,6 +71,7 @@ class Task:
     user_ids: Ids
     item_ids: Ids
     threshold: float | None = None
+    where: ReadWhere = field(default_factory=dict)
 
     @classmethod
     def of_graphs(cls, graphs: Graphs, labels: ArrayLike | None, *, learns: bool) -> Task:
@@ -112,7 +121,8 @@ class Task:
             learning = next_click_queries(before, past, had, relevant, draw, walker)
         own = data.seen
         seen = sp.csr_array((own.data != 0, own.indices, own.indptr), own.shape)
-        return cls(learning, graph, known, seen, data.user_ids, data.item_ids, data.threshold)
+        of_data = data.user_ids, data.item_ids, data.threshold, data.where
+        return cls(learning, graph, known, seen, *of_data)
 
     def walk(self, weights: Floats) -> ItemWalk:
         """The walk on all items, with the given feature weights."""
@@ -146,6 +156,7 @@ class Task:
             fitter=fitter,
             history=history,
             threshold=self.threshold,
+            where=self.where,
         )
         extras = {"weights": weights, **walk.to_arrays(), **extra_rows.pack("starts", starts)}
         return pack(replace(with_prior(store, 1.0), extras=extras), self.seen)

@@ -23,7 +23,7 @@ from mfrank.backends import Factors
 from mfrank.data import Interactions, cells
 from mfrank.errors import InputValueError
 from mfrank.models.odd_updates import tell_odd_update
-from mfrank.models.options import tell_below
+from mfrank.models.options import tell_uncut
 from mfrank.models.partial_fit import Delta, with_rows
 from mfrank.models.row_map import Floats, RowMap, sums_of
 from mfrank.models.updates import (
@@ -77,7 +77,7 @@ def update_of(
             "the model has no interactions, which an update adds to:",
             "load a model saved with `with_seen=True`",
         )
-    tell_below("new", data, store.threshold, "are learned from like the others")
+    tell_uncut("new", data, store, "are learned from like the others")
     tell_odd_update(store, old, data, reader)
     delta = Delta.of(store, cells.with_zeros(old, held.seen.only), data, 1.0)
     made, n_rows = after(delta, data)

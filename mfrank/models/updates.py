@@ -34,7 +34,7 @@ from mfrank.models.closed_form import (
 )
 from mfrank.models.features_of_update import FeaturesOfUpdate
 from mfrank.models.odd_updates import tell_odd_update, tell_other_scale
-from mfrank.models.options import source_of, tell_below, tell_unread_values
+from mfrank.models.options import source_of, tell_uncut, tell_unread_values
 from mfrank.models.partial_fit import Delta, grown, refit, with_rows
 from mfrank.retrieval import (
     Matrix,
@@ -244,7 +244,7 @@ class Update:
         store, objective = self.store, self.objective
         old = _old_rows(seen, user_items, store, objective)
         _tell_unread(objective, self.given.user_items.data, self.given, old.data)
-        tell_below("new", self.given, store.threshold, _LEARNED)
+        tell_uncut("new", self.given, store, _LEARNED)
         tell_odd_update(store, old, self.given, _reader(objective))
         delta = Delta.of(store, old, self.data, self.decay)
         check_solvable(store, new_items=len(delta.item_ids) > store.n_items)
@@ -323,7 +323,7 @@ def _old_rows(
     """All interactions of the model, as given or as it has them."""
     if user_items is None:
         return training_rows(seen, objective).checked
-    tell_below("user_items", sparse_to_host(user_items), store.threshold, _LEARNED)
+    tell_uncut("user_items", sparse_to_host(user_items), store, _LEARNED)
     users, items = sides(store)
     given = given_rows(user_items, users.ids.labels, users, items, "user_items")
     old = clean_rows(given, "user_items", objective)
@@ -347,7 +347,7 @@ def solved_anew(
     given = clean_rows(given_rows(matrix, raw, side, other, argument), argument, objective)
     _tell_unread(objective, given.data, matrix)
     told = matrix if isinstance(matrix, Interactions) else given
-    tell_below(argument, told, store.threshold, _LEARNED)
+    tell_uncut(argument, told, store, _LEARNED)
     if (reader := _reader(objective)) is not None and seen is not None and seen.dtype != bool:
         tell_other_scale(argument, given.data, seen.data, reader)
     only = _only_seen(matrix, raw, side, other)

@@ -17,7 +17,7 @@ from mfrank._version import __version__
 from mfrank.arrays import usable_cores
 from mfrank.data import Interactions
 from mfrank.errors import InputValueError
-from mfrank.models import tell_below
+from mfrank.models import tell_uncut
 from mfrank.pages.page_request import PageRequest
 from mfrank.pages.site import Site, path_of
 from mfrank.pages.views.items import home, item, item_map, search
@@ -46,8 +46,9 @@ def build(
     hosts = AllowedHosts(allow_hosts)
     pages = _Pages(Site(models, data, items))
     if data is not None:
-        cuts = [cut for each in models.values() if (cut := each.threshold) is not None]
-        tell_below("data", data, max(cuts, default=None), "are shown as likes and hits")
+        cut = [each for each in models.values() if each.threshold is not None or each.where]
+        most = max(cut, key=lambda each: each.threshold or 0.0, default=None)
+        tell_uncut("data", data, most, "are shown as likes and hits")
     application = FastAPI(openapi_url=None)  # so there are no documentation pages either
     application.state.limits, application.state.hosts = _LIMITS, hosts
     views: tuple[tuple[str, str, View], ...] = (

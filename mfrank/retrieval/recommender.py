@@ -29,7 +29,7 @@ from mfrank.arrays import (
 )
 from mfrank.backends import Factors, choose
 from mfrank.cluster import Cluster, check_cluster
-from mfrank.data import Ids, OnUnknown, check_on_unknown
+from mfrank.data import Ids, OnUnknown, ReadWhere, check_on_unknown
 from mfrank.errors import InputTypeError, InputValueError, within
 from mfrank.files import Place, joined_origins, name_of, path_of
 from mfrank.retrieval.all_lists import AllLists, ListFormat
@@ -204,6 +204,11 @@ class Recommender:
     def threshold(self) -> float | None:
         """Threshold of the fit's data (:meth:`mfrank.Interactions.at_least`), or None."""
         return self.placed.threshold
+
+    @property
+    def where(self) -> ReadWhere:
+        """Values of columns by which rows of the fit's data were chosen (``where=``)."""
+        return self.placed.where
 
     def recommend(
         self,

@@ -13,20 +13,27 @@ number of models that learn from one journal.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, Self
 from weakref import WeakKeyDictionary
 
-from mfrank.data import Interactions
-from mfrank.errors import InputValueError
+import scipy.sparse as sp
+
+from mfrank.arrays import counted
+from mfrank.data import Interactions, ReadWhere, kinds_read
+from mfrank.errors import InputValueError, Notice
 from mfrank.files import Database, path_of
 from mfrank.models import last_batch
 from mfrank.retrieval import Recommender
+
+_log = logging.getLogger("mfrank")
 
 FILE = "events.sqlite"
 KIND = "event"
@@ -45,6 +52,7 @@ _PAUSE = 0.1
 _ADD = (
     "INSERT INTO events (event_id, user, item, event, value, timestamp) VALUES (?, ?, ?, ?, ?, ?)"
 )
+_BETWEEN = "number > ? AND number <= ?"
 _SAME = "SELECT user, item, event, value, timestamp FROM events WHERE event_id = ?"
 
 
@@ -227,18 +235,43 @@ class EventJournal:
                 connection.execute("INSERT OR IGNORE INTO marks VALUES (?, ?)", row)
         return int(last or 0)
 
-    def interactions(self, after: int, until: int, *, has_kinds: bool, **how: Any) -> Interactions:
+    def interactions(
+        self, after: int, until: int, where: ReadWhere | None = None, **how: Any
+    ) -> Interactions:
         """The events with numbers above ``after``, up to ``until``, merged.
 
-        ``how`` are arguments of :meth:`mfrank.Interactions.from_sql`.
+        Parameters
+        ----------
+        after, until : int
+        where : mapping, optional
+            How the rows of a fit's data were chosen. If by kinds, events of others are left out,
+            which is logged; events without a kind are read.
+        how
+            Arguments of :meth:`mfrank.Interactions.from_sql`; kinds are read for ``weights``.
         """
-        kinds = f", coalesce(event, '{KIND}') AS event" if has_kinds else ""
+        weighed = how.get("weights") is not None
+        kinds = f", coalesce(event, '{KIND}') AS event" if weighed else ""
+        only = kinds_read(where or {})
         query = (
             f"SELECT user, item, value, timestamp{kinds} FROM events "
-            "WHERE number > ? AND number <= ? ORDER BY number"
+            f"WHERE {_BETWEEN} AND {_of_kinds(only)} ORDER BY number"
         )
+        given = [after, until, *(only or ())]
+        if only is not None:
+            n_events, n_read = self.n_events(after, until), self.n_events(after, until, only)
+            if n_read < n_events:
+                _log.info(
+                    Notice(
+                        f"{n_events - n_read:,} of {counted(n_events, 'event')} of {self.folder} "
+                        f"are of other kinds than {', '.join(map(repr, only))}, of which "
+                        "the fit's data were, and are left out; `weights` say what each kind counts"
+                    )
+                )
+            if not n_read:
+                return Interactions.of(sp.csr_array((0, 0)))
         with self.database.reading() as connection:
-            return Interactions.from_sql(query, connection, params=[after, until], **how)
+            found = Interactions.from_sql(query, connection, params=given, **how)
+        return found._with_where({c: of for c, of in (where or {}).items() if of == only})
 
     def kinds(self, after: int, until: int) -> list[str]:
         """The kinds of these events."""
@@ -271,22 +304,30 @@ class EventJournal:
         int
             Number of events.
         """
-        read = options.pop("read", None) or _read_all
+        read = options.pop("read", None) or partial(_read_all, where=model.where)
         after, until = self.position(model), self.mark()
         if until <= after:
             return 0
         model.partial_fit(read(self, after, until), batch=self._batch(until), **options)
         return self.n_events(after, until)
 
-    def n_events(self, after: int, until: int) -> int:
-        """Number of events between two numbers, the second included."""
+    def n_events(self, after: int, until: int, only: Collection[str] | None = None) -> int:
+        """Number of events between two numbers, the second included; see :meth:`interactions`."""
         with self.database.reading() as connection:
-            query = "SELECT count(*) FROM events WHERE number > ? AND number <= ?"
-            return int(connection.execute(query, [after, until]).fetchone()[0])
+            query = f"SELECT count(*) FROM events WHERE {_BETWEEN} AND {_of_kinds(only)}"
+            found = connection.execute(query, [after, until, *(only or ())]).fetchone()
+            return int(found[0])
 
 
-def _read_all(journal: EventJournal, after: int, until: int) -> Interactions:
-    return journal.interactions(after, until, has_kinds=False)
+def _of_kinds(only: Collection[str] | None) -> str:
+    """The condition of SQL on the kinds of events, with a place for each."""
+    if only is None:
+        return "1"
+    return f"(event IS NULL OR event IN ({', '.join('?' * len(only))}))"
+
+
+def _read_all(journal: EventJournal, after: int, until: int, where: ReadWhere) -> Interactions:
+    return journal.interactions(after, until, where)
 
 
 def _check_same(index: int, event_id: str, before: Sequence[Any], now: Sequence[Any]) -> None:

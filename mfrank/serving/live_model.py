@@ -358,16 +358,12 @@ def _warm(model: Recommender) -> None:
             model.similar_items(items, N=1, n_threads=1)
 
 
-_LOOKED_AT = 10_000
-
-
 def _tell_other_items(folder: Path, newer: Ids, before: Ids) -> None:
-    """Warn if a model has none of the items of the one that it replaces; many are looked up."""
-    some = before.labels[:: 1 + len(before) // _LOOKED_AT]
-    if not len(newer) or not len(some) or (newer.rows(some, missing=-1) >= 0).any():
+    """Warn if a model has none of the items of the one that it replaces."""
+    if not len(newer) or newer.overlap(before):
         return
     _LOG.warning(
         "%s: the newer model has none of the items that the one before has: its ids are like %r, "
         "and were like %r; mfrank rollback brings a version back that --keep has kept",
-        *(folder, newer.labels[:1].tolist()[0], some[:1].tolist()[0]),
+        *(folder, newer.labels[:1].tolist()[0], before.labels[:1].tolist()[0]),
     )

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.arrays import shown
-from mfrank.data import Ids, Interactions, as_text, whole_number
+from mfrank.data import Ids, Interactions, as_text, kinds_read, whole_number
 from mfrank.errors import InputValueError
 from mfrank.models import values_told
 from mfrank.retrieval import Recommender, is_nested, unannounced
@@ -324,9 +324,11 @@ def _learned(
     model: Recommender, events: Sequence[Fresh], weights: Weights | None
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Rows of the known items of events, oldest first, and what each event counts; 0: only seen."""
-    counts = []
+    counts, kinds = [], None if weights is not None else kinds_read(model.where)
     for each in events:
         weight = 1.0 if weights is None else weights.get(each.event or "event", None)
+        if kinds is not None and each.event is not None and each.event not in kinds:
+            weight = None  # as ``mfrank update --journal`` leaves it out
         counts.append(np.nan if weight is None else weight * (each.value if weights is None else 1))
     rows = model.item_ids.rows([each.item for each in events], missing=-1)
     values = np.array(counts, np.float64)

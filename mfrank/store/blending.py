@@ -99,12 +99,14 @@ def blend(store: FactorStore, other: FactorStore, weight: float) -> FactorStore:
             options[f"{side}_features"] = True
     weights, values = zip(*rows, strict=True) if rows else ((), ())
     threshold = store.threshold if store.threshold == other.threshold else None
+    where = store.where if store.where == other.where else {}
     return replace(
         made,
         counts=(_counts(*both) if weight else None) or made.counts,
         fitter={"name": _WITH_ITEMS if rows else "blend", "options": options},
         history=(),
         threshold=threshold,
+        where=where,
         extras=extra_rows.pack_neighbors(
             sp.csr_array(sp.vstack(weights, format="csr")),
             sp.csr_array(sp.hstack(values, format="csr")),

@@ -40,14 +40,16 @@ def contents_of(store: FactorStore) -> Contents:
         arrays |= {f"{group}.{name}": array for name, array in members.items()}
     metadata: dict[str, Any] = {name: getattr(store, name) for name in _METADATA}
     metadata["history"] = list(store.history)
-    if store.threshold is not None:  # earlier versions of mfrank do not know it
+    if store.threshold is not None:  # earlier versions of mfrank know neither of these
         metadata["threshold"] = store.threshold
+    if store.where:
+        metadata["where"] = dict(store.where)
     return Contents(arrays, metadata)
 
 
 def check_metadata(metadata: Mapping[str, Any], where: object) -> None:
     """Raise ValueError unless this is the metadata of a store; ``where`` names the place."""
-    check_keys(f"metadata of {where}", metadata, set(_METADATA), {"threshold"})
+    check_keys(f"metadata of {where}", metadata, set(_METADATA), {"threshold", "where"})
 
 
 def made_of(contents: Contents, make: Callable[..., _T], where: object) -> _T:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
 from collections.abc import Mapping, Sequence
@@ -27,14 +28,15 @@ from mfrank.arrays import (
     read_only,
     table,
 )
-from mfrank.data import Counts, Ids
-from mfrank.errors import InputValueError
+from mfrank.data import Counts, Ids, ReadWhere
+from mfrank.errors import InputValueError, Notice
 from mfrank.files import (
     Contents,
     Format,
     Origin,
     Place,
     name_of,
+    paths_of,
     place_of,
     read,
     read_from,
@@ -49,6 +51,10 @@ from mfrank.store.history import summary
 FORMAT = Format("mfrank.factors", version=1)
 """Format of a saved store; its version rises when an older mfrank would misread a new store."""
 
+_log = logging.getLogger("mfrank")
+
+_FEW, _HARDLY_ANY = 20, 0.01
+"""Up to so many items may be any; another catalog has up to this share of the items of one."""
 _ROW_NUMBERS: Any = None
 
 
@@ -97,6 +103,9 @@ class FactorStore(MadeOfFields):
         Further numeric arrays of the fitter; names consist of a-z, 0-9 and _.
     threshold : float, optional
         Threshold of the fit's data, see :meth:`mfrank.Interactions.at_least`.
+    where : mapping of str to tuple of str, optional
+        Values of columns by which the rows of the fit's data were chosen, see
+        :class:`mfrank.Interactions`.
 
     Raises
     ------
@@ -120,6 +129,7 @@ class FactorStore(MadeOfFields):
     versions: Mapping[str, str] = field(default_factory=_versions)
     extras: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     threshold: float | None = None
+    where: ReadWhere = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         put = partial(object.__setattr__, self)
@@ -149,6 +159,7 @@ class FactorStore(MadeOfFields):
         put("versions", fields.versions_of(self.versions))
         put("extras", fields.extras_of(self.extras))
         put("threshold", fields.threshold_of(self.threshold))
+        put("where", fields.where_of(self.where))
 
     @property
     def n_users(self) -> int:
@@ -325,8 +336,33 @@ class FactorStore(MadeOfFields):
                 raise InputValueError("`keep` needs a folder: a file object has one version")
             write_to(place, contents, FORMAT)
             return None
+        keep = max(keep, 1 + self._has_other_items(place, origin or {}))
         write(place, contents, FORMAT, origin, overwrite, keep)
         return place
+
+    def _has_other_items(self, folder: Path, origin: Origin) -> bool:
+        """Whether a folder has a model of another catalog, which is told; it is to be kept.
+
+        A model that comes from the folder may have other items than it had.
+        """
+        if not paths_of(folder).isdisjoint(origin):
+            return False
+        try:
+            before = FactorStore.load(folder, mmap=True).item_ids
+        except (OSError, ValueError):  # nothing, or what nobody can read
+            return False
+        if min(len(before), self.n_items) < _FEW or self.item_ids.overlap(before) > _HARDLY_ANY:
+            return False
+        like, other = (ids.labels[:1].tolist()[0] for ids in (before, self.item_ids))
+        _log.warning(
+            Notice(
+                f"{folder} had a model of other items, like {like!r} where those of the new one "
+                f"are like {other!r}: it is kept as the version before, and "
+                "`mfrank.roll_back(folder)` brings it back; save each catalog to a folder of its "
+                "own"
+            )
+        )
+        return True
 
     @classmethod
     def load(

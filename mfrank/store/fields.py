@@ -21,7 +21,7 @@ from mfrank.arrays import (
     shown,
     to_host,
 )
-from mfrank.data import Counts, Ids, known
+from mfrank.data import Counts, Ids, checked_where, known
 from mfrank.errors import InputTypeError, InputValueError
 from mfrank.files import check_storable
 
@@ -88,6 +88,12 @@ def threshold_of(threshold: float | None) -> float | None:
             f"`threshold` must be a finite number or None, got {shown(threshold)}"
         )
     return None if threshold is None else float(threshold)
+
+
+def where_of(where: Any) -> dict[str, tuple[str, ...]]:
+    """Check by which values rows were chosen; columns of which any value was read are left out."""
+    known = checked_where(where)
+    return {column: values for column, values in known.items() if values is not None}
 
 
 def check_not_negative(name: str, counts: NDArray[np.int64]) -> None:

@@ -21,7 +21,7 @@ from mfrank.data import (
 )
 from mfrank.errors import InputTypeError, InputValueError
 from mfrank.evaluation import NDCG, Metric
-from mfrank.models import Popularity, refit, tell_below, tell_readers, values_told, values_vary
+from mfrank.models import Popularity, refit, tell_readers, tell_uncut, values_told, values_vary
 from mfrank.retrieval import Recommender, pack
 from mfrank.tuning.event_weights import (
     ByKind,
@@ -338,7 +338,7 @@ def tune(
         chooses = None
         if valid is not None:
             given = valid_of(valid, train)
-            tell_below("valid", given, train.threshold, "count as hits and likes")
+            tell_uncut("valid", given, train, "count as hits and likes")
             everything, train, chooses = joined(train, given)
         _tell_readers(everything, searched)
     with values_told():

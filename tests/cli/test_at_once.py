@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -158,3 +159,43 @@ def test_a_batch_is_applied_once(model: Path, capsys: pytest.CaptureFixture[str]
 def test_a_command_that_fails_lets_others_save(model: Path) -> None:
     assert main(["remove", "--model", "model", "--user", "nobody"]) == 2
     assert main(update(0)) == 0
+
+
+LONG = {
+    "fit": ["fit", "likes.csv", "--factors", "2", "--iterations", "1", "--hold-out", "0.1"],
+    "descend": ["descend", "likes.csv", "--factors", "2", "--iterations", "1"],
+    "pagerank": ["pagerank", "likes.csv"],
+    "tune": ["tune", "likes.csv", "--trials", "1", "--factors", "2"],
+    "refit": ["tune", "likes.csv", "--refit", "model"],
+}
+
+
+@pytest.mark.parametrize("keep", [1, 3])
+@pytest.mark.parametrize("command", LONG)
+def test_a_model_that_was_saved_during_a_fit_is_told_and_kept(
+    command: str,
+    keep: int,
+    model: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of two long commands that save to one folder, the second to end has replaced the first's."""
+    data = mfrank.synthetic(40, 20, 400, names=True, random_state=0)
+    data.to_pandas().to_csv("likes.csv", index=False)
+    line = [*LONG[command], "--model", "model", "--keep", str(keep)]
+    assert main(line) == 0
+    assert "another command" not in capsys.readouterr().err
+    module = import_module(f"mfrank.cli.commands.{line[0]}")
+    read = module.read_table
+
+    def read_while_another_saves(*args: Any, **how: Any) -> Any:
+        monkeypatch.undo()
+        monkeypatch.chdir(model.parent)
+        mfrank.Popularity().fit(data).save(model, keep=keep)
+        return read(*args, **how)
+
+    monkeypatch.setattr(module, "read_table", read_while_another_saves)
+    assert main(line) == 0
+    assert capsys.readouterr().err.count("another command has saved a model there") == 1
+    mfrank.roll_back(model)
+    assert type(mfrank.load(model)) is mfrank.Popularity

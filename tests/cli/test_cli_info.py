@@ -111,6 +111,7 @@ def test_a_model_is_described(
         "dtype": "float32",
         "interactions": n_entries,
         "threshold": 2,
+        "where": {},
         "epochs": epochs_of(store.history),
         "seconds": pytest.approx(seconds_of(store.history)),
         "history": json.loads(json.dumps(list(store.history))),

@@ -17,6 +17,7 @@ import pytest
 
 import mfrank
 from mfrank.cli import printing
+from mfrank.cli.inputs import Destination
 from mfrank.retrieval import Answer
 from tests.support.errors import refuses
 
@@ -148,18 +149,19 @@ def test_what_there_is_of_a_fit_that_ends_early_is_saved(
     data = mfrank.synthetic(20, 10, 60, random_state=0)
     model = mfrank.ALS(factors=2, iterations=3, random_state=0)
     folder = str(tmp_path / "m")
-    with pytest.raises(type(error)), printing.saved_when_fitted(model, folder, None):
+    destination = Destination.of(folder)
+    with pytest.raises(type(error)), printing.saved_when_fitted(model, destination, None):
         raise error
     assert "no epoch was complete, nothing was saved" in capsys.readouterr().err
     assert not os.path.exists(folder)
     model.fit(data)
-    with pytest.raises(type(error)), printing.saved_when_fitted(model, folder, None):
+    with pytest.raises(type(error)), printing.saved_when_fitted(model, destination, None):
         raise error
     assert f"saved the model after 3 of 3 epochs to {folder}" in capsys.readouterr().err
     assert mfrank.load(folder).store.n_users == 20
     with (
         pytest.raises(ValueError, match="wrong"),
-        printing.saved_when_fitted(model, "elsewhere", None),
+        printing.saved_when_fitted(model, Destination.of("elsewhere"), None),
     ):
         raise ValueError("wrong")
     assert not os.path.exists("elsewhere")
@@ -172,7 +174,7 @@ def test_a_walk_that_ends_early_has_steps(
     walk = mfrank.SupervisedPageRank(method=None).fit(data)
     with (
         pytest.raises(OSError, match="full"),
-        printing.saved_when_fitted(walk, str(tmp_path / "w"), None),
+        printing.saved_when_fitted(walk, Destination.of(str(tmp_path / "w")), None),
     ):
         raise OSError("full")
     assert "saved the model after 0 steps" in capsys.readouterr().err

@@ -7,6 +7,7 @@ import itertools
 import logging
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from test_interaction_folder import same
 
 import mfrank
 from mfrank.data import ingest as module
-from mfrank.data import on_disk, write_table
+from mfrank.data import interaction_folder, on_disk, write_table
 from tests.support.errors import refuses
 
 Columns = dict[str, Any]
@@ -302,3 +303,42 @@ def test_memory_does_not_hold_the_rows(tmp_path: Path) -> None:
     given = [str(path) for path in (*paths, tmp_path / "data")]
     told = run(f"import sys; sys.argv[1:] = {given!r}\n" + BOUNDED, MALLOC_ARENA_MAX="2")
     assert told.stdout == f"bounded {n}\n", told.stderr
+
+
+def test_what_another_process_has_written_meanwhile_is_replaced_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    file, other = written(tmp_path, [columns(40, 0), columns(30, 1)])
+    folder, tell_full = tmp_path / "data", module.tell_full
+
+    def ingest_meanwhile(*args: Any) -> None:
+        monkeypatch.undo()
+        mfrank.Interactions.ingest(other, folder)
+        tell_full(*args)
+
+    for _ in range(2):  # what was there before is replaced as asked
+        mfrank.Interactions.ingest(file, folder)
+    assert "another process" not in caplog.text
+    monkeypatch.setattr(module, "tell_full", ingest_meanwhile)
+    same(mfrank.Interactions.ingest(file, folder), mfrank.Interactions.from_file(file))
+    assert caplog.text.count("another process has written interactions there") == 1
+
+
+def test_what_another_process_writes_afterwards_is_not_the_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, other = written(tmp_path, [columns(40, 0), columns(30, 1)])
+    folder, data = tmp_path / "data", mfrank.Interactions.from_file(other)
+    write, others = interaction_folder.folders.write, list[threading.Thread]()
+
+    def write_and_let_others(*args: Any) -> None:
+        write(*args)
+        if not others:
+            others.append(threading.Thread(target=data.to_folder, args=[folder]))
+            others[0].start()
+            others[0].join(0.2)
+
+    monkeypatch.setattr(interaction_folder.folders, "write", write_and_let_others)
+    same(mfrank.Interactions.ingest(file, folder), mfrank.Interactions.from_file(file))
+    others[0].join()
+    same(mfrank.Interactions.open(folder), data)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,7 +18,13 @@ from hypothesis import strategies as st
 from test_interaction_folder import same
 
 import mfrank
-from mfrank.data import divided, kth_largest, number_below, rank_in_rows
+from mfrank.data import (
+    divided,
+    interaction_folder,
+    kth_largest,
+    number_below,
+    rank_in_rows,
+)
 from mfrank.evaluation import inputs as evaluation
 from tests.support.errors import refuses
 
@@ -108,6 +116,34 @@ def test_a_folder_of_something_else_is_refused_before_any_work(tmp_path: Path) -
     with refuses(ValueError, place="test", remedy="pass a new or an empty folder"):
         mfrank.by_ratio(DATA, folder=tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["test"]
+
+
+def test_parts_of_two_splits_at_once_are_not_mixed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another seed's test part beside this one's training part would be learned in part."""
+    write_arrays, others = interaction_folder.write_arrays, list[threading.Thread]()
+
+    def split(seed: int, folder: Path | None = tmp_path) -> Any:
+        return mfrank.by_ratio(DATA, random_state=seed, folder=folder)
+
+    def write(*args: Any) -> Any:
+        made = write_arrays(*args)
+        if not others:  # the first part is written
+            others.append(threading.Thread(target=split, args=[2]))
+            others[0].start()
+            end = time.monotonic() + 20
+            while "waiting for another save" not in caplog.text and time.monotonic() < end:
+                time.sleep(0.01)
+        return made
+
+    monkeypatch.setattr(interaction_folder, "write_arrays", write)
+    with caplog.at_level("INFO", "mfrank"):
+        mine = split(1)
+        others[0].join()
+    for name in ("train", "valid", "test"):
+        same(getattr(mine, name), getattr(split(1, None), name))
+        same(mfrank.Interactions.open(tmp_path / name), getattr(split(2, None), name))
 
 
 NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3) | st.integers(2**40, 2**40 + 9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,43 @@ def test_only_the_entries_of_the_users_who_are_judged_are_counted(
     caplog.clear()
     others = [user for user, n in enumerate(some.counts.users) if not n]
     mfrank.evaluate(model, _SPLIT.test, train=_SPLIT.train, users=others)
+    assert not caplog.text
+
+
+@pytest.mark.parametrize("as_matrix", [False, True])
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_train_that_lacks_much_of_the_fit_is_told(
+    kind: str, as_matrix: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What it lacks is ranked, and no test entry."""
+    model, train = MODELS[kind]().fit(_SPLIT.train), _SPLIT.train
+    for one_in, told in ((2, True), (20, False)):
+        caplog.clear()
+        part: Any = _some(train, lambda at, every=one_in: at % every > 0)
+        mfrank.evaluate(model, _SPLIT.test, train=part.user_items if as_matrix else part)
+        assert ("as if they were new" in caplog.text) == told
+    caplog.clear()
+    mfrank.evaluate(model, _SPLIT.test, train=_DATA.user_items if as_matrix else _DATA)
+    mfrank.evaluate(model, _SPLIT.test)
+    assert "as if they were new" not in caplog.text
+
+
+def test_only_what_users_who_are_judged_lack_is_counted(caplog: pytest.LogCaptureFixture) -> None:
+    model, n_users = MODELS["EASE"]().fit(_SPLIT.train), _DATA.n_users // 2
+    part = _SPLIT.train.take(_SPLIT.train.entry_users < n_users)
+    mfrank.evaluate(model, _SPLIT.test, train=part, users=range(n_users))
+    assert not caplog.text
+    mfrank.evaluate(model, _SPLIT.test, train=part)
+    judged = _SPLIT.test.counts.users > 0
+    had = _SPLIT.train.counts.users * judged
+    assert f"lacks {had[n_users:].sum():,} of the {had.sum():,} entries" in caplog.text
+
+
+def test_sessions_may_go_on_from_their_last_part(caplog: pytest.LogCaptureFixture) -> None:
+    split = mfrank.held_out_users(_DATA, test=0.4, random_state=0)
+    seen = _some(split.test.fold_in, lambda at: at % 4 == 0)
+    model = MODELS["EASE"]().fit(split.train + split.test.fold_in)
+    mfrank.evaluate(model, replace(split.test, fold_in=seen))
     assert not caplog.text
 
 
@@ -104,6 +142,9 @@ def test_the_command_line_tells(tmp_path: Path, capfd: pytest.CaptureFixture[str
     capfd.readouterr()
     assert main(["evaluate", "--model", model, "--test", test, "--train", train]) == 0
     assert "and not in --train: it has learned them" in capfd.readouterr().err
+    _some(_SPLIT.train, lambda at: at % 2 > 0).to_pandas().to_csv(train, index=False)
+    assert main(["evaluate", "--model", model, "--test", test, "--train", train]) == 0
+    assert "--train lacks" in capfd.readouterr().err
 
 
 def test_a_comparison_counts_what_its_training_data_have() -> None:

@@ -175,7 +175,7 @@ def test_a_draft_that_was_taken_before_it_was_locked_is_made_again(
 
     def slow(descriptor: int, how: int) -> None:
         if how == _system.fcntl.LOCK_EX and next(calls) < 2:
-            atomic._sweep(tmp_path / "x")  # another writer comes first
+            atomic.sweep(tmp_path / "x")  # another writer comes first
         lock(descriptor, how)
 
     monkeypatch.setattr(_system.fcntl, "flock", slow)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -149,9 +150,14 @@ def test_savers_take_turns_and_readers_never_see_a_mixture(tmp_path: Path) -> No
     assert is_clean(folder)
 
 
+_STALE = getattr(errno, "ESTALE", 0)  # Windows lacks it
+
+
+@pytest.mark.parametrize("code", [0, _STALE], ids=["here", "on another machine"])
 def test_a_reader_overtaken_by_a_save_reads_the_new(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
+    """On a network file system, who has a file open that another machine removes loses it."""
     write(tmp_path, contents(1), FORMAT)
     calls = iter([True])
     read_array = module.read_array
@@ -159,10 +165,24 @@ def test_a_reader_overtaken_by_a_save_reads_the_new(
     def overtaken(*args: Any, **kwargs: Any) -> Any:
         if next(calls, False):
             write(tmp_path, contents(2), FORMAT)
+            if code:
+                raise OSError(code, os.strerror(code))
         return read_array(*args, **kwargs)
 
     monkeypatch.setattr(module, "read_array", overtaken)
     assert value_of(read(tmp_path, FORMAT)) == 2
+
+
+def test_a_file_that_stays_stale_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stale(*_: Any, **__: Any) -> Any:
+        raise OSError(_STALE, os.strerror(_STALE))
+
+    write(tmp_path, contents(1), FORMAT)
+    monkeypatch.setattr(module, "read_array", stale)
+    with pytest.raises(OSError, match=os.strerror(_STALE)):
+        read(tmp_path, FORMAT)
 
 
 def test_a_map_outlives_the_save_that_replaces_it(tmp_path: Path) -> None:

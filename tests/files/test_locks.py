@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
@@ -94,6 +95,19 @@ def test_a_folder_that_goes_while_somebody_waits_for_it_is_missing(
         shutil.rmtree(tmp_path / "model")
     waiting.join()
     assert [type(error) for error in errors] == [FileNotFoundError]
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.ENOSYS])
+def test_a_disk_without_locks_is_told_by_the_folder_and_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    with pytest.raises(OSError, match="save to another disk") as error, locked(tmp_path):
+        pass
+    assert (error.value.errno, error.value.filename) == (code, str(tmp_path))
 
 
 def test_blocks_of_one_thread_nest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import mfrank
+from mfrank.cli.main import main
 from mfrank.files import ChangedFolderError
 from tests.support.errors import refuses
 
@@ -365,3 +366,63 @@ def test_two_models_in_turn_over_one_another(folder: Path) -> None:
     first.save(folder, overwrite=True)
     with refuses(ChangedFolderError, "overwrite", remedy="overwrite=True"):
         second.save(folder)
+
+
+# A new fit replaces what is there, and of another catalog that is most likely a mistake.
+
+
+def of_items(first: int, n: int = 40, write: Callable[[int], Any] = int) -> mfrank.EASE:
+    items = [write(each) for each in range(first, first + n)]
+    return mfrank.EASE().fit(mfrank.Interactions.from_arrays([k % 7 for k in range(n)], items))
+
+
+def fitted_by_command(model: Any, at: Path) -> None:
+    rows = "".join(f"{k % 7},{item}\n" for k, item in enumerate(model.item_ids.labels))
+    at.with_name("log.csv").write_text("user,item\n" + rows)
+    file, ids = str(at.with_name("log.csv")), "auto" if model.item_ids.are_numbers else "text"
+    assert main(["fit", file, "--model", str(at), "--factors", "2", "--ids", ids]) == 0
+
+
+SAVES: dict[str, Callable[[Any, Path], Any]] = {
+    "a fit": lambda model, at: model.save(at),
+    "a store": lambda model, at: model.store.save(at),
+    "a model of elsewhere": lambda model, at: mfrank.load(
+        model.save(at.with_name("elsewhere"))
+    ).save(at),
+    "a change of elsewhere": lambda model, at: (
+        mfrank.load(model.save(at.with_name("elsewhere"))).remove(users=[3]).save(at)
+    ),
+    "the command": lambda model, at: fitted_by_command(model, at),
+}
+
+
+@pytest.mark.parametrize("save", SAVES)
+@pytest.mark.parametrize("write", [int, str], ids=["numbers", "texts"])
+def test_a_model_of_other_items_is_told_and_the_one_before_is_kept(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, save: str, write: Any
+) -> None:
+    folder = of_items(0).save(tmp_path / "model")
+    SAVES[save](of_items(500, write=write), folder)
+    assert sum("a model of other items" in each for each in caplog.messages) == 1
+    assert mfrank.load(folder).item_ids.labels[0] == write(500)
+    mfrank.roll_back(folder)
+    assert mfrank.load(folder).item_ids.labels[0] == 0
+
+
+def test_a_catalog_that_changes_is_one(
+    folder: Path, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    """Items come and go; few items may all be new, and what has lost its items had them."""
+    here = tmp_path / "here"
+    for model in (of_items(35), of_items(0), mfrank.Popularity().fit(DATA), of_items(0)):
+        model.save(here)
+    for place, n in ((5, 10), (100, 10), (200, 200)):
+        of_items(place, n).save(tmp_path / "few")
+    model = of_items(0)
+    model.save(here)
+    model.partial_fit(mfrank.Interactions.from_arrays([0] * 50, range(900, 950)))
+    model.remove(items=range(40)).save(here)
+    assert not [each for each in caplog.messages if "other items" in each]
+    assert mfrank.load(here).store.n_items == 50
+    with refuses(ValueError, "version"):
+        mfrank.load(here, version=1)

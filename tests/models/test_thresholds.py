@@ -272,14 +272,19 @@ DOORS: Mapping[str, Told] = {
 }
 
 
-def said(caplog: pytest.LogCaptureFixture, act: Callable[[], Any]) -> list[str]:
+def said(
+    caplog: pytest.LogCaptureFixture,
+    act: Callable[[], Any],
+    level: int = logging.WARNING,
+    text: str = "at_least(4)",
+) -> list[str]:
     caplog.clear()
     with caplog.at_level(logging.INFO, "mfrank"):
         act()
     return [
         record.getMessage()
         for record in caplog.records
-        if record.levelno >= logging.WARNING and "at_least(4)" in record.getMessage()
+        if record.levelno >= level and text in record.getMessage()
     ]
 
 

@@ -29,6 +29,7 @@ def store(n_users: int = 4, n_items: int = 3, factors: int = 2, **changes: Any) 
         "versions": {"mfrank": "1.2.3"},
         "extras": {"weights": np.arange(3, dtype=np.int8), "flag": np.array(True)},
         "threshold": 3.5,
+        "where": {"event": ("purchase", "rent")},
     }
     return FactorStore(**given | changes)
 
@@ -48,7 +49,7 @@ def same_counts(a: Counts | None, b: Counts | None) -> bool:
 def same(a: FactorStore, b: FactorStore) -> bool:
     """Whether two stores agree to the last bit in every field."""
     arrays = ["user_factors", "item_factors", "user_biases", "item_biases", "item_prior"]
-    plain = ["user_ids", "item_ids", "fitter", "history", "versions", "threshold"]
+    plain = ["user_ids", "item_ids", "fitter", "history", "versions", "threshold", "where"]
     assert {f.name for f in fields(a)} == {*arrays, *plain, "counts", "extras"}
     return (
         all(same_array(getattr(a, name), getattr(b, name)) for name in arrays)
@@ -96,4 +97,5 @@ def stores(draw: st.DrawFn) -> FactorStore:
         history=draw(st.lists(st.dictionaries(st.text(), number), max_size=3)),
         extras=draw(st.dictionaries(st.sampled_from("abc"), st.just(rng.normal(size=(2, 0, 3))))),
         threshold=draw(st.none() | st.floats(allow_nan=False, allow_infinity=False)),
+        where=draw(st.dictionaries(st.text(), st.lists(st.text(), max_size=2).map(tuple))),
     )

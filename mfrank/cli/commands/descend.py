@@ -11,10 +11,10 @@ import argparse
 
 from mfrank.cli.flags import add_cluster_flag, add_flags, given, spec_reader, summaries
 from mfrank.cli.inputs import (
+    Destination,
     add_keep_flag,
     add_leave_out_flag,
     add_table_flags,
-    check_takes_model,
     read_left_out,
     read_model,
     read_table,
@@ -70,14 +70,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Fit and save."""
-    check_takes_model(args.model)
+    destination = Destination.of(args.model)
     check_cluster(args.cluster)
     model = Descent(**given(args, Descent))
     start = None if args.start is None else read_model(args.start)
     data = read_table(args, args.interactions)
     left_out = read_left_out(args, data)
     announce(model.loss, data)
-    with saved_when_fitted(model, args.model, left_out, args.keep):
+    with saved_when_fitted(model, destination, left_out, args.keep):
         model.fit(
             data,
             start=start,

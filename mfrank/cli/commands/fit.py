@@ -14,10 +14,10 @@ from typing import Any
 from mfrank.arrays import counted, share
 from mfrank.cli.flags import add_cluster_flag, add_flags, add_objective_flags, given, objective_of
 from mfrank.cli.inputs import (
+    Destination,
     add_keep_flag,
     add_leave_out_flag,
     add_table_flags,
-    check_takes_model,
     read_left_out,
     read_table,
 )
@@ -79,7 +79,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Fit and save."""
-    check_takes_model(args.model)
+    destination = Destination.of(args.model)
     check_cluster(args.cluster)
     held_out = None if args.hold_out is None else share("--hold-out", args.hold_out)
     model = ALS(**given(args, ALS) | {"objective": objective_of(args)})
@@ -107,7 +107,7 @@ def run(args: argparse.Namespace) -> None:
         else {"show_progress": somebody_watches()}
     )
     told_before = nullcontext() if held_out is None else values_told()
-    with saved_when_fitted(model, args.model, left_out, args.keep), told_before:
+    with saved_when_fitted(model, destination, left_out, args.keep), told_before:
         model.fit(data, **how, **watched)
     print(told(model, model.objective, data, args.model))
 

@@ -121,6 +121,7 @@ def _content(store: FactorStore) -> dict[str, Any]:
         "dtype": str(store.user_factors.dtype),
         "interactions": entries,
         "threshold": store.threshold,
+        "where": store.where,
         "epochs": epochs_of(store.history),
         "seconds": seconds_of(store.history),
         "history": list(store.history),
@@ -137,6 +138,9 @@ def _model(store: FactorStore) -> Iterator[tuple[str, str]]:
         yield "interactions", f"{int(store.counts.users.sum()):,}"
     if store.threshold is not None:
         yield "at least", f"{store.threshold:g}, of the values"
+    if store.where:
+        each = (f"{column}={value}" for column, of in store.where.items() for value in of or ())
+        yield "rows", f"with {', '.join(each)}"
     if weights := event_weights(store.history):
         each = (f"{kind}={'none' if w is None else format(w, 'g')}" for kind, w in weights.items())
         yield "weights of events", ",".join(each)

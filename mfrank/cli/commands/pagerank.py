@@ -11,10 +11,10 @@ import argparse
 from mfrank.arrays import counted
 from mfrank.cli.flags import add_flags, given, spec_reader, summaries
 from mfrank.cli.inputs import (
+    Destination,
     add_keep_flag,
     add_leave_out_flag,
     add_table_flags,
-    check_takes_model,
     read_left_out,
     read_table,
 )
@@ -60,12 +60,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Fit and save."""
-    check_takes_model(args.model)
+    destination = Destination.of(args.model)
     model = SupervisedPageRank(**given(args, SupervisedPageRank))
     data = read_table(args, args.interactions)
     left_out = read_left_out(args, data)
     announce("a walk", data)
-    with saved_when_fitted(model, args.model, left_out, args.keep):
+    with saved_when_fitted(model, destination, left_out, args.keep):
         model.fit(data, show_progress=somebody_watches())
     losses = [record["objective"] for record in model.store.history]
     learned = f"{counted(len(losses), 'step')} to a loss of {losses[-1]:g}" if losses else "untuned"

@@ -14,11 +14,11 @@ from typing import get_args
 
 from mfrank.cli.flags import add_needs_flag, parameters
 from mfrank.cli.inputs import (
+    Destination,
     add_keep_flag,
     add_leave_out_flag,
     add_table_flags,
     add_target_flag,
-    check_takes_model,
     read_events,
     read_left_out,
     read_model,
@@ -102,10 +102,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Search, save and print."""
-    check_takes_model(args.model)
+    destination = Destination.of(args.model)
     check_json(args.json)
     if args.refit is not None:
-        _refit(args)
+        _refit(args, destination)
         return
     args.space = None if args.space is None else space_in(args.space)
     left_out = None
@@ -119,7 +119,7 @@ def run(args: argparse.Namespace) -> None:
     else:
         data = read_table(args, args.interactions)
         left_out = read_left_out(args, data)
-        args.valid = None if args.valid is None else read_table(args, args.valid, data.threshold)
+        args.valid = None if args.valid is None else read_table(args, args.valid, data)
     try:
         found = _found(data, args)
     except KeyboardInterrupt:
@@ -128,7 +128,7 @@ def run(args: argparse.Namespace) -> None:
         raise
     if left_out is not None:
         found.model.leave_out(left_out)
-    found.model.save(args.model, keep=args.keep)
+    destination.save(found.model, args.keep)
     text = str(found).replace("needs=()", "--needs nothing")
     text = text.replace("--refit MODEL", f"--refit {shlex.quote(args.model)}")
     told = [text, f"saved to {args.model}"]
@@ -140,7 +140,7 @@ def run(args: argparse.Namespace) -> None:
     tell("\n".join(told), list(found.leaderboard), args.json)
 
 
-def _refit(args: argparse.Namespace) -> None:
+def _refit(args: argparse.Namespace, destination: Destination) -> None:
     usual = signature(tune).parameters
     searching = (
         "target",
@@ -157,12 +157,12 @@ def _refit(args: argparse.Namespace) -> None:
     if used := [name for name in searching if getattr(args, name) != usual[name].default]:
         raise ValueError(f"--refit searches nothing, so --{used[0]} has no effect")
     model = read_model(args.refit)
-    data = read_table(args, args.interactions, model.threshold)
+    data = read_table(args, args.interactions, model)
     made = refit(model, data, show_progress=somebody_watches())
     left_out = read_left_out(args, data)
     if left_out is not None:
         made.leave_out(left_out)
-    made.save(args.model, keep=args.keep)
+    destination.save(made, args.keep)
     print(f"{made}\nsaved to {args.model}")
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mfrank.arrays import distinct
 from mfrank.data import Interactions, cells, check_numbering, matrix_in_rows
 from mfrank.errors import InputValueError, within
-from mfrank.models.options import tell_below, tell_unread_values
+from mfrank.models.options import tell_uncut, tell_unread_values
 from mfrank.models.reranker.features import (
     FirstLists,
     GivenFeatures,
@@ -76,7 +76,7 @@ class HeldOutOfUsers(NamedTuple):
         """
         data = _read(valid, "valid", store)
         tell_unread_values("Reranker", data)
-        tell_below("valid", data, store.threshold, "count as hits")
+        tell_uncut("valid", data, store, "count as hits")
         positives = data.take(data.user_items.data > 0)
         matrix = _placed(positives, store)
         new = sp.csr_array(matrix - matrix.multiply(seen))  # what is only seen may be held out
