@@ -80,6 +80,10 @@ def from_arrays(
     user_ids, item_ids = known_ids
     check_duplicates(duplicates)
     check_unit(unit)
+    if unit is not None and timestamps is None:
+        raise InputValueError(
+            "`timestamp_unit` has no effect without `timestamps`:", "pass them, or leave it out"
+        )
     check_same_rows(users=users, items=items, values=values, timestamps=timestamps, events=kinds)
     users, items = to_host(users, "users"), to_host(items, "items")
     values, timestamps = to_host(values, "values"), to_host(timestamps, "timestamps")
@@ -182,7 +186,7 @@ def from_frame(
         chunks = chunks_of(frame, ROWS_AT_ONCE)
         if chunks is not None:
             return from_chunks(chunks, "`frame`", chosen, unit, duplicates, known_ids, events)
-    check_unit(unit)
+    check_unit(unit, chosen)
     columns = frame_columns(frame, chosen if events is None else events.chosen(chosen), unit)
     return _from_columns(columns, events, duplicates, known_ids)
 
@@ -197,7 +201,7 @@ def from_chunks(
     events: EventWeights | None = None,
 ) -> Parts:
     """Build the parts of interactions from a table that comes in chunks, as :func:`from_frame`."""
-    check_unit(unit)
+    check_unit(unit, chosen)
     check_duplicates(duplicates)
     chosen = chosen if events is None else events.chosen(chosen)
     columns = columns_in(chunks, chosen, unit, name)
@@ -215,10 +219,11 @@ def from_file(
     events: EventWeights | None = None,
 ) -> Parts:
     """Build the parts of interactions from text or parquet files; errors name the file."""
-    check_unit(unit)
+    check_unit(unit, chosen)
     tables.check_options(ids, dialect)
     chosen = chosen if events is None else events.chosen(chosen)
     files = files_at(given, "path")
+    tables.refuse_text_options(files, dialect)
     if len(files) == 1:
         columns = tables.read_columns(files[0], chosen, ids, dialect, unit)
     else:
@@ -279,12 +284,13 @@ def _from_columns(
     # Nothing else has the columns now, so that their memory is free when they are numbered. Times
     # have one unit by now, and "s" leaves numbers as they are.
     take = found.pop
+    unit: TimestampUnit | None = "s" if "timestamp" in found else None
     return from_arrays(
         take("user"),
         take("item"),
         take("value", None),
         take("timestamp", None),
-        "s",
+        unit,
         duplicates,
         known_ids,
         weighing=events,

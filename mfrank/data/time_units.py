@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import check_choice
-from mfrank.data.columns import BadRow
+from mfrank.data.columns import BadRow, Chosen
 from mfrank.data.notes import log as _log
 from mfrank.errors import InputValueError, Notice
 
@@ -130,10 +130,26 @@ class FractionsError(BadRow):
         self.number = number
 
 
-def check_unit(unit: Any) -> None:
-    """Raise ValueError unless ``unit`` is a unit of timestamps, or None."""
+def check_unit(unit: Any, chosen: Chosen | None = None) -> None:
+    """Raise ValueError unless ``unit`` is one of timestamps that are read, or None."""
+    if unit is None:
+        return
+    check_choice("timestamp_unit", unit, get_args(TimestampUnit))
+    if chosen is not None and chosen.get("timestamp") is False:
+        raise InputValueError(
+            "`timestamp_unit` has no effect with `timestamp=False`:", "leave one of them out"
+        )
+
+
+def tell_unit_alone(unit: TimestampUnit | None) -> None:
+    """Warn if a unit is given of timestamps that a table does not have."""
     if unit is not None:
-        check_choice("timestamp_unit", unit, get_args(TimestampUnit))
+        _log.warning(
+            Notice(
+                "`timestamp_unit` has no effect, as no column of timestamps is recognized: name it "
+                "with `timestamp=`, or leave out the unit"
+            )
+        )
 
 
 def in_seconds(numbers: NDArray[np.int64], unit: Unit) -> NDArray[np.int64]:

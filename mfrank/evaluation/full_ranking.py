@@ -46,7 +46,15 @@ from mfrank.evaluation.inputs import (
     threshold_of,
 )
 from mfrank.evaluation.learned import tell_learned
-from mfrank.evaluation.metrics import MRR, NDCG, ListMetric, Metric, RankingMetric, Recall
+from mfrank.evaluation.metrics import (
+    MRR,
+    NDCG,
+    KnownMetric,
+    ListMetric,
+    Metric,
+    RankingMetric,
+    Recall,
+)
 from mfrank.evaluation.names import metric as read_metric
 from mfrank.evaluation.popularity import ItemUsers, PopularItems
 from mfrank.evaluation.rankers import check_sampled, protocol_of
@@ -195,6 +203,7 @@ def evaluate(
             "`cluster` and `negatives`, which are drawn in turn, do not go together"
         )
     wanted = _read_metrics(metrics)
+    _refuse_idle(users, negatives, item_groups, wanted, by_row=by_row, seed=random_state)
     if negatives is not None:
         check_sampled(negatives, wanted)
     if steer is not None:
@@ -383,6 +392,31 @@ def _check_steered(wanted: Iterable[Metric], *, sampled: bool, folded: bool) -> 
     if sampled or folded:
         what = "negatives" if sampled else "held-out users"
         raise InputValueError(f"`steer` and {what} do not go together", "leave one out")
+
+
+def _refuse_idle(
+    users: Any,
+    negatives: int | None,
+    groups: Groups | None,
+    wanted: Iterable[Metric],
+    *,
+    by_row: bool,
+    seed: Seed,
+) -> None:
+    """Raise ValueError if an argument is given that nothing reads."""
+    if by_row and users is None:
+        raise InputValueError("`by_row` has no effect without `users`:", "leave it out")
+    if negatives is None and (isinstance(seed, np.random.Generator) or seed not in (None, 0)):
+        raise InputValueError(
+            "`random_state` has no effect, as nothing is drawn without `negatives`:", "leave it out"
+        )
+    if groups is not None and not any(
+        isinstance(metric, ListMetric | KnownMetric) for metric in wanted
+    ):
+        raise InputValueError(
+            "`item_groups` have no effect on these `metrics`, which have no value of a group:",
+            "leave them out, or add a metric such as `mfrank.NDCG @ 10`",
+        )
 
 
 def _groups_of(groups: Groups, n_items: int, ids: Ids | None) -> Groups:
