@@ -334,8 +334,15 @@ class Magnitudes:
                 "milliseconds in 32 bits become such numbers; they are kept as they are",
                 *(self.lowest, self.highest),
             )
-        if unit == "as is" and (what := self._like_days()):
-            _log.info("timestamps from %d to %d %s", self.lowest, self.highest, what)
+        if unit == "as is" and (found := self._parts_of_dates()):
+            what, remedy = found
+            _log.warning(
+                Notice(
+                    f"timestamps from {self.lowest} to {self.highest} look like {what}, and are "
+                    f"kept as they are, as if seconds since 1970: {remedy}; `timestamp_unit='s'` "
+                    "keeps the numbers"
+                )
+            )
         if unit in ("s", "as is"):
             return
         bounds = in_seconds(np.array([self.lowest, self.highest]), unit).tolist()
@@ -348,16 +355,18 @@ class Magnitudes:
             )
         )
 
-    def _like_days(self) -> str:
-        """What numbers that are kept look like, if they are years or days of a spreadsheet."""
-        if _YEARS[0] <= self.lowest <= self.highest <= _YEARS[1]:
-            return "look like years, and are kept as they are: dates are compared with dates alone"
-        if _SHEET_DAYS[0] <= self.lowest <= self.highest <= _SHEET_DAYS[1]:
-            return (
-                "look like days of a spreadsheet, and are kept as they are: dates are made by "
-                "pandas.to_datetime(days, unit='D', origin='1899-12-30')"
-            )
-        return ""
+    def _parts_of_dates(self) -> tuple[str, str] | None:
+        """What all numbers look like that are no moments, and the remedy."""
+        low, high = self.lowest, self.highest
+        if _YEARS[0] <= low <= high <= _YEARS[1]:
+            return "years", f"write dates, such as {low}-01-01"
+        (first, one), (last, other) = divmod(low, 100), divmod(high, 100)
+        if _YEARS[0] <= first <= last <= _YEARS[1] and {one, other} <= {*range(1, 13)}:
+            return "months", f"write dates, such as {first}-{one:02}-01"
+        if _SHEET_DAYS[0] <= low <= high <= _SHEET_DAYS[1]:
+            remedy = "dates are made by pandas.to_datetime(days, unit='D', origin='1899-12-30')"
+            return "days of a spreadsheet", remedy
+        return None
 
     def check(self, unit: TimestampUnit) -> None:
         """Log if another unit is more likely than the stated one."""

@@ -36,6 +36,7 @@ from mfrank.data import (
     without_zeros,
 )
 from mfrank.errors import InputValueError, unreadable
+from mfrank.retrieval.value_scale import ValueScale
 from mfrank.store import FactorStore, is_mapped
 
 _log = logging.getLogger("mfrank")
@@ -131,6 +132,11 @@ class Seen(MadeOfFields):
             liked = matrix.indices[part][matrix.data[part] > 0]
             counts[:, 0] += np.bincount(liked, minlength=len(counts))
         return read_only(counts)
+
+    @lazy
+    def value_scale(self) -> ValueScale | None:
+        """The unit of the values, if they are known and are not few."""
+        return ValueScale.of_some(self.matrix.data)
 
     @lazy
     def has_only(self) -> bool:

@@ -1,4 +1,4 @@
-"""An option that would have no effect is refused before any work, and named; elsewhere it counts."""
+"""An option without effect is refused before any work, and named; elsewhere it counts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import scipy.sparse as sp
 import mfrank
 from mfrank.cli.main import main
 from mfrank.pagerank import GBN, SquareLoss
-from support.errors import refuses
+from tests.support.errors import refuses
 
 DATA = mfrank.synthetic(30, 20, 200, random_state=0)
 SPLIT = mfrank.by_ratio(DATA, train=0.8, test=0.2)
@@ -210,7 +210,7 @@ LINES = {
     "--cg-steps has no effect": "fit a.csv --model new --solver cholesky --cg-steps 2",
     "--feature-regularization has no effect": "fit a.csv --model new --feature-regularization 2",
     "--popularity-power has no effect": "descend a.csv --model new --popularity-power 0.5",
-    "--init random has no effect": "descend a.csv --model new --factors 2 --init random --start old",
+    "--init random has no effect": "descend a.csv --model new --init random --start old",
     "--queries has no effect": "pagerank a.csv --model new --untuned --queries 3",
     "--sep has no effect": "info a.parquet --sep ,",
     "--explore-depth needs --explore": "serve old --explore-depth 3",
