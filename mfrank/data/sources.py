@@ -38,6 +38,7 @@ from mfrank.data.layouts import Dialect
 from mfrank.data.locations import Location, files_at
 from mfrank.data.merging import Duplicates
 from mfrank.data.notes import note
+from mfrank.data.odd_columns import tell_header
 from mfrank.data.odd_ids import check_ids, tell_converted, tell_empty_rows
 from mfrank.data.table_parts import TableParts, none_in
 from mfrank.data.tables import Portion
@@ -118,6 +119,8 @@ def from_arrays(
     item_rows = item_rows.astype(np.int32, copy=False)
     _check("user", users if user_ids is None else user_ids, known_users, partial(_count, user_rows))
     _check("item", items if item_ids is None else item_ids, known_items, partial(_count, item_rows))
+    if user_ids is None and item_ids is None and len(user_rows):
+        tell_header(known_users.labels[user_rows[0]], known_items.labels[item_rows[0]])
     del users, items  # the caller may have them no more
     numbers = np.ones(len(user_rows), np.float32) if values is None else as_numbers(values)
     times = None if timestamps is None else epoch_seconds(timestamps, unit)
