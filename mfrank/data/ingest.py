@@ -104,7 +104,7 @@ def ingest(
     """
     check_duplicates(duplicates)
     check_unit(unit, chosen)
-    folder = path_of(folder)
+    folder = path_of(folder, "folder")
     check_options(ids, dialect)
     if (chunks := chunks_of(files, _ROWS_AT_ONCE)) is not None:
         if dialect != Dialect():
@@ -158,7 +158,7 @@ def ingest_chunks(
     """
     check_duplicates(duplicates)
     check_unit(unit, chosen)
-    folder = path_of(folder)
+    folder = path_of(folder, "folder")
     check_options(ids, Dialect())
     interaction_folder.check_takes(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -785,7 +785,7 @@ class Interactions(MadeOfFields):
         OSError
             If writing fails; the folder is unchanged.
         """
-        path = path_of(folder)
+        path = path_of(folder, "folder")
         check_flags(overwrite=overwrite)
         interaction_folder.write(self, path, overwrite=overwrite)
         return path
@@ -813,7 +813,7 @@ class Interactions(MadeOfFields):
             message says how.
         """
         check_flags(verify=verify)
-        mapped = interaction_folder.read(path_of(folder), verify=verify)
+        mapped = interaction_folder.read(path_of(folder, "folder"), verify=verify)
         ids = mapped.user_ids, mapped.item_ids
         opened = cls._of_cells(mapped.found, *ids, mapped.origin, mapped.threshold)
         opened._with_notes(mapped.notes)

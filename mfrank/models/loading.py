@@ -76,7 +76,7 @@ def n_versions(folder: str | os.PathLike[str]) -> int:
     FileNotFoundError, ValueError
         As :func:`load`.
     """
-    return n_earlier(path_of(folder), FORMAT) + 1
+    return n_earlier(path_of(folder, "folder"), FORMAT) + 1
 
 
 def roll_back(folder: str | os.PathLike[str]) -> None:
@@ -93,7 +93,7 @@ def roll_back(folder: str | os.PathLike[str]) -> None:
     ValueError
         No earlier version was kept, or it is damaged; the folder is unchanged.
     """
-    folder_rolled_back(path_of(folder), FORMAT)
+    folder_rolled_back(path_of(folder, "folder"), FORMAT)
 
 
 def loaded(

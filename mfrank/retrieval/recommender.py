@@ -453,7 +453,7 @@ class Recommender:
             "n_threads": n_threads,
             "steer": steer,
         }
-        path = path_of(folder)
+        path = path_of(folder, "folder")
         AllLists(self, N, format, options).write(path, show_progress=show_progress, cluster=cluster)
         return path
 
