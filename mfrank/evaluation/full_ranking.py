@@ -203,7 +203,7 @@ def evaluate(
             "`cluster` and `negatives`, which are drawn in turn, do not go together"
         )
     wanted = _read_metrics(metrics)
-    _refuse_idle(users, negatives, item_groups, wanted, by_row=by_row, seed=random_state)
+    _refuse_idle(negatives, random_state, item_groups, wanted)
     if negatives is not None:
         check_sampled(negatives, wanted)
     if steer is not None:
@@ -395,17 +395,9 @@ def _check_steered(wanted: Iterable[Metric], *, sampled: bool, folded: bool) -> 
 
 
 def _refuse_idle(
-    users: Any,
-    negatives: int | None,
-    groups: Groups | None,
-    wanted: Iterable[Metric],
-    *,
-    by_row: bool,
-    seed: Seed,
+    negatives: int | None, seed: Seed, groups: Groups | None, wanted: Iterable[Metric]
 ) -> None:
     """Raise ValueError if an argument is given that nothing reads."""
-    if by_row and users is None:
-        raise InputValueError("`by_row` has no effect without `users`:", "leave it out")
     if negatives is None and (isinstance(seed, np.random.Generator) or seed not in (None, 0)):
         raise InputValueError(
             "`random_state` has no effect, as nothing is drawn without `negatives`:", "leave it out"

@@ -210,7 +210,10 @@ class SupervisedPageRank(Parameters, RowScorer):
         check_threads(self.n_threads)
         generator(self.random_state)
         if self.method is None:
-            for name in changed(self, "loss", "accuracy", "queries", "candidates"):
+            idle = changed(self, "accuracy", "queries", "candidates")
+            if describe(self.loss) != describe(_DEFAULT_LOSS):
+                idle.append("loss")
+            for name in idle:
                 raise InputValueError(
                     f"`{name}` has no effect, as nothing is learned with `method=None`:",
                     "leave it out, or name a method",

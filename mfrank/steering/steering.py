@@ -166,7 +166,7 @@ class Steering(MadeOfFields):
             return
         known = {label for labels in self.categories.values() for label in labels_of(labels)}
         if self.at_most is None:
-            if not self.calibrates:
+            if self.categories and not self.calibrates:
                 raise InputValueError(
                     "`categories` have no effect by themselves:",
                     "pass `at_most` or `calibration`, too, or leave them out",

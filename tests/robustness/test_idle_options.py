@@ -118,7 +118,6 @@ OPTIONS = {
     ),
     "pool": Option(mfrank.Steering, {"pool": 50}, {"boosts": {ITEM: 1.0}}, {"diversity": 0.1}),
     "seed": Option(evaluate, {"random_state": 3}, {}, {"negatives": 4}),
-    "rows of users": Option(evaluate, {"by_row": True}, {}, {"users": [0, 1]}),
     "groups": Option(evaluate, {"item_groups": GROUPS}, {"metrics": "auc"}, {}),
     "epochs of models": Option(compare, {"iterations": 2}, ONE, {}),
     "factors of models": Option(compare, {"factors": 2}, ONE, {}),

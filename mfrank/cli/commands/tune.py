@@ -159,10 +159,7 @@ def _refit(args: argparse.Namespace) -> None:
     )
     if used := [name for name in idle if getattr(args, name) != usual[name].default]:
         flag = used[0].replace("_", "-")
-        raise ValueError(
-            f"--{flag} has no effect with --refit, which fits the recipe of the model as it is: "
-            "leave it out"
-        )
+        raise ValueError(f"--refit searches nothing, so --{flag} has no effect")
     model = read_model(args.refit)
     data = read_table(args, args.interactions, model.threshold)
     made = refit(model, data, show_progress=somebody_watches())
