@@ -102,6 +102,7 @@ class Seen(MadeOfFields):
             return
         numbers = on_host(rows)
         if np.array_equal(numbers, np.arange(n_rows)):
+            self._refuse_transposed(matrix, side, argument)
             return
         if len(numbers) and not 0 <= numbers.min() <= numbers.max() < n_rows:  # some are new
             return
@@ -114,6 +115,25 @@ class Seen(MadeOfFields):
                     f"`{argument}` is the matrix of the fit, whose rows have its order, and the "
                     f"{side}s have another:",
                     f"pass the rows of these {side}s, in their order, such as {argument}[rows]",
+                )
+
+    def _refuse_transposed(self, matrix: Any, side: str, argument: str) -> None:
+        """Raise if a square matrix is that of the fit, but with users as columns."""
+        n_users, n_items = self.matrix.shape
+        if n_users != n_items or matrix.nnz not in (self.matrix.nnz, self.liked.matrix.nnz):
+            return
+        given, other = matrix.tocsr(), "user" if side == "item" else "item"
+        for had in (self, self.liked):
+            if same_cells(had.rows_of(side), given):
+                return
+        sizes = np.diff(given.indptr)
+        for had in (self, self.liked):
+            columns = had.rows_of(side).indices
+            alike = np.array_equal(np.bincount(columns, minlength=n_users), sizes)
+            if alike and same_cells(had.rows_of(other), given):
+                raise InputValueError(
+                    f"`{argument}` is the matrix of the fit with its rows as columns:",
+                    "fit to the matrix whose rows are users, or pass the rows as the fit had them",
                 )
 
     @lazy
