@@ -320,11 +320,6 @@ class Descent(FactorModel):
         """
         refuse_target(y)
         self.__post_init__()
-        if start is not None and changed(self, "init"):
-            raise InputValueError(
-                f"`init={self.init!r}` has no effect, as the fit begins at `start`:",
-                "leave one of them out",
-            )
         check_one_place(cluster, self.backend)
         if cluster is not None:
             check_rotates(self.loss, self.optimizer)

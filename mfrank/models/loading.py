@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from mfrank.arrays import check_instance
-from mfrank.errors import InputTypeError
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.files import Place, n_earlier, path_of
 from mfrank.files import roll_back as folder_rolled_back
 from mfrank.models.als import ALS
@@ -17,7 +17,7 @@ from mfrank.models.page_rank import SupervisedPageRank
 from mfrank.models.reranker.reranker import Reranker
 from mfrank.models.reranker.second_fit import FIRST_STAGES
 from mfrank.retrieval import Recommender
-from mfrank.store import FORMAT, FactorStore, OwnClasses
+from mfrank.store import FORMAT, FactorStore, OwnClasses, featured
 
 _MODELS: dict[str, type[Recommender]] = {**FIRST_STAGES, Reranker.__name__: Reranker}
 
@@ -127,7 +127,8 @@ def refit(model: Recommender, user_items: Any, *, show_progress: bool = False) -
     Raises
     ------
     ValueError, TypeError
-        The model is not fitted or has no recipe, or as its ``fit`` raises.
+        The model is not fitted or has no recipe, or was fitted with features; or as its ``fit``
+        raises.
 
     Examples
     --------
@@ -147,6 +148,11 @@ def refit(model: Recommender, user_items: Any, *, show_progress: bool = False) -
         )
     if isinstance(model, Reranker):
         return model.over(refit(model.model, user_items, show_progress=show_progress))
+    if sides := sorted(featured(model.store)):
+        raise InputValueError(
+            f"`model` was fitted with {sides[0]}_features, and a refit has none:",
+            f"fit it again with them, as `fit(data, {sides[0]}_features=...)`",
+        )
     fresh = unfitted(model)
     if isinstance(model, SupervisedPageRank):  # whose steps are those of a learner
         return fresh.fit(user_items, show_progress=show_progress)

@@ -13,16 +13,14 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-FEW = 20
-"""Up to so many interactions, anything may be by chance."""
-_SEVERAL = 10
-"""From so many values of a user on, not all are among the lowest tenth by chance."""
+FEW, _SEVERAL = 20, 10
+"""Up to FEW interactions anything may be by chance; but not that all values of several are among
+the lowest tenth."""
 _LEVELS = 20
 """So many different values are those of a scale of ratings, or weights of kinds of events."""
-_ROOM = 1.25
-"""How much larger than all old values the usual new ones may be, as where old ones have decayed."""
-_FAR = 10
-"""The same for a few amounts, such as counts, of which the sample lacks the largest."""
+_ROOM, _FAR = 1.25, 10
+"""How much larger than all old values the usual new ones may be, as where old ones have decayed;
+and a few amounts, such as counts, of which the sample lacks the largest."""
 _BLOCKS, _OF_BLOCK = 64, 256
 
 

@@ -81,12 +81,11 @@ WRAPPED = {
 }
 
 
+@pytest.mark.parametrize(("users", "bits"), WRAPPED.values(), ids=WRAPPED)
 @every_door
-@pytest.mark.parametrize("case", WRAPPED)
 def test_ids_that_wrapped_are_told(
-    door: str, case: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture, tmp_path: Path, door: str, users: Any, bits: int
 ) -> None:
-    users, bits = WRAPPED[case]
     DOORS[door](users, np.arange(len(users)) % 30, tmp_path)
     told = f"user ids go from {users.min()} to {users.max()}, as integers of {bits} bits do"
     assert (told in caplog.text) == bool(bits)

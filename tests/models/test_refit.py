@@ -75,3 +75,12 @@ def test_what_has_no_recipe_is_refused() -> None:
             mfrank.refit(given, DATA)
     with pytest.raises(mfrank.NotFittedError):
         mfrank.refit(mfrank.ALS(), DATA)
+
+
+@pytest.mark.parametrize("side", ["user", "item"])
+def test_a_model_of_features_is_not_fitted_again_without_them(side: str) -> None:
+    n_rows = DATA.n_users if side == "user" else DATA.n_items
+    given = {f"{side}_features": np.random.default_rng(0).normal(size=(n_rows, 3))}
+    model = mfrank.ALS(mfrank.IALS(), factors=4, random_state=0).fit(DATA, **given)
+    with refuses(ValueError, "model", remedy=f"{side}_features="):
+        mfrank.refit(model, DATA)

@@ -48,8 +48,7 @@ def als(**options: Any) -> Any:
 
 
 def descent(**options: Any) -> Any:
-    start = options.pop("start", None)
-    return mfrank.Descent(factors=2, iterations=1, random_state=0, **options).fit(DATA, start=start)
+    return mfrank.Descent(factors=2, iterations=1, random_state=0, **options).fit(DATA)
 
 
 def walk(**options: Any) -> Any:
@@ -106,7 +105,6 @@ OPTIONS = {
     ),
     "shared negatives": Option(descent, {"shared_negatives": True}, {"negatives": None}, {}),
     "positives": Option(descent, {"positives": 3}, {"batches": "positives"}, {}),
-    "random start": Option(descent, {"init": "random"}, {"start": MODEL}, {}),
     "queries": Option(walk, {"queries": 3}, {"method": None}, LEARN),
     "candidates": Option(walk, {"candidates": 3}, {"method": None}, LEARN),
     "loss": Option(walk, {"loss": SquareLoss(0.1)}, {"method": None}, LEARN),
@@ -170,6 +168,20 @@ def test_options_of_text_are_refused_where_no_file_is_text(
     read("a.parquet", "b.csv", **{name: value})
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.jsonl", '{"user": 1, "item": 2}\n'),
+        ("a.mtx", "%%MatrixMarket matrix coordinate pattern general\n2 2 1\n1 2\n"),
+    ],
+)
+def test_quotes_are_of_tables_alone(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    with refuses(ValueError, "quote", remedy="leave it out"):
+        mfrank.Interactions.from_file(tmp_path / name, quote=None)
+    mfrank.Interactions.from_file(tmp_path / name)
+
+
 def test_a_unit_without_timestamps_is_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -209,7 +221,6 @@ LINES = {
     "--cg-steps has no effect": "fit a.csv --model new --solver cholesky --cg-steps 2",
     "--feature-regularization has no effect": "fit a.csv --model new --feature-regularization 2",
     "--popularity-power has no effect": "descend a.csv --model new --popularity-power 0.5",
-    "--init random has no effect": "descend a.csv --model new --init random --start old",
     "--queries has no effect": "pagerank a.csv --model new --untuned --queries 3",
     "--sep has no effect": "info a.parquet --sep ,",
     "--explore-depth needs --explore": "serve old --explore-depth 3",
