@@ -1,6 +1,7 @@
 """Arrays of any library, sparse rows, random numbers, and argument checks."""
 
 from mfrank.arrays.checks import (
+    changed,
     check_above_zero,
     check_at_least_zero,
     check_choice,
@@ -118,6 +119,7 @@ __all__ = [
     "all_finite",
     "as_array",
     "beside",
+    "changed",
     "check_above_zero",
     "check_at_least_zero",
     "check_choice",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Iterable
+from dataclasses import fields
 from numbers import Integral
 from typing import Any
 
@@ -143,6 +144,12 @@ def floats_of(name: str, given: ArrayLike) -> NDArray[np.float64]:
         return np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputTypeError(f"`{name}` must be numbers: {error}") from error
+
+
+def changed(options: Any, *names: str) -> list[str]:
+    """Those of these options of a dataclass that are not at their defaults."""
+    defaults = {field.name: field.default for field in fields(options)}
+    return [name for name in names if getattr(options, name) != defaults[name]]
 
 
 def check_instance(name: str, value: object, kind: type, wanted: str) -> None:

@@ -379,6 +379,9 @@ def refuse_sums(args: argparse.Namespace, why: str) -> None:
 
 def columns_of(args: argparse.Namespace) -> dict[str, Any]:
     """Chosen and ignored columns, as arguments of ``Interactions.from_file``."""
+    for role in ROLES:
+        if getattr(args, f"no_{role}", False) and getattr(args, role) is not None:
+            raise ValueError(f"--{role} has no effect with --no-{role}: leave one of them out")
     return {
         role: False if getattr(args, f"no_{role}", False) else getattr(args, role) for role in ROLES
     }

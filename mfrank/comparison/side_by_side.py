@@ -32,6 +32,7 @@ from mfrank.models import tell_readers, values_told
 from mfrank.tuning import Leaderboard, Predict
 
 DEFAULT_METRICS: tuple[Metric, ...] = (Recall @ 20, NDCG @ 20, MRR @ 20, MAP @ 20)
+_ITERATIONS = 15
 
 
 def compare(
@@ -44,7 +45,7 @@ def compare(
     needs: str | Collection[str] = "everything",
     predict: Predict | None = None,
     factors: int | None = None,
-    iterations: int = 15,
+    iterations: int = _ITERATIONS,
     n_threads: int = 0,
     repeats: int = 3,
     metrics: Sequence[Metric | str] = DEFAULT_METRICS,
@@ -125,6 +126,13 @@ def compare(
     for name, is_given in (("needs", needs != "everything"), ("predict", predict is not None)):
         if is_given and tune is None:
             raise InputValueError(f"`{name}` is of a search:", "pass `tune`, the minutes of one")
+    if iterations != _ITERATIONS and (tune is not None or models is not None):
+        why = "each search finds them" if tune is not None else "each of `models` has its own"
+        raise InputValueError(f"`iterations` has no effect, as {why}:", "leave it out")
+    if factors is not None and tune is None and models is not None:
+        raise InputValueError(
+            "`factors` has no effect, as each of `models` has its own:", "leave it out"
+        )
     if left_out is not None and tune is not None:
         raise InputValueError(
             "`left_out` does not go with `tune`:", "`mfrank.tune(events, target=...)` searches"

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.data.columns import Chosen, assign, tell_columns
+from mfrank.data.columns import Chosen, assign, has_marks_of_rows, tell_columns
 from mfrank.data.fields import IdsAs, as_text
 from mfrank.data.labels import canonical
 from mfrank.data.records import fixed_roles, tell_unused
@@ -68,7 +68,7 @@ def array_columns(
             columns |= {r: each for r, each in _entries(file, tell).items() if r in roles}
         else:
             roles = assign(names, chosen)
-            tell_columns(names, roles, chosen, tell)
+            tell_columns(names, roles, chosen, tell, lambda name: has_marks_of_rows(stored[name]))
             columns |= {role: stored[str(name)] for role, name in roles.items()}
     part.table.check(part.file, roles)
     n_rows = len(columns["user"]) if columns["user"].ndim else 0

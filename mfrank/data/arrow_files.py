@@ -11,7 +11,7 @@ from typing import Any, Self
 from numpy.typing import NDArray
 
 from mfrank.arrays import needs
-from mfrank.data.columns import Chosen, assign, tell_columns
+from mfrank.data.columns import Chosen, assign, has_marks_of_rows, tell_columns
 from mfrank.data.fields import IdsAs, as_text
 from mfrank.data.frames import arrow_values, columns_reader, has_uuids, unsettled_columns
 from mfrank.data.labels import canonical
@@ -19,6 +19,9 @@ from mfrank.data.remote import file_of, for_library
 from mfrank.data.table_parts import NoRowsError, TablePart
 from mfrank.data.text_rows import Tell
 from mfrank.errors import InputValueError, within
+
+_AT_ONCE = 1 << 20
+"""Rows of a column that are looked at."""
 
 ARROW = (".arrow", ".feather", ".ipc")
 """Suffixes of files of Arrow, which are read and not written."""
@@ -171,7 +174,7 @@ def whole(
 ) -> tuple[dict[str, Any], dict[str, Hashable]]:
     """The columns of a file, with timestamps of no unit yet, and the roles of its columns."""
     with _opened(file) as opened:
-        roles, own = _roles(opened.names, chosen, tell, part)
+        roles, own = _roles(opened, chosen, tell, part)
         table = opened.table(list(dict.fromkeys(own.values())))
     if not table.num_rows:
         raise NoRowsError("the file has columns and no rows")
@@ -187,7 +190,7 @@ def batches_of(
     """
     pyarrow, first_row = modules(), 0
     with _opened(file) as opened:
-        roles, own = _roles(opened.names, chosen, tell, part)
+        roles, own = _roles(opened, chosen, tell, part)
         if not opened.n_rows:
             raise NoRowsError("the file has columns and no rows")
         for batch in opened.batches(list(dict.fromkeys(own.values())), n_rows):
@@ -204,11 +207,18 @@ def write_parquet(file: Path, columns: Mapping[str, NDArray[Any]]) -> None:
 
 
 def _roles(
-    names: list[str], chosen: Chosen, tell: Tell, part: TablePart
+    opened: _Parquet | _Ipc, chosen: Chosen, tell: Tell, part: TablePart
 ) -> tuple[dict[str, Hashable], dict[str, Hashable]]:
     """The roles of all columns, and of those that are the file's own."""
+    names = opened.names
     roles = assign(part.names(names, chosen), chosen)
-    tell_columns(part.all_names(names), roles, chosen, tell)
+
+    def marks_rows(name: str) -> bool:
+        batches = opened.batches([name], _AT_ONCE) if name in names else ()
+        columns = (batch.column(0).to_numpy(zero_copy_only=False) for batch in batches)
+        return any(map(has_marks_of_rows, columns))
+
+    tell_columns(part.all_names(names), roles, chosen, tell, marks_rows)
     part.table.check(part.file, roles)
     keyed = part.keyed(names, roles)
     return roles, {role: name for role, name in roles.items() if role not in keyed}

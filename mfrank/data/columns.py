@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
 
 from mfrank.arrays import shown
 from mfrank.data.notes import note, note_where
@@ -19,6 +21,9 @@ ROLES = ("user", "item", "value", "timestamp")
 
 WHERE = "where"
 """The beginning of the roles of columns by which rows are chosen; any column may have them, too."""
+
+MARK = f"{WHERE} mark"
+"""The beginning of the roles of columns that may mark rows which are not meant."""
 
 Chosen = Mapping[str, Hashable | Literal[False] | None]
 """Role -> name of its column, None to recognize it by name, or False to ignore it."""
@@ -64,6 +69,8 @@ _SPLITS = {"split", "splits", "fold", "folds", "subset", "partition", "train", "
 _UNCOUNTED = {"deleted", "removed", "void", "voided", "cancelled", "canceled", "returned"}
 _UNCOUNTED |= {"refund", "refunds", "refunded", "bot", "spam", "fraud", "fraudulent"}
 """Words of names of columns whose rows, if they say so, are not meant."""
+_NO = {"", "0", "0.0", "false", "no", "n", "f", "none", "null", "nan", "nat", "<na>", "\\n"}
+"""Values of such columns of a row that is meant."""
 _TESTERS = {"user", "users", "account", "accounts", "customer", "customers", "traffic"}
 _LEAST_IS_BEST = {"rank", "ranking", "position", "place", "distance"}
 """Last words of names of columns in which less is more."""
@@ -212,6 +219,7 @@ def tell_columns(
     roles: Mapping[str, Hashable],
     chosen: Chosen,
     tell: Callable[[int, str], None],
+    marks_rows: Callable[[str], bool] | None = None,
 ) -> None:
     """Log the role of each column and the ignored columns; warn if one of these may be needed.
 
@@ -227,6 +235,8 @@ def tell_columns(
         No warning is logged for the roles that are chosen or ignored.
     tell : callable
         Called with a level of :mod:`logging` and one line.
+    marks_rows : callable, optional
+        Whether a column, such as ``is_deleted``, marks a row; by default, it may.
     """
     taken = set(roles.values())
     of_rows = {name for role, name in roles.items() if role != "value"}
@@ -248,6 +258,8 @@ def tell_columns(
     parts = [name for name in free if isinstance(name, str) and _words(name) & _PARTS]
     whole = [name for name in free if name not in parts] if _make_a_time(parts) else free
     doubts = [doubt for name in whole if (doubt := _doubt(name, roles, chosen))]
+    marks = (name for name in marks_among(names, roles) if marks_rows is None or marks_rows(name))
+    doubts += map(looks_like_a_mark, marks)
     if _is_least_best(roles.get("value")):
         doubts.append(
             f"larger values count more: if the least of {roles['value']!r} is the best, turn it "
@@ -272,6 +284,35 @@ def chooses_kinds(name: Hashable) -> bool:
 def has_kinds(name: Hashable) -> bool:
     """Whether a column has kinds of events, by its name."""
     return bool(guess([name], "event") or _words(str(name)) & {*_LIKE["event"].split()})
+
+
+def marks_among(names: Sequence[Hashable], roles: Mapping[str, Hashable]) -> list[str]:
+    """Columns without a role whose names are those of marks of rows that are not meant."""
+    free = [name for name in names if isinstance(name, str) and name not in {*roles.values()}]
+    return [name for name in free if _may_mark(_words(name))]
+
+
+def _may_mark(words: set[str]) -> bool:
+    is_mark = bool(words & _UNCOUNTED or ("test" in words and words & _TESTERS))
+    return is_mark and not words & {"id", *_MEANS}
+
+
+def looks_like_a_mark(name: str) -> str:
+    """The warning of a column that marks rows."""
+    return (
+        f"{name!r} looks like a mark of rows that are not meant, and all are read: if so, drop "
+        "these, or keep the others by `where`"
+    )
+
+
+def has_marks_of_rows(values: Any) -> bool:
+    """Whether one of these values is a mark: anything but 0, false, no, and a missing one."""
+    column = np.asarray(values)
+    if column.dtype.kind in "biuf":
+        return bool(((column != 0) & (column == column)).any())
+    if column.dtype.kind in "mM":
+        return not bool(np.isnat(column).all())
+    return any(one.strip().casefold() not in _NO for one in set(map(str, column.tolist())))
 
 
 def _is_least_best(name: Hashable) -> bool:
@@ -300,11 +341,8 @@ def _doubt(name: Hashable, roles: Mapping[str, Hashable], chosen: Chosen) -> str
     words = _words(name)
     if words & {"id", *_MEANS}:
         return ""
-    if words & _UNCOUNTED or ("test" in words and words & _TESTERS):
-        return (
-            f"{name!r} looks like a mark of rows that are not meant, and all are read: if so, drop "
-            "these, or keep the others by `where`"
-        )
+    if _may_mark(words):
+        return ""
     if words & _SPLITS:
         return (
             f"{name!r} looks like the parts of a split, all of which are read: keep one, as in "

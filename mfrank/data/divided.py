@@ -65,10 +65,10 @@ def divided(
         seen_only = _in_memory(data.seen_only, seen_part_of, len(names))
         parts = zip(found, seen_only, strict=True)
         return [part._with_cells(part.cells._replace(seen_only=only.cells)) for part, only in parts]
-    paths = [path_of(folder) / name for name in names]
+    paths = [path_of(folder, "folder") / name for name in names]
     for path in paths:
         interaction_folder.check_takes(path)
-    whole = path_of(folder)
+    whole = path_of(folder, "folder")
     whole.mkdir(parents=True, exist_ok=True)
     with ExitStack() as places, wanting_room(whole):
         beside = [places.enter_context(working_beside(path.absolute())) for path in paths]

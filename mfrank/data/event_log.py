@@ -124,9 +124,12 @@ class Events(MadeOfFields):
         given = {"users": users, "items": items, "values": values, "timestamps": timestamps}
         check_same_rows(**given, events=events)
         users, items, values, timestamps = (to_host(each, name) for name, each in given.items())
-        times = None if timestamps is None else epoch_seconds(timestamps, timestamp_unit)
-        known = user_ids, item_ids
-        _, *ids = sources.from_arrays(users, items, values, times, "s", "sum", known)
+        times, unit = None, timestamp_unit
+        if timestamps is not None:  # in seconds from here on, which "s" leaves as they are
+            times, unit = epoch_seconds(timestamps, timestamp_unit), "s"
+        _, *ids = sources.from_arrays(
+            users, items, values, times, unit, "sum", (user_ids, item_ids)
+        )
         kinds = to_host(events, "events")
         read = {"user": users, "item": items, "event": kinds, "value": values, "timestamp": times}
         return cls._of_columns(read, *ids)

@@ -43,6 +43,10 @@ def feature_rows(name: str, given: Any, ids: Ids, n_features: int | None = None)
     n_rows = len(ids)
     here: Any = sparse_to_host(given)
     here = checked(here, name) if sp.issparse(here) else to_host(as_array(here, name), name)
+    if here.ndim == 0 and here.dtype.kind not in "biuf":
+        raise InputTypeError(
+            f"`{name}` must be a table, a path of one or a matrix, got {type(given).__name__}"
+        )
     if here.dtype.kind not in "biuf":
         raise InputTypeError(
             f"`{name}` must be numbers, got dtype {here.dtype}",

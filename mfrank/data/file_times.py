@@ -22,6 +22,7 @@ from mfrank.data.time_units import (
     check_parts,
     in_seconds,
     tell_of_fractions,
+    tell_unit_alone,
 )
 from mfrank.data.times import in_order
 from mfrank.errors import InputValueError
@@ -84,6 +85,7 @@ class TimesOfFiles:
     def unit(self, given: TimestampUnit | None, chosen: Chosen) -> Unit | None:
         """The unit of timestamps that are numbers; None if there are none, or none are kept."""
         if not self.kinds:
+            tell_unit_alone(given)
             return None
         self._settle_order()
         if given is not None:

@@ -7,6 +7,7 @@ their columns in a temporary file.
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import needs
-from mfrank.data.columns import Chosen, assign, in_column, tell_columns
+from mfrank.data.columns import (
+    Chosen,
+    assign,
+    has_marks_of_rows,
+    in_column,
+    looks_like_a_mark,
+    marks_among,
+    tell_columns,
+)
 from mfrank.data.events import EventWeights, weighed
 from mfrank.data.fields import IdsAs, as_text
 from mfrank.data.frames import (
@@ -133,11 +142,13 @@ def portions_of(
     """
     chosen = chosen if events is None else events.chosen(chosen)
     names, roles, first_row, kind = list[Hashable](), dict[str, Hashable](), 0, ""
+    marks = list[str]()
     for chunk in chunks:
         if not roles:
             names = [*chunk.names]
             roles = assign(names, chosen)
-            tell_columns(names, roles, chosen, lambda level, line: _log.log(level, Notice(line)))
+            tell_columns(names, roles, chosen, _tell, lambda _: False)
+            marks = marks_among(names, roles)
         elif [*chunk.names] != names and assign([*chunk.names], chosen) != roles:
             raise InputValueError(
                 f"from row {first_row} on, the columns differ: {_listed(chunk.names)} in place of "
@@ -146,6 +157,9 @@ def portions_of(
             )
         if not chunk.n_rows:
             continue
+        for name in [name for name in marks if has_marks_of_rows(chunk.values_of(name))]:
+            marks.remove(name)
+            _tell(logging.WARNING, looks_like_a_mark(name))
         columns = unsettled_columns(chunk.values_of, roles, first_row)
         for role in ("user", "item"):
             if not first_row:
@@ -168,6 +182,10 @@ def portions_of(
         found = weighed(columns, events, first_row)
         yield Portion(found, first_row, found.pop("timestamp", None)), roles
         first_row += chunk.n_rows
+
+
+def _tell(level: int, line: str) -> None:
+    _log.log(level, Notice(line))
 
 
 def _listed(names: Iterable[Hashable]) -> str:

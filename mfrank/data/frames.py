@@ -16,7 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import check_choice, needs
-from mfrank.data.columns import BadRow, Chosen, assign, guess, in_column, tell_columns
+from mfrank.data.columns import (
+    BadRow,
+    Chosen,
+    assign,
+    guess,
+    has_marks_of_rows,
+    in_column,
+    tell_columns,
+)
 from mfrank.data.ids import Ids
 from mfrank.data.labels import canonical, objects
 from mfrank.data.notes import log as _log
@@ -76,7 +84,14 @@ def frame_columns(
         problem, remedy = error.args
         remedies = f"{remedy}{_of_index(frame)}".removeprefix("; ")
         raise InputValueError(problem, remedies, place=error.place) from None
-    tell_columns(names, roles, chosen, lambda level, line: _log.log(level, Notice(line)))
+
+    def marks_rows(name: str) -> bool:
+        return has_marks_of_rows(values_of(name))
+
+    def tell(level: int, line: str) -> None:
+        _log.log(level, Notice(line))
+
+    tell_columns(names, roles, chosen, tell, marks_rows)
     _tell_index(frame, roles, chosen)
     return settled_columns(unsettled_columns(values_of, roles), roles, chosen, unit)
 

@@ -38,7 +38,7 @@ from mfrank.data.notes import note
 from mfrank.data.numbering import Numbered, Source, numbered
 from mfrank.data.on_disk import Spill
 from mfrank.data.sources import check_duplicates
-from mfrank.data.tables import Portion, check_options
+from mfrank.data.tables import Portion, check_options, refuse_text_options
 from mfrank.data.text_files import is_stream
 from mfrank.data.time_units import (
     TimestampUnit,
@@ -104,8 +104,8 @@ def ingest(
         can resume, the message names the temporary folder.
     """
     check_duplicates(duplicates)
-    check_unit(unit)
-    folder = path_of(folder)
+    check_unit(unit, chosen)
+    folder = path_of(folder, "folder")
     check_options(ids, dialect)
     if (chunks := chunks_of(files, _ROWS_AT_ONCE)) is not None:
         if dialect != Dialect():
@@ -121,7 +121,9 @@ def ingest(
             show_progress=show_progress,
             events=events,
         )
-    source = Source(files_to_ingest(files), chosen, ids, dialect, unit, _ROWS_AT_ONCE, events)
+    paths = files_to_ingest(files)
+    refuse_text_options(paths, dialect)
+    source = Source(paths, chosen, ids, dialect, unit, _ROWS_AT_ONCE, events)
     interaction_folder.check_takes(folder)
     origin = {"layout": _LAYOUT, "at_once": _ENTRIES_AT_ONCE, "duplicates": duplicates}
     origin |= source.told()
@@ -156,8 +158,8 @@ def ingest_chunks(
     call that fails leaves nothing, because the next one has to read all again.
     """
     check_duplicates(duplicates)
-    check_unit(unit)
-    folder = path_of(folder)
+    check_unit(unit, chosen)
+    folder = path_of(folder, "folder")
     check_options(ids, Dialect())
     interaction_folder.check_takes(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -29,7 +29,12 @@ from mfrank.files import folder as folders
 if TYPE_CHECKING:
     from mfrank.data.interactions import Interactions
 
-FORMAT = Format("mfrank interactions", 2, reads=(1, 2))
+FORMAT = Format(
+    "mfrank interactions",
+    2,
+    reads=(1, 2),
+    otherwise="pass a folder of `to_folder` or of an ingest; `Interactions.from_file` reads tables",
+)
 """Version 2 may have cells that are only seen, and the largest entries of sums."""
 
 _MATRICES = ("user_items", "item_users")

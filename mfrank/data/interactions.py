@@ -799,7 +799,7 @@ class Interactions(MadeOfFields):
         OSError
             If writing fails; the folder is unchanged.
         """
-        path = path_of(folder)
+        path = path_of(folder, "folder")
         check_flags(overwrite=overwrite)
         interaction_folder.write(self, path, overwrite=overwrite)
         return path
@@ -827,7 +827,7 @@ class Interactions(MadeOfFields):
             message says how.
         """
         check_flags(verify=verify)
-        return cls._of_folder(interaction_folder.read(path_of(folder), verify=verify))
+        return cls._of_folder(interaction_folder.read(path_of(folder, "folder"), verify=verify))
 
     @classmethod
     def _of_folder(cls, mapped: interaction_folder.Mapped) -> Interactions:

@@ -51,7 +51,7 @@ def json_format(start: Start) -> Format | None:
     is_stream = not (found or literal)
     if is_stream and start.dialect.columns is not None:  # a field may begin as JSON does
         return None
-    start.refuse("JSON", "sep", "header", "columns", "lines")
+    start.refuse("JSON", "sep", "quote", "header", "columns", "lines")
     if is_stream:
         found = [
             each

@@ -11,6 +11,7 @@ from typing import Literal, get_args
 
 from mfrank.arrays import check_choice, counted, shown
 from mfrank.data.columns import (
+    MARK,
     NOT_READ,
     ROLES,
     BadRow,
@@ -19,6 +20,7 @@ from mfrank.data.columns import (
     guess,
     has_marks,
     ignored_roles,
+    marks_among,
     tell_columns,
 )
 from mfrank.data.fields import NUMBER, Fields
@@ -264,6 +266,9 @@ def layout_of(
         part.table.separator = separator
     keyed = part.keyed(labels, roles)
     fields = {role: labels.index(name) for role, name in roles.items() if role not in keyed}
+    if names and is_named:  # last, as they may be empty
+        marks = enumerate(marks_among(labels, roles))
+        fields |= {f"{MARK} {number}": labels.index(name) for number, name in marks}
     is_guess = not is_named and dialect.header is None
     first_line = first_line if has_header else n_above + 1
     how = separator, quote, width, names, has_header, first_line
@@ -307,7 +312,7 @@ def _named(
             raise InputValueError(problem, remedies) from None
         raise
     by_wish = {r: column if asked[r] is not None else None for r, column in by_name.items()}
-    tell_columns(part.all_names(names), roles, by_wish, tell)
+    tell_columns(part.all_names(names), roles, by_wish, tell, lambda _: False)
     return roles
 
 

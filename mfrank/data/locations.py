@@ -21,7 +21,7 @@ from mfrank.data.tables import kind_at, kind_of
 from mfrank.data.text_bytes import PACKERS, ZIP
 from mfrank.data.text_files import is_stream, local_file, refuse_elsewhere
 from mfrank.errors import InputTypeError, InputValueError
-from mfrank.files import MANIFEST, path_of
+from mfrank.files import MANIFEST, path_of, path_of_open
 
 Given = str | os.PathLike[str]
 Location = Given | Iterable[Given]
@@ -81,10 +81,9 @@ def refuse_open(given: Any, argument: str) -> None:
     """Raise TypeError for an open file, or text in memory, in place of a path."""
     if not hasattr(given, "readline"):  # pandas' readers of chunks have read()
         return
-    name = getattr(given, "name", None)
     if given in (sys.stdin, getattr(sys.stdin, "buffer", None)):
         remedy = "pass '-' for standard input"
-    elif isinstance(name, str) and Path(name).is_file():
+    elif name := path_of_open(given):
         remedy = f"pass its path, {name!r}"
     else:
         remedy = (

@@ -35,7 +35,7 @@ def netflix_format(start: Start) -> Format | None:
             "read the training set",
         ).within("line 1")
     what = "blocks of ratings"
-    start.refuse(what, "sep", "header", "lines")
+    start.refuse(what, "sep", "quote", "header", "lines")
     roles = start.roles(what, {r: c for r, c in _COLUMNS.items() if _PLACES.get(r, 0) < len(first)})
     places = {role: place for role, place in _PLACES.items() if role in roles}
     layout = Layout(",", None, len(first), (), False, 1, places, False)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import counted, shown
+from mfrank.data.columns import guess
 from mfrank.data.ids import Ids
 from mfrank.data.notes import log as _log
 from mfrank.data.times import is_date
@@ -59,6 +60,17 @@ _TENS = 10 ** np.arange(19)
 _LONG = 10**_KEPT
 _SURE = 6.0
 """Digits that are 0 of all rounded numbers together, from which on this is no chance."""
+
+
+_MANY, _ENDS = 20, 32
+"""Ids that a warning needs, and the inverse of the share of 8 or 16 bits that is near an end."""
+_TYPE_NAME = re.compile(
+    r"<?(?:u?int(?:eger)?(?:8|16|32|64)?|u?(?:big|small|tiny)int|u?long|float(?:8|16|32|64)?"
+    r"|double|dbl|number|numeric|decimal|real|str(?:ing)?|chr|object|n?(?:var)?char|character"
+    r"|text|token|category|factor|fct|uuid|utf8)>?(?:\([0-9, ]+\))?",
+    re.IGNORECASE,
+)
+_UNIT = re.compile(r"\([^()]{1,12}\)|\[[^\[\]]{1,12}\]|<[^<>]{1,12}>")
 
 
 RowsOf = Callable[[int], int]
@@ -262,6 +274,42 @@ def tell_rounded(side: str, numbers: NDArray[np.int64]) -> None:
                 *(side, own[0]),
             )
             return
+
+
+def tell_wrapped(side: str, numbers: NDArray[np.int64]) -> None:
+    """Warn of numbers that go from end to end of 8 or 16 bits, as larger ones do that wrapped."""
+    if len(numbers) < _MANY:
+        return
+    low, high = int(numbers.min()), int(numbers.max())
+    for half in (1 << 7, 1 << 15):
+        room = half // _ENDS
+        if -half <= low <= room - half and half - 1 - room <= high < half:
+            _log.warning(
+                "%s ids go from %d to %d, as integers of %d bits do: larger ones wrap around to "
+                "such numbers, which may make one of several; keep them in wider integers from "
+                "their source on",
+                *(side, low, high, half.bit_length()),
+            )
+
+
+def tell_header(user: object, item: object) -> None:
+    """Warn of a first row whose ids are types, units or names of columns."""
+    row = [each.strip() for each in (user, item) if isinstance(each, str)]
+    if len(row) < 2:
+        return
+    if all(map(_TYPE_NAME.fullmatch, row)):
+        what = "types"
+    elif all(map(_UNIT.fullmatch, row)):
+        what = "units"
+    elif guess(row[:1], "user") and guess(row[1:], "item"):
+        what = "names"
+    else:
+        return
+    _log.warning(
+        "the first row has the user %s and the item %s, which look like %s of columns: drop this "
+        "row if it is none",
+        *(shown(user), shown(item), what),
+    )
 
 
 def in_rows(label: str, count: Count) -> str:

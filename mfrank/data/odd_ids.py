@@ -96,6 +96,7 @@ def check_ids(side: str, ids: Ids, rows_of: RowsOf) -> None:
         odd_columns.tell_codes(side, ids, rows_of)
         if ids.table is not None:
             odd_columns.tell_rounded(side, ids.labels)
+            odd_columns.tell_wrapped(side, ids.labels)
         return
     labels = ids.labels.tolist()
     odd_columns.tell_lists(side, labels)

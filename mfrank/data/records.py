@@ -29,6 +29,7 @@ from mfrank.data.time_units import TimeKind
 from mfrank.errors import InputValueError
 
 _COMMENT = r"[#%](?:[\s#%]|$)"
+_USUAL = Dialect()
 _MOST_LINES = 2000  # that show the format
 
 
@@ -187,7 +188,7 @@ class Start:
     def refuse(self, what: str, *names: str) -> None:
         """Raise ValueError if the caller describes a text of another format by these arguments."""
         for name in names:
-            if getattr(self.dialect, name) is not None:
+            if getattr(self.dialect, name) != getattr(_USUAL, name):
                 problem = f"`{name}` is for other text, and this is {what}:"
                 raise InputValueError(problem, "leave it out")
 

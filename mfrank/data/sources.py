@@ -38,6 +38,7 @@ from mfrank.data.layouts import Dialect
 from mfrank.data.locations import Location, files_at
 from mfrank.data.merging import Duplicates
 from mfrank.data.notes import note
+from mfrank.data.odd_columns import tell_header
 from mfrank.data.odd_ids import check_ids, tell_converted, tell_empty_rows
 from mfrank.data.table_parts import TableParts, none_in
 from mfrank.data.tables import Portion
@@ -80,6 +81,10 @@ def from_arrays(
     user_ids, item_ids = known_ids
     check_duplicates(duplicates)
     check_unit(unit)
+    if unit is not None and timestamps is None:
+        raise InputValueError(
+            "`timestamp_unit` has no effect without `timestamps`:", "pass them, or leave it out"
+        )
     check_same_rows(users=users, items=items, values=values, timestamps=timestamps, events=kinds)
     users, items = to_host(users, "users"), to_host(items, "items")
     values, timestamps = to_host(values, "values"), to_host(timestamps, "timestamps")
@@ -114,6 +119,8 @@ def from_arrays(
     item_rows = item_rows.astype(np.int32, copy=False)
     _check("user", users if user_ids is None else user_ids, known_users, partial(_count, user_rows))
     _check("item", items if item_ids is None else item_ids, known_items, partial(_count, item_rows))
+    if user_ids is None and item_ids is None and len(user_rows):
+        tell_header(known_users.labels[user_rows[0]], known_items.labels[item_rows[0]])
     del users, items  # the caller may have them no more
     numbers = np.ones(len(user_rows), np.float32) if values is None else as_numbers(values)
     times = None if timestamps is None else epoch_seconds(timestamps, unit)
@@ -182,7 +189,7 @@ def from_frame(
         chunks = chunks_of(frame, ROWS_AT_ONCE)
         if chunks is not None:
             return from_chunks(chunks, "`frame`", chosen, unit, duplicates, known_ids, events)
-    check_unit(unit)
+    check_unit(unit, chosen)
     columns = frame_columns(frame, chosen if events is None else events.chosen(chosen), unit)
     return _from_columns(columns, events, duplicates, known_ids)
 
@@ -197,7 +204,7 @@ def from_chunks(
     events: EventWeights | None = None,
 ) -> Parts:
     """Build the parts of interactions from a table that comes in chunks, as :func:`from_frame`."""
-    check_unit(unit)
+    check_unit(unit, chosen)
     check_duplicates(duplicates)
     chosen = chosen if events is None else events.chosen(chosen)
     columns = columns_in(chunks, chosen, unit, name)
@@ -215,10 +222,11 @@ def from_file(
     events: EventWeights | None = None,
 ) -> Parts:
     """Build the parts of interactions from text or parquet files; errors name the file."""
-    check_unit(unit)
+    check_unit(unit, chosen)
     tables.check_options(ids, dialect)
     chosen = chosen if events is None else events.chosen(chosen)
     files = files_at(given, "path")
+    tables.refuse_text_options(files, dialect)
     if len(files) == 1:
         columns = tables.read_columns(files[0], chosen, ids, dialect, unit)
     else:
@@ -279,12 +287,13 @@ def _from_columns(
     # Nothing else has the columns now, so that their memory is free when they are numbered. Times
     # have one unit by now, and "s" leaves numbers as they are.
     take = found.pop
+    unit: TimestampUnit | None = "s" if "timestamp" in found else None
     return from_arrays(
         take("user"),
         take("item"),
         take("value", None),
         take("timestamp", None),
-        "s",
+        unit,
         duplicates,
         known_ids,
         weighing=events,

@@ -38,7 +38,7 @@ def matrix_format(start: Start) -> Format | None:
     if start.dialect.columns is not None or not start.head.startswith("%%MatrixMarket"):
         return None
     what = "a matrix of MatrixMarket"
-    start.refuse(what, "sep", "header", "lines")
+    start.refuse(what, "sep", "quote", "header", "lines")
     layout, field, symmetry = "", "", ""
     if banner := _BANNER.fullmatch(start.lines[0]):
         layout, field, symmetry = banner[0].lower().split()[2:]

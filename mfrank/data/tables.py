@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast, get_args
 
@@ -388,6 +388,16 @@ def check_options(ids: IdsAs, dialect: Dialect) -> None:
     if ids not in get_args(IdsAs):
         raise InputValueError(f"`ids` must be 'auto' or 'text', got {shown(ids)}")
     dialect.check()
+
+
+def refuse_text_options(files: Sequence[Path], dialect: Dialect) -> None:
+    """Raise ValueError if an option of text is given, and no file is text."""
+    if dialect != _USUAL_DIALECT and not any(map(is_text, files)):
+        for name in ("sep", "quote", "encoding", "comment", "lines"):
+            if getattr(dialect, name) != getattr(_USUAL_DIALECT, name):
+                raise InputValueError(
+                    f"`{name}` has no effect, as it is of text:", "leave it out"
+                ).within(files[0])
 
 
 def _refuse_names(file: Path, dialect: Dialect) -> None:

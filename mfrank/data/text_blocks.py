@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import counted
 from mfrank.arrays import ext as _ext
-from mfrank.data.columns import WHERE, in_column
+from mfrank.data.columns import MARK, WHERE, has_marks_of_rows, in_column, looks_like_a_mark
+from mfrank.data.distinct import Distinct
 from mfrank.data.fields import AHEAD, Fields
 from mfrank.data.layouts import IF_LISTS, Layout
 from mfrank.data.records import Blocks, Format, Rows
@@ -43,7 +44,7 @@ _MOST_BLANKS = 32
 
 def table_of(layout: Layout) -> Format:
     """The format of a table."""
-    columns = {role: layout.column(role) for role in layout.fields}
+    columns = {role: layout.column(role) for role in layout.fields if not role.startswith(MARK)}
 
     def rows(text: Text, tell: Tell) -> Iterator[Rows]:
         return rows_of(text, layout, tell)
@@ -63,10 +64,20 @@ def rows_of(text: Blocks, layout: Layout, tell: Tell) -> Iterator[Rows]:
         A row has another form than the first, or there is none.
     """
     splitter, rest = _Splitter(layout), b""
+    marks = [role for role in layout.fields if role.startswith(MARK)]
+    own = [role for role in layout.fields if role not in marks] if marks else None
     for block in text.blocks():
         block = rest + (block.replace(b"\t", b" ") if layout.tabs_are_blanks else block)
         rows, n_read = splitter.rows(block)
         rest = block[n_read:]
+        for role in marks:
+            mark = rows.columns[role]
+            assert isinstance(mark, Fields)
+            if has_marks_of_rows(Distinct().add(mark).present()[0]):
+                tell(logging.WARNING, looks_like_a_mark(str(layout.column(role))))
+                marks = [each for each in marks if each != role]
+        if own is not None:
+            rows = rows._replace(columns={role: rows.columns[role] for role in own})
         if len(rest) > LONGEST_LINE and len(rest.decode()) > LONGEST_LINE:
             break
         if len(rows.lines) and splitter.may_lack_users:

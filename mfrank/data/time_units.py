@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import check_choice
-from mfrank.data.columns import BadRow
+from mfrank.data.columns import BadRow, Chosen
 from mfrank.data.notes import log as _log
 from mfrank.errors import InputValueError, Notice
 
@@ -130,10 +130,26 @@ class FractionsError(BadRow):
         self.number = number
 
 
-def check_unit(unit: Any) -> None:
-    """Raise ValueError unless ``unit`` is a unit of timestamps, or None."""
+def check_unit(unit: Any, chosen: Chosen | None = None) -> None:
+    """Raise ValueError unless ``unit`` is one of timestamps that are read, or None."""
+    if unit is None:
+        return
+    check_choice("timestamp_unit", unit, get_args(TimestampUnit))
+    if chosen is not None and chosen.get("timestamp") is False:
+        raise InputValueError(
+            "`timestamp_unit` has no effect with `timestamp=False`:", "leave one of them out"
+        )
+
+
+def tell_unit_alone(unit: TimestampUnit | None) -> None:
+    """Warn if a unit is given of timestamps that a table does not have."""
     if unit is not None:
-        check_choice("timestamp_unit", unit, get_args(TimestampUnit))
+        _log.warning(
+            Notice(
+                "`timestamp_unit` has no effect, as no column of timestamps is recognized: name it "
+                "with `timestamp=`, or leave out the unit"
+            )
+        )
 
 
 def in_seconds(numbers: NDArray[np.int64], unit: Unit) -> NDArray[np.int64]:
@@ -318,8 +334,15 @@ class Magnitudes:
                 "milliseconds in 32 bits become such numbers; they are kept as they are",
                 *(self.lowest, self.highest),
             )
-        if unit == "as is" and (what := self._like_days()):
-            _log.info("timestamps from %d to %d %s", self.lowest, self.highest, what)
+        if unit == "as is" and (found := self._parts_of_dates()):
+            what, remedy = found
+            _log.warning(
+                Notice(
+                    f"timestamps from {self.lowest} to {self.highest} look like {what}, and are "
+                    f"kept as they are, as if seconds since 1970: {remedy}; `timestamp_unit='s'` "
+                    "keeps the numbers"
+                )
+            )
         if unit in ("s", "as is"):
             return
         bounds = in_seconds(np.array([self.lowest, self.highest]), unit).tolist()
@@ -332,16 +355,18 @@ class Magnitudes:
             )
         )
 
-    def _like_days(self) -> str:
-        """What numbers that are kept look like, if they are years or days of a spreadsheet."""
-        if _YEARS[0] <= self.lowest <= self.highest <= _YEARS[1]:
-            return "look like years, and are kept as they are: dates are compared with dates alone"
-        if _SHEET_DAYS[0] <= self.lowest <= self.highest <= _SHEET_DAYS[1]:
-            return (
-                "look like days of a spreadsheet, and are kept as they are: dates are made by "
-                "pandas.to_datetime(days, unit='D', origin='1899-12-30')"
-            )
-        return ""
+    def _parts_of_dates(self) -> tuple[str, str] | None:
+        """What all numbers look like that are no moments, and the remedy."""
+        low, high = self.lowest, self.highest
+        if _YEARS[0] <= low <= high <= _YEARS[1]:
+            return "years", f"write dates, such as {low}-01-01"
+        (first, one), (last, other) = divmod(low, 100), divmod(high, 100)
+        if _YEARS[0] <= first <= last <= _YEARS[1] and {one, other} <= {*range(1, 13)}:
+            return "months", f"write dates, such as {first}-{one:02}-01"
+        if _SHEET_DAYS[0] <= low <= high <= _SHEET_DAYS[1]:
+            remedy = "dates are made by pandas.to_datetime(days, unit='D', origin='1899-12-30')"
+            return "days of a spreadsheet", remedy
+        return None
 
     def check(self, unit: TimestampUnit) -> None:
         """Log if another unit is more likely than the stated one."""

@@ -33,6 +33,7 @@ from mfrank.data.time_units import (
     check_order,
     in_seconds,
     tell_of_fractions,
+    tell_unit_alone,
     with_day_first,
 )
 from mfrank.errors import InputTypeError, InputValueError
@@ -271,6 +272,7 @@ def settle(
         As :func:`seconds_of`.
     """
     if "timestamp" not in columns:
+        tell_unit_alone(unit)
         return columns
     try:
         return columns | {"timestamp": seconds_of(columns["timestamp"], unit)}

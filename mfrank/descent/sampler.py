@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from mfrank.arrays import (
     CSR,
     Array,
+    changed,
     check_at_least_zero,
     check_choice,
     check_count,
@@ -173,6 +174,17 @@ class Sampling:
                 'use "uniform" or "popularity"',
             )
         check_at_least_zero(popularity_power=self.power)
+        if self.shared and self.negatives is None:
+            raise InputValueError(
+                "`shared_negatives` has no effect, as `negatives=None` uses all items:",
+                "leave it out, or set `negatives` to a number",
+            )
+        if self.negative_sampling != "popularity" and changed(self, "power"):
+            raise InputValueError(
+                "`popularity_power` has no effect, as "
+                f"`negative_sampling={self.negative_sampling!r}` does not read popularity:",
+                "leave it out, or use `negative_sampling='popularity'`",
+            )
 
     def catalog(self, rows: CSR) -> Catalog:
         """The catalog of rows that have all items."""

@@ -46,7 +46,15 @@ from mfrank.evaluation.inputs import (
     matrix_of,
 )
 from mfrank.evaluation.learned import tell_learned
-from mfrank.evaluation.metrics import MRR, NDCG, ListMetric, Metric, RankingMetric, Recall
+from mfrank.evaluation.metrics import (
+    MRR,
+    NDCG,
+    KnownMetric,
+    ListMetric,
+    Metric,
+    RankingMetric,
+    Recall,
+)
 from mfrank.evaluation.names import metric as read_metric
 from mfrank.evaluation.popularity import ItemUsers, PopularItems
 from mfrank.evaluation.rankers import check_sampled, protocol_of
@@ -196,6 +204,7 @@ def evaluate(
             "`cluster` and `negatives`, which are drawn in turn, do not go together"
         )
     wanted = _read_metrics(metrics)
+    _refuse_idle(negatives, random_state, item_groups, wanted)
     if negatives is not None:
         check_sampled(negatives, wanted)
     if steer is not None:
@@ -384,6 +393,23 @@ def _check_steered(wanted: Iterable[Metric], *, sampled: bool, folded: bool) -> 
     if sampled or folded:
         what = "negatives" if sampled else "held-out users"
         raise InputValueError(f"`steer` and {what} do not go together", "leave one out")
+
+
+def _refuse_idle(
+    negatives: int | None, seed: Seed, groups: Groups | None, wanted: Iterable[Metric]
+) -> None:
+    """Raise ValueError if an argument is given that nothing reads."""
+    if negatives is None and (isinstance(seed, np.random.Generator) or seed not in (None, 0)):
+        raise InputValueError(
+            "`random_state` has no effect, as nothing is drawn without `negatives`:", "leave it out"
+        )
+    if groups is not None and not any(
+        isinstance(metric, ListMetric | KnownMetric) for metric in wanted
+    ):
+        raise InputValueError(
+            "`item_groups` have no effect on these `metrics`, which have no value of a group:",
+            "leave them out, or add a metric such as `mfrank.NDCG @ 10`",
+        )
 
 
 def _groups_of(groups: Groups, n_items: int, ids: Ids | None) -> Groups:

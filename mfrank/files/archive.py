@@ -14,7 +14,7 @@ import zipfile
 from pathlib import Path
 from typing import IO, Any, TypeAlias, cast
 
-from mfrank.errors import InputValueError, unreadable
+from mfrank.errors import InputTypeError, InputValueError, unreadable
 from mfrank.files.atomic import path_of
 from mfrank.files.manifest import MANIFEST, Contents, Format, Manifest
 from mfrank.files.npy import read_array_from, write_array_to
@@ -44,8 +44,10 @@ def place_of(given: Place) -> Path | IO[bytes]:
         If it is neither, or a file object for text.
     """
     if isinstance(given, io.TextIOBase):
-        raise TypeError('a file object must be opened for bytes: open(path, "wb") or "rb"')
-    return cast(IO[bytes], given) if _is_file(given) else path_of(cast(str, given))
+        raise InputTypeError(
+            "a file object must be opened for bytes:", 'open(path, "wb"), or "rb" to load it'
+        )
+    return cast(IO[bytes], given) if _is_file(given) else path_of(cast(str, given), "folder")
 
 
 def name_of(place: Place) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from mfrank._system import close_folder, lock, open_folder, replace
-from mfrank.errors import InputValueError, unreadable
+from mfrank.errors import InputTypeError, InputValueError, unreadable
 
 # Errors of a full disk name the path, because the system does not name an open file.
 
@@ -39,9 +39,48 @@ def wanting_room(path: Path) -> Iterator[None]:
 # Overwriting, locking and removing never follow a link.
 
 
-def path_of(given: str | os.PathLike[str]) -> Path:
-    """The path that a caller gave; ``~`` at its beginning is the home folder, as in a shell."""
-    return Path(os.path.expanduser(os.fspath(given)))
+_LONGEST = 4096
+"""Letters of a path: PATH_MAX of Linux."""
+
+
+def path_of(given: str | os.PathLike[str], argument: str = "path") -> Path:
+    """The path that a caller gave; ``~`` at its beginning is the home folder, as in a shell.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It is something else, such as an open file, bytes or the text of a file; the message names
+        the argument.
+    """
+    text: Any = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+    if not isinstance(text, str):
+        raise _no_path(given, argument)
+    if "\0" in text or len(text) > _LONGEST:
+        raise InputValueError(
+            f"`{argument}` must be a path, got text of {len(text):,} letters, which begins with "
+            f"{text[:30]!r}:",
+            "write what is to be read to a file",
+        )
+    return Path(os.path.expanduser(text))
+
+
+def _no_path(given: Any, argument: str) -> InputTypeError:
+    name, kind = path_of_open(given), type(given).__name__
+    if isinstance(given, bytes):
+        remedy = "decode it by os.fsdecode if it is a path, or write it to a file"
+    elif hasattr(given, "readline"):
+        kind = f"an open file ({kind})"
+        remedy = f"pass its path, {name!r}" if name else "write what it has to a file"
+    else:
+        remedy = "pass the name of a file or folder"
+    return InputTypeError(f"`{argument}` must be a path, got {kind}:", remedy)
+
+
+def path_of_open(given: Any) -> str | None:
+    """The path of an open file; None if it has none, as those in memory."""
+    name = getattr(given, "name", None)
+    is_named = hasattr(given, "readline") and isinstance(name, str) and os.path.isfile(name)
+    return name if is_named else None
 
 
 def open_regular(path: Path) -> BufferedReader:

@@ -27,6 +27,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import re
 import secrets
 from collections.abc import Collection, Container, Iterable, Mapping
 from contextlib import suppress
@@ -66,6 +67,7 @@ interrupted at the rename, which may or may not have happened, or if the model's
 saved by itself."""
 
 _log = logging.getLogger("mfrank")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/(?!$)")
 _PLACES = {MANIFEST: None, "_manifest.json": "mfrank lists"}
 """Paths of manifests in folders, with the format there; None for any."""
 
@@ -363,19 +365,28 @@ def _manifest(folder: Path, format: Format) -> Manifest:
             text = file.read()
     except FileNotFoundError:
         if not folder.exists():
-            raise
+            raise _missing(folder) from None
         refuse_other(folder, format)
         raise InputValueError(
-            f"{folder} does not hold {format.name!r}: no {MANIFEST} in it", place=folder
-        ) from None
-    except NotADirectoryError:
-        raise InputValueError(
-            f"{folder} is a file",
-            f"pass the folder that was saved, or the opened file, open({str(folder)!r}, 'rb'), if "
-            "a model was saved to one",
+            f"{folder} does not hold {format.name!r}: no {MANIFEST} in it",
+            format.otherwise,
             place=folder,
         ) from None
+    except NotADirectoryError:
+        remedy = format.otherwise or (
+            f"pass the folder that was saved, or the opened file, open({str(folder)!r}, 'rb'), if "
+            "a model was saved to one"
+        )
+        raise InputValueError(f"{folder} is a file", remedy, place=folder) from None
     return Manifest.parse(text, format, path)
+
+
+def _missing(folder: Path) -> FileNotFoundError:
+    if _URL.match(str(folder)):
+        is_here = str(folder).lower().startswith("file:")
+        remedy = "pass the path without file://" if is_here else "download the folder first"
+        return FileNotFoundError(f"{folder} is a URL, and only folders here are read; {remedy}")
+    return FileNotFoundError(f"there is no folder {folder}")
 
 
 def _sweep(folder: Path, format: Format) -> None:

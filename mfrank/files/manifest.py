@@ -40,11 +40,15 @@ _MOST_DIMENSIONS, _MOST_NUMBERS = 64, 2**60  # about numpy's limits
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """Name and version of the format of a folder or file, and other versions that are read."""
+    """Name and version of the format of a folder or file, and other versions that are read.
+
+    ``otherwise`` is the remedy where something else is given.
+    """
 
     name: str
     version: int
     reads: tuple[int, ...] = ()
+    otherwise: str = ""
 
     def check(self, name: object, version: object, where: object) -> None:
         """Raise unless a folder or file has this name and version."""

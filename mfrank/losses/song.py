@@ -8,7 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from mfrank.arrays import Array, check_above_zero, check_choice, check_count, check_flags
+from mfrank.arrays import Array, changed, check_above_zero, check_choice, check_count, check_flags
+from mfrank.errors import InputValueError
 from mfrank.losses.contract import (
     Gradients,
     Lists,
@@ -60,6 +61,10 @@ class SONG(Loss):
         check_above_zero(margin=self.margin)
         check_flags(pooled=self.pooled)
         check_flags(from_zero=self.from_zero)
+        if self.from_zero and self.decay == 1:
+            raise InputValueError(
+                "`from_zero` has no effect, as `decay=1` keeps no averages:", "leave it out"
+            )
 
     def memory(self, sizes: Sizes) -> Memory:
         """Mean g of each cell, NaN before the first estimate; nothing for a decay of 1."""
@@ -163,6 +168,11 @@ class KSONG(Loss):
             smoothing_1=self.smoothing_1,
             smoothing_2=self.smoothing_2,
         )
+        if self.choice != "sigmoid" and changed(self, "steepness"):
+            raise InputValueError(
+                f"`steepness` has no effect on `choice={self.choice!r}`:",
+                "leave it out, or use `choice='sigmoid'`",
+            )
 
     @property
     def cutoff(self) -> int:

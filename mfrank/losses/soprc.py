@@ -7,7 +7,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from mfrank.arrays import Array, check_above_zero, check_at_least_zero, check_count, contracted
+from mfrank.arrays import (
+    Array,
+    changed,
+    check_above_zero,
+    check_at_least_zero,
+    check_count,
+    contracted,
+)
+from mfrank.errors import InputValueError
 from mfrank.losses.contract import (
     Gradients,
     Lists,
@@ -73,6 +81,11 @@ class SOPRC(Loss):
         if self.order_statistics is not None:
             check_count("order_statistics", self.order_statistics, 1)
         check_decay(self.decay)
+        if self.order_statistics is None and changed(self, "decay"):
+            raise InputValueError(
+                "`decay` has no effect, as no order statistics are kept:",
+                "leave it out, or set `order_statistics`",
+            )
 
     def memory(self, sizes: Sizes) -> Memory:
         """Averaged order statistics of each user, NaN before the first; by default nothing."""

@@ -54,11 +54,13 @@ from mfrank.models.closed_form import (
     weigh_items,
 )
 from mfrank.models.factor_model import Callback, FactorModel, Stopping
+from mfrank.models.odd_updates import tell_scale_of_ones, tell_scale_of_rows
 from mfrank.models.options import (
     check_backend,
     check_biases,
     check_dtype,
     gather_dtype,
+    refuse_idle_steps,
     tell_of_liked,
 )
 from mfrank.models.parameters import describe, refuse_target
@@ -206,6 +208,7 @@ class ALS(FactorModel):
         check_flags(biases=self.biases, track_objective=self.track_objective)
         if self.biases:
             check_biases(self.objective, self.solver, self.cg_tolerance, self.gather_dtype)
+        refuse_idle_steps(self)
 
     @property
     def uses_values(self) -> bool:
@@ -434,7 +437,9 @@ class ALS(FactorModel):
         store = held.store
         users, items = sides(store, by_row=by_row)
         given = OwnRows(KnownQueries.to_solve(items, itemid), item_users, users, held.seen).rows
-        rows = clean_rows(given, "item_users", objective_of(store, self.objective))
+        objective = objective_of(store, self.objective)
+        rows = clean_rows(given, "item_users", objective)
+        tell_scale_of_rows("item_users", rows.data, held.seen, objective)
         own, means = CSR.from_scipy(rows, store.dtype), feature_means(store, items, itemid)
         solved = self._folding_of(store).items(own, means)
         return solved[0] if is_single(itemid) else solved
@@ -638,7 +643,9 @@ class ALS(FactorModel):
 
     def _folded_users(self, held: ModelState, own: OwnRows) -> QueryFactors:
         store, (side, ids, *_) = held.on_host(), own.known
-        rows = clean_rows(own.rows, "user_items", objective_of(store, self.objective))
+        objective = objective_of(store, self.objective)
+        rows = clean_rows(own.rows, "user_items", objective)
+        tell_scale_of_rows("user_items", rows.data, held.seen, objective)
         solvable, means = CSR.from_scipy(rows, store.dtype), feature_means(store, side, ids)
         return QueryFactors(*self._folding_of(store).users_and_biases(solvable, means))
 
@@ -646,6 +653,10 @@ class ALS(FactorModel):
         folding = self._folding_of(held.store)
         refuse_dislikes(folding.objective, own.values, "values")
         tell_of_liked(folding.objective, own.values, held.store.threshold, given=has_values)
+        if has_values:
+            tell_scale_of_rows("values", own.values, held.seen, folding.objective)
+        else:
+            tell_scale_of_ones(held.seen, folding.objective)
         return QueryFactors(*folding.users_and_biases(own.likes))
 
     def _folding_of(self, store: FactorStore) -> FoldIn:

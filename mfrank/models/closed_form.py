@@ -10,6 +10,7 @@ from mfrank.arrays import CSR, shown
 from mfrank.backends import Factors
 from mfrank.data import Interactions
 from mfrank.errors import InputTypeError, InputValueError, within
+from mfrank.models.odd_updates import tell_scale_of_rows
 from mfrank.models.options import OPTION_KINDS, option_classes
 from mfrank.models.parameters import is_of, restore
 from mfrank.retrieval import Matrix, ModelState, Raw, Seen, Side, given_rows
@@ -106,6 +107,8 @@ def weigh_items(
     else:
         given = given_rows(user_items, userid, users, items, "user_items")
     rows = clean_rows(given, "user_items", folding.objective)
+    if user_items is not None:
+        tell_scale_of_rows("user_items", rows.data, held.seen, folding.objective)
     own = CSR.from_scipy(rows, folding.store.dtype)
     return folding.weigh(own, feature_means(folding.store, users, userid))
 

@@ -14,6 +14,7 @@ from numpy.typing import DTypeLike
 from mfrank.als import Explanation, as_step, check_start
 from mfrank.arrays import (
     Seed,
+    changed,
     check_above_zero,
     check_at_least_zero,
     check_choice,
@@ -227,6 +228,12 @@ class Descent(FactorModel):
                 'use `batches="users"`',
             )
         _ = self._sampling  # its constructor checks the sampling options
+        if self.batches == "positives" and changed(self, "positives"):
+            raise InputValueError(
+                "`positives` has no effect, as with `batches='positives'` each is a list of its "
+                "own:",
+                "leave it out, or use `batches='users'`",
+            )
         check_above_zero(temperature=self._temperature)
         check_at_least_zero(weight_decay=self.weight_decay)
         if self.clip is not None:

@@ -101,9 +101,13 @@ def from_safetensors(path: StrPath) -> FactorStore:
     ValueError
         The file is not a store, has another format version, or is damaged.
     """
-    safetensors = _safetensors()
+    safetensors, place = _safetensors(), path_of(path)
+    if place.is_dir():
+        raise InputValueError(
+            f"{path} is a folder", "pass a file that mfrank.to_safetensors wrote", place=path
+        )
     try:
-        with safetensors.safe_open(path_of(path), framework="numpy") as file:
+        with safetensors.safe_open(place, framework="numpy") as file:
             header = file.metadata() or {}
             version = header.get("version", "")
             FORMAT.check(

@@ -88,8 +88,8 @@ class LinearStore:
         metadata: dict[str, Any] = {"fitter": fitter_of(self.fitter), "history": history}
         if self.feature_names is not None:
             metadata["feature_names"] = list(self.feature_names)
-        write(path_of(folder), Contents(arrays, metadata), FORMAT)
-        return path_of(folder)
+        write(path_of(folder, "folder"), Contents(arrays, metadata), FORMAT)
+        return path_of(folder, "folder")
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], *, verify: bool = False) -> LinearStore:
@@ -100,7 +100,7 @@ class LinearStore:
         FileNotFoundError, ValueError
             The folder does not exist, contains something else, or is damaged.
         """
-        contents = read(path_of(folder), FORMAT, verify=verify)
+        contents = read(path_of(folder, "folder"), FORMAT, verify=verify)
         arrays, metadata = contents.arrays, dict(contents.metadata)
         names = metadata.pop("feature_names", None)
         check_keys(f"metadata of {folder}", metadata, {"fitter", "history"})

@@ -8,7 +8,7 @@ from typing import Any
 
 from mfrank.arrays import check_instance
 from mfrank.data import Interactions
-from mfrank.errors import InputTypeError
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.files import Place, n_earlier, path_of
 from mfrank.files import roll_back as folder_rolled_back
 from mfrank.models.als import ALS
@@ -20,7 +20,7 @@ from mfrank.models.reranker.reranker import Reranker
 from mfrank.models.reranker.second_fit import FIRST_STAGES
 from mfrank.pagerank import Graphs
 from mfrank.retrieval import Recommender
-from mfrank.store import FORMAT, FactorStore, OwnClasses
+from mfrank.store import FORMAT, FactorStore, OwnClasses, featured
 
 _MODELS: dict[str, type[Recommender]] = {**FIRST_STAGES, Reranker.__name__: Reranker}
 
@@ -79,7 +79,7 @@ def n_versions(folder: str | os.PathLike[str]) -> int:
     FileNotFoundError, ValueError
         As :func:`load`.
     """
-    return n_earlier(path_of(folder), FORMAT) + 1
+    return n_earlier(path_of(folder, "folder"), FORMAT) + 1
 
 
 def roll_back(folder: str | os.PathLike[str]) -> None:
@@ -96,7 +96,7 @@ def roll_back(folder: str | os.PathLike[str]) -> None:
     ValueError
         No earlier version was kept, or it is damaged; the folder is unchanged.
     """
-    folder_rolled_back(path_of(folder), FORMAT)
+    folder_rolled_back(path_of(folder, "folder"), FORMAT)
 
 
 def loaded(
@@ -131,7 +131,8 @@ def refit(model: Recommender, user_items: Any, *, show_progress: bool = False) -
     Raises
     ------
     ValueError, TypeError
-        The model is not fitted or has no recipe, or as its ``fit`` raises.
+        The model is not fitted or has no recipe, or was fitted with features; or as its ``fit``
+        raises.
 
     Examples
     --------
@@ -151,6 +152,11 @@ def refit(model: Recommender, user_items: Any, *, show_progress: bool = False) -
         )
     if isinstance(model, Reranker):
         return model.over(refit(model.model, user_items, show_progress=show_progress))
+    if sides := sorted(featured(model.store)):
+        raise InputValueError(
+            f"`model` was fitted with {sides[0]}_features, and a refit has none:",
+            f"fit it again with them, as `fit(data, {sides[0]}_features=...)`",
+        )
     if not isinstance(user_items, Graphs):
         user_items = Interactions.of(user_items)
         tell_odd_refit(model, user_items)

@@ -1,12 +1,11 @@
-"""What an update or a refit most likely does not mean: other ids, old interactions, another scale.
+"""What updates, refits and rows to solve hardly mean: other ids, old interactions, another scale.
 
 New interactions of other users and other items throughout are of another catalog, or have ids in
 another spelling. Where values are read, those of a cell that is given again are added: a file with
 all interactions, in place of those since the fit, doubles the old ones. And values in another unit,
 such as shares of 1 where the fit had ratings up to 5, outweigh the old ones or hardly count.
 
-A refit learns from other data alone. Its options were chosen for the data of the model, though, and
-what is no option, such as features, is not fitted again.
+A refit learns from other data alone, but its options were chosen for the data of the model.
 """
 
 from __future__ import annotations
@@ -17,12 +16,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from mfrank.als import QuadraticObjective
 from mfrank.arrays import counted
 from mfrank.data import Interactions, placed
 from mfrank.errors import Notice
 from mfrank.models.options import are_values_told, tell_uncut
-from mfrank.retrieval import Recommender
-from mfrank.store import FactorStore, featured
+from mfrank.retrieval import Recommender, Seen, ValueScale
+from mfrank.store import FactorStore
 
 _log = logging.getLogger("mfrank")
 
@@ -30,10 +30,6 @@ _FEW = 20
 """Up to so many interactions, or users or items, anything may be by chance."""
 _NEARLY_ALL = 0.9
 _LOOKED_AT = 1_000_000
-_LEVELS = 20
-"""So many different values are those of a scale of ratings, or weights of kinds of events."""
-_ROOM = 1.25
-"""How much larger than all old values the usual new ones may be, as where old ones have decayed."""
 
 
 def tell_odd_update(
@@ -98,13 +94,6 @@ def tell_odd_refit(model: Recommender, data: Interactions) -> None:
     if seen is not None and seen.matrix.dtype != bool and getattr(model, "uses_values", False):
         reader = type(model).__name__
         tell_other_scale(name, data.user_items.data, seen.positives.data, reader)
-    if sides := sorted(featured(store)):
-        _log.warning(
-            Notice(
-                f"the model was fitted with features of {'s and '.join(sides)}s, and a refit has "
-                "none; `fit` takes them"
-            )
-        )
     if seen is not None and seen.left_out is not None:
         _log.info(
             Notice("lists of the new model leave out all that users have; `leave_out` names a part")
@@ -114,24 +103,46 @@ def tell_odd_refit(model: Recommender, data: Interactions) -> None:
 def tell_other_scale(
     name: str, new: NDArray[np.floating], old: NDArray[np.floating], reader: str
 ) -> None:
-    """Warn if new values of an argument are in another unit than the old ones, most likely.
+    """Warn if new values of an argument are in another unit than the old ones, most likely."""
+    given, had = ValueScale.of(_some(new)), ValueScale.of(_some(old))
+    if are_values_told() or given is None or had is None or not had.is_other(_some(new)):
+        return
+    _log.warning(_of_other_scale(name, given, had, reader))
 
-    The usual new one is clearly above all old ones; or the old ones are of few levels, as ratings
-    are, and all new ones are below nearly all of them, or the usual one is below all. Counts of a
-    day may well be below those of a year.
-    """
-    given, had = (part[part > 0] for part in map(_some, (new, old)))
-    if are_values_told() or min(len(given), len(had)) < _FEW:
+
+def tell_scale_of_rows(
+    name: str, values: NDArray[np.floating], seen: Seen | None, reader: QuadraticObjective
+) -> None:
+    """Warn, once for a model, of values to fold in that are in another unit than the fit's."""
+    if not reader.uses_values or seen is None or (had := seen.value_scale) is None:
         return
-    usual, (least, low) = np.median(given), np.quantile(had, [0, 0.1])
-    is_below = (given.max() < low or usual < least) and len(np.unique(had)) <= _LEVELS
-    if not is_below and usual <= _ROOM * had.max():
+    if name in had.told or are_values_told() or not had.is_other(values):
         return
+    had.told.add(name)
+    given = ValueScale.of_all(values[values > 0])
+    _log.warning(_of_other_scale(name, given, had, type(reader).__name__))
+
+
+def tell_scale_of_ones(seen: Seen | None, reader: QuadraticObjective) -> None:
+    """Warn, once for a model, that items without a value hardly count, as the fit's are larger."""
+    if not reader.uses_values or seen is None or (had := seen.value_scale) is None:
+        return
+    if "values" in had.told or are_values_told() or not had.is_above_ones():
+        return
+    had.told.add("values")
     _log.warning(
         Notice(
-            f"`{name}` has values {_range(given)}, and the interactions of the model have values "
-            f"{_range(had)}: {reader} reads both as of one unit; bring them to that of the fit"
+            f"each item counts 1 without `values`, and the interactions of the model have values "
+            f"{had}: {type(reader).__name__} reads both as of one unit; pass `values` in that of "
+            "the fit"
         )
+    )
+
+
+def _of_other_scale(name: str, given: ValueScale, had: ValueScale, reader: str) -> Notice:
+    return Notice(
+        f"`{name}` has values {given}, and the interactions of the model have values {had}: "
+        f"{reader} reads both as of one unit; bring them to that of the fit"
     )
 
 
@@ -190,10 +201,3 @@ def _tell_repeats(store: FactorStore, old: sp.csr_array, new: Interactions) -> b
 
 def _some(values: NDArray[np.floating]) -> NDArray[np.floating]:
     return values[:: -(-len(values) // _LOOKED_AT) or 1]
-
-
-def _range(values: NDArray[np.floating]) -> str:
-    least, most = float(values.min()), float(values.max())
-    if least == most:
-        return f"that are all {least:g}"
-    return f"from {least:g} to {most:g}, usually {float(np.median(values)):g}"

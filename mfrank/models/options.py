@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from mfrank import als, descent, losses
 from mfrank.als import QuadraticObjective
-from mfrank.arrays import counted, installed, set_in_block, shown, warn_caller
+from mfrank.arrays import changed, counted, installed, set_in_block, shown, warn_caller
 from mfrank.backends import Backend, GatherDtype, choose
 from mfrank.data import Interactions, ReadWhere, ValuesFrom, has_kinds
 from mfrank.descent import Optimizer, Schedule
@@ -147,6 +147,22 @@ def check_biases(
         )
 
 
+def refuse_idle_steps(model: Any) -> None:
+    """Raise ValueError if options of conjugate gradients are given to an ALS that has none."""
+    exact = "`biases=True`" if model.biases else "`solver='cholesky'`"
+    if model.biases or model.solver == "cholesky":
+        for name in changed(model, "cg_steps", "cg_tolerance"):
+            raise InputValueError(
+                f"`{name}` has no effect, as {exact} solves every row exactly:", "leave it out"
+            )
+    if model.cg_tolerance is not None and changed(model, "cg_steps"):
+        raise InputValueError(
+            "`cg_steps` has no effect with `cg_tolerance`, by which each row takes as many steps "
+            "as it needs:",
+            "leave one of them out",
+        )
+
+
 def check_biased_fit(backend: Backend, name: str, *others: Any) -> None:
     """Raise ValueError if the backend or arguments of a fit cannot be combined with biases."""
     if not backend.PRIORS:
@@ -164,10 +180,20 @@ def check_featured_fit(
     objective: QuadraticObjective,
     backend: Backend,
     name: str,
+    *,
+    has_ridge: bool,
 ) -> None:
-    """Raise ValueError if there are features and another option cannot be combined with them."""
+    """Raise ValueError if there are features and another option cannot be combined with them.
+
+    Or if there are none, and a ridge of their weights is given.
+    """
     first = next((name for name, features in given.items() if features is not None), None)
     if first is None:
+        if has_ridge:
+            raise InputValueError(
+                "`feature_regularization` has no effect in a fit without features:",
+                "leave it out, or pass `user_features` or `item_features`",
+            )
         return
     if not backend.PRIORS:
         raise InputValueError(

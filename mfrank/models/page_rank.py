@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import (
     Seed,
+    changed,
     check_above_zero,
     check_choice,
     check_count,
@@ -208,6 +209,15 @@ class SupervisedPageRank(Parameters, RowScorer):
             check_count(name, getattr(self, name), 1)
         check_threads(self.n_threads)
         generator(self.random_state)
+        if self.method is None:
+            idle = changed(self, "accuracy", "queries", "candidates")
+            if describe(self.loss) != describe(_DEFAULT_LOSS):
+                idle.append("loss")
+            for name in idle:
+                raise InputValueError(
+                    f"`{name}` has no effect, as nothing is learned with `method=None`:",
+                    "leave it out, or name a method",
+                )
         check_backend(self.backend)
 
     @in_turn
@@ -274,6 +284,11 @@ class SupervisedPageRank(Parameters, RowScorer):
             if item_features is not None:
                 raise InputValueError(
                     "`item_features` go with interactions", "graphs have their own"
+                )
+            for name in changed(self, "gap", "queries", "candidates"):
+                raise InputValueError(
+                    f"`{name}` has no effect on graphs, whose queries are all there:",
+                    "leave it out, or pass interactions",
                 )
             task = Task.of_graphs(data, labels, learns=self.method is not None)
         else:

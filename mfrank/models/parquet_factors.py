@@ -56,7 +56,7 @@ def to_parquet(store: FactorStore, folder: StrPath) -> Path:
         Writing fails; an old file is unchanged.
     """
     check_exportable(store)
-    pyarrow, store, target = _pyarrow(), store.on_host(), path_of(folder)
+    pyarrow, store, target = _pyarrow(), store.on_host(), path_of(folder, "folder")
     columns = {side: _columns(pyarrow, store, side) for side in _SIDES}
     header = {
         "format": FORMAT.name,
@@ -87,11 +87,15 @@ def from_parquet(folder: StrPath) -> FactorStore:
         A file was not written by :func:`to_parquet` or is damaged, or the two files are from
         different stores.
     """
-    pyarrow, source = _pyarrow(), path_of(folder)
+    pyarrow, source = _pyarrow(), path_of(folder, "folder")
     headers, fields = dict[str, Mapping[str, Any]](), dict[str, Any]()
     counts = dict[str, NDArray[Any]]()
     for side in _SIDES:
         path = source / f"{side}s.parquet"
+        if not path.exists():
+            raise FileNotFoundError(
+                f"there is no {path.name} in {source}; pass the folder of mfrank.to_parquet"
+            )
         try:
             table = pyarrow.parquet.read_table(path)
         except pyarrow.ArrowInvalid as error:

@@ -88,7 +88,7 @@ class Checkpoint:
         """Return the checkpoint of a fit; each origin is a SHA-256 in hexadecimal, or None."""
         digests = {name: bytes.fromhex(digest or 64 * "0") for name, digest in origin.items()}
         arrays = {name: np.frombuffer(digest, np.uint8) for name, digest in digests.items()}
-        return cls(path_of(folder), arrays)
+        return cls(path_of(folder, "checkpoint"), arrays)
 
     def save(self, store: FactorStore, arrays: Mapping[str, Array]) -> None:
         """Replace the folder's content by the store of an epoch and further arrays of its state."""

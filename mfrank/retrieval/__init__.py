@@ -45,6 +45,7 @@ from mfrank.retrieval.top_k import (
     similar,
     without_repeats,
 )
+from mfrank.retrieval.value_scale import ValueScale
 
 __all__ = [
     "AllLists",
@@ -74,6 +75,7 @@ __all__ = [
     "Seen",
     "Side",
     "Table",
+    "ValueScale",
     "_first",
     "best_lists",
     "check_rows",

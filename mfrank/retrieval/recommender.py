@@ -57,7 +57,7 @@ from mfrank.retrieval.lists_by_id import (
 from mfrank.retrieval.model_state import ModelState, NotFittedError, removed
 from mfrank.retrieval.queries import LikedItems, Matrix, Queries
 from mfrank.retrieval.seen import Seen, left_out_of, pack, unpack
-from mfrank.retrieval.side import Raw, Rows, Side, given_ids, sides
+from mfrank.retrieval.side import Raw, Rows, Side, given_ids, refuse_idle_rows, sides
 from mfrank.retrieval.steered import best_steered, calibrates, set_levers
 from mfrank.retrieval.top_k import Lists, emptied
 from mfrank.steering import Levers, Steering
@@ -458,7 +458,7 @@ class Recommender:
             "n_threads": n_threads,
             "steer": steer,
         }
-        path = path_of(folder)
+        path = path_of(folder, "folder")
         AllLists(self, N, format, options).write(path, show_progress=show_progress, cluster=cluster)
         return path
 
@@ -526,6 +526,7 @@ class Recommender:
         row per item id). A known item is then ranked by the cosine of its stored factors to the
         new ones, like any other.
         """
+        refuse_idle_rows(item_users, "item_users", "recalculate_item", recalculate_item)
         side, itemid = sides(self.placed, by_row=by_row)[1], given_ids(itemid, "itemid")
         options = ListOptions(N, filter_items, items, n_threads, choose(self.backend), on_unknown)
         return self._similar(side, itemid, options, recalculate_item, item_users)
@@ -544,6 +545,7 @@ class Recommender:
         n_threads: int = 0,
     ) -> Answer:
         """Users with the highest cosine to one or many users, like :meth:`similar_items`."""
+        refuse_idle_rows(user_items, "user_items", "recalculate_user", recalculate_user)
         side, userid = sides(self.placed, by_row=by_row)[0], given_ids(userid, "userid")
         options = ListOptions(N, filter_users, users, n_threads, choose(self.backend), on_unknown)
         return self._similar(side, userid, options, recalculate_user, user_items)

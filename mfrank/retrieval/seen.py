@@ -36,6 +36,7 @@ from mfrank.data import (
     without_zeros,
 )
 from mfrank.errors import InputValueError, unreadable
+from mfrank.retrieval.value_scale import ValueScale
 from mfrank.store import FactorStore, is_mapped
 
 _log = logging.getLogger("mfrank")
@@ -101,6 +102,7 @@ class Seen(MadeOfFields):
             return
         numbers = on_host(rows)
         if np.array_equal(numbers, np.arange(n_rows)):
+            self._refuse_transposed(matrix, side, argument)
             return
         if len(numbers) and not 0 <= numbers.min() <= numbers.max() < n_rows:  # some are new
             return
@@ -113,6 +115,25 @@ class Seen(MadeOfFields):
                     f"`{argument}` is the matrix of the fit, whose rows have its order, and the "
                     f"{side}s have another:",
                     f"pass the rows of these {side}s, in their order, such as {argument}[rows]",
+                )
+
+    def _refuse_transposed(self, matrix: Any, side: str, argument: str) -> None:
+        """Raise if a square matrix is that of the fit, but with users as columns."""
+        n_users, n_items = self.matrix.shape
+        if n_users != n_items or matrix.nnz not in (self.matrix.nnz, self.liked.matrix.nnz):
+            return
+        given, other = matrix.tocsr(), "user" if side == "item" else "item"
+        for had in (self, self.liked):
+            if same_cells(had.rows_of(side), given):
+                return
+        sizes = np.diff(given.indptr)
+        for had in (self, self.liked):
+            columns = had.rows_of(side).indices
+            alike = np.array_equal(np.bincount(columns, minlength=n_users), sizes)
+            if alike and same_cells(had.rows_of(other), given):
+                raise InputValueError(
+                    f"`{argument}` is the matrix of the fit with its rows as columns:",
+                    "fit to the matrix whose rows are users, or pass the rows as the fit had them",
                 )
 
     @lazy
@@ -131,6 +152,11 @@ class Seen(MadeOfFields):
             liked = matrix.indices[part][matrix.data[part] > 0]
             counts[:, 0] += np.bincount(liked, minlength=len(counts))
         return read_only(counts)
+
+    @lazy
+    def value_scale(self) -> ValueScale | None:
+        """The unit of the values, if they are known and are not few."""
+        return ValueScale.of_some(self.matrix.data)
 
     @lazy
     def has_only(self) -> bool:

@@ -38,6 +38,14 @@ def is_single(raw: Raw) -> bool:
         return False
 
 
+def refuse_idle_rows(rows: object, name: str, flag: str, recalculates: object) -> None:
+    """Raise ValueError if rows are given to be solved, and are not."""
+    if rows is not None and not recalculates:
+        raise InputValueError(
+            f"`{name}` has no effect without `{flag}=True`:", f"pass `{flag}=True`, or leave it out"
+        )
+
+
 def given_ids(raw: Raw, argument: str, *, ordered: bool = True) -> Raw:
     """The ids of an argument in a reusable form.
 

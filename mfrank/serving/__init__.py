@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mfrank.arrays import needs
+from mfrank.errors import InputValueError
 from mfrank.retrieval import Recommender
 from mfrank.serving.event_journal import KIND, Event, EventJournal
 from mfrank.serving.limits import Limits
@@ -34,6 +35,8 @@ __all__ = [
     "run",
     "start",
 ]
+
+_EXPLORE_DEPTH = 100
 
 
 def app(
@@ -61,7 +64,7 @@ def app(
     salt: str | None = None,
     log_lists: float | None = None,
     explore: float | None = None,
-    explore_depth: int = 100,
+    explore_depth: int = _EXPLORE_DEPTH,
 ) -> FastAPI:
     """Return the ASGI application that serves a model, or several to different users.
 
@@ -152,6 +155,8 @@ def app(
         from mfrank.serving.application import build
         from mfrank.serving.exploration import Explorer
         from mfrank.serving.visitors import Visitors
+    if explore is None and explore_depth != _EXPLORE_DEPTH:
+        raise InputValueError("`explore_depth` needs `explore`,", "the share of places to open")
     explorer = None if explore is None else Explorer(explore, explore_depth, salt or "")
     visitors = Visitors.of(journal, weights, remember_shown, shown_file, log_lists, explorer)
     return build(

@@ -72,8 +72,8 @@ class Steering(MadeOfFields):
     Raises
     ------
     TypeError, ValueError
-        A value has the wrong type or is out of range; caps or calibration lack ``categories``; or
-        ``at_most`` has a label that no item has.
+        A value has the wrong type or is out of range; caps or calibration lack ``categories``, or
+        these have neither; or ``at_most`` has a label that no item has.
 
     Examples
     --------
@@ -109,6 +109,11 @@ class Steering(MadeOfFields):
         _check_between("calibration", self.calibration, 0, 1)
         if self.pool is not None:
             check_count("pool", self.pool, 1, 2**31 - 1)
+            if self.at_most is None and not (self.diversity or self.calibration):
+                raise InputValueError(
+                    "`pool` has no effect by itself:",
+                    "pass `diversity`, `calibration` or `at_most`, too, or leave it out",
+                )
         self._check_categories()
 
     @property
@@ -161,6 +166,11 @@ class Steering(MadeOfFields):
             return
         known = {label for labels in self.categories.values() for label in labels_of(labels)}
         if self.at_most is None:
+            if self.categories and not self.calibrates:
+                raise InputValueError(
+                    "`categories` have no effect by themselves:",
+                    "pass `at_most` or `calibration`, too, or leave them out",
+                )
             return
         if not isinstance(self.at_most, Mapping):
             check_count("at_most", self.at_most, 0)

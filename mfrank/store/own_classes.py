@@ -47,7 +47,7 @@ class OwnClasses:
         for one in listed:
             if not isinstance(one, type):
                 raise InputTypeError(f"`classes` must be a list of classes, got {shown(one)}")
-        folder = None if hasattr(place, "read") else path_of(place).absolute()
+        folder = None if hasattr(place, "read") else path_of(place, "folder").absolute()
         return cls(listed, trust, folder)
 
     def find(self, path: str, kinds: tuple[type, ...]) -> type[Any]:

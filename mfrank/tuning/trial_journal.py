@@ -119,7 +119,7 @@ class TrialJournal:
         counts: Callable[[Trial], bool] = lambda trial: True,
         predicts: str | None = None,
     ) -> None:
-        self._path = None if path is None else path_of(path)
+        self._path = None if path is None else path_of(path, "storage")
         self._of, self._counts = of, counts
         self.outcomes: list[Outcome] = []
         self.former: tuple[Former, ...] = ()
@@ -442,7 +442,7 @@ def days_of(storage: str | os.PathLike[str]) -> list[tuple[DayRecord, list[Outco
     ValueError
         There is no such file, or it is none of searches, or of an older mfrank, or damaged.
     """
-    path = path_of(storage)
+    path = path_of(storage, "storage")
     _check_file(path)
     if not path.exists():
         raise InputValueError(f"`storage`: there is no file {path}")

@@ -45,7 +45,8 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
     def compare(*data: Any, **options: Any) -> Any:
         compared.append((data, options))
         few = {"factors": 4, "iterations": 2, "n_threads": 1}
-        return real(*data, **options, models={"mfrank RG2": mfrank.ALS(mfrank.RG2(), **few)})
+        others = {name: options[name] for name in options.keys() - few.keys()}
+        return real(*data, **others, models={"mfrank RG2": mfrank.ALS(mfrank.RG2(), **few)})
 
     tiny = demo.Scale(60, 40, 900, factors=4, iterations=2, repeats=1)
     with pytest.MonkeyPatch.context() as patch:

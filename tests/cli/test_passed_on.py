@@ -76,7 +76,7 @@ def test_compare(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
     assert given == defaults(mfrank.compare, given)
     assert "mfrank RG2" in models
     assert not any("PageRank" in name for name in models)
-    line = "--factors 3 --iterations 4 --n-threads 2 --repeats 2 --random-state 5 --metric ndcg@3"
+    line = "--factors 3 --n-threads 2 --repeats 2 --random-state 5 --metric ndcg@3"
     objective = "--objective wrmf:alpha=7 --objective rg2"
     line += " --tune 0.5 --needs explain"
     run(f"compare plays.csv --walk {line} {objective} --csv t.csv --json -")

@@ -10,9 +10,9 @@ import sys
 import weakref
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from importlib.metadata import version
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +25,12 @@ from mfrank.data import by_ratio, read_columns
 from mfrank.evaluation import evaluate
 from tests.support.errors import refuses
 
-quick = partial(compare, factors=4, iterations=2, repeats=2, n_threads=1, peak_memory=False)
+
+def quick(*data: Any, **options: Any) -> Any:
+    """A comparison of small models; those that are given have their own sizes."""
+    sizes = {} if options.get("models") is not None else {"factors": 4, "iterations": 2}
+    usual = {"repeats": 2, "n_threads": 1, "peak_memory": False}
+    return compare(*data, **{**sizes, **usual, **options})
 
 
 @pytest.fixture(scope="module")

@@ -7,14 +7,18 @@ import json
 import math
 import re
 from collections import Counter
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import mfrank
 from mfrank.data import (
     BadRow,
     FractionsError,
@@ -367,23 +371,65 @@ def test_dates_with_the_year_last_are_of_the_years_1990_to_2100(number: int, is_
     assert of(number, number).counts == {"reversed" if is_date else "early": 2}
 
 
-@pytest.mark.parametrize(
-    ("numbers", "told"),
-    [
-        ([2019, 2024, 1999], "look like years"),
-        ([45_292, 44_197], "look like days of a spreadsheet"),
-        ([0, 1, 2, 2024], ""),  # an order
-        ([19_000, 19_001], ""),  # days since 1970
-        ([1, 45_292], ""),
-        ([S, S + 1], ""),
-    ],
-)
-def test_years_and_days_of_spreadsheets_are_kept_and_told(
-    numbers: list[int], told: str, caplog: pytest.LogCaptureFixture
+ODD_TIMES = [
+    ([2019, 2024, 1999], "look like years, .* such as 1999-01-01"),
+    ([201_903, 202_412, 201_901], "look like months, .* such as 2019-01-01"),
+    ([45_292, 44_197, 44_200], "look like days of a spreadsheet, .* made by pandas.to_datetime"),
+    ([0, 1, 2024], ""),  # an order
+    ([201_900, 201_913, 201_901], ""),
+    ([19_000, 19_001, 19_002], ""),  # days since 1970
+    ([1, 2, 45_292], ""),
+    ([S, S + 1, S + 2], ""),
+]
+DOORS: dict[str, Callable[[list[int], Path], Any]] = {
+    "magnitudes": lambda numbers, _: Magnitudes.of(Moments(np.array(numbers), "whole")).tell(),
+    "arrays": lambda numbers, _: mfrank.Interactions.from_arrays(
+        [1, 2, 3], [4, 5, 6], timestamps=numbers
+    ),
+    "events": lambda numbers, _: mfrank.Events.from_arrays(
+        [1, 2, 3], [4, 5, 6], ["view"] * 3, timestamps=numbers
+    ),
+    "frame": lambda numbers, _: mfrank.Interactions.from_frame(table_of(numbers)),
+    "text in a frame": lambda numbers, _: mfrank.Interactions.from_frame(
+        table_of([str(number) for number in numbers])
+    ),
+    "csv": lambda numbers, folder: mfrank.Interactions.from_file(file_of(numbers, folder, "csv")),
+    "parquet": lambda numbers, folder: mfrank.Interactions.from_file(
+        file_of(numbers, folder, "parquet")
+    ),
+    "ingest": lambda numbers, folder: mfrank.Interactions.ingest(
+        file_of(numbers, folder, "csv"), folder / "ingested"
+    ),
+}
+
+
+def table_of(times: Sequence[object]) -> pd.DataFrame:
+    return pd.DataFrame({"user": [1, 2, 3], "item": [4, 5, 6], "time": times})
+
+
+def file_of(numbers: list[int], folder: Path, suffix: str) -> Path:
+    path = folder / f"a.{suffix}"
+    table = table_of(numbers)
+    table.to_csv(path, index=False) if suffix == "csv" else table.to_parquet(path)
+    return path
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(("numbers", "told"), ODD_TIMES)
+def test_years_months_and_days_of_spreadsheets_are_told(
+    numbers: list[int], told: str, door: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    found = Magnitudes.of(Moments(np.array(numbers), "whole"))
-    with caplog.at_level("INFO", "mfrank"):
-        found.tell()
-    assert in_seconds(np.array(numbers), found.unit()).tolist() == numbers
-    assert told in caplog.text
+    DOORS[door](numbers, tmp_path)
     assert bool(told) == ("look like" in caplog.text)
+    assert re.search(told, caplog.text)
+
+
+@pytest.mark.parametrize("numbers", [numbers for numbers, _ in ODD_TIMES])
+def test_numbers_that_are_no_moments_are_kept_and_may_be_meant(
+    numbers: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    read = mfrank.Interactions.from_arrays(
+        [1, 2, 3], [4, 5, 6], timestamps=numbers, timestamp_unit="s"
+    )
+    assert read.timestamps.tolist() == numbers
+    assert not caplog.records

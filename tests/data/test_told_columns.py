@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +15,7 @@ from reading import DOORS
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.data import ROLES, assign, tell_columns
+from mfrank.data import ROLES, assign, tell_columns, write_table
 from tests.support.errors import refuses
 
 FEW = settings(max_examples=80, deadline=None)
@@ -129,6 +130,11 @@ def test_what_looks_like_a_value_or_a_time_is_read_or_warned_of(
     assert f"{argument}=" in said
 
 
+def marks_told(caplog: pytest.LogCaptureFixture) -> list[str]:
+    texts = (r.getMessage() for r in caplog.records if r.levelno == logging.WARNING)
+    return [text for text in texts if "looks like a mark of rows that are not meant" in text]
+
+
 @pytest.mark.parametrize("door", TABLES)
 @pytest.mark.parametrize("name", MARKS)
 def test_marks_of_rows_that_are_not_meant_are_warned_of(
@@ -136,9 +142,51 @@ def test_marks_of_rows_that_are_not_meant_are_warned_of(
 ) -> None:
     columns = [[1, 2], [5, 6], [3, 4], [0, 1]]
     TABLES[door](tmp_path, ["user", "item", "rating", name], columns)
-    ((level, said),) = messages(caplog)
-    assert level == logging.WARNING
-    assert f"{name!r} looks like a mark of rows that are not meant" in said
+    (said,) = marks_told(caplog)
+    assert f"{name!r} looks like a mark" in said
+
+
+NO_MARKS: list[list[Any]] = [[0, 0], [False, False], ["no", "No"], [0.0, 0.0], ["", "null"]]
+
+
+@pytest.mark.parametrize("door", TABLES)
+@pytest.mark.parametrize("values", NO_MARKS)
+def test_a_column_that_marks_no_row_is_not_warned_of(
+    tmp_path: Path, door: str, values: list[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Beside one that does; of columns that may be empty, too."""
+    names, rows = ["user", "item", "is_deleted", "isBot"], [[1, 2], [5, 6]]
+    TABLES[door](tmp_path, names, [*rows, values, values])
+    assert not marks_told(caplog)
+    caplog.clear()
+    mark = "yes" if isinstance(values[0], str) else type(values[0])(1)
+    data = TABLES[door](tmp_path, names, [*rows, values, [values[0], mark]])
+    (said,) = marks_told(caplog)
+    assert "'isBot' looks like a mark" in said
+    assert "'is_deleted' looks" not in said
+    assert (data.user_ids.labels.tolist(), data.item_ids.labels.tolist()) == ([1, 2], [5, 6])
+
+
+@pytest.mark.parametrize("n_rows", [3, 200_000])
+def test_a_mark_in_the_last_row_is_found(
+    tmp_path: Path, n_rows: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    marks = np.zeros(n_rows, int)
+    frame = {"user": np.arange(n_rows), "item": np.arange(n_rows) % 7, "deleted": marks}
+    for last in (0, 1):
+        marks[-1] = last
+        write_table(tmp_path / "a.csv", frame)
+        write_table(tmp_path / "a.parquet", frame)
+        doors: list[Callable[[], Any]] = [
+            lambda: mfrank.Interactions.from_file(tmp_path / "a.csv"),
+            lambda: mfrank.Interactions.from_file(tmp_path / "a.parquet"),
+            lambda: mfrank.Interactions.ingest(tmp_path / "a.csv", tmp_path / "folder"),
+            lambda: mfrank.Interactions.from_file(tmp_path / "a.csv", where={"deleted": [0, 1]}),
+        ]
+        for number, door in enumerate(doors):
+            caplog.clear()
+            assert door().n_users == n_rows
+            assert len(marks_told(caplog)) == (last if number < 3 else 0)
 
 
 @pytest.mark.parametrize("name", ["rank", "Chart Position", "listRank", "distance"])

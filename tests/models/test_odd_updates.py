@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 
 import mfrank
 from mfrank.cli.main import main
+from mfrank.retrieval import ValueScale
 
 _RNG = np.random.default_rng(0)
 _N = 2000
@@ -120,6 +122,100 @@ def test_rows_that_are_solved_anew_are_of_the_scale_of_the_fit(caplog: Any) -> N
     for new, told in ((_part(_OLD), []), (_part(_OLD, SCALES["percents"]), [_UNIT])):
         assert _told(caplog, lambda n=new: copy(model).partial_fit_users(ids, n)) == told
         assert _told(caplog, lambda n=new: copy(model).partial_fit_items(ids, n)) == told
+
+
+def _files_of_lists(model: Any, data: mfrank.Interactions) -> None:
+    with TemporaryDirectory() as folder:
+        model.recommend_all(Path(folder) / "lists", data, recalculate_user=True)
+
+
+FOLDED: dict[str, Callable[[Any, mfrank.Interactions, Any], object]] = {
+    "factors of a user": lambda model, data, user: model.recalculate_user(user, data),
+    "lists": lambda model, data, user: model.recommend(user, data, recalculate_user=True),
+    "lists of a matrix": lambda model, data, user: model.recommend(
+        user, data.user_items[[data.user_ids.rows([user])[0]]], recalculate_user=True
+    ),
+    "files of lists": lambda model, data, _: _files_of_lists(model, data),
+    "an explanation": lambda model, data, user: model.explain(user, data, data.item_ids.labels[0]),
+    "somebody new": lambda model, data, user: model.recommend_from_items(
+        data.item_ids.labels[data.user_items[[user]].indices],
+        values=data.user_items[[user]].data,
+    ),
+    "held-out users": lambda model, data, _: mfrank.evaluate(
+        model, mfrank.held_out_users(data, test=9).test
+    ),
+}
+FACTORS: dict[str, Callable[[Any, mfrank.Interactions, Any], object]] = {
+    "factors of an item": lambda model, data, _: model.recalculate_item(
+        data.item_ids.labels[3], data
+    ),
+    "items like a new one": lambda model, data, _: model.similar_items(
+        data.item_ids.labels[3], recalculate_item=True, item_users=data
+    ),
+    "users like a new one": lambda model, data, user: model.similar_users(
+        user, recalculate_user=True, user_items=data
+    ),
+}
+ALS = [kind for kind in READERS if kind not in ("ItemKNN", "Blend")]
+DOORS = [(kind, door) for kind in ("Blend", *ALS) for door in FOLDED if door != "factors of a user"]
+DOORS += [(kind, door) for kind in ALS for door in ("factors of a user", *FACTORS)]
+
+
+@pytest.mark.parametrize("is_saved", [False, True])
+@pytest.mark.parametrize(("kind", "door"), DOORS)
+def test_values_to_fold_in_are_of_the_scale_of_the_fit(
+    kind: str, door: str, is_saved: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Told once for each model, however often they are given."""
+    ask = (FOLDED | FACTORS)[door]
+    for scale, told in (("same", []), ("percents", [_UNIT]), ("shares", [_UNIT])):
+        model = READERS[kind]().fit(_part(_OLD))
+        if is_saved:
+            model = mfrank.load(model.save(tmp_path / scale))
+        data = _part(_OLD, SCALES.get(scale, lambda ratings: ratings))
+        for again in (told, []):
+            assert _told(caplog, lambda: ask(model, data, 7)) == again  # noqa: B023
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+@pytest.mark.parametrize("door", FOLDED)
+def test_values_to_fold_in_have_no_scale_where_none_are_read(
+    kind: str, door: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = OTHERS[kind]().fit(_part(_OLD))
+    if door == "an explanation" and kind == "Popularity":
+        return
+    if door == "factors of a user" and kind == "EASE":
+        return
+    percents = _part(_OLD, SCALES["percents"])
+    assert not _told(caplog, lambda: FOLDED[door](model, percents, 7))
+
+
+@pytest.mark.parametrize("kind", ["Blend", *ALS])
+def test_items_without_a_value_count_1_which_is_told_where_that_is_little(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    of_events = np.where(_RATINGS > 3, 1.0, 5.0)
+    for values, told in ((_RATINGS, [_UNIT]), (np.ones(_N), []), (of_events, [])):
+        data = mfrank.Interactions.from_arrays(_USERS, _ITEMS, values, duplicates="max")
+        model = READERS[kind]().fit(data)
+        for again in (told, []):
+            assert _told(caplog, lambda: model.recommend_from_items([3, 5])) == again  # noqa: B023
+
+
+def test_ordinary_rows_of_users_and_items_are_of_the_scale_of_the_fit() -> None:
+    """Of ratings and of counts, whose largest a sample may lack; short rows, too."""
+    rng = np.random.default_rng(1)
+    for values in (
+        rng.choice([1.0, 2.0, 3.0, 4.0, 5.0], 40_000, p=[0.05, 0.1, 0.25, 0.35, 0.25]),
+        np.ceil(rng.pareto(1.2, 40_000)),
+        np.log1p(np.ceil(rng.pareto(1.2, 40_000))),
+    ):
+        scale = ValueScale.of_some(values)
+        assert scale is not None
+        for length in (1, 2, 5, 15, 40):
+            rows = values[: 40_000 // length * length].reshape(-1, length)
+            assert not any(map(scale.is_other, rows))
 
 
 def test_the_command_line_tells_of_a_saved_model(

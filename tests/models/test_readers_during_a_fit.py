@@ -35,9 +35,8 @@ OF_A_READER = {module.__file__ for module in (half_steps, recycled, recommender,
 
 
 def als(solver: str, epochs: int = 2) -> mfrank.ALS:
-    return mfrank.ALS(
-        mfrank.IALS(), 6, epochs, solver=solver, cg_steps=1, random_state=0, n_threads=1
-    )
+    steps = {} if solver == "cholesky" else {"cg_steps": 1}
+    return mfrank.ALS(mfrank.IALS(), 6, epochs, solver=solver, **steps, random_state=0, n_threads=1)
 
 
 def bits(held: Any) -> tuple[bytes, bytes]:

@@ -126,11 +126,6 @@ ODD: dict[str, tuple[Callable[[], Any], Callable[[], Any], str]] = {
         "where={'event': 'purchase'}",
     ),
     "weights": (of_weights, lambda: bought(None), "weights={'purchase': 1.0, 'view': 0.5}"),
-    "features": (
-        lambda: wrmf().fit(DATA, item_features=np.eye(30, 3, dtype=np.float32)),
-        lambda: DATA,
-        "features of items",
-    ),
 }
 
 
@@ -181,3 +176,12 @@ def test_the_command_line_tells_of_data_unlike_those_of_the_model(
     paths = [str(tmp_path / name) for name in ("other.csv", "model", "newer")]
     assert main(["tune", paths[0], "--refit", paths[1], "--model", paths[2]]) == 0
     assert "the file has hardly any of the users and items" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("side", ["user", "item"])
+def test_a_model_of_features_is_not_fitted_again_without_them(side: str) -> None:
+    n_rows = DATA.n_users if side == "user" else DATA.n_items
+    given = {f"{side}_features": np.random.default_rng(0).normal(size=(n_rows, 3))}
+    model = mfrank.ALS(mfrank.IALS(), factors=4, random_state=0).fit(DATA, **given)
+    with refuses(ValueError, "model", remedy=f"{side}_features="):
+        mfrank.refit(model, DATA)

@@ -229,6 +229,25 @@ def test_only_likes_of_the_fit_are_its_matrix_too() -> None:
         model.recommend(backwards, matrix[backwards])
 
 
+@pytest.mark.parametrize("labels", [False, True])
+def test_a_square_matrix_of_the_fit_is_not_taken_with_its_columns_as_rows(labels: bool) -> None:
+    """A model that was fitted to item_users shows that when it is given user_items."""
+    square = likes(0, N_USERS, N_USERS)
+    turned, alike = sp.csr_array(square.T), sp.csr_array(square + square.T)
+    ids = USERS if labels else np.arange(N_USERS).tolist()
+
+    def model_of(matrix: sp.csr_array) -> mfrank.ALS:
+        both = {"user_ids": USERS, "item_ids": ITEMS[:N_USERS]} if labels else {}
+        return als().fit(mfrank.Interactions.from_sparse(matrix, **both))
+
+    for door in USER_DOORS.values():
+        with refuses(ValueError, "user_items", remedy="whose rows are users"):
+            door(model_of(turned), ids, square)
+        for matrix in (square, alike):
+            door(model_of(matrix), ids, matrix)
+        door(model_of(square), ids, likes(1, N_USERS, N_USERS))
+
+
 def test_rows_that_are_all_alike_have_every_order() -> None:
     alike = sp.csr_array(np.tile(likes(0)[[0]].toarray(), (N_USERS, 1)))
     model, backwards = fitted(False, alike), np.arange(N_USERS)[::-1]

@@ -70,13 +70,15 @@ def objectives(draw: st.DrawFn) -> QuadraticObjective:
 @st.composite
 def estimators(draw: st.DrawFn) -> mfrank.ALS:
     """Factors from 1 to more than there are rows; every solver, dtype and number of threads."""
+    solver = draw(st.sampled_from(["auto", "cholesky", "cg"]))
+    steps = st.fixed_dictionaries({"cg_steps": st.integers(1, 5)})
+    tolerance = st.fixed_dictionaries({"cg_tolerance": st.sampled_from([None, 1e-12, 1e-4, 0.5])})
     return mfrank.ALS(
         draw(objectives()),
         factors=draw(st.integers(1, 20)),
         iterations=draw(st.integers(1, 4)),
-        solver=draw(st.sampled_from(["auto", "cholesky", "cg"])),
-        cg_steps=draw(st.integers(1, 5)),
-        cg_tolerance=draw(st.sampled_from([None, 1e-12, 1e-4, 0.5])),
+        solver=solver,
+        **({} if solver == "cholesky" else draw(steps | tolerance)),
         dtype=draw(st.sampled_from(["float32", "float64"])),
         random_state=draw(st.integers(0, 100)),
         n_threads=draw(st.integers(0, 3)),

@@ -242,10 +242,13 @@ def test_columns_with_other_labels_are_refused(name: str, odd: str) -> None:
 
 def test_boosts_and_categories_are_mappings_from_the_index() -> None:
     boosts, kinds = {"x": 3.0, "v": -1.0}, {"x": "k", "v": "l"}
-    for name, given_by_id in (("boosts", boosts), ("categories", kinds)):
-        series = pandas.Series(given_by_id)
-        assert mfrank.Steering(**{name: series}) == mfrank.Steering(**{name: given_by_id})
-        assert mfrank.Steering(**{name: series[::-1]}) == mfrank.Steering(**{name: given_by_id})
+    for name, given_by_id, more in (
+        ("boosts", boosts, {}),
+        ("categories", kinds, {"at_most": 1}),
+    ):
+        series, own = pandas.Series(given_by_id), mfrank.Steering(**{name: given_by_id}, **more)
+        assert mfrank.Steering(**{name: series}, **more) == own
+        assert mfrank.Steering(**{name: series[::-1]}, **more) == own
         for wrong in (
             pandas.Series(list(given_by_id.values())),
             pandas.concat([series, series]),

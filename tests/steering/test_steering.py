@@ -144,14 +144,16 @@ def steerings(draw: st.DrawFn, n_items: int = 12) -> mfrank.Steering:
     caps: Any = st.none() | st.integers(0, 3)
     if there:
         caps |= st.dictionaries(st.sampled_from(sorted(there, key=str)), st.integers(0, 2))
+    at_most, diversity, calibration = draw(caps), draw(weights), draw(weights)
+    chooses = at_most is not None or diversity > 0 or calibration > 0
     return mfrank.Steering(
         boosts=draw(st.dictionaries(items, st.sampled_from([-2.0, -0.3, 0.3, 2.0]))),
         popularity_penalty=draw(weights),
-        categories=categories,
-        at_most=draw(caps),
-        diversity=draw(weights),
-        calibration=draw(weights),
-        pool=draw(st.sampled_from([None, 2, 5])),
+        categories=None if at_most is None and not calibration else categories,
+        at_most=at_most,
+        diversity=diversity,
+        calibration=calibration,
+        pool=draw(st.sampled_from([None, 2, 5])) if chooses else None,
     )
 
 
@@ -256,7 +258,7 @@ def test_lists_are_chosen_from_100_items_or_10_for_each_place(n: int, size: int)
 
 
 def test_categories_of_a_catalog_are_not_printed() -> None:
-    assert "drink" not in repr(mfrank.Steering(categories={"tea": "drink"}, diversity=0.5))
+    assert "drink" not in repr(mfrank.Steering(categories={"tea": "drink"}, at_most=1))
 
 
 def test_a_pool_grows_until_caps_are_filled() -> None:
@@ -498,10 +500,10 @@ def test_bad_levers_are_refused(options: Any, error: Any, argument: str) -> None
 
 
 def test_levers_at_their_ends_are_taken() -> None:
-    everything = {"categories": {0: "a"}, "boosts": {0: -1000.0, 1: 1000.0}}
+    everything = {"categories": {0: "a"}, "at_most": 1, "boosts": {0: -1000.0, 1: 1000.0}}
     for options in ({"popularity_penalty": 1000.0}, {"diversity": 1.0}, {"calibration": 1.0}):
         assert mfrank.Steering(**everything, **options).categories == {0: "a"}
-    assert mfrank.Steering(pool=2**31 - 1).pool == 2**31 - 1
+    assert mfrank.Steering(diversity=0.1, pool=2**31 - 1).pool == 2**31 - 1
     assert mfrank.Steering(pool=1, at_most=0, categories={0: "a"}).at_most == 0
 
 

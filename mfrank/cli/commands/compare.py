@@ -136,6 +136,13 @@ def run(args: argparse.Namespace) -> None:
         raise InputValueError(
             "--split and --test-fraction are for one file", "leave them out with --test"
         )
+    if (
+        args.tune is not None
+        and args.iterations != signature(compare).parameters["iterations"].default
+    ):
+        raise InputValueError(
+            "`iterations` has no effect, as each search finds them:", "leave it out"
+        )
     usual = partial(
         usual_models,
         args.objective,
@@ -160,7 +167,7 @@ def run(args: argparse.Namespace) -> None:
         tune=args.tune,
         needs=args.needs,
         predict=None if args.tune is None or args.test else _PREDICTS.get(args.split or "ratio"),
-        factors=args.factors,
+        factors=None if args.tune is None else args.factors,  # the models have theirs
         random_state=args.random_state,
         n_threads=args.n_threads,
         repeats=args.repeats,

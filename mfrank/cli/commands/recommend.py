@@ -69,6 +69,10 @@ def run(args: argparse.Namespace) -> None:
         raise InputValueError(
             "--include-seen is for users of the model", "leave it out with --item"
         )
+    if args.skip_unknown and args.item is None and args.user is None and args.users == "all":
+        raise InputValueError(
+            "--skip-unknown has no effect, as all users of the model are known:", "leave it out"
+        )
     model = read_model(args.model)
     options: dict[str, Any] = {
         "fallback": args.fallback,

@@ -142,20 +142,24 @@ def run(args: argparse.Namespace) -> None:
 
 def _refit(args: argparse.Namespace, destination: Destination) -> None:
     usual = signature(tune).parameters
-    searching = (
+    idle = (
         "target",
         "valid",
         "predict",
         "minutes",
         "trials",
         "metric",
+        "factors",
+        "random_state",
+        "n_threads",
         "storage",
         "memory",
         "needs",
         "space",
     )
-    if used := [name for name in searching if getattr(args, name) != usual[name].default]:
-        raise ValueError(f"--refit searches nothing, so --{used[0]} has no effect")
+    if used := [name for name in idle if getattr(args, name) != usual[name].default]:
+        flag = used[0].replace("_", "-")
+        raise ValueError(f"--refit searches nothing, so --{flag} has no effect")
     model = read_model(args.refit)
     data = read_table(args, args.interactions, model)
     made = refit(model, data, show_progress=somebody_watches())
