@@ -142,6 +142,17 @@ def guess(columns: Sequence[Hashable], role: str) -> list[Hashable]:
     return named or _having(_RARER_NAMES.get(role, ""), columns)
 
 
+def id_columns(names: Sequence[Hashable], side: str) -> list[Hashable]:
+    """The columns that look like the ids of the "user"s or "item"s, in a table of these.
+
+    Where one is called so, such as ``item`` or ``item_id``, others that look like it do not count;
+    ``id`` counts where there is no other.
+    """
+    found = guess(names, side)
+    own = [name for name in found if str(name).lower().replace("_", "") in (side, f"{side}id")]
+    return own or found or [name for name in names if str(name).strip().lower() == "id"]
+
+
 def _having(names: str, columns: Sequence[Hashable]) -> list[Hashable]:
     wanted = set(names.split())
     return [column for column in columns if not wanted.isdisjoint(_spellings(column))]

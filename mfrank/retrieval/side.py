@@ -67,7 +67,7 @@ def given_ids(raw: Raw, argument: str, *, ordered: bool = True) -> Raw:
         )
     if isinstance(raw, Iterator | MappingView):
         return list(cast(Iterable[Any], raw))
-    raw = column_of_ids(raw, "item" if argument.startswith("item") else "user", argument)
+    raw = column_of_ids(raw, "item" if "item" in argument else "user", argument)
     taken: Any = take(raw, argument)
     if not is_single(taken):
         return cast(Raw, taken)
