@@ -27,6 +27,7 @@ from mfrank.retrieval.row_scorer import BlendRows, ItemBlend, RowScorer, of_one_
 from mfrank.retrieval.scored_lists import _first, best_lists
 from mfrank.retrieval.seen import Seen, left_out_of, pack, same_cells, without_relevant
 from mfrank.retrieval.side import (
+    Otherwise,
     Raw,
     Rows,
     Side,
@@ -64,6 +65,7 @@ __all__ = [
     "Matrix",
     "ModelState",
     "NotFittedError",
+    "Otherwise",
     "OwnRows",
     "Queries",
     "QueryFactors",

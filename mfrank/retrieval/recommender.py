@@ -248,7 +248,8 @@ class Recommender:
         on_unknown : {"error", "skip"}, default "error"
             With "skip", the list of an unknown user is all padding, so there is a list for each
             user id; unknown items are left out of ``filter_items``, ``items`` and the boosts of
-            ``steer``. But "7" where the model knows 7, or 7 where it knows "7", is an error.
+            ``steer``. But an id that the model knows once it is written otherwise is an error: "7"
+            for 7, 7 for "7", " tea", or "tea,jam" for two.
         fallback : {"none", "popularity"}, default "none"
             With "none", the list of a user without usable data (see the class) is all padding. With
             "popularity", such users, and unknown users with ``on_unknown="skip"``, get the items

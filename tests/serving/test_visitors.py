@@ -221,6 +221,31 @@ def test_excluded_ids_are_not_listed_known_or_not() -> None:
     assert ids(asked.get(f"/similar/{ITEMS[0]}?n=100&exclude={near[0]}&exclude=no")) == near[1:]
 
 
+def test_what_would_exclude_nothing_is_refused() -> None:
+    """Ids in one text, or written otherwise, by every route that excludes."""
+    asked = client(model())
+    a, b = ITEMS[:2]
+    for wrong in (f"{a},{b}", f"{a}, gone", f"[{a}]", f" {a}", f'"{a}"'):
+        body = {"n": 5, "exclude": [wrong]}
+        for answer in (
+            asked.get(f"/recommend/{USER}", params={"exclude": wrong}),
+            asked.get(f"/recommend/{USER}", params={"exclude": [b, wrong], "offset": 0}),
+            asked.get(f"/similar/{ITEMS[3]}", params={"exclude": wrong}),
+            asked.post("/recommend", json={**body, "users": [USER]}),
+            asked.post("/recommend", json={**body, "from_items": [b]}),
+        ):
+            assert answer.status_code == 422, answer.text
+            assert "exclude" in answer.json()["error"]
+    body = {"n": 5, "on_unknown": "skip", "filter_items": [f"{a},{b}"], "users": [USER]}
+    query = {"on_unknown": "skip", "filter_items": f"{a},{b}"}
+    for answer in (
+        asked.post("/recommend", json=body),
+        asked.get(f"/recommend/{USER}", params=query),
+    ):
+        assert answer.status_code == 404
+        assert "by itself" in answer.json()["error"]
+
+
 def pages(asked: Any, path: str, first: str) -> list[Any]:
     answer = asked.get(f"{path}?{first}&offset=0").json()
     found = answer["items"]
