@@ -113,6 +113,10 @@ BAD = [
     {"user": "a", "item": "b", "value": "1"},
     {"user": "a", "item": "b", "time": 1.8e12},
     {"user": "a", "item": "b", "time": 4.1e9},  # the year 2099
+    {"user": "a", "item": "b", "time": 20_785},  # days
+    {"user": "a", "item": "b", "time": 29_931_002},  # minutes
+    {"user": "a", "item": "b", "time": 20_261_128},
+    {"user": "a", "item": "b", "time": 12.5},  # since a page was opened
     {"user": "a", "item": "b", "id": ""},
     {"user": "a", "item": "b", "kinds": "buy"},
     [],
