@@ -265,6 +265,29 @@ def column_of_ids(table: Any, role: str, argument: str) -> Any:
     return values_of(found[0])
 
 
+def tell_unread(table: Any, argument: str, *, has_values: bool, reads_order: bool) -> None:
+    """Warn of a table of a user's items of which only the ids are read, and why that may matter."""
+    if not isinstance(getattr(table, "columns", None), Iterable) or not is_frame(table):
+        return
+    names, values_of = columns_reader(table)
+    for name in guess(names, "value")[: not has_values]:
+        _log.warning(
+            Notice(
+                f"of `{argument}`, column {name!r} is not read, so that each item is liked alike: "
+                f"pass `values={argument}[{name!r}]`, or only rows of items that are liked"
+            )
+        )
+    for name in guess(names, "timestamp")[:reads_order]:
+        times = unsettled_columns(values_of, {"timestamp": name})["timestamp"].numbers
+        if (np.diff(times) < 0).any():
+            _log.warning(
+                Notice(
+                    f"`{argument}` are taken as oldest first, and are not in the order of their "
+                    f"column {name!r}: sort the rows by it"
+                )
+            )
+
+
 def _refuse_counts(given: Any, role: str, argument: str) -> None:
     """Raise ValueError for what belongs to ids, such as their counts: the index has the ids."""
     if not hasattr(type(given), "iloc"):

@@ -35,6 +35,7 @@ from mfrank.retrieval.side import (
     given_id,
     given_ids,
     is_single,
+    liked_ids,
     sides,
 )
 from mfrank.retrieval.top_k import (
@@ -87,6 +88,7 @@ __all__ = [
     "is_nested",
     "is_single",
     "left_out_of",
+    "liked_ids",
     "list_table",
     "nearest",
     "of_filter",

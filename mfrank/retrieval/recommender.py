@@ -57,7 +57,7 @@ from mfrank.retrieval.lists_by_id import (
 from mfrank.retrieval.model_state import ModelState, NotFittedError, removed
 from mfrank.retrieval.queries import LikedItems, Matrix, Queries
 from mfrank.retrieval.seen import Seen, left_out_of, pack, unpack
-from mfrank.retrieval.side import Raw, Rows, Side, given_ids, sides
+from mfrank.retrieval.side import Raw, Rows, Side, given_ids, liked_ids, sides
 from mfrank.retrieval.steered import best_steered, calibrates, set_levers
 from mfrank.retrieval.top_k import Lists, emptied
 from mfrank.steering import Levers, Steering
@@ -358,7 +358,7 @@ class Recommender:
         held = self._now()
         users, side = sides(held.on_host(), by_row=by_row)
         levers = self._levers(steer, held.store, side, on_unknown)
-        liked = given_ids(itemids, "itemids", ordered=values is not None or self._reads_order)
+        liked = liked_ids(itemids, values, reads_order=self._reads_order)
         columns = on_host(side.rows_asked(liked, "itemids", on_unknown))
         own = LikedItems.of(columns, values, len(side.ids), held.store.dtype)
         queries = self._somebody(held, own, has_values=values is not None)

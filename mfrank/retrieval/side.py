@@ -13,7 +13,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import as_array, beside, check_flags, is_on_gpu, on_host, shown, take, to_host
 from mfrank.backends import Factors
-from mfrank.data import Ids, OnUnknown, UnknownIdError, canonical, column_of_ids, whole_number
+from mfrank.data import (
+    Ids,
+    OnUnknown,
+    UnknownIdError,
+    canonical,
+    column_of_ids,
+    tell_unread,
+    whole_number,
+)
 from mfrank.errors import InputTypeError, InputValueError, within
 from mfrank.store import FactorStore
 
@@ -77,6 +85,12 @@ def given_ids(raw: Raw, argument: str, *, ordered: bool = True) -> Raw:
         return cast(Raw, taken)
     single = to_host(taken, argument)
     return cast(Raw, single.item() if isinstance(single, np.ndarray) else single)
+
+
+def liked_ids(raw: Raw, values: Any, *, reads_order: bool) -> Raw:
+    """The ids of the items of somebody new; warns of columns of a table that are not read."""
+    tell_unread(raw, "itemids", has_values=values is not None, reads_order=reads_order)
+    return given_ids(raw, "itemids", ordered=values is not None or reads_order)
 
 
 def given_id(raw: Raw, argument: str) -> Raw:

@@ -231,6 +231,40 @@ def test_counts_of_ids_are_no_ids(counted: str) -> None:
     assert model.recommend(distinct).ids.ndim == 2
 
 
+HISTORY = {"item": ["tea", "pie"], "rating": [5, 1], "date": ["2024-02-01", "2024-01-01"]}
+
+
+@pytest.mark.parametrize("library", KINDS)
+def test_what_is_not_read_of_the_items_of_somebody_new_is_told(
+    library: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A disliked item counts as liked, and the latest as the oldest."""
+    polars, arrow = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    make = {"pandas": pandas.DataFrame, "polars": polars.DataFrame, "arrow": arrow.table}[library]
+
+    def told(model: Any, history: dict[str, Any], **options: Any) -> list[str]:
+        caplog.clear()
+        found = model.recommend_from_items(make(history), 3, **options)
+        ids = history["item"]
+        np.testing.assert_array_equal(found.ids, model.recommend_from_items(ids, 3, **options).ids)
+        return [each for each in caplog.messages if "itemids" in each]
+
+    rated = {name: HISTORY[name] for name in ("item", "rating")}
+    dated = {name: HISTORY[name] for name in ("item", "date")}
+    in_order = {**dated, "date": ["2024-01-01", "2024-02-01"]}
+    (line,) = told(MODEL, rated)
+    assert "'rating' is not read" in line
+    assert told(MODEL, rated, values=[5, 1]) == []
+    assert told(MODEL, dated) == told(MODEL, {"item": ["tea"], "title": ["Tea"]}) == []
+    users, items = ["a", "a", "b", "b"], ["tea", "pie", "pie", "tea"]
+    ordered = mfrank.Interactions.from_arrays(users, items, timestamps=[1, 2, 3, 4])
+    sequential = mfrank.SequentialRules().fit(ordered)
+    (line,) = told(sequential, dated)
+    assert "not in the order of their column 'date'" in line
+    assert told(sequential, in_order) == []
+    assert len(told(sequential, HISTORY)) == 2
+
+
 def test_filters_read_the_items_of_a_table_that_has_users_too() -> None:
     data = mfrank.Interactions.from_arrays([1, 1, 2, 3], [1, 2, 3, 4])
     model = mfrank.Popularity().fit(data)
