@@ -31,7 +31,7 @@ from mfrank.data.ids import UnknownIdError
 from mfrank.data.interaction_folder import ENTRIES_AT_ONCE, FolderWriter, even_bounds
 from mfrank.data.labels import canonical
 from mfrank.data.layouts import Dialect
-from mfrank.data.locations import Location, files_at
+from mfrank.data.locations import Location, files_at, tell_last
 from mfrank.data.merging import Duplicates
 from mfrank.data.notes import note
 from mfrank.data.numbering import Numbered, Source, numbered
@@ -131,6 +131,9 @@ def ingest(
         try:
             with wanting_room(folder):
                 _write(source, folder, Journal(place, origin), duplicates, show_progress, events)
+                are_timed = "timestamp" in source.table.roles
+                if duplicates == "last" and len(source.paths) > 1 and not are_timed:
+                    tell_last(source.paths, files)
         except OSError as error:
             if error.errno is None or not Journal.serves(place, origin):
                 raise

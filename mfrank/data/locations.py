@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import logging
 import os
 import re
 import sys
@@ -20,7 +21,7 @@ from mfrank.data.sql import is_database
 from mfrank.data.tables import kind_at, kind_of
 from mfrank.data.text_bytes import PACKERS, ZIP
 from mfrank.data.text_files import is_stream, local_file, refuse_elsewhere
-from mfrank.errors import InputTypeError, InputValueError
+from mfrank.errors import InputTypeError, InputValueError, Notice
 from mfrank.files import MANIFEST, path_of
 
 Given = str | os.PathLike[str]
@@ -42,10 +43,11 @@ _COPY = re.compile(
 )
 """A name that file managers and browsers give to a copy, or any other."""
 _SHOWN = 3
+_DIGITS = re.compile("([0-9]+)")
 
 
 def files_at(given: Location, argument: str) -> list[Path]:
-    """The files of a table in reading order, which is that of their names.
+    """The files of a table in reading order, which is that of their names, part-9 before part-10.
 
     In a folder, and among what matches a pattern, files and folders whose names begin with ``_`` or
     ``.`` are skipped, as Spark does.
@@ -74,7 +76,27 @@ def files_at(given: Location, argument: str) -> list[Path]:
     for file in found if len(found) > 1 else ():
         if is_stream(file):
             raise InputValueError(f"{file} can be read only once, and by itself:", "save it")
-    return sorted(found, key=lambda file: file if isinstance(file, Path) else Path(file))
+    return sorted(found, key=_in_order)
+
+
+def _in_order(file: os.PathLike[str]) -> list[tuple[list[str | int], str]]:
+    """Numbers in names as numbers: part-9 is before part-10, wherever it was written first."""
+    parts = [(_DIGITS.split(part), part) for part in Path(file).parts]
+    return [([int(t) if n % 2 else t for n, t in enumerate(texts)], part) for texts, part in parts]
+
+
+def tell_last(files: Sequence[Any], given: Any) -> None:
+    """Say which file has the last word on a pair, where times do not tell."""
+    read = [str(file) for file in files]
+    listed = [str(path_of(one)) for one in given] if isinstance(given, list | tuple) else read
+    is_other = listed != read and sorted(listed) == sorted(read)
+    _log.log(
+        logging.WARNING if is_other else logging.INFO,
+        Notice(
+            "without timestamps, `duplicates='last'` takes what is read last, and files are read "
+            f"in the order of their names: {files[-1]} is the last one"
+        ),
+    )
 
 
 def refuse_open(given: Any, argument: str) -> None:

@@ -35,7 +35,7 @@ from mfrank.data.frames import frame_columns, is_frame, is_stream_of_rows
 from mfrank.data.ids import Ids, UnknownIdError, factorized
 from mfrank.data.labels import RawIds, canonical
 from mfrank.data.layouts import Dialect
-from mfrank.data.locations import Location, files_at
+from mfrank.data.locations import Location, files_at, tell_last
 from mfrank.data.merging import Duplicates
 from mfrank.data.notes import note
 from mfrank.data.odd_ids import check_ids, tell_converted, tell_empty_rows
@@ -223,6 +223,8 @@ def from_file(
         columns = tables.read_columns(files[0], chosen, ids, dialect, unit)
     else:
         columns = _of_files(files, chosen, dialect, ids, unit)
+        if duplicates == "last" and "timestamp" not in columns:
+            tell_last(files, given)
     user_ids, item_ids = known("users", known_ids[0]), known("items", known_ids[1])
     if any(map(tables.is_text, files)):
         columns["user"] = spelled_like(columns["user"], user_ids)
