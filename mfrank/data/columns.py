@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from mfrank.arrays import shown
@@ -140,6 +140,16 @@ def guess(columns: Sequence[Hashable], role: str) -> list[Hashable]:
         single = [column for column in columns if re.fullmatch(r"[\w.-]+(?::\w+)?", str(column))]
         named = [c for c in single if any(name.endswith("timestamp") for name in _spellings(c))]
     return named or _having(_RARER_NAMES.get(role, ""), columns)
+
+
+def header_names(side: str) -> Iterator[str]:
+    """How tables write the names of their columns of users or items."""
+    for name in _NAMES[side].split():
+        for end in ("", "id", "_id", " id"):
+            lower = f"{name}{end}"
+            yield from (lower, lower.upper(), lower.capitalize(), lower.title())
+        for first in (name, name.capitalize()):
+            yield from (f"{first}Id", f"{first}ID", f"{first} ID", f"{first}_ID")
 
 
 def id_columns(names: Sequence[Hashable], side: str) -> list[Hashable]:

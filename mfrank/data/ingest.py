@@ -35,6 +35,7 @@ from mfrank.data.locations import Location, files_at, tell_last
 from mfrank.data.merging import Duplicates
 from mfrank.data.notes import note
 from mfrank.data.numbering import Numbered, Source, numbered
+from mfrank.data.odd_columns import tell_header
 from mfrank.data.on_disk import Spill
 from mfrank.data.sources import check_duplicates
 from mfrank.data.tables import Portion, check_options
@@ -195,6 +196,10 @@ def _write(
     arrays = _arrays(source, known, duplicates, journal, show_progress, sums)
     values = arrays["user_items.values"]
     tell_full(values, len(known.user_ids), len(known.item_ids))
+    indptr, indices = arrays["user_items.indptr"], arrays["user_items.indices"]
+    tell_header(
+        *(known.user_ids, known.item_ids), lambda row: indices[indptr[row] : indptr[row + 1]]
+    )
     changed = sums.cap is not None or sums.half_life is not None
     interaction_folder.write_arrays(
         *(arrays, known.user_ids, known.item_ids, folder),

@@ -38,6 +38,7 @@ from mfrank.data.layouts import Dialect
 from mfrank.data.locations import Location, files_at, tell_last
 from mfrank.data.merging import Duplicates
 from mfrank.data.notes import note
+from mfrank.data.odd_columns import tell_header
 from mfrank.data.odd_ids import check_ids, tell_converted, tell_empty_rows
 from mfrank.data.table_parts import TableParts, none_in
 from mfrank.data.tables import Portion
@@ -134,6 +135,7 @@ def from_arrays(
     if values is not None and found.values_from == "given" and (found.rows.data == 1).all():
         found = found._replace(values_from="ones")
     tell_full(found.rows.data, *shape)
+    tell_header(known_users, known_items, partial(_items_of, found.rows))
     parts = finite(found, known_users, known_items)
     if weighing is None or weighing.cap is None:
         return parts
@@ -336,6 +338,10 @@ def _check(side: str, given: IdsLike | None, ids: Ids, rows_of: Callable[[int], 
     if given is not None and not isinstance(given, Ids):
         tell_converted(side, given)
         check_ids(side, ids, rows_of)
+
+
+def _items_of(user_items: sp.csr_array, user: int) -> NDArray[Any]:
+    return user_items.indices[user_items.indptr[user] : user_items.indptr[user + 1]]
 
 
 def _count(rows: NDArray[np.integer], row: int) -> int:
