@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import glob
 import logging
 import os
@@ -43,6 +44,8 @@ _COPY = re.compile(
 )
 """A name that file managers and browsers give to a copy, or any other."""
 _SHOWN = 3
+_LEAST, _FEW_LINES = 4096, 2
+"""Bytes of a binary file, and lines of text, from which on a file surely has rows."""
 _DIGITS = re.compile("([0-9]+)")
 
 
@@ -76,7 +79,9 @@ def files_at(given: Location, argument: str) -> list[Path]:
     for file in found if len(found) > 1 else ():
         if is_stream(file):
             raise InputValueError(f"{file} can be read only once, and by itself:", "save it")
-    return sorted(found, key=_in_order)
+    files = sorted(found, key=_in_order)
+    _tell_same(files)
+    return files
 
 
 def _in_order(file: os.PathLike[str]) -> list[tuple[list[str | int], str]]:
@@ -256,6 +261,34 @@ def _tell_parts(files: Sequence[Path], place: Path | str) -> None:
                 *(place, name, stems[stem.with_name(first)]),
             )
             return
+
+
+def _tell_same(files: Sequence[Path]) -> None:
+    """Warn of two files with the same rows, as where one day was exported twice."""
+    if len(files) < 2:
+        return
+    # Those elsewhere, and members of archives, are not read for this.
+    here = [file for file in files if isinstance(file, Path) and file.is_file()]
+    sizes = {file: file.stat().st_size for file in here}
+    of_size, of_begin = Counter(sizes.values()), dict[tuple[int, bytes], Path]()
+    for file, size in sizes.items():
+        if of_size[size] == 1:
+            continue
+        with file.open("rb") as opened:
+            begin = opened.read(_LEAST)
+        other = of_begin.setdefault((size, begin), file)
+        if other is not file and _has_rows(begin) and filecmp.cmp(other, file, shallow=False):
+            _log.warning(
+                "%s has the same bytes as %s, and both are read, so that their rows count twice: "
+                "leave one out",
+                *(file, other),
+            )
+            return
+
+
+def _has_rows(begin: bytes) -> bool:
+    """Whether a file surely has more than a header, which many parts without rows share."""
+    return len(begin) == _LEAST or (b"\0" not in begin and begin.count(b"\n") > _FEW_LINES)
 
 
 def _stem(file: Path) -> Path:

@@ -164,6 +164,24 @@ def test_parts_are_in_the_order_of_the_numbers_in_their_names(
     assert f"{Path(names[1]).name}.csv is the last one" in told.getMessage()
 
 
+@pytest.mark.parametrize("door", DOORS)
+def test_two_files_with_the_same_bytes_are_told(
+    tmp_path: Path, door: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are read, because events may recur; one day that was exported twice counts twice."""
+    day = PAIR + "".join(f"{n},{n + 5}\n" for n in range(5))
+    other = PAIR + "".join(f"{n},{9 - n}\n" for n in range(5))
+    assert len(other) == len(day)
+    files = {"1.csv": day, "2.csv": other, "3.csv": day, "4.csv": PAIR, "5.csv": PAIR}
+    data = DOORS[door](written(tmp_path / "table", files))
+    assert data.user_items.sum() == 15
+    (told,) = [each for each in caplog.messages if "the same bytes" in each]
+    assert "3.csv has the same bytes as" in told
+    caplog.clear()
+    DOORS[door](written(tmp_path / "alone", {"1.csv": day, "2.csv": PAIR, "3.csv": PAIR}))
+    assert not [each for each in caplog.messages if "the same bytes" in each]
+
+
 def test_a_list_of_files_in_another_order_is_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
