@@ -51,11 +51,14 @@ from mfrank.files import (
     refuse_other,
 )
 from mfrank.models import are_marks, load, n_below
-from mfrank.retrieval import Recommender
+from mfrank.retrieval import Otherwise, Recommender
 from mfrank.serving import KIND, EventJournal
 from mfrank.store import FORMAT
 
 _DAY = 86_400
+_HEADER = {
+    side: re.compile(rf'"?({side}[_ ]?(id)?s?|ids?)"?', re.IGNORECASE) for side in ("user", "item")
+}
 
 
 def add_table_flags(parser: argparse.ArgumentParser, *, at_least: bool = True) -> None:
@@ -524,9 +527,10 @@ def _changed(args: argparse.Namespace, change: dict[str, Any]) -> argparse.Names
 
 
 def ids_in(path: str, flag: str = "--users") -> list[str]:
-    """Ids of the text file of a flag, one per line; empty lines are skipped.
+    """Ids of the text file of a flag, one per line; empty lines and a header are skipped.
 
-    As in all data, blanks are part of an id; only line feeds and carriage returns end a line.
+    As in all data, blanks are part of an id; only line feeds and carriage returns end a line. A
+    header, such as ``user_id``, and a file without ids are told on stderr.
 
     Raises
     ------
@@ -545,7 +549,13 @@ def ids_in(path: str, flag: str = "--users") -> list[str]:
     except ValueError as error:
         remedy = f"{flag} takes a text file with one id per line"
         raise InputValueError(message_of(error), remedy, place=path) from None
-    return [id_ for line in lines if (id_ := line.rstrip("\r\n"))]
+    ids = [id_ for line in lines if (id_ := line.rstrip("\r\n"))]
+    if len(ids) > 1 and _HEADER["item" if "item" in flag else "user"].fullmatch(ids[0]):
+        print(f"mfrank: {path}: the first line, {ids[0]}, is taken as a header", file=sys.stderr)
+        del ids[0]
+    if not ids:
+        print(f"mfrank: {path} has no ids", file=sys.stderr)
+    return ids
 
 
 def as_ids(texts: Sequence[str], known: Ids) -> NDArray[Any]:
@@ -561,7 +571,7 @@ def ids_of(texts: Sequence[str], known: Ids, noun: str, *, skip_unknown: bool) -
     Raises
     ------
     ValueError
-        An id is unknown, without ``skip_unknown``.
+        An id is unknown, without ``skip_unknown``, or is known once it is written otherwise.
     """
     ids = as_ids(texts, known)
     if not skip_unknown:
@@ -573,6 +583,12 @@ def ids_of(texts: Sequence[str], known: Ids, noun: str, *, skip_unknown: bool) -
         return ids
     kept = known.rows(ids, missing=-1) >= 0
     if not kept.all():
+        if (found := Otherwise.among(ids[~kept].tolist(), known)) is not None:
+            raise UnknownIdError(
+                f"{noun}: the model has no {found.given!r}, and it knows {found.known!r}",
+                [found.given],
+                found.remedy,
+            )
         left_out = counted(int((~kept).sum()), f"unknown {noun}")
         print(f"mfrank: {left_out} left out", file=sys.stderr)
     return ids[kept]

@@ -22,7 +22,14 @@ from mfrank.data.feature_matrices import check_id_columns, feature_rows
 from mfrank.data.feature_tables import FeatureTable, is_table, is_unnamed, place_of_ids
 from mfrank.data.fields import IdsAs, as_text, spelled_like, whole_number
 from mfrank.data.folds import rolling, user_folds
-from mfrank.data.frames import FrameKind, column_of_ids, frame_columns, frame_of, is_frame
+from mfrank.data.frames import (
+    FrameKind,
+    column_of_ids,
+    frame_columns,
+    frame_of,
+    is_frame,
+    tell_unread,
+)
 from mfrank.data.groups import (
     Groups,
     by_activity,
@@ -220,6 +227,7 @@ __all__ = [
     "tell_empty_rows",
     "tell_odd_texts",
     "tell_of_duration",
+    "tell_unread",
     "text_rows",
     "tfidf_weight",
     "timestamps_of",

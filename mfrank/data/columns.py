@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -147,6 +147,27 @@ def guess(columns: Sequence[Hashable], role: str) -> list[Hashable]:
         single = [column for column in columns if re.fullmatch(r"[\w.-]+(?::\w+)?", str(column))]
         named = [c for c in single if any(name.endswith("timestamp") for name in _spellings(c))]
     return named or _having(_RARER_NAMES.get(role, ""), columns)
+
+
+def header_names(side: str) -> Iterator[str]:
+    """How tables write the names of their columns of users or items."""
+    for name in _NAMES[side].split():
+        for end in ("", "id", "_id", " id"):
+            lower = f"{name}{end}"
+            yield from (lower, lower.upper(), lower.capitalize(), lower.title())
+        for first in (name, name.capitalize()):
+            yield from (f"{first}Id", f"{first}ID", f"{first} ID", f"{first}_ID")
+
+
+def id_columns(names: Sequence[Hashable], side: str) -> list[Hashable]:
+    """The columns that look like the ids of the "user"s or "item"s, in a table of these.
+
+    Where one is called so, such as ``item`` or ``item_id``, others that look like it do not count;
+    ``id`` counts where there is no other.
+    """
+    found = guess(names, side)
+    own = [name for name in found if str(name).lower().replace("_", "") in (side, f"{side}id")]
+    return own or found or [name for name in names if str(name).strip().lower() == "id"]
 
 
 def _having(names: str, columns: Sequence[Hashable]) -> list[Hashable]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import counted, needs, shown
 from mfrank.data.arrow_files import faults_named
-from mfrank.data.columns import guess
+from mfrank.data.columns import guess, id_columns
 from mfrank.data.feature_columns import FeatureColumns, is_missing
 from mfrank.data.feature_matrices import tell_id_columns
 from mfrank.data.fields import Fields, spelled_like
@@ -237,17 +237,6 @@ class _Table(NamedTuple):
     index: Any = None
 
 
-def _id_columns(names: Sequence[Hashable], side: str) -> list[Hashable]:
-    """The columns that look like the ids of the "user"s or "item"s, in a table of these.
-
-    Where one is called so, such as ``item`` or ``item_id``, others that look like it do not count;
-    ``id`` counts where there is no other.
-    """
-    found = guess(names, side)
-    own = [name for name in found if str(name).lower().replace("_", "") in (side, f"{side}id")]
-    return own or found or [name for name in names if str(name).strip().lower() == "id"]
-
-
 def is_unnamed(column: Hashable) -> bool:
     """Whether a column's name is that of an unnamed index written to a file."""
     return _UNNAMED.fullmatch(str(column).strip()) is not None
@@ -259,7 +248,7 @@ def place_of_ids(header: Sequence[str], side: str = "item") -> int:
     A column such as ``film`` may hold titles. It counts only if its name ends with "id", or if the
     first column is an unnamed index.
     """
-    found = _id_columns(header, side)
+    found = id_columns(header, side)
     sure = [
         name
         for name in found
@@ -295,7 +284,7 @@ def _divided(
         raise InputValueError(f"`{argument}` has two columns {shown(repeated)}", "rename one")
     unnamed = [name for name in table.names if is_unnamed(name)]
     features = [name for name in table.names if name not in unnamed]
-    columns = _id_columns(features, side)
+    columns = id_columns(features, side)
     if len(columns) > 1:
         raise _not_one(argument, "several columns that may be", table.names, side)
     indexes = list(_indexes(table, unnamed, side))

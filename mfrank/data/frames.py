@@ -15,13 +15,15 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import check_choice, needs
+from mfrank.arrays import check_choice, counted, is_labelled, needs
 from mfrank.data.columns import (
+    ROLES,
     BadRow,
     Chosen,
     assign,
     guess,
     has_marks_of_rows,
+    id_columns,
     in_column,
     tell_columns,
 )
@@ -255,8 +257,10 @@ def column_of_ids(table: Any, role: str, argument: str) -> Any:
     Raises
     ------
     ValueError
-        There are several columns, and not one of them has such a name.
+        There are several columns, and not one of them has such a name. Or the ids are the index of
+        pandas, as of ``value_counts``.
     """
+    _refuse_counts(table, role, argument)
     if not isinstance(getattr(table, "columns", None), Iterable) or not is_frame(table):
         return table
     names, values_of = columns_reader(table)
@@ -267,6 +271,48 @@ def column_of_ids(table: Any, role: str, argument: str) -> Any:
             f'pass one column, such as {argument}["{role}"]',
         )
     return values_of(found[0])
+
+
+def tell_unread(table: Any, argument: str, *, has_values: bool, reads_order: bool) -> None:
+    """Warn of a table of a user's items of which only the ids are read, and why that may matter."""
+    if not isinstance(getattr(table, "columns", None), Iterable) or not is_frame(table):
+        return
+    names, values_of = columns_reader(table)
+    for name in guess(names, "value")[: not has_values]:
+        _log.warning(
+            Notice(
+                f"of `{argument}`, column {name!r} is not read, so that each item is liked alike: "
+                f"pass `values={argument}[{name!r}]`, or only rows of items that are liked"
+            )
+        )
+    for name in guess(names, "timestamp")[:reads_order]:
+        times = unsettled_columns(values_of, {"timestamp": name})["timestamp"].numbers
+        if (np.diff(times) < 0).any():
+            _log.warning(
+                Notice(
+                    f"`{argument}` are taken as oldest first, and are not in the order of their "
+                    f"column {name!r}: sort the rows by it"
+                )
+            )
+
+
+def _refuse_counts(given: Any, role: str, argument: str) -> None:
+    """Raise ValueError for what belongs to ids, such as their counts: the index has the ids."""
+    if not hasattr(type(given), "iloc"):
+        return
+    index, names = given.index, [given.name] if given.ndim == 1 else list(given.columns)
+    others = (other for other in ROLES if other != role)
+    about = given.ndim == 2 or names[0] is None or any(guess(names, other) for other in others)
+    if not about or guess(names, role):
+        return
+    found = guess([name for name in index.names if name is not None], role)
+    one = index.nlevels == 1
+    if not found and not (one and names == ["count"] and is_labelled(given)):
+        return
+    raise InputValueError(
+        f"`{argument}` is a {type(given).__name__} of what belongs to ids, which its index has:",
+        f"pass `{argument}.index`" if one else f"pass `{argument}.reset_index()[{found[0]!r}]`",
+    )
 
 
 # Tables that are returned, of the library that the caller likes.
@@ -284,28 +330,29 @@ def frame_of(columns: Mapping[str, Any], items: Any = None, kind: FrameKind = "p
     columns : mapping of str to values of equal length
     items : DataFrame, Series, Arrow table or mapping, optional
         What to join: a mapping of item id to name, for a column ``name``; a DataFrame or Series of
-        pandas, whose index has the item ids; or a table of polars or Arrow with a column of them.
-        Items that it lacks get a missing value.
+        pandas, whose index has the item ids; or a table with a column of them, which in pandas
+        counts where the index has no name and is numeric. Items that it lacks get a missing value.
     kind : {"pandas", "polars", "arrow"}, default "pandas"
 
     Raises
     ------
     ValueError
-        ``items`` has an item twice, numbers as ids where the lists have text, or a column of these
-        names; or polars or Arrow has no type for ids of several types.
+        ``items`` has an item twice, numbers as ids where the lists have text, a column of these
+        names, or an index that only counts fewer rows than there are items; or polars or Arrow has
+        no type for ids of several types.
     ModuleNotFoundError
         The library is not installed.
     """
     check_choice("kind", kind, get_args(FrameKind))
     joined = dict(columns)
     if items is not None:
-        ids, more = _read_items(items)
+        listed = canonical(columns["item"])
+        ids, more = _read_items(items, listed)
         if clash := [name for name in more if name in columns]:
             raise InputValueError(
                 f"`items` has a column {clash[0]!r}, as the lists have:", "rename it in `items`"
             )
         known = _distinct(ids)
-        listed = canonical(columns["item"])
         rows = known.rows(listed, missing=-1)
         alike = known.are_numbers == (listed.dtype != object)
         if len(rows) and len(known) and not alike and (rows < 0).all():
@@ -334,8 +381,8 @@ def frame_of(columns: Mapping[str, Any], items: Any = None, kind: FrameKind = "p
         ) from error
 
 
-def _read_items(items: Any) -> tuple[Any, Mapping[Any, Any]]:
-    """The ids of a table of items, and its other columns."""
+def _read_items(items: Any, listed: NDArray[Any]) -> tuple[Any, Mapping[Any, Any]]:
+    """The ids of a table of items, and its other columns; ``listed`` are the ids to be found."""
     if isinstance(items, Mapping):
         return list(items), {"name": objects(items.values())}
     pandas = sys.modules.get("pandas")
@@ -343,7 +390,8 @@ def _read_items(items: Any) -> tuple[Any, Mapping[Any, Any]]:
         table = items
         if isinstance(items, pandas.Series):
             table = items.to_frame("name" if items.name is None else items.name)
-        return table.index, {name: table[name] for name in table.columns}
+        ids, column = _ids_of_pandas(table, listed)
+        return ids, {name: table[name] for name in table.columns if name != column}
     names, values_of = columns_reader(items)
     found = guess(names, "item")
     if len(found) != 1:
@@ -352,6 +400,25 @@ def _read_items(items: Any) -> tuple[Any, Mapping[Any, Any]]:
             "name it item",
         )
     return values_of(found[0]), {name: values_of(name) for name in names if name != found[0]}
+
+
+def _ids_of_pandas(table: Any, listed: NDArray[Any]) -> tuple[Any, Hashable]:
+    """The index, or the column of ids beside an index that only numbers rows, and its name."""
+    index = table.index
+    if index.name is not None or index.dtype.kind not in "iuf":
+        return index, None
+    for column in id_columns(list(table.columns), "item"):
+        if _of_pandas(table[column]).dtype.kind in ("iuf" if listed.dtype != object else "OU"):
+            return _of_pandas(table[column]), column
+    if listed.dtype != object and len(listed) and not is_labelled(table):
+        last = int(listed.max())
+        if last >= len(table):
+            raise InputValueError(
+                f"`items` has an index that counts its {counted(len(table), 'row')}, and the lists "
+                f"have the item {last}",
+                "make the item ids its index",
+            )
+    return index, None
 
 
 def _distinct(ids: Any) -> Ids:

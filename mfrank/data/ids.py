@@ -54,6 +54,8 @@ class UnknownIdError(InputValueError):
 
 
 _SHOWN = 5  # ids named in an error
+_MARKS = " \t\xa0,;|[](){}'\""
+_AT_ONCE = 20_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -326,6 +328,22 @@ class Ids(MadeOfFields):
         for row in np.flatnonzero(arrays.get("whole", ())).tolist():
             labels[row] = int(labels[row])
         return cls.of(labels)
+
+    def divided(self, text: str) -> list[str]:
+        """The parts of a text between blanks, commas, quotes and brackets, if no id has these."""
+        if not any(mark in text for mark in _MARKS):
+            return [text]
+        for mark in self._free_marks:
+            text = text.replace(mark, "\n")
+        return [part for part in text.split("\n") if part]
+
+    @lazy
+    def _free_marks(self) -> str:
+        if self.are_numbers:
+            return _MARKS
+        portions = range(0, self.size, _AT_ONCE)
+        texts = ["".join(map(str, self.labels[begin : begin + _AT_ONCE])) for begin in portions]
+        return "".join(mark for mark in _MARKS if not any(mark in text for text in texts))
 
     @lazy
     def _minus_one_is_padding(self) -> bool:

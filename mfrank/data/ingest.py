@@ -31,11 +31,12 @@ from mfrank.data.ids import UnknownIdError
 from mfrank.data.interaction_folder import ENTRIES_AT_ONCE, FolderWriter, Mapped, even_bounds
 from mfrank.data.labels import canonical
 from mfrank.data.layouts import Dialect
-from mfrank.data.locations import Location, files_at
+from mfrank.data.locations import Location, files_at, tell_last
 from mfrank.data.merging import Duplicates
 from mfrank.data.notes import log as _log
 from mfrank.data.notes import note
 from mfrank.data.numbering import Numbered, Source, numbered
+from mfrank.data.odd_columns import tell_header
 from mfrank.data.on_disk import Spill
 from mfrank.data.sources import check_duplicates
 from mfrank.data.tables import Portion, check_options, refuse_text_options
@@ -133,7 +134,11 @@ def ingest(
         try:
             with wanting_room(folder):
                 journal = Journal(place, origin)
-                return _write(source, folder, journal, duplicates, show_progress, events)
+                made = _write(source, folder, journal, duplicates, show_progress, events)
+                are_timed = "timestamp" in source.table.roles
+                if duplicates == "last" and len(source.paths) > 1 and not are_timed:
+                    tell_last(source.paths, files)
+                return made
         except OSError as error:
             if error.errno is None or not Journal.serves(place, origin):
                 raise
@@ -196,6 +201,10 @@ def _write(
     arrays = _arrays(source, known, duplicates, journal, show_progress, sums)
     values = arrays["user_items.values"]
     tell_full(values, len(known.user_ids), len(known.item_ids))
+    indptr, indices = arrays["user_items.indptr"], arrays["user_items.indices"]
+    tell_header(
+        *(known.user_ids, known.item_ids), lambda row: indices[indptr[row] : indptr[row + 1]]
+    )
     changed = sums.cap is not None or sums.half_life is not None
     if interaction_folder.generation(folder) not in (None, before):
         _log.warning(

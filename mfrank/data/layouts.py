@@ -49,6 +49,10 @@ _FOREIGN: Mapping[str, tuple[str, str]] = {
         "tuples or lists of Python",
         "remove their brackets, such as by sed 's/^[[(]//; s/[])]$//' FILE > new.txt",
     ),
+    r"[A-Za-z]\w*\([^()]+,[^()]*\)\s*$": (
+        "rows as Spark prints them",
+        "write them as a table, such as by rdd.toDF().write.csv(FOLDER, header=True)",
+    ),
 }
 """First lines of files that are no tables -> what they are, and the remedy."""
 

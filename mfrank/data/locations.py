@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import filecmp
 import glob
+import logging
 import os
 import re
 import sys
@@ -20,7 +22,7 @@ from mfrank.data.sql import is_database
 from mfrank.data.tables import kind_at, kind_of
 from mfrank.data.text_bytes import PACKERS, ZIP
 from mfrank.data.text_files import is_stream, local_file, refuse_elsewhere
-from mfrank.errors import InputTypeError, InputValueError
+from mfrank.errors import InputTypeError, InputValueError, Notice
 from mfrank.files import MANIFEST, path_of, path_of_open
 
 Given = str | os.PathLike[str]
@@ -42,10 +44,13 @@ _COPY = re.compile(
 )
 """A name that file managers and browsers give to a copy, or any other."""
 _SHOWN = 3
+_LEAST, _FEW_LINES = 4096, 2
+"""Bytes of a binary file, and lines of text, from which on a file surely has rows."""
+_DIGITS = re.compile("([0-9]+)")
 
 
 def files_at(given: Location, argument: str) -> list[Path]:
-    """The files of a table in reading order, which is that of their names.
+    """The files of a table in reading order, which is that of their names, part-9 before part-10.
 
     In a folder, and among what matches a pattern, files and folders whose names begin with ``_`` or
     ``.`` are skipped, as Spark does.
@@ -74,7 +79,29 @@ def files_at(given: Location, argument: str) -> list[Path]:
     for file in found if len(found) > 1 else ():
         if is_stream(file):
             raise InputValueError(f"{file} can be read only once, and by itself:", "save it")
-    return sorted(found, key=lambda file: file if isinstance(file, Path) else Path(file))
+    files = sorted(found, key=_in_order)
+    _tell_same(files)
+    return files
+
+
+def _in_order(file: os.PathLike[str]) -> list[tuple[list[str | int], str]]:
+    """Numbers in names as numbers: part-9 is before part-10, wherever it was written first."""
+    parts = [(_DIGITS.split(part), part) for part in Path(file).parts]
+    return [([int(t) if n % 2 else t for n, t in enumerate(texts)], part) for texts, part in parts]
+
+
+def tell_last(files: Sequence[Any], given: Any) -> None:
+    """Say which file has the last word on a pair, where times do not tell."""
+    read = [str(file) for file in files]
+    listed = [str(path_of(one)) for one in given] if isinstance(given, list | tuple) else read
+    is_other = listed != read and sorted(listed) == sorted(read)
+    _log.log(
+        logging.WARNING if is_other else logging.INFO,
+        Notice(
+            "without timestamps, `duplicates='last'` takes what is read last, and files are read "
+            f"in the order of their names: {files[-1]} is the last one"
+        ),
+    )
 
 
 def refuse_open(given: Any, argument: str) -> None:
@@ -233,6 +260,34 @@ def _tell_parts(files: Sequence[Path], place: Path | str) -> None:
                 *(place, name, stems[stem.with_name(first)]),
             )
             return
+
+
+def _tell_same(files: Sequence[Path]) -> None:
+    """Warn of two files with the same rows, as where one day was exported twice."""
+    if len(files) < 2:
+        return
+    # Those elsewhere, and members of archives, are not read for this.
+    here = [file for file in files if isinstance(file, Path) and file.is_file()]
+    sizes = {file: file.stat().st_size for file in here}
+    of_size, of_begin = Counter(sizes.values()), dict[tuple[int, bytes], Path]()
+    for file, size in sizes.items():
+        if of_size[size] == 1:
+            continue
+        with file.open("rb") as opened:
+            begin = opened.read(_LEAST)
+        other = of_begin.setdefault((size, begin), file)
+        if other is not file and _has_rows(begin) and filecmp.cmp(other, file, shallow=False):
+            _log.warning(
+                "%s has the same bytes as %s, and both are read, so that their rows count twice: "
+                "leave one out",
+                *(file, other),
+            )
+            return
+
+
+def _has_rows(begin: bytes) -> bool:
+    """Whether a file surely has more than a header, which many parts without rows share."""
+    return len(begin) == _LEAST or (b"\0" not in begin and begin.count(b"\n") > _FEW_LINES)
 
 
 def _stem(file: Path) -> Path:

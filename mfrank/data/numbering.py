@@ -28,7 +28,7 @@ from mfrank.data.ids import Ids
 from mfrank.data.labels import canonical, objects
 from mfrank.data.layouts import Dialect
 from mfrank.data.merging import Duplicates
-from mfrank.data.odd_columns import tell_header
+from mfrank.data.odd_columns import tell_first_row
 from mfrank.data.odd_ids import check_ids, tell_converted
 from mfrank.data.table_parts import TableParts, none_in
 from mfrank.data.tables import Portion, read_portions
@@ -221,7 +221,7 @@ class Numbering:
         """
         self.times.add(str(path), portion)
         if portion.first_row == 0 and portion.n_rows:
-            tell_header(*(portion.columns[role][:1].tolist()[0] for role in ("user", "item")))
+            tell_first_row(*(portion.columns[role][:1].tolist()[0] for role in ("user", "item")))
         for labels, role in ((self.users, "user"), (self.items, "item")):
             if labels.is_empty:  # once for all files
                 tell_converted(role, portion.columns[role])

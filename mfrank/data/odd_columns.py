@@ -7,14 +7,16 @@ by a part of its distinct ids where that is enough.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import counted, shown
-from mfrank.data.columns import guess
+from mfrank.data.columns import header_names
 from mfrank.data.ids import Ids
 from mfrank.data.notes import log as _log
 from mfrank.data.times import is_date
@@ -52,6 +54,38 @@ in names and titles, which have a part of their own."""
 _NEARLY_ALL = 0.95
 _OTHER_LENGTH = 0.1
 """Share of the ids with another number of parts than most: keys of several parts have as many."""
+
+
+def tell_header(users: Ids, items: Ids, items_of: Callable[[int], NDArray[Any]]) -> None:
+    """Warn of a user and an item of one row that are names of columns: a header among the rows.
+
+    ``items_of`` has the item rows of a user's row.
+    """
+    found = _named(users, "user")
+    listed = _named(items, "item") if found else set[int]()
+    for user in found if listed else ():
+        if both := listed.intersection(items_of(user).tolist()):
+            _log.warning(
+                "the user %r has the item %r, which look like the names of columns: remove the "
+                "header from the rows, or read the file with its header",
+                *(users.labels[user], items.labels[min(both)]),
+            )
+            return
+
+
+def _named(ids: Ids, side: str) -> set[int]:
+    """The rows of ids that are called as columns are, where ids are texts in sorted order."""
+    if ids.are_numbers:
+        return set()
+    labels, found = ids.labels, set[int]()
+    for name in header_names(side):
+        try:
+            row = bisect_left(labels, name)
+        except TypeError:  # not all are texts
+            return set()
+        if row < len(labels) and labels[row] == name:
+            found.add(row)
+    return found
 
 
 _KEPT = 15
@@ -292,8 +326,8 @@ def tell_wrapped(side: str, numbers: NDArray[np.int64]) -> None:
             )
 
 
-def tell_header(user: object, item: object) -> None:
-    """Warn of a first row whose ids are types, units or names of columns."""
+def tell_first_row(user: object, item: object) -> None:
+    """Warn of a first row whose ids are types or units of columns."""
     row = [each.strip() for each in (user, item) if isinstance(each, str)]
     if len(row) < 2:
         return
@@ -301,8 +335,6 @@ def tell_header(user: object, item: object) -> None:
         what = "types"
     elif all(map(_UNIT.fullmatch, row)):
         what = "units"
-    elif guess(row[:1], "user") and guess(row[1:], "item"):
-        what = "names"
     else:
         return
     _log.warning(

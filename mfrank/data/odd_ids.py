@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import suppress
 from decimal import Decimal
+from functools import partial
 from typing import Any, NamedTuple, cast
 from unicodedata import is_normalized, normalize
 from uuid import UUID
@@ -346,8 +347,9 @@ def _difference(one: str, other: str) -> str:
         return "blanks"
     if _same(pair, lambda label: label.translate(_NO_UNSEEN)):
         return "characters that are not shown"
-    if _same(pair, lambda label: normalize("NFC", label)):
-        return "the form of Unicode (NFC)"
+    for form in ("NFC", "NFKC"):
+        if _same(pair, partial(normalize, form)):
+            return f"the form of Unicode ({form})"
     if _same(pair, lambda label: label.removesuffix(".0")):
         return "'.0'"
     return "how a number is written"
@@ -418,7 +420,7 @@ def _is_odd(joined: str) -> bool:
         return True
     if joined.isascii():
         return False
-    if _ODD_BLANKS.search(joined) or _GARBLED.search(joined) or not is_normalized("NFC", joined):
+    if _ODD_BLANKS.search(joined) or _GARBLED.search(joined) or not is_normalized("NFKC", joined):
         return True
     return any(mark in joined for mark in _UNSEEN)
 
@@ -435,4 +437,5 @@ def _plain(bare: str) -> str:
         return number[1]
     if bare.isascii() and "\0" not in bare and "  " not in bare:
         return bare
-    return " ".join(normalize("NFC", bare.translate(_NO_UNSEEN)).split())
+    usual = " ".join(normalize("NFKC", bare.translate(_NO_UNSEEN)).split())
+    return number[1] if (number := _NUMBER.fullmatch(usual)) else usual

@@ -35,10 +35,10 @@ from mfrank.data.frames import frame_columns, is_frame, is_stream_of_rows
 from mfrank.data.ids import Ids, UnknownIdError, factorized
 from mfrank.data.labels import RawIds, canonical
 from mfrank.data.layouts import Dialect
-from mfrank.data.locations import Location, files_at
+from mfrank.data.locations import Location, files_at, tell_last
 from mfrank.data.merging import Duplicates
 from mfrank.data.notes import note
-from mfrank.data.odd_columns import tell_header
+from mfrank.data.odd_columns import tell_first_row, tell_header
 from mfrank.data.odd_ids import check_ids, tell_converted, tell_empty_rows
 from mfrank.data.table_parts import TableParts, none_in
 from mfrank.data.tables import Portion
@@ -120,7 +120,7 @@ def from_arrays(
     _check("user", users if user_ids is None else user_ids, known_users, partial(_count, user_rows))
     _check("item", items if item_ids is None else item_ids, known_items, partial(_count, item_rows))
     if user_ids is None and item_ids is None and len(user_rows):
-        tell_header(known_users.labels[user_rows[0]], known_items.labels[item_rows[0]])
+        tell_first_row(known_users.labels[user_rows[0]], known_items.labels[item_rows[0]])
     del users, items  # the caller may have them no more
     numbers = np.ones(len(user_rows), np.float32) if values is None else as_numbers(values)
     times = None if timestamps is None else epoch_seconds(timestamps, unit)
@@ -141,6 +141,7 @@ def from_arrays(
     if values is not None and found.values_from == "given" and (found.rows.data == 1).all():
         found = found._replace(values_from="ones")
     tell_full(found.rows.data, *shape)
+    tell_header(known_users, known_items, partial(_items_of, found.rows))
     parts = finite(found, known_users, known_items)
     if weighing is None or weighing.cap is None:
         return parts
@@ -231,6 +232,8 @@ def from_file(
         columns = tables.read_columns(files[0], chosen, ids, dialect, unit)
     else:
         columns = _of_files(files, chosen, dialect, ids, unit)
+        if duplicates == "last" and "timestamp" not in columns:
+            tell_last(files, given)
     user_ids, item_ids = known("users", known_ids[0]), known("items", known_ids[1])
     if any(map(tables.is_text, files)):
         columns["user"] = spelled_like(columns["user"], user_ids)
@@ -343,6 +346,10 @@ def _check(side: str, given: IdsLike | None, ids: Ids, rows_of: Callable[[int], 
     if given is not None and not isinstance(given, Ids):
         tell_converted(side, given)
         check_ids(side, ids, rows_of)
+
+
+def _items_of(user_items: sp.csr_array, user: int) -> NDArray[Any]:
+    return user_items.indices[user_items.indptr[user] : user_items.indptr[user + 1]]
 
 
 def _count(rows: NDArray[np.integer], row: int) -> int:

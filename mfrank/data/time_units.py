@@ -7,7 +7,8 @@ stays unchanged. The unit depends on the whole column; files that are read in po
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, Self, get_args
@@ -53,12 +54,14 @@ _SPANS: Mapping[TimestampUnit, tuple[int, int]] = {
 _FIRST_YEARS = 100_000_000
 """The second of 1973 before which numbers are hardly moments, also dates such as 20240131."""
 
-_JANUARY = 31 * 86_400
+_DAY, _JANUARY = 86_400, 31 * 86_400
 _FIRST_DAY, _LAST_DAY = _1990 // 86_400, _2100 // 86_400
 """Days since 1970 of the same years, and those that spreadsheets count since 1900."""
 
 _YEARS, _SHEET_DAYS = (1900, 2100), (36_526, 54_789)
 """Years, and days that spreadsheets count since 1899-12-30: those of 2000 to 2049."""
+_1500 = -14_831_769_600
+"""The second of the year before which, and 2100 after which, dates are hardly of this calendar."""
 
 _DIGITS = (8, 12, 14)
 """Digits of dates that are written as numbers: 20240131, 202401311559, 20240131155930."""
@@ -88,6 +91,21 @@ class Moments(NamedTuple):
     kind: TimeKind
     fraction: tuple[int, float] | None = None
     zones: frozenset[bool] = frozenset()
+
+
+class _Short(NamedTuple):
+    """Numbers of six digits that are dates: their bounds, and how they become 14 digits."""
+
+    first: int
+    last: int
+    form: str
+    full: Callable[[NDArray[np.int64]], NDArray[np.int64]]
+
+
+_SHORT: Mapping[str, _Short] = {
+    "months": _Short(190_001, 210_012, "%Y%m", lambda months: (100 * months + 1) * 10**6),
+    "days": _Short(100_101, 301_231, "%y%m%d", lambda days: (20_000_000 + days) * 10**6),
+}
 
 
 def are_dates(kind: TimeKind) -> bool:
@@ -188,6 +206,8 @@ class Magnitudes:
         As in :class:`Moments`.
     orders : list of str
         Of dates like 12/31/2010: "day first" and "month first".
+    short : list of str
+        What all numbers are spelled like: "months" such as 202401, "days" such as 240131.
     """
 
     counts: dict[str, int] = field(default_factory=dict)
@@ -199,6 +219,7 @@ class Magnitudes:
     latest: int = -(2**63)
     zones: list[bool] = field(default_factory=list)
     orders: list[str] = field(default_factory=list)
+    short: list[str] = field(default_factory=lambda: [*_SHORT])
 
     @classmethod
     def of(cls, found: Moments) -> Self:
@@ -220,6 +241,7 @@ class Magnitudes:
             self.earliest, self.latest = min(self.earliest, low), max(self.latest, high)
             return
         self.lowest, self.highest = min(self.lowest, low), max(self.highest, high)
+        self.short = [what for what in self.short if _are_short(what, numbers, low, high)]
         if found.fraction is not None and self.fraction is None:
             self.fraction = [found.fraction[1], first_row + found.fraction[0]]
         unit = unit_of(low)
@@ -327,6 +349,12 @@ class Magnitudes:
                     "such as by pandas.to_datetime(seconds, unit='s')",
                     datetime.fromtimestamp(self.latest, UTC).strftime("%Y-%m-%d %H:%M:%S"),
                 )
+            if self.latest >= self.earliest > _2100 or self.earliest <= self.latest < _1500:
+                _log.warning(
+                    "timestamps are dates from %s to %s, as of another calendar than the Gregorian "
+                    "one, and are read as of this: convert them if they are not",
+                    *(_day(self.earliest), _day(self.latest)),
+                )
             return
         if (unit := self.unit()) == "as is" and self.lowest < 0:
             _log.warning(
@@ -360,12 +388,12 @@ class Magnitudes:
         low, high = self.lowest, self.highest
         if _YEARS[0] <= low <= high <= _YEARS[1]:
             return "years", f"write dates, such as {low}-01-01"
-        (first, one), (last, other) = divmod(low, 100), divmod(high, 100)
-        if _YEARS[0] <= first <= last <= _YEARS[1] and {one, other} <= {*range(1, 13)}:
-            return "months", f"write dates, such as {first}-{one:02}-01"
         if _SHEET_DAYS[0] <= low <= high <= _SHEET_DAYS[1]:
             remedy = "dates are made by pandas.to_datetime(days, unit='D', origin='1899-12-30')"
             return "days of a spreadsheet", remedy
+        for what in self.short:
+            form = _SHORT[what].form
+            return what, f"dates are made by pandas.to_datetime(times, format={form!r})"
         return None
 
     def check(self, unit: TimestampUnit) -> None:
@@ -394,24 +422,27 @@ def unit_of(number: float) -> TimestampUnit | None:
 
 
 def tell_of_odd_times(times: NDArray[np.int64]) -> None:
-    """Warn about timestamps far from all others, such as 0 or 9999-12-31.
+    """Warn about timestamps far from all others, such as 0 or 9999-12-31, or in the future.
 
     They lie outside the years of logged interactions, unlike most of the column.
     """
     n, n_odd, first = len(times), 0, 0
+    last = min(_2100, int(time.time()) + _DAY)
     for begin in range(0, n, _AT_ONCE):  # they may be mapped from a disk
         part = times[begin : begin + _AT_ONCE]
-        if part.min() >= _1990 and part.max() <= _2100:
+        if part.min() >= _1990 and part.max() <= last:
             continue
-        odd = np.flatnonzero((part < _1990) | (part > _2100))
+        odd = np.flatnonzero((part < _1990) | (part > last))
         first = first if n_odd else int(part[odd[0]])
         n_odd += len(odd)
     if 0 < 2 * n_odd < n:
         date = f" ({_day(first)})" if FIRST_SECOND <= first <= LAST_SECOND else ""
         _log.warning(
-            "%s of %s timestamps are not of the years 1990 to 2100, such as %d%s: drop these "
-            "interactions if their times are unknown, because splits and weights by time read them",
-            *(f"{n_odd:,}", f"{n:,}", first, date),
+            "%s of %s timestamps are %s, such as %d%s: drop these interactions if their times are "
+            "unknown, because splits and weights by time read them",
+            *(f"{n_odd:,}", f"{n:,}"),
+            "in the future" if last < first <= _2100 else "not of the years 1990 to 2100",
+            *(first, date),
         )
 
 
@@ -510,6 +541,12 @@ def _sorts(numbers: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:
     take("small", (numbers >= FIRST_SECOND) & (numbers <= LAST_SECOND))
     take("beyond", left.copy())
     return sorts
+
+
+def _are_short(what: str, numbers: NDArray[np.int64], low: int, high: int) -> bool:
+    """Whether all numbers are spelled like months, or like days."""
+    sort = _SHORT[what]
+    return sort.first <= low <= high <= sort.last and bool(_calendar(sort.full(numbers))[1].all())
 
 
 def _of_digits(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

@@ -27,6 +27,7 @@ from mfrank.retrieval.row_scorer import BlendRows, ItemBlend, RowScorer, of_one_
 from mfrank.retrieval.scored_lists import _first, best_lists
 from mfrank.retrieval.seen import Seen, left_out_of, pack, same_cells, without_relevant
 from mfrank.retrieval.side import (
+    Otherwise,
     Raw,
     Rows,
     Side,
@@ -34,6 +35,7 @@ from mfrank.retrieval.side import (
     given_id,
     given_ids,
     is_single,
+    liked_ids,
     sides,
 )
 from mfrank.retrieval.top_k import (
@@ -65,6 +67,7 @@ __all__ = [
     "Matrix",
     "ModelState",
     "NotFittedError",
+    "Otherwise",
     "OwnRows",
     "Queries",
     "QueryFactors",
@@ -87,6 +90,7 @@ __all__ = [
     "is_nested",
     "is_single",
     "left_out_of",
+    "liked_ids",
     "list_table",
     "nearest",
     "of_filter",

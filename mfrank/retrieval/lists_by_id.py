@@ -258,8 +258,8 @@ class Answer(NamedTuple):
             The query ids, for a column ``user``; by default it has their positions.
         items : DataFrame, Series, Arrow table or mapping, optional
             Names and other columns to join (:func:`mfrank.data.frames.frame_of`): a mapping of item
-            id to name; of pandas, a table whose index has the item ids; of polars or Arrow, one
-            with a column of them. Items that it lacks get a missing value.
+            id to name; a table with a column of the item ids; of pandas, also one whose index has
+            them. Items that it lacks get a missing value.
         kind : {"pandas", "polars", "arrow"}, default "pandas"
             The table's library.
 

@@ -57,7 +57,15 @@ from mfrank.retrieval.lists_by_id import (
 from mfrank.retrieval.model_state import ModelState, NotFittedError, removed
 from mfrank.retrieval.queries import LikedItems, Matrix, Queries
 from mfrank.retrieval.seen import Seen, left_out_of, pack, unpack
-from mfrank.retrieval.side import Raw, Rows, Side, given_ids, refuse_idle_rows, sides
+from mfrank.retrieval.side import (
+    Raw,
+    Rows,
+    Side,
+    given_ids,
+    liked_ids,
+    refuse_idle_rows,
+    sides,
+)
 from mfrank.retrieval.steered import best_steered, calibrates, set_levers
 from mfrank.retrieval.top_k import Lists, emptied
 from mfrank.steering import Levers, Steering
@@ -253,7 +261,8 @@ class Recommender:
         on_unknown : {"error", "skip"}, default "error"
             With "skip", the list of an unknown user is all padding, so there is a list for each
             user id; unknown items are left out of ``filter_items``, ``items`` and the boosts of
-            ``steer``. But "7" where the model knows 7, or 7 where it knows "7", is an error.
+            ``steer``. But an id that the model knows once it is written otherwise is an error: "7"
+            for 7, 7 for "7", " tea", or "tea,jam" for two.
         fallback : {"none", "popularity"}, default "none"
             With "none", the list of a user without usable data (see the class) is all padding. With
             "popularity", such users, and unknown users with ``on_unknown="skip"``, get the items
@@ -362,7 +371,7 @@ class Recommender:
         held = self._now()
         users, side = sides(held.on_host(), by_row=by_row)
         levers = self._levers(steer, held.store, side, on_unknown)
-        liked = given_ids(itemids, "itemids", ordered=values is not None or self._reads_order)
+        liked = liked_ids(itemids, values, reads_order=self._reads_order)
         columns = on_host(side.rows_asked(liked, "itemids", on_unknown))
         own = LikedItems.of(columns, values, len(side.ids), held.store.dtype)
         queries = self._somebody(held, own, has_values=values is not None)

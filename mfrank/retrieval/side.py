@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, MappingView, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast
+from unicodedata import normalize
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,7 +13,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import as_array, beside, check_flags, is_on_gpu, on_host, shown, take, to_host
 from mfrank.backends import Factors
-from mfrank.data import Ids, OnUnknown, UnknownIdError, canonical, column_of_ids, whole_number
+from mfrank.data import (
+    Ids,
+    OnUnknown,
+    UnknownIdError,
+    canonical,
+    column_of_ids,
+    tell_unread,
+    whole_number,
+)
 from mfrank.errors import InputTypeError, InputValueError, within
 from mfrank.store import FactorStore
 
@@ -22,7 +32,9 @@ Raw: TypeAlias = Hashable | ArrayLike
 
 _SINGLE = (str, bytes, int, np.generic)
 _LOOKED_AT = 1000  # of the unknown ids of a call
-_OTHER_KIND = "convert the ids: numbers and text are never the same id"
+_BY_ITSELF = "give each id by itself"
+_MARK = re.compile(r" *[,;|] *")
+_WHOLE = re.compile(r"\+?0*([0-9]{1,18})(?:\.0+)?", re.ASCII)
 _COLLECTIONS = (list, tuple, set, frozenset, Mapping, MappingView, Iterator)
 
 
@@ -75,12 +87,18 @@ def given_ids(raw: Raw, argument: str, *, ordered: bool = True) -> Raw:
         )
     if isinstance(raw, Iterator | MappingView):
         return list(cast(Iterable[Any], raw))
-    raw = column_of_ids(raw, "item" if argument.startswith("item") else "user", argument)
+    raw = column_of_ids(raw, "item" if "item" in argument else "user", argument)
     taken: Any = take(raw, argument)
     if not is_single(taken):
         return cast(Raw, taken)
     single = to_host(taken, argument)
     return cast(Raw, single.item() if isinstance(single, np.ndarray) else single)
+
+
+def liked_ids(raw: Raw, values: Any, *, reads_order: bool) -> Raw:
+    """The ids of the items of somebody new; warns of columns of a table that are not read."""
+    tell_unread(raw, "itemids", has_values=values is not None, reads_order=reads_order)
+    return given_ids(raw, "itemids", ordered=values is not None or reads_order)
 
 
 def given_id(raw: Raw, argument: str) -> Raw:
@@ -133,6 +151,56 @@ def check_rows_there(
         raise UnknownIdError(f"`{name}` must lie in 0..{n_rows - 1}, got {unknown[0]}", unknown)
     checked: Rows = rows.astype(np.int64)
     return checked
+
+
+class Otherwise(NamedTuple):
+    """An unknown id in which there is a known one, and what to do about it."""
+
+    given: Hashable
+    known: Hashable
+    remedy: str
+
+    @classmethod
+    def among(cls, unknown: Sequence[Hashable], ids: Ids) -> Otherwise | None:
+        """The first of the unknown ids that is known once it is written in another way.
+
+        That is as a number or as text, without zeros before it or ``.0``, without blanks, quotes or
+        brackets around it, in another form of Unicode, or as one of a list of ids in one text.
+        """
+        tried = [
+            (given, other, len(parts) > 1)
+            for given in unknown[:_LOOKED_AT]
+            for parts in [ids.divided(given) if isinstance(given, str) else [str(given)]]
+            for part in parts
+            for other in _spellings(part, ids)
+        ]
+        rows = ids.rows([other for _, other, _ in tried], missing=-1)
+        for place in np.flatnonzero(rows >= 0)[:1].tolist():
+            given, known, is_list = tried[place]
+            remedy = "write ids as the model has them"
+            if is_list:
+                remedy = _BY_ITSELF
+            elif str(given) == str(known):
+                remedy = "convert the ids: numbers and text are never the same id"
+            return cls(given, known, remedy)
+        for given in unknown[:_LOOKED_AT]:  # also if there are ids with commas
+            parts = _MARK.split(given) if isinstance(given, str) else []
+            if len(parts) > 1 and (ids.rows(parts, missing=-1) >= 0).all():
+                return cls(given, parts[0], _BY_ITSELF)
+        return None
+
+
+def _spellings(text: str, ids: Ids) -> dict[Hashable, None]:
+    """How an id may be written that the model has, in the order in which they are tried."""
+    texts = dict.fromkeys([text])
+    if not text.isascii():
+        texts |= dict.fromkeys(normalize(form, text) for form in ("NFC", "NFD", "NFKC"))
+    found = dict[Hashable, None]()
+    for each in texts:
+        found |= {each: None, whole_number(each): None}
+        if ids.are_numbers and (whole := _WHOLE.fullmatch(each)):
+            found[int(whole[1])] = None
+    return found
 
 
 class Side(NamedTuple):
@@ -208,7 +276,8 @@ class Side(NamedTuple):
         try:
             return self.ids.rows(many, missing=missing)
         except UnknownIdError as error:
-            remedy = "" if self._known_otherwise(error.ids) is None else _OTHER_KIND
+            otherwise = Otherwise.among(error.ids, self.ids)
+            remedy = "" if otherwise is None else otherwise.remedy
             told = UnknownIdError(str(error), error.ids, remedy)
             raise told.within(f"`{argument}`") from None
         except (TypeError, ValueError) as error:
@@ -224,8 +293,8 @@ class Side(NamedTuple):
         Raises
         ------
         UnknownIdError
-            An id is unknown, without "skip". Or it is known once it is written as a number, or as
-            text: to skip it would drop what is meant, such as a whole filter.
+            An id is unknown, without "skip". Or it is known once it is written in another way, such
+            as 7 for "7", or is a list of ids: to skip it would drop what is meant.
         """
         if on_unknown == "error":
             return self.rows_there(raw, argument)
@@ -234,10 +303,11 @@ class Side(NamedTuple):
         if self.reads_rows(many) or not (rows < 0).any():
             return rows
         unknown = canonical(many)[on_host(rows) < 0].tolist()
-        if (found := self._known_otherwise(unknown)) is not None:
-            id_, other = found
+        if (found := Otherwise.among(unknown, self.ids)) is not None:
             raise UnknownIdError(
-                f"`{argument}` has {id_!r}, and the model knows {other!r}", [id_], _OTHER_KIND
+                f"`{argument}` has {found.given!r}, and the model knows {found.known!r}",
+                [found.given],
+                found.remedy,
             )
         return rows
 
@@ -245,13 +315,6 @@ class Side(NamedTuple):
         """Like :meth:`rows_asked`; with "skip", unknown ids are left out."""
         rows = self.rows_asked(raw, argument, on_unknown)
         return rows if on_unknown == "error" else rows[rows >= 0]
-
-    def _known_otherwise(self, unknown: Sequence[Hashable]) -> tuple[Hashable, Hashable] | None:
-        """The first unknown id that is known as a number in place of text, or as text, and how."""
-        given = unknown[:_LOOKED_AT]
-        others = [whole_number(id_) if isinstance(id_, str) else str(id_) for id_ in given]
-        found = np.flatnonzero(self.ids.rows(others, missing=-1) >= 0)
-        return (given[found[0]], others[found[0]]) if len(found) else None
 
     @property
     def speaks_rows(self) -> bool:

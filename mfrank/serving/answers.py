@@ -20,6 +20,7 @@ from mfrank.models import ALS, Blend, Reranker, SupervisedPageRank, values_told
 from mfrank.retrieval import (
     Answer,
     Fallback,
+    Otherwise,
     Recommender,
     is_nested,
     unannounced,
@@ -80,6 +81,26 @@ def known_only(labels: Sequence[Any], known: Ids) -> list[Any]:
     """Those of the ids that the model knows."""
     rows = known.rows(labels, missing=-1).tolist() if labels else []
     return list(compress(labels, [row >= 0 for row in rows]))
+
+
+def excluded(labels: Sequence[Any], known: Ids) -> list[Any]:
+    """Those of the ids of ``exclude`` that the model knows.
+
+    Raises
+    ------
+    ValueError
+        One is known once it is written in another way, or is a list of ids, which would leave out
+        nothing.
+    """
+    here = known_only(labels, known)
+    if len(here) < len(labels):
+        met = set(here)
+        unknown = [each for each in labels if each not in met]
+        if (found := Otherwise.among(unknown, known)) is not None:
+            raise InputValueError(
+                f"`exclude` has {found.given!r}, and the model knows {found.known!r}", found.remedy
+            )
+    return here
 
 
 def dump(answer: Any) -> bytes:
@@ -255,11 +276,11 @@ def check_fallback(model: Recommender, fallback: Fallback) -> None:
 
 
 def similar(
-    model: Recommender, item: Any, n: int, excluded: Sequence[Any] = (), items: Any = None
+    model: Recommender, item: Any, n: int, hidden: Sequence[Any] = (), items: Any = None
 ) -> Items:
-    """The items nearest to one, without itself and the excluded; ``items`` are the only ones."""
+    """The items nearest to one, without itself and the hidden; ``items`` are the only ones."""
     # Asking for one more and removing the item itself is faster than a filter.
-    most, blocked = min(n + 1, len(model.item_ids)), excluded or None
+    most, blocked = min(n + 1, len(model.item_ids)), hidden or None
     found: Answer = model.similar_items(item, most, blocked, items, n_threads=1)
     return [each for each in found.to_dicts() if each["id"] != item][:n]
 

@@ -29,9 +29,9 @@ from mfrank.serving.answer_forms import (
 )
 from mfrank.serving.answers import (
     dump,
+    excluded,
     explanation,
     from_url,
-    known_only,
     one_from_url,
     only_items,
     similar,
@@ -246,7 +246,7 @@ def routes(
             table, query = live.items_of(model), page.asked
             others = from_url(query.exclude or (), model.item_ids, "skip")
             only = only_items(table, query.where, query.fields, None)
-            found = similar(model, of, page.n_above, known_only(others, model.item_ids), only)
+            found = similar(model, of, page.n_above, excluded(others, model.item_ids), only)
             following = {"next": page.next(path, found, 0)} if page.is_asked else {}
             items = told(table, query.fields, page.part(found))
             return {"item": of, "items": items, **following, **live.stated(page.version)}

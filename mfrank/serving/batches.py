@@ -11,9 +11,9 @@ from mfrank.retrieval import Recommender, is_nested
 from mfrank.serving.answers import (
     check_lengths,
     dump,
+    excluded,
     from_items,
     from_url,
-    known_only,
     listed_in_portions,
     numbered,
     only_items,
@@ -90,7 +90,7 @@ def _arm_lists(
     table, source = live.items_of(model), arm.source(request, version)
     charge(limits, model, n_users, asked.n, asked.diversity)
     of_items, skip = model.item_ids, asked.on_unknown
-    hidden = known_only(numbered(asked.exclude, of_items), of_items)
+    hidden = excluded(numbered(asked.exclude, of_items), of_items)
     only = numbered(asked.items, of_items)
     more: dict[str, Any] = {
         "filter_items": _with(numbered(asked.filter_items, of_items), hidden),

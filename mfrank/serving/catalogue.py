@@ -20,7 +20,14 @@ from mfrank.data import Ids, spelled_like
 from mfrank.errors import InputValueError
 from mfrank.retrieval import KnownRows, is_nested
 from mfrank.serving.conditions import Condition, ItemColumn
-from mfrank.serving.item_source import FROM, HIDDEN, UNTIL, ItemSource, ItemTable
+from mfrank.serving.item_source import (
+    FROM,
+    HIDDEN,
+    UNTIL,
+    ItemSource,
+    ItemTable,
+    decides_in_vain,
+)
 
 _REMEMBERED_BYTES = 1 << 26
 """Of filters that are kept ready, and thrown away with the table."""
@@ -233,6 +240,21 @@ class Catalogue:
         here = self._of_models[0]
         kinds = ", ".join(f"{name} ({column.kind})" for name, column in here.columns.items())
         _log.info("items: %s, with %s", counted(len(self._table.labels), "row"), kinds)
+        passing, n_items = here.passing(()), len(here.item_ids)
+        if passing is not None:
+            n_listed = len(passing.rows)
+            _log.log(
+                logging.INFO if n_listed or not n_items else logging.WARNING,
+                "items: %s of %s of the model may be listed now, by hidden, available_from and "
+                "available_until",
+                *(f"{n_listed:,}" if n_listed else "none", counted(n_items, "item")),
+            )
+        if names := [name for name, column in here.columns.items() if decides_in_vain(column)]:
+            _log.info(
+                "items: of the columns only hidden, available_from and available_until decide "
+                "what is listed; by %s, requests choose with where=",
+                ", ".join(map(repr, names)),
+            )
         if here.without_row:
             _log.warning(
                 "items: %s of the model %s no row: no condition holds for them",

@@ -15,6 +15,8 @@ from mfrank.serving.questions import Id, check_lengths, read_json, unknown_name
 _AHEAD = 86_400
 """Seconds by which clocks and time zones of senders may differ from the service's."""
 
+_SECONDS = "send seconds since 1970, or no `time`: then its arrival counts"
+
 _NEW = "an id; a new one becomes known at the next update"
 
 
@@ -39,9 +41,10 @@ class OneEvent(BaseModel):
     )
     time: float | None = Field(
         None,
-        ge=0,
+        ge=631152000,
         le=4102444800,
-        description="seconds since 1970, at most a day ahead; by default, of its arrival",
+        description="seconds since 1970, of 1990 at least, at most a day ahead; by default, of its "
+        "arrival",
     )
     id: str | None = Field(
         None,
@@ -118,15 +121,16 @@ def read_events(body: bytes, limits: Limits) -> list[OneEvent]:
             first = error.errors(include_url=False)[0]
             field = first["loc"][0] if first["loc"] else ""
             told = f", got {shown(each[field])}" if field in each else ""
+            remedy = _SECONDS if field == "time" else ""
             raise InputValueError(
-                f"{where}: `{field}`: {first['msg']}{told}", place=where
+                f"{where}: `{field}`: {first['msg']}{told}", remedy, place=where
             ) from None
         if (events[-1].time or 0) > time.time() + _AHEAD:  # it would be the latest for years
             days = ((events[-1].time or 0) - time.time()) / 86400
             raise InputValueError(
                 f"{where}: `time` is {days:,.0f} days ahead of this service's clock, got "
                 f"{events[-1].time}",
-                "send seconds since 1970, or no `time`: then its arrival counts",
+                _SECONDS,
                 place=where,
             )
     return events

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -33,6 +34,11 @@ from mfrank.serving.conditions import ItemColumn, Kind, kind_of, looks_dated
 
 HIDDEN, FROM, UNTIL = "hidden", "available_from", "available_until"
 _ROLES: Mapping[str, Kind] = {HIDDEN: "truth", FROM: "date", UNTIL: "date"}
+_BETWEEN = re.compile(r"[\W_]+|(?<=[a-z])(?=[A-Z])")
+_ENDS = {"available", "valid", "until", "expires", "expiry", "expiration", "discontinued", "end"}
+_STATES = {"hidden", "visible", "available", "unavailable", "stock", "sold", "active", "inactive"}
+_STATES |= {"deleted", "removed", "discontinued", "published", "archived", "disabled", "enabled"}
+"""Words of names of columns that say which items may be listed."""
 _PAUSE = 60.0
 """Seconds after which a table that is not a file of this machine is looked at again."""
 
@@ -199,7 +205,7 @@ def _read(items: Any, item_ids: Ids) -> tuple[NDArray[Any], dict[str, ItemColumn
     table = FeatureTable.of("items", items, item_ids)
     columns: dict[str, ItemColumn] = {}
     for given, values in table.columns.items():
-        role = "_".join(str(given).lower().split())
+        role = "_".join(_words_of(str(given)))
         name = role if role in _ROLES else str(given).strip()
         if name == HIDDEN:
             values = objects(_truth(each) for each in values.tolist())
@@ -225,6 +231,20 @@ def _read(items: Any, item_ids: Ids) -> tuple[NDArray[Any], dict[str, ItemColumn
             f"{shown(table.labels[0])}, the model's like {shown(item_ids.labels[0])}"
         )
     return table.labels, columns
+
+
+def decides_in_vain(column: ItemColumn) -> bool:
+    """Whether a column looks as if it decided what is listed, and is none that does."""
+    words = {*_words_of(column.name)}
+    if column.kind == "date":
+        return column.name not in _ROLES and not words.isdisjoint(_ENDS)
+    values = {str(each) for each in column.given[column.present]}
+    are_flags = column.kind == "truth" or values <= {"0", "1"}
+    return column.name not in _ROLES and are_flags and not words.isdisjoint(_STATES)
+
+
+def _words_of(name: str) -> list[str]:
+    return [word.lower() for word in _BETWEEN.split(name) if word]
 
 
 def _tell_odd(column: ItemColumn, texts: Sequence[str]) -> None:

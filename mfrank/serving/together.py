@@ -24,8 +24,8 @@ from mfrank.data import UnknownIdError
 from mfrank.retrieval import Recommender
 from mfrank.serving.answers import (
     dump,
+    excluded,
     from_url,
-    known_only,
     listed,
     only_items,
     steered,
@@ -226,7 +226,7 @@ def options_of(model: Recommender, asked: ListQuery, table: ItemsOfModel | None)
     )
     if asked.exclude:
         others = from_url(asked.exclude, model.item_ids, "skip")
-        blocked = [*(blocked or ()), *known_only(others, model.item_ids)]
+        blocked = [*(blocked or ()), *excluded(others, model.item_ids)]
     return {
         "include_seen": asked.include_seen,
         "filter_items": blocked,

@@ -188,11 +188,15 @@ def _by_id(name: str, given: Any) -> Any:
     if not hasattr(type(given), "iloc") or not hasattr(given, "items"):
         return given
     index = given.index
-    if given.ndim != 1 or (type(index).__name__ == "RangeIndex" and index.name is None):
+    counts = type(index).__name__ == "RangeIndex" and index.name is None and index.start == 0
+    # A column of a table of which rows were sorted or left out still has the numbers of the rows.
+    is_column = given.ndim == 1 and given.name is not None and index.name is None
+    if given.ndim != 1 or counts or (is_column and index.dtype.kind in "iu"):
         raise InputValueError(
             f"`{name}` must have the ids of items as its index, got a {type(given).__name__} "
-            "whose index counts rows:",
-            "pass `frame.set_index('item')[column]`",
+            "whose index counts rows, or has no name:",
+            "pass `frame.set_index('item')[column]`; if its index has the ids, name it with "
+            "rename_axis('item')",
         )
     if not index.is_unique:
         twice = index[index.duplicated()][0]

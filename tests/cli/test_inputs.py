@@ -307,6 +307,42 @@ def test_ids_are_lines_of_a_file(tmp_path: Path) -> None:
         ids_in(str(tmp_path / "nobody"))
 
 
+@pytest.mark.parametrize(
+    ("flag", "header"),
+    [
+        *(("--users", header) for header in ("user_id", "userId", '"user"', "ID", "Users")),
+        *(("--items", header) for header in ("item_id", "Item", "id")),
+        ("--filter-items", "itemId"),
+    ],
+)
+def test_a_header_above_ids_is_told_and_no_id(
+    flag: str, header: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "ids.csv").write_text(f"{header}\nann\nbob\n")
+    assert ids_in(str(tmp_path / "ids.csv"), flag) == ["ann", "bob"]
+    assert f"{header}, is taken as a header" in capsys.readouterr().err
+    for first in ("ann", "user-1", "idea", "item_ids_of_ann", "s"):
+        (tmp_path / "ids.csv").write_text(f"{first}\nbob\n")
+        assert ids_in(str(tmp_path / "ids.csv"), flag) == [first, "bob"]
+    (tmp_path / "ids.csv").write_text(f"{header}\n")
+    assert ids_in(str(tmp_path / "ids.csv"), flag) == [header]
+    assert not capsys.readouterr().err
+
+
+def test_a_file_without_ids_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It makes a table without rows, or excludes nothing: an upstream query may have failed."""
+    (tmp_path / "ids.txt").write_text("\n")
+    assert ids_in(str(tmp_path / "ids.txt")) == []
+    assert "ids.txt has no ids" in capsys.readouterr().err
+
+
+def test_ids_that_are_known_once_they_are_written_otherwise_are_not_left_out() -> None:
+    known = Ids.factorize(np.array(["ann", "bob"]))[0]
+    for wrong in ("ann,bob", '"ann"', " ann", "ann, cem"):
+        with refuses(mfrank.UnknownIdError, remedy="by itself|as the model has them"):
+            ids_of(["bob", wrong], known, "user", skip_unknown=True)
+
+
 def test_unknown_ids_are_an_error_or_left_out_and_counted(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -283,6 +283,10 @@ def test_unknown_users_are_skipped_and_counted(folder, run, tmp_path):  # type: 
     assert told == "mfrank: 2 unknown users left out\n"
     assert run(*line, "--user", "zoe") == ([], "mfrank: 1 unknown user left out\n")
     assert run(*line, "--user", "user-00001") == (rows[2:], "")
+    popular = ["--fallback", "popularity", "--users", tmp_path / "users.txt"]
+    filled, told = run(*line, *popular)
+    assert [row["user"] for row in filled[::2]] == ["zoe", "user-00003", "yan", "user-00001"]
+    assert told == "mfrank: popular items for 2 unknown users\n"
 
 
 def test_unknown_users_among_whole_numbers_are_skipped(run, tmp_path):  # type: ignore[no-untyped-def]

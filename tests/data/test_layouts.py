@@ -250,6 +250,9 @@ def test_roles_by_the_order_of_columns_are_told(
     ("first", "remedy"),
     [
         ("(1, 2)", "remove their brackets"),
+        ("Rating(1,10,5.0)\nRating(2,10,4.0)", "write them as a table"),
+        ("Row(user=1, item=10)", "write them as a table"),
+        ("Pair(ann,tea)\nPair(ben,tea)", "write them as a table"),
     ],
 )
 def test_other_formats_are_named(first: str, remedy: str) -> None:

@@ -150,6 +150,64 @@ def test_parts_are_what_one_file_would_be(tmp_path: Path, case: str, door: str) 
 
 
 @pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("names", [("part-9", "part-10"), ("2024/9/30", "2024/10/1"), ("a", "b")])
+def test_parts_are_in_the_order_of_the_numbers_in_their_names(
+    tmp_path: Path, names: tuple[str, str], door: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Which counts where the last one of a pair is kept, and times do not tell which it is."""
+    rows = "user,item,rating\n1,5,{}\n1,6,3\n"
+    files = {f"{name}.csv": rows.format(n) for n, name in enumerate(names, 1)}
+    with caplog.at_level("INFO", "mfrank"):
+        data = DOORS[door](written(tmp_path / "table", files), duplicates="last")
+    assert data.user_items.data.tolist() == [2, 3]
+    (told,) = [each for each in caplog.records if "the last one" in each.getMessage()]
+    assert f"{Path(names[1]).name}.csv is the last one" in told.getMessage()
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_two_files_with_the_same_bytes_are_told(
+    tmp_path: Path, door: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are read, because events may recur; one day that was exported twice counts twice."""
+    day = PAIR + "".join(f"{n},{n + 5}\n" for n in range(5))
+    other = PAIR + "".join(f"{n},{9 - n}\n" for n in range(5))
+    assert len(other) == len(day)
+    files = {"1.csv": day, "2.csv": other, "3.csv": day, "4.csv": PAIR, "5.csv": PAIR}
+    data = DOORS[door](written(tmp_path / "table", files))
+    assert data.user_items.sum() == 15
+    (told,) = [each for each in caplog.messages if "the same bytes" in each]
+    assert "3.csv has the same bytes as" in told
+    caplog.clear()
+    DOORS[door](written(tmp_path / "alone", {"1.csv": day, "2.csv": PAIR, "3.csv": PAIR}))
+    assert not [each for each in caplog.messages if "the same bytes" in each]
+
+
+def test_a_list_of_files_in_another_order_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = "user,item,rating\n1,5,{}\n"
+    folder = written(tmp_path / "t", {"new.csv": rows.format(1), "old.csv": rows.format(2)})
+    new, old = folder / "new.csv", folder / "old.csv"
+    read, into = mfrank.Interactions.from_file, mfrank.Interactions.ingest
+    for last, is_told in (([old, new], True), ([new, old], False), ([str(old), str(new)], True)):
+        for call in (
+            lambda files=last: read(files, duplicates="last"),
+            lambda files=last: into(files, tmp_path / "folder", duplicates="last"),
+        ):
+            caplog.clear()
+            assert call().user_items.data.tolist() == [2]
+            told = [each for each in caplog.records if each.levelname == "WARNING"]
+            assert len(told) == is_told
+            assert all("old.csv is the last one" in each.getMessage() for each in told)
+    caplog.clear()
+    read([old, new], duplicates="max")
+    timed = {"n.csv": "user,item,time\n1,5,2\n", "o.csv": "user,item,time\n1,5,1\n"}
+    folder = written(tmp_path / "u", timed)
+    read([folder / "o.csv", folder / "n.csv"], duplicates="last")
+    assert not caplog.messages
+
+
+@pytest.mark.parametrize("door", DOORS)
 def test_parts_may_be_parquet_in_folders_or_packed(tmp_path: Path, door: str) -> None:
     frame = pandas.DataFrame({"user": [1, 2, 3, 1], "item": list("abca"), "rating": [1, 2, 3, 4.5]})
     frame["day"] = [20240131, 20240131, 20240201, 20240201]

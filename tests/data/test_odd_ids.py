@@ -86,6 +86,72 @@ def told(log: pytest.LogCaptureFixture, level: int = logging.WARNING) -> list[st
     return [record.getMessage() for record in log.records if record.levelno >= level]
 
 
+def _pairs_of(library: str) -> Callable[[list[Any], list[Any], Path], Interactions]:
+    def read(users: list[Any], items: list[Any], _: Path) -> Interactions:
+        columns = {"user": users, "item": items}
+        module = pytest.importorskip(library)
+        table = module.table if library == "pyarrow" else module.DataFrame
+        return Interactions.from_frame(table(columns))
+
+    return read
+
+
+def _pairs_in_text(users: list[Any], items: list[Any], folder: Path) -> Path:
+    rows = [f"{user},{item}" for user, item in zip(users, items, strict=True)]
+    (folder / "pairs.csv").write_text("\n".join(["who,what", *rows]))
+    return folder / "pairs.csv"
+
+
+PAIRS: dict[str, Callable[[list[Any], list[Any], Path], Interactions]] = {
+    "arrays": lambda users, items, _: Interactions.from_arrays(users, items),
+    "array": lambda users, items, _: Interactions.from_arrays(np.array(users), np.array(items)),
+    "pandas": _pairs_of("pandas"),
+    "polars": _pairs_of("polars"),
+    "pyarrow": _pairs_of("pyarrow"),
+    "csv": lambda users, items, folder: Interactions.from_file(
+        _pairs_in_text(users, items, folder), user="who", item="what"
+    ),
+    "ingest csv": lambda users, items, folder: Interactions.ingest(
+        [_pairs_in_text(users, items, folder)], folder / "to", user="who", item="what"
+    ),
+}
+
+
+@pytest.mark.parametrize("door", PAIRS)
+@pytest.mark.parametrize(
+    ("header", "is_told"),
+    [
+        (("user", "item"), True),
+        (("User ID", "Item ID"), True),
+        (("userId", "movieId"), True),
+        (("CUSTOMER_ID", "SKU"), True),
+        (("user", "tea"), False),
+        (("ann", "item"), False),
+        (("users", "items"), False),
+        (("item", "user"), False),
+    ],
+)
+def test_a_header_among_the_rows_is_told(
+    door: str,
+    header: tuple[str, str],
+    is_told: bool,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    users, items = ["u1", header[0], "zoe", "u1", "ann"], ["tea", header[1], "oat", "pie", "z"]
+    assert PAIRS[door](users, items, tmp_path).nnz == 5
+    lines = [line for line in told(caplog) if "names of columns" in line]
+    assert len(lines) == is_told
+    assert all(repr(name) in line for name in header for line in lines)
+
+
+def test_a_user_and_an_item_with_names_of_columns_are_no_header_in_rows_of_their_own(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    Interactions.from_arrays(["user", "user", "ann", "x"], ["tea", "pie", "book", "item"])
+    assert not [line for line in told(caplog) if "names of columns" in line]
+
+
 @every_door
 @pytest.mark.parametrize(
     ("users", "words"),
@@ -97,6 +163,9 @@ def told(log: pytest.LogCaptureFixture, level: int = logging.WARNING) -> list[st
         (["a", "a ", "b", "b"], ["1 user id", "'a '", "blanks"]),
         (["a", "a\x85", "b\u2028", "b"], ["2 user ids", "blanks"]),
         (["caf\xe9", "cafe\u0301", "b"], [r"caf\xe9", r"cafe\u0301", "NFC"]),
+        (["12", "\uff11\uff12", "x"], [r"'12' and '\uff11\uff12'", "Unicode (NFKC)"]),
+        (["tea", "\uff54ea", "b"], [r"'tea' and '\uff54ea'", "Unicode (NFKC)"]),
+        (["\u30ab", "\uff76", "b"], [r"'\u30ab' and '\uff76'", "Unicode (NFKC)"]),
         (["1", "1.0", "x"], ["'1' and '1.0'", "different"]),
         (["123.0", "7.0", "7.0"], ["'123.0'", "asking for 123", "without '.0'"]),
         (["1.23457E+12", "1.23458E+12", "1.23457E+12"], ["'1.23457E+12' in 2 rows", "shorten"]),

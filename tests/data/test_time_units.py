@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -325,6 +326,7 @@ def test_a_stated_unit_that_most_numbers_contradict_is_told(
     assert [told in message for message in caplog.messages] == [True] * bool(told)
 
 
+NOW = int(time.time())
 FIRST, LAST = -62_135_596_800, 253_402_300_799  # seconds of the years 1 to 9999
 
 
@@ -337,6 +339,10 @@ FIRST, LAST = -62_135_596_800, 253_402_300_799  # seconds of the years 1 to 9999
         ([S, S, FIRST], r"such as -62135596800 \(1-01-01\)|\(0001-01-01\)"),
         ([S, S, LAST], r"such as 253402300799 \(9999-12-31\)"),
         ([S, S, LAST + 1], "such as 253402300800: drop"),
+        ([S, S, NOW + 2 * 86_400], r"1 of 3 timestamps are in the future, such as \d+ \(20"),
+        ([S, NOW + 400 * 86_400, S, 0, S], "2 of 5 timestamps are in the future"),
+        ([S, S, NOW + 43_200], ""),  # of another time zone
+        ([S, NOW + 9 * 86_400], ""),  # the clock may be wrong
         ([S, 0], ""),
         ([S, S], ""),
     ],
@@ -373,7 +379,7 @@ def test_dates_with_the_year_last_are_of_the_years_1990_to_2100(number: int, is_
 
 ODD_TIMES = [
     ([2019, 2024, 1999], "look like years, .* such as 1999-01-01"),
-    ([201_903, 202_412, 201_901], "look like months, .* such as 2019-01-01"),
+    ([201_903, 202_412, 201_901], "look like months, .*%Y%m"),
     ([45_292, 44_197, 44_200], "look like days of a spreadsheet, .* made by pandas.to_datetime"),
     ([0, 1, 2024], ""),  # an order
     ([201_900, 201_913, 201_901], ""),
@@ -433,3 +439,57 @@ def test_numbers_that_are_no_moments_are_kept_and_may_be_meant(
     )
     assert read.timestamps.tolist() == numbers
     assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("numbers", "told"),
+    [
+        ([2019, 2024, 1999], "look like years"),
+        ([45_292, 44_197], "look like days of a spreadsheet"),
+        ([202_312, 202_401, 199_912], "look like months"),
+        ([240_131, 231_231], "look like days, and .*%y%m%d"),
+        ([200_113, 200_101], "look like days, and .*%y%m%d"),
+        ([240_132, 231_231], ""),
+        ([202_400, 202_401], ""),
+        ([202_312, 7], ""),
+        ([0, 1, 2, 2024], ""),  # an order
+        ([19_000, 19_001], ""),  # days since 1970
+        ([1, 45_292], ""),
+        ([S, S + 1], ""),
+    ],
+)
+def test_years_and_days_of_spreadsheets_are_kept_and_told(
+    numbers: list[int], told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = Magnitudes.of(Moments(np.array(numbers), "whole"))
+    with caplog.at_level("INFO", "mfrank"):
+        found.tell()
+    assert in_seconds(np.array(numbers), found.unit()).tolist() == numbers
+    assert re.search(told, caplog.text)
+    assert bool(told) == ("look like" in caplog.text)
+    in_parts = Magnitudes()
+    for number in numbers:
+        in_parts.add(Moments(np.array([number]), "whole"))
+    assert in_parts._parts_of_dates() == found._parts_of_dates()
+
+
+@pytest.mark.parametrize(
+    ("dates", "is_told"),
+    [
+        (["2563-01-31", "2564-02-01"], True),  # of the Buddhist calendar
+        (["1399-01-31", "1402-12-01"], True),  # of the Persian one
+        (["1445-01-29"], True),
+        (["1920-01-31", "1850-02-01"], False),
+        (["2024-01-31", "2563-02-01"], False),  # one of two is told by another line
+        (["2024-01-31", "2024-02-01"], False),
+        ([], False),
+    ],
+)
+def test_dates_of_other_calendars_are_told(
+    dates: list[str], is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    seconds = np.array(dates, "datetime64[s]").astype(np.int64)
+    Magnitudes.of(Moments(seconds, "date")).tell()
+    told = [line for line in caplog.messages if "as of another calendar" in line]
+    assert len(told) == is_told
+    assert all(f"from {min(dates)} to {max(dates)}" in line for line in told)

@@ -821,15 +821,26 @@ def test_zones_that_only_some_datetimes_have_are_told(
         (["2024-01-31", "9999-12-31", "2024-02-01"], "9999-12-31"),
         (["1569888000000", "0", "1569888000001"], "1970-01-01"),
         (["20240131", "20240201", "19000101"], "1900-01-01"),
-        (["1989-12-31", "1990-01-01", "2100-01-01"], "1989-12-31"),
+        (["1989-12-31", "1990-01-01", "2020-01-01"], "1989-12-31"),
+        (["2024-01-31", "2024-02-01", "2099-01-01"], "2099-01-01"),
     ],
 )
 def test_times_far_from_all_others_are_told(
     door: str, times: list[str], first: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     EVERY_DOOR[door](tmp_path, times)
-    assert warned(caplog, "1 of 3 timestamps are not of the years 1990 to 2100, such as") == 1
+    what = "in the future" if first == "2099-01-01" else "not of the years 1990 to 2100"
+    assert warned(caplog, f"1 of 3 timestamps are {what}, such as") == 1
     assert warned(caplog, f"({first})") == 1
+
+
+@pytest.mark.parametrize("door", EVERY_DOOR)
+@pytest.mark.parametrize("times", [["2563-01-31", "2564-02-01"], ["1402-12-01", "1399-01-31"]])
+def test_dates_of_other_calendars_are_told(
+    door: str, times: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    EVERY_DOOR[door](tmp_path, times)
+    assert warned(caplog, f"from {min(times)} to {max(times)}, as of another calendar") == 1
 
 
 @pytest.mark.parametrize("door", EVERY_DOOR)

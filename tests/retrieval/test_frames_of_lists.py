@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -141,6 +142,137 @@ def test_names_of_any_library_are_joined(kind: str) -> None:
     by_name = dict(zip(named["item_id"], named["name"], strict=True))
     rows = rows_of(lists.to_frame(["b", "a"], by_name, kind))  # type: ignore[arg-type]
     assert [row["name"] for row in rows] == [row["name"] for row in found[1]]
+
+
+def ids_in_a_column(names: pandas.DataFrame) -> list[pandas.DataFrame]:
+    """The names with their ids in a column, beside an index that only numbers rows."""
+    column = names.rename_axis("item_id").reset_index()
+    return [
+        column,
+        column.rename(columns={"item_id": "movieId"}),
+        column.rename(columns={"item_id": "id"}),
+        column.rename(columns={"item_id": "item"}),
+        column.sample(frac=1, random_state=0),
+        column.set_index(np.array([7, 1, 2])),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["int", "text"])
+def test_ids_in_a_column_of_pandas_are_not_taken_for_the_numbers_of_rows(kind: str) -> None:
+    """Where ids are 1..n, all of them are numbers of rows, too: of others."""
+    names = pandas.DataFrame({"name": ["Tea", "Pie", "Jam"]}, index=["tea", "pie", "jam"])
+    if kind == "int":
+        names.index = pandas.Index([1, 2, 3])
+    ids = list(names.index)
+    of = mfrank.Interactions.from_arrays
+    model = mfrank.Popularity().fit(of([1, 1, 2, 3], [ids[0], ids[1], ids[2], ids[0]]))
+    lists = model.recommend([1, 2, 3], N=3)
+    wanted = rows_of(lists.to_frame([1, 2, 3], names))
+    assert len(wanted) > 3
+    for table in ids_in_a_column(names):
+        assert rows_of(lists.to_frame([1, 2, 3], table)) == wanted
+    for titled in (names.assign(movie=["A", "B", "C"]), names.assign(page=["x", "y", "z"])):
+        rows = rows_of(lists.to_frame([1, 2, 3], titled))  # texts that are no ids of numbers
+        if kind == "int":
+            assert [row["name"] for row in rows] == [row["name"] for row in wanted]
+
+
+def test_an_index_that_counts_rows_has_names_of_no_item_beyond_them() -> None:
+    of = mfrank.Interactions.from_arrays
+    model = mfrank.Popularity().fit(of([1, 1, 2], [3, 4, 3]))
+    lists = model.recommend(2, N=2)
+    for names in (pandas.Series(["A", "B", "C", "D"]), pandas.DataFrame({"name": list("ABCD")})):
+        with refuses(ValueError, "items", remedy="index"):
+            lists.to_frame(items=names)
+        assert lists.to_frame(items=names.set_axis([1, 2, 3, 4]))["item"].tolist() == [4]
+    numbered = mfrank.Popularity().fit(of([0, 0, 1], [0, 1, 0], shape=(2, 2)))
+    named = numbered.recommend(1, N=2).to_frame(items=pandas.Series(["A", "B"], name="name"))
+    assert named["name"].tolist() == ["B"]
+
+
+COUNTED = pandas.DataFrame({"user": [1, 2, 2, 3, 3, 3], "item": [1, 2, 3, 1, 2, 3]})
+OTHER = {"user": "item", "item": "user"}
+ABOUT: dict[str, Callable[[str], Any]] = {
+    "value_counts": lambda side: COUNTED[side].value_counts(),
+    "without a name": lambda side: pandas.Series([3, 3, 1, 2, 2]).value_counts(),
+    "sizes": lambda side: COUNTED.groupby(side).size(),
+    "means": lambda side: COUNTED.assign(rating=1.0).groupby(side)["rating"].mean(),
+    "distinct others": lambda side: COUNTED.groupby(side)[OTHER[side]].nunique(),
+    "a column": lambda side: COUNTED.assign(n=1).groupby(side)[["n"]].sum(),
+    "columns": lambda side: COUNTED.assign(n=1, rating=1).groupby(side)[["n", "rating"]].sum(),
+    "of pairs": lambda side: COUNTED.groupby(["user", "item"]).size(),
+}
+
+
+@pytest.mark.parametrize("counted", ABOUT)
+def test_counts_of_ids_are_no_ids(counted: str) -> None:
+    """Their index has the ids: 1, 2 and 3 are as often as there are ids of the same numbers."""
+    data = mfrank.Interactions.from_frame(COUNTED)
+    model = mfrank.ALS(factors=2, iterations=1, random_state=0).fit(data)
+    users, items = ABOUT[counted]("user"), ABOUT[counted]("item")
+    doors: dict[str, Callable[[], object]] = {
+        "userid": lambda: model.recommend(users),
+        "filter_items": lambda: model.recommend(1, filter_items=items),
+        "items": lambda: model.recommend(1, items=items),
+        "itemids": lambda: model.recommend_from_items(items),
+        "itemid": lambda: model.similar_items(items),
+        "users": lambda: mfrank.evaluate(model, data, users=users),
+    }
+    for argument, call in doors.items():
+        with refuses(ValueError, argument, remedy="index"):
+            call()
+    with refuses(ValueError, "users", remedy="index"):
+        model.remove(users=users)
+    if users.index.nlevels == 1:
+        assert model.recommend(users.index, N=1).ids.shape == (3, 1)
+    latest = COUNTED.groupby("user")["item"].last()  # items of users are ids
+    assert model.recommend(1, filter_items=latest, N=1).ids.shape == (1,)
+    distinct = COUNTED.set_index("item")["user"].drop_duplicates()
+    assert model.recommend(distinct).ids.ndim == 2
+
+
+HISTORY = {"item": ["tea", "pie"], "rating": [5, 1], "date": ["2024-02-01", "2024-01-01"]}
+
+
+@pytest.mark.parametrize("library", KINDS)
+def test_what_is_not_read_of_the_items_of_somebody_new_is_told(
+    library: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A disliked item counts as liked, and the latest as the oldest."""
+    polars, arrow = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    make = {"pandas": pandas.DataFrame, "polars": polars.DataFrame, "arrow": arrow.table}[library]
+
+    def told(model: Any, history: dict[str, Any], **options: Any) -> list[str]:
+        caplog.clear()
+        found = model.recommend_from_items(make(history), 3, **options)
+        ids = history["item"]
+        np.testing.assert_array_equal(found.ids, model.recommend_from_items(ids, 3, **options).ids)
+        return [each for each in caplog.messages if "itemids" in each]
+
+    rated = {name: HISTORY[name] for name in ("item", "rating")}
+    dated = {name: HISTORY[name] for name in ("item", "date")}
+    in_order = {**dated, "date": ["2024-01-01", "2024-02-01"]}
+    (line,) = told(MODEL, rated)
+    assert "'rating' is not read" in line
+    assert told(MODEL, rated, values=[5, 1]) == []
+    assert told(MODEL, dated) == told(MODEL, {"item": ["tea"], "title": ["Tea"]}) == []
+    users, items = ["a", "a", "b", "b"], ["tea", "pie", "pie", "tea"]
+    ordered = mfrank.Interactions.from_arrays(users, items, timestamps=[1, 2, 3, 4])
+    sequential = mfrank.SequentialRules().fit(ordered)
+    (line,) = told(sequential, dated)
+    assert "not in the order of their column 'date'" in line
+    assert told(sequential, in_order) == []
+    assert len(told(sequential, HISTORY)) == 2
+
+
+def test_filters_read_the_items_of_a_table_that_has_users_too() -> None:
+    data = mfrank.Interactions.from_arrays([1, 1, 2, 3], [1, 2, 3, 4])
+    model = mfrank.Popularity().fit(data)
+    shown = pandas.DataFrame({"user": [1, 2], "item": [3, 4]})
+    lists = model.recommend(1, N=4, filter_items=shown, filter_already_liked_items=False)
+    assert set(lists.ids.tolist()) == {1, 2, -1}
+    only = model.recommend(1, N=4, items=shown, filter_already_liked_items=False)
+    assert set(only.ids.tolist()) == {3, 4, -1}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -57,7 +57,7 @@ def spellings(label: int | str) -> list[Any]:
     return same + ([Whole(label)] if label in {*Whole} else [])
 
 
-UNKNOWN = [10**6, -(10**6), 1e6, "nobody", "0 ", "", UUID(int=5), np.str_("01"), b"nobody"]
+UNKNOWN = [10**6, -(10**6), 1e6, "nobody", "no body", "", UUID(int=5), np.str_("x1"), b"nobody"]
 INVALID = [
     (True, TypeError),
     (np.True_, TypeError),
@@ -172,12 +172,51 @@ def test_an_id_that_is_known_as_the_other_kind_is_never_skipped(
     asked_of, other = ids if side == "user" else ids[::-1]
     ask = asks(side, other[1])[name]
     ask(model, asked_of[1], {"on_unknown": "skip"})
-    ask(model, "007", {"on_unknown": "skip"})  # which is no number's text
     wrong = 7 if as_text else "7"
     for options in ({}, {"on_unknown": "skip"}):
         with refuses(mfrank.UnknownIdError, None, remedy=_OTHER_KIND) as caught:
             ask(model, wrong, options)
         assert caught.value.ids == (wrong,)  # type: ignore[attr-defined]
+
+
+WRITTEN_OTHERWISE = {
+    "numbers": ("007", "7.0", "+7", " 7", "7 ", "'7'", '"7"', "[7]", "\uff17"),
+    "text": ("tea ", " tea", '"tea"', "['tea']", "tea\xa0", "\uff54ea"),
+    "accents": ("te\u0301a",),
+}
+AS_LISTS = {
+    "numbers": ("7,14", "7, 99", "7 14", "[7, 14]", "7|14", "7;99"),
+    "text": ("tea,jam", "tea, ale", "tea jam", "['tea', 'jam']"),
+    "commas": ("a,b;tea", "tea,jam", "tea|a,b"),
+}
+KNOWN: dict[str, list[Any]] = {
+    "numbers": [7 * row for row in range(7)],
+    "text": ["tea", "jam", "oat", "pie", "rum", "gin", "fig"],
+    "accents": ["t\xe9a", "jam", "oat", "pie", "rum", "gin", "fig"],
+    "commas": ["tea", "jam", "a,b", "pie", "rum", "gin", "fig"],
+}
+
+
+@pytest.mark.parametrize("name", asks("item", None))
+@pytest.mark.parametrize("kind", KNOWN)
+def test_an_id_that_is_known_once_it_is_written_otherwise_is_never_skipped(
+    kind: str, name: str
+) -> None:
+    """Such as each of a list in one text: nothing would be filtered, and nothing said."""
+    data = mfrank.Interactions.from_sparse(toy(), item_ids=KNOWN[kind])
+    model = mfrank.ItemKNN().fit(data)
+    if name == "recommend_users":
+        return  # not of this model
+    ask = asks("item", 0)[name]
+    skip = {"on_unknown": "skip"}
+    for wrong in WRITTEN_OTHERWISE.get(kind, ()):
+        with refuses(mfrank.UnknownIdError, None, remedy="write ids as the model has them"):
+            ask(model, wrong, skip)
+    for wrong in AS_LISTS.get(kind, ()):
+        with refuses(mfrank.UnknownIdError, None, remedy="each id by itself"):
+            ask(model, wrong, skip)
+    for new in ("99", "TEA", "teas", "tea-7", "x7", "z,z", "no, no", "7-14", "((", ",", "\xe9"):
+        ask(model, new, skip)
 
 
 def test_boosts_and_categories_of_the_other_kind_are_not_skipped() -> None:

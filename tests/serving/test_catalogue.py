@@ -347,6 +347,55 @@ def test_columns_that_probably_mean_something_else_are_told(
     assert told is None or told in warned[0]
 
 
+PAST = "2020-01-01"
+
+
+@pytest.mark.parametrize(
+    ("columns", "n_listed"),
+    [
+        ({"hidden": [True, False] * 15}, 15),
+        ({"Hidden": [1, 0, 0] * 10}, 20),
+        ({"hidden": [1] * 30}, 0),
+        ({"available_until": [PAST] * 30}, 0),
+        ({"availableUntil": [PAST, None] * 15}, 15),
+        ({"Available-From": ["2999-01-01"] * 30}, 0),
+        ({"hidden": [False] * 30}, 30),
+        ({"hidden2": [1] * 30}, 30),
+    ],
+)
+def test_how_many_items_may_be_listed_is_told(
+    model: mfrank.ALS, columns: dict[str, Any], n_listed: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO", "mfrank.serving"):
+        here = service(model, table(**columns))
+    assert len(listed(here.get("/recommend/u1?n=100&include_seen=true"))) == n_listed
+    told = [each for each in caplog.records if "may be listed now" in each.getMessage()]
+    assert len(told) == (n_listed < 30)
+    for each in told:
+        assert f"{n_listed or 'none'} of 30 items" in each.getMessage()
+        assert each.levelname == ("INFO" if n_listed else "WARNING")
+
+
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        ({"is_hidden": [1, 0] * 15}, ["is_hidden"]),
+        ({"inStock": [True, False] * 15, "valid_until": [PAST] * 30}, ["inStock", "valid_until"]),
+        ({"available": [0.0, 1.0] * 15}, ["available"]),
+        ({"hidden": [True, False] * 15, "available_until": [PAST] * 30}, []),
+        ({"stock": list(range(30)), "released": [PAST] * 30, "is_new": [1, 0] * 15}, []),
+    ],
+)
+def test_columns_that_decide_nothing_are_told(
+    model: mfrank.ALS, columns: dict[str, Any], told: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO", "mfrank.serving"):
+        service(model, table(**columns))
+    lines = [each for each in caplog.messages if "decide what is listed" in each]
+    assert len(lines) == bool(told)
+    assert all(repr(name) in line for line in lines for name in told)
+
+
 def test_a_name_of_a_column_has_no_blanks_around_it(model: mfrank.ALS) -> None:
     here = service(model, table(**{" year ": 1990}))
     assert len(listed(here.get("/recommend/u1?where=year=1990"))) == 10

@@ -113,6 +113,10 @@ BAD = [
     {"user": "a", "item": "b", "value": "1"},
     {"user": "a", "item": "b", "time": 1.8e12},
     {"user": "a", "item": "b", "time": 4.1e9},  # the year 2099
+    {"user": "a", "item": "b", "time": 20_785},  # days
+    {"user": "a", "item": "b", "time": 29_931_002},  # minutes
+    {"user": "a", "item": "b", "time": 20_261_128},
+    {"user": "a", "item": "b", "time": 12.5},  # since a page was opened
     {"user": "a", "item": "b", "id": ""},
     {"user": "a", "item": "b", "kinds": "buy"},
     [],
@@ -219,6 +223,31 @@ def test_excluded_ids_are_not_listed_known_or_not() -> None:
     assert [each["id"] for each in batch["items"]] == whole[1:]
     near = ids(asked.get(f"/similar/{ITEMS[0]}?n=100"))
     assert ids(asked.get(f"/similar/{ITEMS[0]}?n=100&exclude={near[0]}&exclude=no")) == near[1:]
+
+
+def test_what_would_exclude_nothing_is_refused() -> None:
+    """Ids in one text, or written otherwise, by every route that excludes."""
+    asked = client(model())
+    a, b = ITEMS[:2]
+    for wrong in (f"{a},{b}", f"{a}, gone", f"[{a}]", f" {a}", f'"{a}"'):
+        body = {"n": 5, "exclude": [wrong]}
+        for answer in (
+            asked.get(f"/recommend/{USER}", params={"exclude": wrong}),
+            asked.get(f"/recommend/{USER}", params={"exclude": [b, wrong], "offset": 0}),
+            asked.get(f"/similar/{ITEMS[3]}", params={"exclude": wrong}),
+            asked.post("/recommend", json={**body, "users": [USER]}),
+            asked.post("/recommend", json={**body, "from_items": [b]}),
+        ):
+            assert answer.status_code == 422, answer.text
+            assert "exclude" in answer.json()["error"]
+    body = {"n": 5, "on_unknown": "skip", "filter_items": [f"{a},{b}"], "users": [USER]}
+    query = {"on_unknown": "skip", "filter_items": f"{a},{b}"}
+    for answer in (
+        asked.post("/recommend", json=body),
+        asked.get(f"/recommend/{USER}", params=query),
+    ):
+        assert answer.status_code == 404
+        assert "by itself" in answer.json()["error"]
 
 
 def pages(asked: Any, path: str, first: str) -> list[Any]:

@@ -831,3 +831,20 @@ def test_boosts_of_a_model_without_factors_are_in_deviations_of_its_scores() -> 
         atol=1e-9,
     )
     assert not (np.diff(got.scores) > 0).any()
+
+
+def test_a_column_of_a_filtered_table_has_no_ids_as_its_index() -> None:
+    """It has the numbers of its rows, which may be ids of other items."""
+    pandas = pytest.importorskip("pandas")
+    films = pandas.DataFrame({"item": [1, 2, 3, 4], "boost": [0.0, 1.0, 2.0, 3.0]})
+    for rows in (films, films[films["boost"] > 0], films.sort_values("boost", ascending=False)):
+        for name in ("boosts", "categories"):
+            with refuses(ValueError, name, remedy="set_index|rename_axis"):
+                mfrank.Steering(**{name: rows["boost"]})
+    own = films.set_index("item")["boost"]
+    wanted = dict(zip(films["item"], films["boost"], strict=True))
+    unnamed = pandas.Series(wanted)
+    for ids in (own, unnamed, own.rename_axis("film"), own.set_axis(list("abcd"))):
+        boosts = mfrank.Steering(boosts=ids).boosts
+        assert list(boosts.values()) == [0.0, 1.0, 2.0, 3.0]
+        assert list(boosts) == ids.index.tolist()

@@ -6,11 +6,13 @@ Seen items (of the training data) are left out.
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays import counted
 from mfrank.cli.flags import add_steering_flags, add_threads_flag, steering_of
 from mfrank.cli.inputs import as_ids, ids_in, ids_of, read_model
 from mfrank.cli.printing import add_fallback_flag, add_list_flags, check_output, write_lists
@@ -101,5 +103,10 @@ def _users(args: argparse.Namespace, model: Recommender) -> NDArray[Any]:
         return model.user_ids.labels
     texts = args.user if args.user is not None else ids_in(args.users)
     if args.skip_unknown and args.fallback != "none":
-        return as_ids(texts, model.user_ids)
+        ids = as_ids(texts, model.user_ids)
+        if n_unknown := int((model.user_ids.rows(ids, missing=-1) < 0).sum()):
+            print(
+                f"mfrank: popular items for {counted(n_unknown, 'unknown user')}", file=sys.stderr
+            )
+        return ids
     return ids_of(texts, model.user_ids, "user", skip_unknown=args.skip_unknown)

@@ -40,6 +40,7 @@ from mfrank.retrieval import (
     given_id,
     given_ids,
     is_single,
+    liked_ids,
 )
 from mfrank.steering import Steering
 from mfrank.store import IMPORTED, FactorStore, History, OwnClasses
@@ -312,7 +313,7 @@ class Reranker(Parameters, Recommender):
         features of the user are unknown to the trees. Raises as :meth:`recommend`.
         """
         fitted, model = self._ready(N, steer)
-        liked = given_ids(itemids, "itemids", ordered=values is not None or model._reads_order)
+        liked = liked_ids(itemids, values, reads_order=model._reads_order)
 
         def first_stage(n: int, fallback: Fallback) -> Answer:
             options: dict[str, Any] = {"filter_items": filter_items, "items": items}
