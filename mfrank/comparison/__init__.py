@@ -9,7 +9,7 @@ from mfrank.comparison.contenders import (
     usual_models,
 )
 from mfrank.comparison.foreign_families import ImplicitALS
-from mfrank.comparison.opponents import OPPONENTS, SANSA, ItemWeights, RP3beta
+from mfrank.comparison.opponents import OPPONENTS, ItemWeights
 from mfrank.comparison.protocol import peak_memory
 from mfrank.comparison.scoreboard import Comparison
 from mfrank.comparison.side_by_side import DEFAULT_METRICS, compare
@@ -19,11 +19,9 @@ __all__ = [
     "DEFAULT_METRICS",
     "DEFAULT_OBJECTIVES",
     "OPPONENTS",
-    "SANSA",
     "Comparison",
     "ImplicitALS",
     "ItemWeights",
-    "RP3beta",
     "_Recipe",
     "compare",
     "default_models",

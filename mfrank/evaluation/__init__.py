@@ -33,11 +33,12 @@ from mfrank.evaluation.metrics import (
     RankingMetric,
     Recall,
 )
-from mfrank.evaluation.names import definitions, metric
+from mfrank.evaluation.names import as_metric, definitions, metric, to_maximize
 from mfrank.evaluation.paired_tests import paired_change, paired_differences
 from mfrank.evaluation.rankers import SampledLists
-from mfrank.evaluation.report import Difference, Evaluation, Score, p_value
-from mfrank.evaluation.sklearn_tools import Scorer, fold_rows, scorer
+from mfrank.evaluation.report import Evaluation
+from mfrank.evaluation.scores import Difference, Score, p_value
+from mfrank.evaluation.sklearn_tools import fold_rows, scorer
 from mfrank.evaluation.stopping import EarlyStopping
 
 __all__ = [
@@ -68,11 +69,11 @@ __all__ = [
     "Recall",
     "SampledLists",
     "Score",
-    "Scorer",
     "Serendipity",
     "UnbiasedMetric",
     "UnbiasedNDCG",
     "UnbiasedRecall",
+    "as_metric",
     "definitions",
     "evaluate",
     "evaluate_queries",
@@ -86,4 +87,5 @@ __all__ = [
     "relevant_of",
     "scorer",
     "stand",
+    "to_maximize",
 ]

@@ -36,20 +36,19 @@ from mfrank.tuning.mixture import (
     Shortlists,
     Weights,
     _late,
-    blended,
     finalists,
     mixed,
     weighed,
 )
 from mfrank.tuning.one_call import TuneResult, _fitted, tune
 from mfrank.tuning.outcomes import Outcome, Trial
-from mfrank.tuning.own_ladder import GridTried, OwnLadder
+from mfrank.tuning.own_ladder import GridTried
 from mfrank.tuning.own_options import Choices, Range, option_of
 from mfrank.tuning.own_space import OwnFamily, own_space
-from mfrank.tuning.search_result import SearchResult, budget_of, likes_of, metric_of, search
+from mfrank.tuning.search_result import SearchResult, budget_of, likes_of, search
 from mfrank.tuning.successive_halving import CAUTION, Budget, Search, refit_seconds
-from mfrank.tuning.summary import Lead, Serving, code_of, in_words
-from mfrank.tuning.timed_families import TIMED_SPACE, Following, Recent
+from mfrank.tuning.summary import Lead, Serving, code_of
+from mfrank.tuning.timed_families import TIMED_SPACE, Recent
 from mfrank.tuning.trial_journal import TrialJournal, days_of
 from mfrank.tuning.trials import Predict, Runner, TrialJudge, TrialWatch, check_predict
 
@@ -73,7 +72,6 @@ __all__ = [
     "Facts",
     "Family",
     "Filter",
-    "Following",
     "Former",
     "GridTried",
     "Ladder",
@@ -81,7 +79,6 @@ __all__ = [
     "Leaderboard",
     "Outcome",
     "OwnFamily",
-    "OwnLadder",
     "Point",
     "Predict",
     "Range",
@@ -105,17 +102,14 @@ __all__ = [
     "_fitted",
     "_late",
     "best",
-    "blended",
     "budget_of",
     "check_predict",
     "checked_needs",
     "code_of",
     "days_of",
     "finalists",
-    "in_words",
     "lacking",
     "likes_of",
-    "metric_of",
     "mixed",
     "named",
     "near",

@@ -20,7 +20,7 @@ from mfrank.data import (
     KindWeights,
 )
 from mfrank.errors import InputTypeError, InputValueError
-from mfrank.evaluation import NDCG, Metric
+from mfrank.evaluation import NDCG, Metric, to_maximize
 from mfrank.models import Popularity, refit, tell_below, tell_readers, values_told, values_vary
 from mfrank.retrieval import Recommender, pack
 from mfrank.tuning.event_weights import (
@@ -43,7 +43,6 @@ from mfrank.tuning.search_result import (
     budget_of,
     joined,
     likes_of,
-    metric_of,
     search,
     valid_of,
     without_dislikes,
@@ -315,7 +314,7 @@ def tune(
             "give it there, as an option of each model",
         )
     searched.able(needed)
-    chosen, clock = metric_of(metric), budget_of(minutes)
+    chosen, clock = to_maximize(metric), budget_of(minutes)
     of_target = None
     if target is not None:
         of_target = TargetData.of(data, target, valid, int(random_state))
