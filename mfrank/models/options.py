@@ -36,6 +36,16 @@ def check_backend(backend: Any) -> None:
     choose(backend)
 
 
+def check_no_dislikes(argument: str, values: NDArray[np.floating]) -> None:
+    """Raise ValueError if there are negative values, which ranking losses cannot use."""
+    if values.size and values.min() < 0:
+        raise InputValueError(
+            f"`{argument}` has {counted(int((values < 0).sum()), 'negative value')} (dislikes); "
+            "ranking losses accept positives only",
+            "drop them with `Interactions.at_least(0)`",
+        )
+
+
 def check_dtype(dtype: Any) -> None:
     """Raise unless the dtype is float32 or float64; None (float64 to numpy) is refused."""
     if not _is_dtype(dtype, "float32", "float64"):
@@ -109,7 +119,7 @@ def option_classes() -> dict[str, type[Any]]:
 
 def _concrete(folder: ModuleType, kind: type[Any]) -> dict[str, type[Any]]:
     """The classes of a kind that a folder's face names, without abstract ones."""
-    named = {name: getattr(folder, name) for name in folder.__all__}
+    named = {name: getattr(folder, name) for name in dir(folder)}
     classes = {name: one for name, one in named.items() if isinstance(one, type)}
     return {
         name: one for name, one in classes.items() if issubclass(one, kind) and not isabstract(one)
