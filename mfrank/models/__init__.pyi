@@ -66,4 +66,4 @@ from mfrank.models.reranker.pairs import in_rows_of as in_rows_of
 from mfrank.models.reranker.reranker import Reranker as Reranker
 from mfrank.models.resume import Checkpoint as Checkpoint
 from mfrank.models.sequential_rules import SequentialRules as SequentialRules
-from mfrank.models.updates import last_batch as last_batch
+from mfrank.models.update_data import last_batch as last_batch
