@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, fields, replace
@@ -68,39 +68,13 @@ class KnownStopping(Stopping, Protocol):
         """SHA-256, in hexadecimal, of everything that scores and decisions depend on."""
 
 
-# A progress bar of the steps of a fit, and the text after it; engines do not depend on it.
-
-
-class _StepProgress(Protocol):
-    """A step with its objective."""
-
-    @property
-    def objective(self) -> float | None: ...
-
-
-_Step = TypeVar("_Step", bound=_StepProgress)
 _Model = TypeVar("_Model", bound=Recommender)
-
-
-def follow(
-    steps: Iterable[_Step], total: int, label: str = "fit", unit: str = "epoch"
-) -> Iterator[_Step]:
-    """Yield the steps unchanged, showing progress and the remaining time on stderr.
-
-    The bar is shown before the first step, which may take long; see
-    :func:`mfrank.arrays.work.progress_bar`.
-    """
-    with progress_bar(total, label, unit) as advance:
-        for step in steps:
-            advance(1, note(step.objective))
-            yield step
-            del step  # which has large arrays: the next ones may take their place
 
 
 def note(
     objective: float | None, stopping: Stopping | None = None, values: Sequence[float] = ()
 ) -> str:
-    """Text after the bar: the objective or loss, and the last and best held-out values."""
+    """Text after a progress bar: the objective or loss, and the last and best held-out values."""
     told = [] if objective is None else [f"objective {objective:.6g}"]
     if stopping is not None and values:
         name = getattr(stopping, "metric", "held-out value")
