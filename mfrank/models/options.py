@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import is_dataclass
@@ -297,9 +297,11 @@ def tell_unread_values(
     )
 
 
-def tell_readers(data: Interactions, readers: Sequence[str], others: Sequence[str]) -> None:
-    """Log which of several models read values that vary, and which others do not."""
+def tell_readers(data: Interactions, uses: Iterable[tuple[str, bool | None]]) -> None:
+    """Log which of several models read values that vary, and which not, as far as is known."""
     least, most = _range(data.user_items.data)
+    known = list(uses)
+    readers, others = ([name for name, use in known if use is each] for each in (True, False))
     if least == most or not others:
         return
     source = source_of(data)

@@ -32,7 +32,7 @@ from mfrank.tuning.event_weights import (
     weights_told,
 )
 from mfrank.tuning.families import SPACE
-from mfrank.tuning.family import Model, Space, checked_needs
+from mfrank.tuning.family import Model, checked_needs
 from mfrank.tuning.leaderboard import Leaderboard
 from mfrank.tuning.learned_order import TreesTrial
 from mfrank.tuning.mixture import BlendPart, blended
@@ -339,7 +339,8 @@ def tune(
             given = valid_of(valid, train)
             tell_below("valid", given, train.threshold, "count as hits and likes")
             everything, train, chooses = joined(train, given)
-        _tell_readers(everything, searched)
+        families = (*searched.baselines, *searched.families())
+        tell_readers(everything, ((each.name, each.uses_values) for each in families))
     with values_told():
         found = search(
             train,
@@ -392,12 +393,6 @@ def _refuse_events(data: Any, weights: Any) -> None:
         )
     if weights is not None:
         raise InputValueError("`weights` needs `target`:", "name the kind to rank")
-
-
-def _tell_readers(data: Interactions, space: Space) -> None:
-    families = (*space.baselines, *space.families())
-    by_use = {use: [f.name for f in families if f.uses_values == use] for use in (True, False)}
-    tell_readers(data, by_use[True], by_use[False])
 
 
 def _fitted(found: SearchResult, data: Interactions) -> Recommender:
