@@ -473,8 +473,8 @@ def stationary(
 ) -> None:
     """Write the stationary distribution for each restart in ``starts``, by node, into ``values``.
 
-    ``shares`` are those of :class:`mfrank.backends.walks.Moves` times ``keep``; with ``rounded``,
-    contributions along edges are in float32.
+    ``shares`` are those of :class:`mfrank.backends.arguments.Moves` times ``keep``; with
+    ``rounded``, contributions along edges are in float32.
     """
 
 def split_rows(

@@ -1,93 +1,45 @@
 """Alternating least squares: quadratic objectives, half-steps, initialization, fold-in."""
 
-from mfrank.als.biases import Biased, BiasedSteps, als_with_biases
-from mfrank.als.engine import (
-    Halfway,
-    Momentum,
-    OnHalfStep,
-    als,
-    epoch_seconds,
-    refuse_dislikes,
-    shared_seconds,
-    tables_at_once,
-)
-from mfrank.als.feature_priors import FeaturePrior, Features
-from mfrank.als.fold_in import Explanation, FoldIn, Solved, UserWeights
-from mfrank.als.half_steps import Eigenbasis, HalfSteps, solve_in_own_basis
-from mfrank.als.objectives import (
-    EALS,
-    IALS,
-    RG2,
-    RGX,
-    WRMF,
-    QuadraticObjective,
-    RG2Sampled,
-    RGXPrinted,
-)
-from mfrank.als.starts import (
-    _add_noise,
-    as_step,
-    balance,
-    check_start,
-    first_biases,
-    first_factors,
-    random_factors,
-    spectral_factors,
-    spectral_item_factors,
-)
-from mfrank.als.touched import (
-    FOLLOWING,
-    FRESH,
-    TouchedRows,
-    WorkingTable,
-    WorkingTables,
-    alternate,
-    groups_of,
-)
-
-__all__ = [
-    "EALS",
-    "FOLLOWING",
-    "FRESH",
-    "IALS",
-    "RG2",
-    "RGX",
-    "WRMF",
-    "Biased",
-    "BiasedSteps",
-    "Eigenbasis",
-    "Explanation",
-    "FeaturePrior",
-    "Features",
-    "FoldIn",
-    "HalfSteps",
-    "Halfway",
-    "Momentum",
-    "OnHalfStep",
-    "QuadraticObjective",
-    "RG2Sampled",
-    "RGXPrinted",
-    "Solved",
-    "TouchedRows",
-    "UserWeights",
-    "WorkingTable",
-    "WorkingTables",
-    "_add_noise",
-    "als",
-    "als_with_biases",
-    "alternate",
-    "as_step",
-    "balance",
-    "check_start",
-    "epoch_seconds",
-    "first_biases",
-    "first_factors",
-    "groups_of",
-    "random_factors",
-    "refuse_dislikes",
-    "shared_seconds",
-    "solve_in_own_basis",
-    "spectral_factors",
-    "spectral_item_factors",
-    "tables_at_once",
-]
+from mfrank.als.biases import Biased as Biased
+from mfrank.als.biases import BiasedSteps as BiasedSteps
+from mfrank.als.biases import als_with_biases as als_with_biases
+from mfrank.als.engine import Halfway as Halfway
+from mfrank.als.engine import Momentum as Momentum
+from mfrank.als.engine import OnHalfStep as OnHalfStep
+from mfrank.als.engine import als as als
+from mfrank.als.engine import epoch_seconds as epoch_seconds
+from mfrank.als.engine import refuse_dislikes as refuse_dislikes
+from mfrank.als.engine import shared_seconds as shared_seconds
+from mfrank.als.engine import tables_at_once as tables_at_once
+from mfrank.als.feature_priors import FeaturePrior as FeaturePrior
+from mfrank.als.feature_priors import Features as Features
+from mfrank.als.fold_in import Explanation as Explanation
+from mfrank.als.fold_in import FoldIn as FoldIn
+from mfrank.als.fold_in import UserWeights as UserWeights
+from mfrank.als.half_steps import Eigenbasis as Eigenbasis
+from mfrank.als.half_steps import HalfSteps as HalfSteps
+from mfrank.als.half_steps import solve_in_own_basis as solve_in_own_basis
+from mfrank.als.objectives import EALS as EALS
+from mfrank.als.objectives import IALS as IALS
+from mfrank.als.objectives import RG2 as RG2
+from mfrank.als.objectives import RGX as RGX
+from mfrank.als.objectives import WRMF as WRMF
+from mfrank.als.objectives import QuadraticObjective as QuadraticObjective
+from mfrank.als.objectives import RG2Sampled as RG2Sampled
+from mfrank.als.objectives import RGXPrinted as RGXPrinted
+from mfrank.als.starts import _add_noise as _add_noise
+from mfrank.als.starts import as_step as as_step
+from mfrank.als.starts import balance as balance
+from mfrank.als.starts import check_start as check_start
+from mfrank.als.starts import first_biases as first_biases
+from mfrank.als.starts import first_factors as first_factors
+from mfrank.als.starts import random_factors as random_factors
+from mfrank.als.starts import spectral_factors as spectral_factors
+from mfrank.als.starts import spectral_item_factors as spectral_item_factors
+from mfrank.als.touched import FOLLOWING as FOLLOWING
+from mfrank.als.touched import FRESH as FRESH
+from mfrank.als.touched import TouchedRows as TouchedRows
+from mfrank.als.touched import WorkingTable as WorkingTable
+from mfrank.als.touched import WorkingTables as WorkingTables
+from mfrank.als.touched import alternate as alternate
+from mfrank.als.touched import groups_of as groups_of

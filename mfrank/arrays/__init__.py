@@ -1,208 +1,107 @@
 """Arrays of any library, sparse rows, random numbers, and argument checks."""
 
-from mfrank.arrays.checks import (
-    changed,
-    check_above_zero,
-    check_at_least_zero,
-    check_choice,
-    check_count,
-    check_flags,
-    check_fractions,
-    check_instance,
-    check_length,
-    check_powers,
-    check_same_ids,
-    check_same_rows,
-    floats_of,
-    is_count,
-    is_labelled,
-    is_number,
-    refuse_labels,
-    share,
-    shown,
-)
-from mfrank.arrays.csr import CSR, Listed, Picked, distinct, holds, listed_on_host, union
-from mfrank.arrays.csr_checks import (
-    all_finite,
-    check_csr,
-    check_indptr,
-    checked,
-    checked_rows,
-    in_place,
-    is_canonical,
-)
-from mfrank.arrays.device import Array, Device, Grid, converted, device_copy_of, register_copy
-from mfrank.arrays.installed import ext, needs, why_missing
-from mfrank.arrays.interop import (
-    as_array,
-    freeze,
-    is_on_gpu,
-    is_sparse_on_gpu,
-    read_only,
-    read_only_rows,
-    sparse_to_host,
-    take,
-    to_host,
-    unshared,
-)
-from mfrank.arrays.memory import (
-    Recycled,
-    address_space_left,
-    check_memory,
-    gibibytes,
-    memory_free_now,
-    memory_there_is,
-)
-from mfrank.arrays.objects import (
-    MadeOfFields,
-    in_turn,
-    lazy,
-    set_in_block,
-    turn_of,
-    without_turns,
-)
-from mfrank.arrays.placement import (
-    beside,
-    contracted,
-    copied,
-    covariance_of,
-    directions_of,
-    empty_aligned,
-    empty_beside,
-    in_one_piece,
-    on_host,
-    reachable,
-    readable,
-    subtract_at,
-    sums_at,
-    zero_rows,
-)
-from mfrank.arrays.random import Seed, generator, key_of, random_bits, random_normals, random_units
-from mfrank.arrays.text import (
-    aligned,
-    counted,
-    paragraphs,
-    sized,
-    table,
-    terminal_width,
-    warn_caller,
-)
-from mfrank.arrays.threads import (
-    MOST_PARTS,
-    _openblas,
-    check_threads,
-    copy_rows,
-    parts_of,
-    run_parts,
-    single_threaded,
-    usable_cores,
-)
-from mfrank.arrays.work import Advance, OutOfTimeError, Work, check_time, progress_bar, time_limit
-
-__all__ = [
-    "CSR",
-    "MOST_PARTS",
-    "Advance",
-    "Array",
-    "Device",
-    "Grid",
-    "Listed",
-    "MadeOfFields",
-    "OutOfTimeError",
-    "Picked",
-    "Recycled",
-    "Seed",
-    "Work",
-    "_openblas",
-    "address_space_left",
-    "aligned",
-    "all_finite",
-    "as_array",
-    "beside",
-    "changed",
-    "check_above_zero",
-    "check_at_least_zero",
-    "check_choice",
-    "check_count",
-    "check_csr",
-    "check_flags",
-    "check_fractions",
-    "check_indptr",
-    "check_instance",
-    "check_length",
-    "check_memory",
-    "check_powers",
-    "check_same_ids",
-    "check_same_rows",
-    "check_threads",
-    "check_time",
-    "checked",
-    "checked_rows",
-    "contracted",
-    "converted",
-    "copied",
-    "copy_rows",
-    "counted",
-    "covariance_of",
-    "device_copy_of",
-    "directions_of",
-    "distinct",
-    "empty_aligned",
-    "empty_beside",
-    "ext",
-    "floats_of",
-    "freeze",
-    "generator",
-    "gibibytes",
-    "holds",
-    "in_one_piece",
-    "in_place",
-    "in_turn",
-    "is_canonical",
-    "is_count",
-    "is_labelled",
-    "is_number",
-    "is_on_gpu",
-    "is_sparse_on_gpu",
-    "key_of",
-    "lazy",
-    "listed_on_host",
-    "memory_free_now",
-    "memory_there_is",
-    "needs",
-    "on_host",
-    "paragraphs",
-    "parts_of",
-    "progress_bar",
-    "random_bits",
-    "random_normals",
-    "random_units",
-    "reachable",
-    "read_only",
-    "read_only_rows",
-    "readable",
-    "refuse_labels",
-    "register_copy",
-    "run_parts",
-    "set_in_block",
-    "share",
-    "shown",
-    "single_threaded",
-    "sized",
-    "sparse_to_host",
-    "subtract_at",
-    "sums_at",
-    "table",
-    "take",
-    "terminal_width",
-    "time_limit",
-    "to_host",
-    "turn_of",
-    "union",
-    "unshared",
-    "usable_cores",
-    "warn_caller",
-    "why_missing",
-    "without_turns",
-    "zero_rows",
-]
+from mfrank.arrays.checks import changed as changed
+from mfrank.arrays.checks import check_above_zero as check_above_zero
+from mfrank.arrays.checks import check_at_least_zero as check_at_least_zero
+from mfrank.arrays.checks import check_choice as check_choice
+from mfrank.arrays.checks import check_count as check_count
+from mfrank.arrays.checks import check_flags as check_flags
+from mfrank.arrays.checks import check_fractions as check_fractions
+from mfrank.arrays.checks import check_instance as check_instance
+from mfrank.arrays.checks import check_length as check_length
+from mfrank.arrays.checks import check_powers as check_powers
+from mfrank.arrays.checks import check_same_ids as check_same_ids
+from mfrank.arrays.checks import check_same_rows as check_same_rows
+from mfrank.arrays.checks import floats_of as floats_of
+from mfrank.arrays.checks import is_count as is_count
+from mfrank.arrays.checks import is_labelled as is_labelled
+from mfrank.arrays.checks import is_number as is_number
+from mfrank.arrays.checks import refuse_labels as refuse_labels
+from mfrank.arrays.checks import share as share
+from mfrank.arrays.checks import shown as shown
+from mfrank.arrays.csr import CSR as CSR
+from mfrank.arrays.csr import Listed as Listed
+from mfrank.arrays.csr import Picked as Picked
+from mfrank.arrays.csr import distinct as distinct
+from mfrank.arrays.csr import holds as holds
+from mfrank.arrays.csr import listed_on_host as listed_on_host
+from mfrank.arrays.csr import union as union
+from mfrank.arrays.csr_checks import all_finite as all_finite
+from mfrank.arrays.csr_checks import check_csr as check_csr
+from mfrank.arrays.csr_checks import check_indptr as check_indptr
+from mfrank.arrays.csr_checks import checked as checked
+from mfrank.arrays.csr_checks import checked_rows as checked_rows
+from mfrank.arrays.csr_checks import in_place as in_place
+from mfrank.arrays.csr_checks import is_canonical as is_canonical
+from mfrank.arrays.device import Array as Array
+from mfrank.arrays.device import Device as Device
+from mfrank.arrays.device import Grid as Grid
+from mfrank.arrays.device import converted as converted
+from mfrank.arrays.device import device_copy_of as device_copy_of
+from mfrank.arrays.device import register_copy as register_copy
+from mfrank.arrays.installed import ext as ext
+from mfrank.arrays.installed import needs as needs
+from mfrank.arrays.installed import why_missing as why_missing
+from mfrank.arrays.interop import as_array as as_array
+from mfrank.arrays.interop import freeze as freeze
+from mfrank.arrays.interop import is_on_gpu as is_on_gpu
+from mfrank.arrays.interop import is_sparse_on_gpu as is_sparse_on_gpu
+from mfrank.arrays.interop import read_only as read_only
+from mfrank.arrays.interop import read_only_rows as read_only_rows
+from mfrank.arrays.interop import sparse_to_host as sparse_to_host
+from mfrank.arrays.interop import take as take
+from mfrank.arrays.interop import to_host as to_host
+from mfrank.arrays.interop import unshared as unshared
+from mfrank.arrays.memory import Recycled as Recycled
+from mfrank.arrays.memory import address_space_left as address_space_left
+from mfrank.arrays.memory import check_memory as check_memory
+from mfrank.arrays.memory import gibibytes as gibibytes
+from mfrank.arrays.memory import memory_free_now as memory_free_now
+from mfrank.arrays.memory import memory_there_is as memory_there_is
+from mfrank.arrays.objects import MadeOfFields as MadeOfFields
+from mfrank.arrays.objects import in_turn as in_turn
+from mfrank.arrays.objects import lazy as lazy
+from mfrank.arrays.objects import set_in_block as set_in_block
+from mfrank.arrays.objects import turn_of as turn_of
+from mfrank.arrays.objects import without_turns as without_turns
+from mfrank.arrays.placement import beside as beside
+from mfrank.arrays.placement import contracted as contracted
+from mfrank.arrays.placement import copied as copied
+from mfrank.arrays.placement import covariance_of as covariance_of
+from mfrank.arrays.placement import directions_of as directions_of
+from mfrank.arrays.placement import empty_aligned as empty_aligned
+from mfrank.arrays.placement import empty_beside as empty_beside
+from mfrank.arrays.placement import in_one_piece as in_one_piece
+from mfrank.arrays.placement import on_host as on_host
+from mfrank.arrays.placement import reachable as reachable
+from mfrank.arrays.placement import readable as readable
+from mfrank.arrays.placement import subtract_at as subtract_at
+from mfrank.arrays.placement import sums_at as sums_at
+from mfrank.arrays.placement import zero_rows as zero_rows
+from mfrank.arrays.random import Seed as Seed
+from mfrank.arrays.random import generator as generator
+from mfrank.arrays.random import key_of as key_of
+from mfrank.arrays.random import random_bits as random_bits
+from mfrank.arrays.random import random_normals as random_normals
+from mfrank.arrays.random import random_units as random_units
+from mfrank.arrays.text import aligned as aligned
+from mfrank.arrays.text import counted as counted
+from mfrank.arrays.text import paragraphs as paragraphs
+from mfrank.arrays.text import sized as sized
+from mfrank.arrays.text import table as table
+from mfrank.arrays.text import terminal_width as terminal_width
+from mfrank.arrays.text import warn_caller as warn_caller
+from mfrank.arrays.threads import MOST_PARTS as MOST_PARTS
+from mfrank.arrays.threads import _openblas as _openblas
+from mfrank.arrays.threads import check_threads as check_threads
+from mfrank.arrays.threads import copy_rows as copy_rows
+from mfrank.arrays.threads import parts_of as parts_of
+from mfrank.arrays.threads import run_parts as run_parts
+from mfrank.arrays.threads import single_threaded as single_threaded
+from mfrank.arrays.threads import usable_cores as usable_cores
+from mfrank.arrays.work import Advance as Advance
+from mfrank.arrays.work import OutOfTimeError as OutOfTimeError
+from mfrank.arrays.work import Work as Work
+from mfrank.arrays.work import check_time as check_time
+from mfrank.arrays.work import progress_bar as progress_bar
+from mfrank.arrays.work import time_limit as time_limit

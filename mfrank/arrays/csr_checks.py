@@ -22,19 +22,9 @@ _ENTRIES_AT_ONCE = 1 << 20  # so that arrays may be mapped that are larger than 
 def checked(matrix: Any, name: str) -> sp.csr_array | sp.coo_array:
     """Check the index arrays of a scipy sparse matrix and convert it to CSR or COO.
 
-    Parameters
-    ----------
-    matrix : scipy.sparse, of any format
-        Not modified.
-    name : str
-        Name of the matrix in errors.
-
-    Returns
-    -------
-    csr_array or coo_array
-        CSR for CSR and CSC, COO for all other formats; cells may occur more than once. Arrays are
-        shared with ``matrix`` if its format allows it and they are aligned. The object is new, so
-        that scipy computes its flags (``has_canonical_format``) instead of copying them.
+    CSR and CSC become CSR, all other formats COO; cells may occur more than once. Arrays are shared
+    with ``matrix`` if its format allows it and they are aligned. The object is new, so that scipy
+    computes its flags (``has_canonical_format``) instead of copying them.
 
     Raises
     ------
@@ -92,20 +82,9 @@ def check_csr(
 ) -> None:
     """Raise unless the arrays form a CSR matrix of this shape.
 
-    The columns of a row may be unsorted and may repeat; see :func:`is_canonical`. The largest
-    temporary array takes one byte per row.
-
-    Parameters
-    ----------
-    indptr : integer, shape (n_rows + 1,)
-        Row r holds the entries ``indptr[r]:indptr[r + 1]``.
-    indices : integer, shape (nnz,)
-        Columns.
-    n_rows, n_columns : int
-    name : str
-        Name of the matrix in errors.
-    data : shape (nnz,), optional
-        Values; only their shape is checked.
+    Row r holds the entries ``indptr[r]:indptr[r + 1]``; its columns may be unsorted and may repeat,
+    see :func:`is_canonical`. Of ``data``, only the shape is checked. The largest temporary array
+    takes one byte per row.
 
     Raises
     ------

@@ -77,18 +77,9 @@ _CUDA = {2, 13}  # DLPack's device types of CUDA memory: on a device, managed
 def take(given: Any, name: str) -> Any:
     """Convert an array of another library to numpy or, if it lies on a GPU, to CuPy.
 
-    Parameters
-    ----------
-    given : object
-        An array with ``__dlpack__`` or ``__cuda_array_interface__``, or anything else.
-    name : str
-        Name of the argument in errors.
-
-    Returns
-    -------
-    numpy array, array of the GPU's library (CuPy), or ``given``
-        Memory is shared; only GPU arrays that are not C-contiguous, or are on a GPU other than the
-        current one, are copied.
+    Arrays have ``__dlpack__`` or ``__cuda_array_interface__``; anything else is returned as it is.
+    Memory is shared; only GPU arrays that are not C-contiguous, or are on a GPU other than the
+    current one, are copied.
 
     Raises
     ------

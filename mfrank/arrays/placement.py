@@ -81,19 +81,8 @@ def subtract_at(array: Any, places: NDArray[Any], values: NDArray[Any]) -> None:
 def sums_at(places: Any, values: Sequence[Any], size: int) -> Any:
     """Sums of the values at each place, added in a fixed order, so that results are reproducible.
 
-    Like ``numpy.bincount``; CuPy's adds in the order in which its threads happen to run.
-
-    Parameters
-    ----------
-    places : int, shape (n,)
-        From 0 to ``size - 1``, in any order.
-    values : sequence of float64 arrays, shape (n,)
-    size : int
-
-    Returns
-    -------
-    float64, shape (len(values), size)
-        0 at places that do not occur.
+    Like ``numpy.bincount`` of each of ``values``, shape (len(values), size); CuPy's adds in the
+    order in which its threads happen to run.
     """
     if isinstance(places, np.ndarray):
         return np.stack([np.bincount(places, each, minlength=size) for each in values])

@@ -7,8 +7,8 @@ arrays or, for a backend with its own device, arrays on that device; results com
 arrays stay on the device.
 
 The interface has four parts: rows, lists, walks and top-K lists. A backend may implement any of
-them (:mod:`~mfrank.backends.surface`). Types of arguments are in :mod:`~mfrank.backends.arguments`,
-:mod:`~mfrank.backends.row_problem` and :mod:`~mfrank.backends.walks`.
+them (:mod:`~mfrank.backends.surface`). Types of arguments are in :mod:`~mfrank.backends.arguments`
+and :mod:`~mfrank.backends.row_problem`.
 """
 
 from mfrank.backends import reference
@@ -16,11 +16,15 @@ from mfrank.backends.arguments import (
     ROUNDS,
     AdamAverages,
     AdamRates,
+    Chain,
     Factors,
     GatherDtype,
     ItemProbabilities,
+    Moves,
     SolveOptions,
     Solver,
+    Until,
+    Walked,
 )
 from mfrank.backends.dense import (
     eigh,
@@ -36,7 +40,6 @@ from mfrank.backends.reference import extrapolate
 from mfrank.backends.registry import choose, guest, named, names, register
 from mfrank.backends.row_problem import CellTerm, Gram, ObservedLoss, RowProblem, Shared, Vector
 from mfrank.backends.surface import PARTS, Backend, members
-from mfrank.backends.walks import Chain, Moves, Until, Walked
 
 __all__ = [
     "PARTS",

@@ -1,47 +1,21 @@
-"""Without the extension: rows of like length, and queries, are computed together by BLAS.
-
-What has no function here is the reference's.
-"""
+"""Without the extension: rows of like length, and queries, are computed together by BLAS."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import Listed, listed_on_host, on_host, run_parts, single_threaded, usable_cores
 from mfrank.backends import reference
-from mfrank.backends.arguments import Factors, GatherDtype, SolveOptions
+from mfrank.backends.arguments import Factors, SolveOptions
 from mfrank.backends.dense import product as product
 from mfrank.backends.dense import rounded, scale_of
-from mfrank.backends.reference import adam as adam
-from mfrank.backends.reference import ball_gradients as ball_gradients
-from mfrank.backends.reference import draw_negatives as draw_negatives
-from mfrank.backends.reference import draw_positives as draw_positives
-from mfrank.backends.reference import eigh as eigh
-from mfrank.backends.reference import extrapolate as extrapolate
-from mfrank.backends.reference import gram as gram
-from mfrank.backends.reference import list_sums as list_sums
-from mfrank.backends.reference import place as place
-from mfrank.backends.reference import project_rows as project_rows
-from mfrank.backends.reference import rotate as rotate
-from mfrank.backends.reference import score as score
-from mfrank.backends.reference import sparse_product as sparse_product
-from mfrank.backends.reference import stationary as stationary
-from mfrank.backends.reference import sum_items as sum_items
-from mfrank.backends.reference import sum_queries as sum_queries
-from mfrank.backends.reference import tangent as tangent
-from mfrank.backends.reference import walk as walk
-from mfrank.backends.reference import why_unavailable as why_unavailable
 from mfrank.backends.row_problem import RowProblem, Shared
-from mfrank.backends.surface import RowSums
 
 TOLERANCE = {"float32": 1e-6, "float64": 1e-9}
-GATHERS: tuple[GatherDtype, ...] = ("float16",)
-PRIORS = True
-SUMS: RowSums | None = None
 
 _NUMBERS = 1 << 19
 """Numbers of a block of work (4 MiB in float64), few enough for the caches of most processors."""
@@ -49,6 +23,11 @@ _SLOWER = 4.0
 """Time of a multiply-add of conjugate gradients relative to one of the exact solution."""
 _LONGER = 1.2
 """Rows of a batch are padded to its longest, at most this many times as long as its shortest."""
+
+
+def __getattr__(name: str) -> Any:
+    """What is not here is the reference's."""
+    return getattr(reference, name)
 
 
 def solve_rows(

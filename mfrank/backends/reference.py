@@ -17,10 +17,15 @@ from mfrank.backends.arguments import (
     ROUNDS,
     AdamAverages,
     AdamRates,
+    Chain,
     Factors,
     GatherDtype,
     ItemProbabilities,
+    Moves,
     SolveOptions,
+    Stationary,
+    Until,
+    Walked,
 )
 from mfrank.backends.dense import ball_gradients as ball_gradients
 from mfrank.backends.dense import eigh as eigh
@@ -31,7 +36,6 @@ from mfrank.backends.dense import sparse_product as sparse_product
 from mfrank.backends.dense import tangent as tangent
 from mfrank.backends.row_problem import Gram, RowProblem, Shared
 from mfrank.backends.surface import RowSums
-from mfrank.backends.walks import Chain, Moves, Stationary, Until, Walked
 from mfrank.losses import WRITTEN_OUT, ListSums
 
 TOLERANCE = {"float32": 1e-6, "float64": 1e-12}

@@ -12,13 +12,17 @@ from mfrank.arrays import CSR, Listed
 from mfrank.backends.arguments import (
     AdamAverages,
     AdamRates,
+    Chain,
     Factors,
     GatherDtype,
     ItemProbabilities,
+    Moves,
     SolveOptions,
+    Stationary,
+    Until,
+    Walked,
 )
 from mfrank.backends.row_problem import Gram, RowProblem, Shared
-from mfrank.backends.walks import Chain, Moves, Stationary, Until, Walked
 from mfrank.losses import ListSums
 
 

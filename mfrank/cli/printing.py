@@ -53,6 +53,13 @@ def tell(text: object, content: Any, path: str | None) -> None:
         write_json(content, path)
 
 
+def tell_unknown(number: int) -> None:
+    """Say, if so, that test interactions are left out."""
+    if number:
+        left_out = counted(number, "test interaction")
+        print(f"mfrank: {left_out} left out: users or items unknown", file=sys.stderr)
+
+
 def write_json(content: Any, path: str) -> None:
     """Write a result to a file, atomically, or to stdout; numbers that are not finite are null."""
     written = json.dumps(json.loads(dump(content)), indent=2)

@@ -4,25 +4,19 @@
 engine knows nothing about factors: a task is a function and its arguments.
 """
 
-from mfrank.cluster.connecting import Cluster, check_cluster, connected
-from mfrank.cluster.processes import Call, KeptResult, Order, Processes, Results, serve
-from mfrank.cluster.task_engine import Engine, Task, array_of, as_done, kind_of, parts_of, wrong
-
-__all__ = [
-    "Call",
-    "Cluster",
-    "Engine",
-    "KeptResult",
-    "Order",
-    "Processes",
-    "Results",
-    "Task",
-    "array_of",
-    "as_done",
-    "check_cluster",
-    "connected",
-    "kind_of",
-    "parts_of",
-    "serve",
-    "wrong",
-]
+from mfrank.cluster.connecting import Cluster as Cluster
+from mfrank.cluster.connecting import check_cluster as check_cluster
+from mfrank.cluster.connecting import connected as connected
+from mfrank.cluster.processes import Call as Call
+from mfrank.cluster.processes import KeptResult as KeptResult
+from mfrank.cluster.processes import Order as Order
+from mfrank.cluster.processes import Processes as Processes
+from mfrank.cluster.processes import Results as Results
+from mfrank.cluster.processes import serve as serve
+from mfrank.cluster.task_engine import Engine as Engine
+from mfrank.cluster.task_engine import Task as Task
+from mfrank.cluster.task_engine import array_of as array_of
+from mfrank.cluster.task_engine import as_done as as_done
+from mfrank.cluster.task_engine import kind_of as kind_of
+from mfrank.cluster.task_engine import parts_of as parts_of
+from mfrank.cluster.task_engine import wrong as wrong

@@ -155,7 +155,8 @@ def compare(
     if not contenders:
         raise InputValueError("`models` must name at least one model")
     leaderboards, of_search = dict[str, Leaderboard](), list[str]()
-    _tell_readers(contenders, course.train)
+    uses = ((name, getattr(each, "uses_values", None)) for name, each in contenders.items())
+    tell_readers(course.train, uses)
     with values_told():
         if tune is not None:
             most = usual_factors(factors, tuned=True)
@@ -180,13 +181,6 @@ def compare(
         (*_notes(rows, baseline, settings), *of_search),
         leaderboards,
     )
-
-
-def _tell_readers(contenders: Mapping[str, Any], train: Interactions) -> None:
-    """Log which contenders read the values of the data, as far as is known."""
-    uses = {name: getattr(model, "uses_values", None) for name, model in contenders.items()}
-    by_use = {use: [name for name in uses if uses[name] is use] for use in (True, False)}
-    tell_readers(train, by_use[True], by_use[False])
 
 
 def _parts(train: Any, test: Any) -> tuple[Interactions, Interactions]:

@@ -14,7 +14,7 @@ from mfrank.comparison.contenders import needs_times
 from mfrank.comparison.foreign_families import foreign_family
 from mfrank.data import Interactions
 from mfrank.errors import InputValueError
-from mfrank.evaluation import Metric
+from mfrank.evaluation import Metric, to_maximize
 from mfrank.models import ALS, EASE, Baseline, Blend, Descent, ItemFilter, Reranker
 from mfrank.retrieval import Recommender
 from mfrank.tuning import (
@@ -28,7 +28,6 @@ from mfrank.tuning import (
     check_predict,
     checked_needs,
     likes_of,
-    metric_of,
     search,
     tune,
 )
@@ -89,14 +88,14 @@ class Tuning:
                 "leave `tune` out, or add mfrank.tune to models",
             )
         likes_of(train, "train")
-        return metric_of(self.metric)
+        return to_maximize(self.metric)
 
     def notes(
         self, contenders: Mapping[str, Any], leaderboards: Mapping[str, Leaderboard]
     ) -> list[str]:
         """The chosen models, the models that could not be fitted, and the ones not tuned."""
         lines = [
-            f"tuned for {self.minutes:g} min each by {metric_of(self.metric)}, on interactions "
+            f"tuned for {self.minutes:g} min each by {to_maximize(self.metric)}, on interactions "
             "held out of the training part:"
         ]
         for name, board in leaderboards.items():

@@ -1,62 +1,29 @@
 """Stochastic gradient descent for any ranking loss: sampling, factor tables, optimizers."""
 
-from mfrank.descent.engine import Batches, DescentPlan, descend
-from mfrank.descent.factor_tables import (
-    SCORINGS,
-    FactorRows,
-    FactorTables,
-    GradientSums,
-    SumsAt,
-    joined,
-)
-from mfrank.descent.linear import QueryLists, descend_linear
-from mfrank.descent.optimizers import (
-    SGD,
-    Adagrad,
-    Adam,
-    Constant,
-    CosineDecay,
-    Langevin,
-    Optimizer,
-    Schedule,
-    StepDecay,
-    Touched,
-)
-from mfrank.descent.sampler import (
-    Drawn,
-    ListDrawer,
-    NegativeSampling,
-    Sampling,
-    negative_weight,
-    popularity_weights,
-)
-
-__all__ = [
-    "SCORINGS",
-    "SGD",
-    "Adagrad",
-    "Adam",
-    "Batches",
-    "Constant",
-    "CosineDecay",
-    "DescentPlan",
-    "Drawn",
-    "FactorRows",
-    "FactorTables",
-    "GradientSums",
-    "Langevin",
-    "ListDrawer",
-    "NegativeSampling",
-    "Optimizer",
-    "QueryLists",
-    "Sampling",
-    "Schedule",
-    "StepDecay",
-    "SumsAt",
-    "Touched",
-    "descend",
-    "descend_linear",
-    "joined",
-    "negative_weight",
-    "popularity_weights",
-]
+from mfrank.descent.engine import Batches as Batches
+from mfrank.descent.engine import DescentPlan as DescentPlan
+from mfrank.descent.engine import descend as descend
+from mfrank.descent.factor_tables import SCORINGS as SCORINGS
+from mfrank.descent.factor_tables import FactorRows as FactorRows
+from mfrank.descent.factor_tables import FactorTables as FactorTables
+from mfrank.descent.factor_tables import GradientSums as GradientSums
+from mfrank.descent.factor_tables import SumsAt as SumsAt
+from mfrank.descent.factor_tables import joined as joined
+from mfrank.descent.linear import QueryLists as QueryLists
+from mfrank.descent.linear import descend_linear as descend_linear
+from mfrank.descent.optimizers import SGD as SGD
+from mfrank.descent.optimizers import Adagrad as Adagrad
+from mfrank.descent.optimizers import Adam as Adam
+from mfrank.descent.optimizers import Constant as Constant
+from mfrank.descent.optimizers import CosineDecay as CosineDecay
+from mfrank.descent.optimizers import Langevin as Langevin
+from mfrank.descent.optimizers import Optimizer as Optimizer
+from mfrank.descent.optimizers import Schedule as Schedule
+from mfrank.descent.optimizers import StepDecay as StepDecay
+from mfrank.descent.optimizers import Touched as Touched
+from mfrank.descent.sampler import Drawn as Drawn
+from mfrank.descent.sampler import ListDrawer as ListDrawer
+from mfrank.descent.sampler import NegativeSampling as NegativeSampling
+from mfrank.descent.sampler import Sampling as Sampling
+from mfrank.descent.sampler import negative_weight as negative_weight
+from mfrank.descent.sampler import popularity_weights as popularity_weights

@@ -1,89 +1,48 @@
 """Ranking evaluation: metrics as values, full-ranking evaluation, paired comparisons."""
 
-from mfrank.evaluation.beyond import (
-    IntraListSimilarity,
-    Miscalibration,
-    Novelty,
-    Serendipity,
-    UnbiasedMetric,
-    UnbiasedNDCG,
-    UnbiasedRecall,
-)
-from mfrank.evaluation.full_ranking import DEFAULT_METRICS, evaluate
-from mfrank.evaluation.inputs import relevant_of
-from mfrank.evaluation.judgements import JudgedLists, judge, stand
-from mfrank.evaluation.learned import items_return
-from mfrank.evaluation.learning_to_rank import evaluate_queries
-from mfrank.evaluation.metrics import (
-    ALL,
-    AUC,
-    AUPRC,
-    MAP,
-    MRR,
-    NDCG,
-    CatalogMetric,
-    Coverage,
-    Gini,
-    HitRate,
-    KnownMetric,
-    LimitedAUC,
-    ListMetric,
-    Metric,
-    Precision,
-    RankingMetric,
-    Recall,
-)
-from mfrank.evaluation.names import definitions, metric
-from mfrank.evaluation.paired_tests import paired_change, paired_differences
-from mfrank.evaluation.rankers import SampledLists
-from mfrank.evaluation.report import Difference, Evaluation, Score, p_value
-from mfrank.evaluation.sklearn_tools import Scorer, fold_rows, scorer
-from mfrank.evaluation.stopping import EarlyStopping
-
-__all__ = [
-    "ALL",
-    "AUC",
-    "AUPRC",
-    "DEFAULT_METRICS",
-    "MAP",
-    "MRR",
-    "NDCG",
-    "CatalogMetric",
-    "Coverage",
-    "Difference",
-    "EarlyStopping",
-    "Evaluation",
-    "Gini",
-    "HitRate",
-    "IntraListSimilarity",
-    "JudgedLists",
-    "KnownMetric",
-    "LimitedAUC",
-    "ListMetric",
-    "Metric",
-    "Miscalibration",
-    "Novelty",
-    "Precision",
-    "RankingMetric",
-    "Recall",
-    "SampledLists",
-    "Score",
-    "Scorer",
-    "Serendipity",
-    "UnbiasedMetric",
-    "UnbiasedNDCG",
-    "UnbiasedRecall",
-    "definitions",
-    "evaluate",
-    "evaluate_queries",
-    "fold_rows",
-    "items_return",
-    "judge",
-    "metric",
-    "p_value",
-    "paired_change",
-    "paired_differences",
-    "relevant_of",
-    "scorer",
-    "stand",
-]
+from mfrank.evaluation.beyond import IntraListSimilarity as IntraListSimilarity
+from mfrank.evaluation.beyond import Miscalibration as Miscalibration
+from mfrank.evaluation.beyond import Novelty as Novelty
+from mfrank.evaluation.beyond import Serendipity as Serendipity
+from mfrank.evaluation.beyond import UnbiasedMetric as UnbiasedMetric
+from mfrank.evaluation.beyond import UnbiasedNDCG as UnbiasedNDCG
+from mfrank.evaluation.beyond import UnbiasedRecall as UnbiasedRecall
+from mfrank.evaluation.full_ranking import DEFAULT_METRICS as DEFAULT_METRICS
+from mfrank.evaluation.full_ranking import evaluate as evaluate
+from mfrank.evaluation.inputs import relevant_of as relevant_of
+from mfrank.evaluation.judgements import JudgedLists as JudgedLists
+from mfrank.evaluation.judgements import judge as judge
+from mfrank.evaluation.judgements import stand as stand
+from mfrank.evaluation.learned import items_return as items_return
+from mfrank.evaluation.learning_to_rank import evaluate_queries as evaluate_queries
+from mfrank.evaluation.metrics import ALL as ALL
+from mfrank.evaluation.metrics import AUC as AUC
+from mfrank.evaluation.metrics import AUPRC as AUPRC
+from mfrank.evaluation.metrics import MAP as MAP
+from mfrank.evaluation.metrics import MRR as MRR
+from mfrank.evaluation.metrics import NDCG as NDCG
+from mfrank.evaluation.metrics import CatalogMetric as CatalogMetric
+from mfrank.evaluation.metrics import Coverage as Coverage
+from mfrank.evaluation.metrics import Gini as Gini
+from mfrank.evaluation.metrics import HitRate as HitRate
+from mfrank.evaluation.metrics import KnownMetric as KnownMetric
+from mfrank.evaluation.metrics import LimitedAUC as LimitedAUC
+from mfrank.evaluation.metrics import ListMetric as ListMetric
+from mfrank.evaluation.metrics import Metric as Metric
+from mfrank.evaluation.metrics import Precision as Precision
+from mfrank.evaluation.metrics import RankingMetric as RankingMetric
+from mfrank.evaluation.metrics import Recall as Recall
+from mfrank.evaluation.names import as_metric as as_metric
+from mfrank.evaluation.names import definitions as definitions
+from mfrank.evaluation.names import metric as metric
+from mfrank.evaluation.names import to_maximize as to_maximize
+from mfrank.evaluation.paired_tests import paired_change as paired_change
+from mfrank.evaluation.paired_tests import paired_differences as paired_differences
+from mfrank.evaluation.rankers import SampledLists as SampledLists
+from mfrank.evaluation.report import Evaluation as Evaluation
+from mfrank.evaluation.scores import Difference as Difference
+from mfrank.evaluation.scores import Score as Score
+from mfrank.evaluation.scores import p_value as p_value
+from mfrank.evaluation.sklearn_tools import fold_rows as fold_rows
+from mfrank.evaluation.sklearn_tools import scorer as scorer
+from mfrank.evaluation.stopping import EarlyStopping as EarlyStopping

@@ -19,7 +19,6 @@ from mfrank.arrays import (
     check_threads,
     distinct,
     generator,
-    shown,
     sparse_to_host,
 )
 from mfrank.backends.sharded import check_one_place
@@ -33,7 +32,7 @@ from mfrank.data import (
     UnknownIdError,
     positive_range,
 )
-from mfrank.errors import InputTypeError, InputValueError, Notice, within
+from mfrank.errors import InputValueError, Notice, within
 from mfrank.evaluation.beyond import UnbiasedMetric
 from mfrank.evaluation.cold import Cold
 from mfrank.evaluation.inputs import (
@@ -55,7 +54,7 @@ from mfrank.evaluation.metrics import (
     RankingMetric,
     Recall,
 )
-from mfrank.evaluation.names import metric as read_metric
+from mfrank.evaluation.names import as_metrics
 from mfrank.evaluation.popularity import ItemUsers, PopularItems
 from mfrank.evaluation.rankers import check_sampled, protocol_of
 from mfrank.evaluation.report import ByGroup, Evaluation, PopularityAlone
@@ -203,7 +202,7 @@ def evaluate(
         raise InputValueError(
             "`cluster` and `negatives`, which are drawn in turn, do not go together"
         )
-    wanted = _read_metrics(metrics)
+    wanted = as_metrics(metrics)
     _refuse_idle(negatives, random_state, item_groups, wanted)
     if negatives is not None:
         check_sampled(negatives, wanted)
@@ -362,25 +361,6 @@ def _tell_of_grades(relevance: sp.csr_array, test: Any, fitted: Any) -> None:
             "fit left out those below a threshold; `at_least(threshold)` on the test does so, too"
         ),
     )
-
-
-def _read_metrics(metrics: Metric | str | Iterable[Metric | str]) -> tuple[Metric, ...]:
-    several = [metrics] if isinstance(metrics, Metric | str) else metrics
-    if not isinstance(several, Iterable):
-        raise InputTypeError(
-            f"`metrics` must be metrics such as `mfrank.NDCG @ 10`, got {shown(metrics)}"
-        )
-    read: dict[Metric, None] = {}
-    for one in several:
-        metric = read_metric(one) if isinstance(one, str) else one
-        if not isinstance(metric, Metric):
-            raise InputValueError(
-                f"`metrics` must be metrics such as `mfrank.NDCG @ 10`, or names; got {shown(one)}"
-            )
-        read[metric] = None
-    if not read:
-        raise InputValueError("`metrics` must have at least one metric, such as `mfrank.NDCG @ 10`")
-    return tuple(read)
 
 
 def _check_steered(wanted: Iterable[Metric], *, sampled: bool, folded: bool) -> None:

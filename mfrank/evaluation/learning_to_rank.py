@@ -13,8 +13,9 @@ from mfrank.errors import InputTypeError, InputValueError
 from mfrank.evaluation.beyond import UnbiasedMetric
 from mfrank.evaluation.judgements import JudgedLists, hashes
 from mfrank.evaluation.metrics import NDCG, LimitedAUC, ListMetric, Metric
-from mfrank.evaluation.names import metric as read_metric
-from mfrank.evaluation.report import Evaluation, Score
+from mfrank.evaluation.names import as_metrics
+from mfrank.evaluation.report import Evaluation
+from mfrank.evaluation.scores import Score
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -88,14 +89,8 @@ def evaluate_queries(
 
 
 def _list_metrics(metrics: Metric | str | Iterable[Metric | str]) -> tuple[ListMetric, ...]:
-    several = [metrics] if isinstance(metrics, Metric | str) else metrics
-    if not isinstance(several, Iterable):
-        raise InputTypeError(
-            f"`metrics` must be metrics such as `mfrank.NDCG @ 10`, got {shown(metrics)}"
-        )
     wanted: list[ListMetric] = []
-    for given in several:
-        metric = read_metric(given) if isinstance(given, str) else given
+    for metric in as_metrics(metrics):
         if not isinstance(metric, ListMetric) or isinstance(
             metric, type(LimitedAUC) | UnbiasedMetric
         ):
@@ -104,11 +99,7 @@ def _list_metrics(metrics: Metric | str | Iterable[Metric | str]) -> tuple[ListM
                 f"got {shown(metric)}"
             )
         wanted.append(metric)
-    if not wanted:
-        raise InputValueError(
-            "`metrics` must contain at least one metric, such as `mfrank.NDCG @ 10`"
-        )
-    return tuple(dict.fromkeys(wanted))
+    return tuple(wanted)
 
 
 def _judge(

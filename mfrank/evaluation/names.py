@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from mfrank.arrays import shown
-from mfrank.errors import InputValueError, unreadable
+from mfrank.errors import InputTypeError, InputValueError, unreadable
 from mfrank.evaluation.beyond import (
     IntraListSimilarity,
     Miscalibration,
@@ -15,7 +16,18 @@ from mfrank.evaluation.beyond import (
     UnbiasedRecall,
 )
 from mfrank.evaluation.metrics import ALL as OF_RELEVANCE
-from mfrank.evaluation.metrics import MAP, MRR, NDCG, HitRate, LimitedAUC, Metric, Precision, Recall
+from mfrank.evaluation.metrics import (
+    MAP,
+    MRR,
+    NDCG,
+    CatalogMetric,
+    HitRate,
+    KnownMetric,
+    LimitedAUC,
+    Metric,
+    Precision,
+    Recall,
+)
 
 ALL: tuple[Metric, ...] = (
     *OF_RELEVANCE, Novelty, IntraListSimilarity, Serendipity, Miscalibration,
@@ -44,6 +56,48 @@ def metric(text: str) -> Metric:
         return chosen if parts[3] is None else chosen @ int(parts[3])
     except (TypeError, ValueError) as error:
         raise unreadable(repr(text), "is not a metric", error, "") from error
+
+
+def as_metric(given: Metric | str) -> Metric:
+    """The metric itself, or the one of this name."""
+    return metric(given) if isinstance(given, str) else given
+
+
+def as_metrics(given: Metric | str | Iterable[Metric | str]) -> tuple[Metric, ...]:
+    """One or more metrics, each once.
+
+    Raises
+    ------
+    TypeError, ValueError
+        There is none, or one is no metric.
+    """
+    several = [given] if isinstance(given, Metric | str) else given
+    if not isinstance(several, Iterable):
+        raise InputTypeError(
+            f"`metrics` must be metrics such as `mfrank.NDCG @ 10`, got {shown(given)}"
+        )
+    read: dict[Metric, None] = {}
+    for one in several:
+        if not isinstance(chosen := as_metric(one), Metric):
+            raise InputValueError(
+                f"`metrics` must be metrics such as `mfrank.NDCG @ 10`, or names; got {shown(one)}"
+            )
+        read[chosen] = None
+    if not read:
+        raise InputValueError("`metrics` must have at least one metric, such as `mfrank.NDCG @ 10`")
+    return tuple(read)
+
+
+def to_maximize(given: Metric | str) -> Metric:
+    """The metric; ValueError unless it has values of users, by which a model can be chosen."""
+    chosen = as_metric(given)
+    if not isinstance(chosen, Metric) or isinstance(chosen, CatalogMetric | KnownMetric):
+        raise InputValueError(
+            "`metric` must have per-user values of relevance, such as `NDCG @ 10`; got "
+            f"{shown(given)}"
+        )
+    chosen.depth(1)  # raises if it lacks its cutoff
+    return chosen
 
 
 def _options(text: str) -> dict[str, bool | str | float]:

@@ -17,7 +17,8 @@ from mfrank.data import Interactions, check_numbering, placed
 from mfrank.errors import InputValueError
 from mfrank.evaluation.full_ranking import evaluate
 from mfrank.evaluation.metrics import NDCG, Metric
-from mfrank.evaluation.report import Difference, Differences, Evaluation
+from mfrank.evaluation.report import Evaluation
+from mfrank.evaluation.scores import Difference, Differences
 from mfrank.retrieval import Recommender
 
 Floats = NDArray[np.float64]
@@ -41,7 +42,7 @@ def paired_differences(
     correction: Correction = "max-t",
     samples: int = 2_000,
     random_state: Seed = 0,
-) -> Differences[Difference]:
+) -> Differences:
     """Compare one evaluation with all others, with a correction for their number.
 
     Without a correction, one of twenty compared models differs at p < .05 by chance alone. Here,

@@ -92,7 +92,7 @@ class ItemUsers:
 # Popularity within a window, chosen on the training data alone.
 
 
-class Recent(NamedTuple):
+class RecentWindow(NamedTuple):
     """The number of users of each item within the latest interactions.
 
     Attributes
@@ -106,7 +106,7 @@ class Recent(NamedTuple):
     share: float
 
 
-def recent(train: Interactions) -> Recent | None:
+def recent(train: Interactions) -> RecentWindow | None:
     """Count within the window whose 20 top items had the most of the latest tenth of the data.
 
     None without timestamps, or if counting all interactions is best there.
@@ -129,7 +129,7 @@ def recent(train: Interactions) -> Recent | None:
     best = max(found, key=found.__getitem__)
     if best == 1:
         return None
-    return Recent(_within(train, kth_largest(times, round(best * len(times)))), best)
+    return RecentWindow(_within(train, kth_largest(times, round(best * len(times)))), best)
 
 
 def _within(train: Interactions, begin: int, end: int | None = None) -> Ints:

@@ -35,7 +35,7 @@ from mfrank.data import (
 from mfrank.errors import InputTypeError, InputValueError
 from mfrank.evaluation.full_ranking import evaluate
 from mfrank.evaluation.metrics import ListMetric, Metric
-from mfrank.evaluation.names import metric as read_metric
+from mfrank.evaluation.names import as_metric
 from mfrank.models import refuse_target
 from mfrank.retrieval import Recommender, Seen
 
@@ -91,7 +91,7 @@ def scorer(*metrics: Metric | str, fold_in: float = 0.8, random_state: Seed = 0)
     """
     if not metrics:
         raise InputValueError("`metrics` is empty", 'write one, as in scorer("ndcg@10")')
-    read = tuple(read_metric(each) if isinstance(each, str) else each for each in metrics)
+    read = tuple(map(as_metric, metrics))
     for each in read:
         if not isinstance(each, ListMetric) or each.cutoff is None:
             raise InputValueError(

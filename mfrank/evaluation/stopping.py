@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import check_count, checked_rows, shown, sparse_to_host
+from mfrank.arrays import check_count, sparse_to_host
 from mfrank.data import Interactions
-from mfrank.errors import InputTypeError, InputValueError
+from mfrank.errors import InputValueError
 from mfrank.evaluation.full_ranking import evaluate
-from mfrank.evaluation.inputs import HasUserItems, UserItems, ids_of, in_rows_of, matrix_of
-from mfrank.evaluation.metrics import NDCG, CatalogMetric, KnownMetric, Metric
-from mfrank.evaluation.names import metric as read_metric
+from mfrank.evaluation.inputs import UserItems, ids_of, in_rows_of, matrix_of
+from mfrank.evaluation.metrics import NDCG, Metric
+from mfrank.evaluation.names import to_maximize
 from mfrank.models import tell_uncut, values_told
 from mfrank.retrieval import of_filter
 
@@ -64,13 +64,7 @@ class EarlyStopping:
         if self.users is not None:
             check_count("users", self.users, 1)
         check_count("random_state", self.random_state, 0)
-        metric = read_metric(self.metric) if isinstance(self.metric, str) else self.metric
-        if not isinstance(metric, Metric) or isinstance(metric, CatalogMetric | KnownMetric):
-            raise InputValueError(
-                "`metric` must have per-user values of relevance, such as `NDCG @ 10`; got "
-                f"{shown(metric)}"
-            )
-        object.__setattr__(self, "metric", metric)
+        object.__setattr__(self, "metric", to_maximize(self.metric))
 
     def in_rows_of(self, train: Interactions) -> Self:
         """The rule with ``valid`` aligned with the rows of the fit's data by id.
@@ -85,19 +79,14 @@ class EarlyStopping:
 
     def check(self, train: sp.csr_array) -> None:
         """Raise if ``valid`` has no positive entry outside these training interactions."""
-        given = self.valid
-        valid: Any = given.user_items if isinstance(given, HasUserItems) else sparse_to_host(given)
-        if not sp.issparse(valid):
-            raise InputTypeError(
-                f"`valid` must be Interactions or a scipy sparse matrix, got {type(valid).__name__}"
-            )
-        if (found := cast(Any, valid).shape) != train.shape:
+        valid = matrix_of(self.valid, "valid")
+        if valid.shape != train.shape:
             raise InputValueError(
-                f"`valid` must have the data's shape {train.shape}, got {found}",
+                f"`valid` must have the data's shape {train.shape}, got {valid.shape}",
                 "make it with `user_ids=train.user_ids` and `item_ids=train.item_ids`, or split "
                 "one data set",
             )
-        positive = checked_rows(valid, "valid") > 0
+        positive = valid > 0
         if positive.nnz == positive.multiply(train.astype(bool)).nnz:
             raise InputValueError("`valid` has no interaction that is not in the fit's data too")
 

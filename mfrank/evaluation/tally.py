@@ -28,7 +28,7 @@ from mfrank.evaluation.inputs import (
 from mfrank.evaluation.judgements import JudgedLists, hashes, judge, stand
 from mfrank.evaluation.metrics import CatalogMetric, KnownMetric, ListMetric, Metric, RankingMetric
 from mfrank.evaluation.rankers import Ranker, SampledLists, ranker_of, steered_ranker
-from mfrank.evaluation.report import Score
+from mfrank.evaluation.scores import Score
 from mfrank.steering import Steering
 
 Floats = NDArray[np.float64]

@@ -1,85 +1,42 @@
 """Files that are complete or absent: durable, replaced atomically, not trusted when read."""
 
-from mfrank.files.archive import Place, name_of, place_of, read_from, write_to
-from mfrank.files.atomic import (
-    check_replaceable,
-    is_folder,
-    open_regular,
-    path_of,
-    path_of_open,
-    replacing,
-    resuming_beside,
-    wanting_room,
-    working_beside,
-)
-from mfrank.files.database import Database
-from mfrank.files.folder import (
-    ChangedFolderError,
-    Origin,
-    generation_of,
-    joined_origins,
-    metadata_of,
-    n_earlier,
-    paths_of,
-    read,
-    refuse_other,
-    roll_back,
-    write,
-)
-from mfrank.files.journal import CheckedFiles, Journal
-from mfrank.files.locks import LOCK, locked
-from mfrank.files.manifest import (
-    MANIFEST,
-    Contents,
-    Format,
-    check_keys,
-    check_storable,
-    dump_json,
-    parse_json,
-)
-from mfrank.files.npy import FilePart, part_in_file
-from mfrank.files.parts import check_takes_parts, writing_parts
-
-__all__ = [
-    "LOCK",
-    "MANIFEST",
-    "ChangedFolderError",
-    "CheckedFiles",
-    "Contents",
-    "Database",
-    "FilePart",
-    "Format",
-    "Journal",
-    "Origin",
-    "Place",
-    "check_keys",
-    "check_replaceable",
-    "check_storable",
-    "check_takes_parts",
-    "dump_json",
-    "generation_of",
-    "is_folder",
-    "joined_origins",
-    "locked",
-    "metadata_of",
-    "n_earlier",
-    "name_of",
-    "open_regular",
-    "parse_json",
-    "part_in_file",
-    "path_of",
-    "path_of_open",
-    "paths_of",
-    "place_of",
-    "read",
-    "read_from",
-    "refuse_other",
-    "replacing",
-    "resuming_beside",
-    "roll_back",
-    "wanting_room",
-    "working_beside",
-    "write",
-    "write_to",
-    "writing_parts",
-]
+from mfrank.files.archive import Place as Place
+from mfrank.files.archive import name_of as name_of
+from mfrank.files.archive import place_of as place_of
+from mfrank.files.archive import read_from as read_from
+from mfrank.files.archive import write_to as write_to
+from mfrank.files.atomic import check_replaceable as check_replaceable
+from mfrank.files.atomic import open_regular as open_regular
+from mfrank.files.atomic import path_of as path_of
+from mfrank.files.atomic import path_of_open as path_of_open
+from mfrank.files.atomic import replacing as replacing
+from mfrank.files.atomic import resuming_beside as resuming_beside
+from mfrank.files.atomic import wanting_room as wanting_room
+from mfrank.files.atomic import working_beside as working_beside
+from mfrank.files.database import Database as Database
+from mfrank.files.folder import ChangedFolderError as ChangedFolderError
+from mfrank.files.folder import Origin as Origin
+from mfrank.files.folder import generation_of as generation_of
+from mfrank.files.folder import joined_origins as joined_origins
+from mfrank.files.folder import metadata_of as metadata_of
+from mfrank.files.folder import n_earlier as n_earlier
+from mfrank.files.folder import paths_of as paths_of
+from mfrank.files.folder import read as read
+from mfrank.files.folder import refuse_other as refuse_other
+from mfrank.files.folder import roll_back as roll_back
+from mfrank.files.folder import write as write
+from mfrank.files.journal import CheckedFiles as CheckedFiles
+from mfrank.files.journal import Journal as Journal
+from mfrank.files.locks import LOCK as LOCK
+from mfrank.files.locks import locked as locked
+from mfrank.files.manifest import MANIFEST as MANIFEST
+from mfrank.files.manifest import Contents as Contents
+from mfrank.files.manifest import Format as Format
+from mfrank.files.manifest import check_keys as check_keys
+from mfrank.files.manifest import check_storable as check_storable
+from mfrank.files.manifest import dump_json as dump_json
+from mfrank.files.manifest import parse_json as parse_json
+from mfrank.files.npy import FilePart as FilePart
+from mfrank.files.npy import part_in_file as part_in_file
+from mfrank.files.parts import check_takes_parts as check_takes_parts
+from mfrank.files.parts import writing_parts as writing_parts

@@ -71,7 +71,7 @@ class Database:
         *,
         is_durable: bool = True,
     ) -> None:
-        self.path, self._tables, self._what = path, tuple(tables), what
+        self.path, self._tables = path, tuple(tables)
         self._application, self._is_durable = application, is_durable
         # One connection reads and one writes, so that no reader waits for the disk.
         self._writer = _Place()

@@ -18,7 +18,6 @@ from mfrank.models.exchange import to_safetensors as to_safetensors
 from mfrank.models.exchange import with_bias_columns as with_bias_columns
 from mfrank.models.factor_model import FactorModel as FactorModel
 from mfrank.models.factor_model import Stopping as Stopping
-from mfrank.models.factor_model import follow as follow
 from mfrank.models.factor_model import refuse_no_likes as refuse_no_likes
 from mfrank.models.faiss_index import FaissLists as FaissLists
 from mfrank.models.faiss_index import from_faiss as from_faiss
@@ -66,4 +65,4 @@ from mfrank.models.reranker.pairs import in_rows_of as in_rows_of
 from mfrank.models.reranker.reranker import Reranker as Reranker
 from mfrank.models.resume import Checkpoint as Checkpoint
 from mfrank.models.sequential_rules import SequentialRules as SequentialRules
-from mfrank.models.updates import last_batch as last_batch
+from mfrank.models.update_data import last_batch as last_batch

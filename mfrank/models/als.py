@@ -71,7 +71,8 @@ from mfrank.models.resume import (
     in_memory,
     saver,
 )
-from mfrank.models.updates import Update, check_update, chosen_of_update, solved_anew
+from mfrank.models.update_data import chosen_of_update
+from mfrank.models.updates import Update, check_update, solved_anew
 from mfrank.retrieval import (
     KnownQueries,
     LikedItems,
@@ -392,40 +393,6 @@ class ALS(FactorModel):
             held = self._now()
             self._hold(in_memory(held.store), held.seen)
         return self
-
-    def recalculate_user(self, userid: Raw, user_items: Matrix, *, by_row: bool = False) -> Factors:
-        """Solve one or many users exactly from their rows; nothing is stored.
-
-        This is the half-step of the fit against the current item factors. For a fitted user with
-        their training row, it returns the fitted factors up to rounding, and up to the
-        approximation of ``solver="cg"`` or ``gather_dtype="float16"``.
-
-        Parameters
-        ----------
-        userid : id, or 1-D array-like of ids
-            Users may be new to the model.
-        user_items : Interactions or scipy sparse
-            All interactions of the users, one row per user in the same order (see
-            :class:`Recommender`).
-        by_row : bool, default False
-            Ids are row numbers.
-
-        Returns
-        -------
-        array of shape (factors,) for one user, (len(userid), factors) for many
-            In the dtype of the factors.
-
-        Raises
-        ------
-        ValueError, TypeError
-            The matrix has the wrong shape, the Interactions lack an id, or the objective cannot
-            use a value.
-        """
-        userid, held = given_ids(userid, "userid"), self._now()
-        users, items = sides(held.store, by_row=by_row)
-        own = OwnRows(KnownQueries.to_solve(users, userid), user_items, items, held.seen)
-        solved = self._folded_users(held, own).factors
-        return solved[0] if is_single(userid) else solved
 
     def recalculate_item(self, itemid: Raw, item_users: Matrix, *, by_row: bool = False) -> Factors:
         """Solve one or many items exactly from their rows; nothing is stored.

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from mfrank.als import Explanation
 from mfrank.arrays import check_above_zero, check_count, in_turn
-from mfrank.backends import Factors
 from mfrank.data import Interactions, tell_of_duration, timestamps_of
 from mfrank.errors import InputTypeError
 from mfrank.models.factor_model import (
@@ -32,14 +31,12 @@ from mfrank.retrieval import (
     LikedItems,
     Matrix,
     ModelState,
+    OwnRows,
     QueryFactors,
     Raw,
     Recommender,
     Seen,
     given_id,
-    given_ids,
-    given_rows,
-    is_single,
     of_one_state,
     other_rows,
     rows_to_remove,
@@ -253,12 +250,8 @@ class Popularity(FactorModel):
         counts = np.bincount(theirs, minlength=len(items)).astype(np.float64)
         return counts, extras | {"window_end": held.store.extras["window_end"].copy()}
 
-    def recalculate_user(self, userid: Raw, user_items: Matrix, *, by_row: bool = False) -> Factors:
-        """The factor of any user, 1: shape (1,) for one user, (len(userid), 1) for many."""
-        userid = given_ids(userid, "userid")
-        rows = given_rows(user_items, userid, *sides(self.store, by_row=by_row), "user_items")
-        same = np.ones((rows.shape[0], 1))
-        return same[0] if is_single(userid) else same
+    def _folded_users(self, held: ModelState, own: OwnRows) -> QueryFactors:
+        return QueryFactors(np.ones((own.rows.shape[0], 1)), None)
 
     def _somebody(self, held: ModelState, own: LikedItems, *, has_values: bool) -> QueryFactors:
         tell_of_liked(self, own.values, held.store.threshold, given=has_values)

@@ -24,7 +24,7 @@ from mfrank.arrays import (
     turn_of,
 )
 from mfrank.data import Interactions
-from mfrank.errors import InputTypeError, InputValueError, unreadable
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.models.als import ALS
 from mfrank.models.blend_parts import (
     PARTS,
@@ -37,7 +37,7 @@ from mfrank.models.blend_parts import (
     unfitted,
     until,
 )
-from mfrank.models.factor_model import Callback, after_epoch, options_of
+from mfrank.models.factor_model import Callback, after_epoch, check_fitted_by, options_of, restoring
 from mfrank.models.item_models import NeighborRecommender
 from mfrank.models.options import values_told
 from mfrank.models.parameters import Parameters, refuse_target
@@ -237,21 +237,7 @@ class Blend(Parameters, Recommender):
     ) -> Explanation:
         """Decompose a user's score of an item: the sum of what the parts say.
 
-        Parameters
-        ----------
-        userid, user_items, itemid, N, by_row
-            As in :meth:`mfrank.ALS.explain`.
-
-        Returns
-        -------
-        Explanation
-            With ``user_items=None`` its score is that of :meth:`mfrank.Recommender.score`, and the
-            baseline has what the user's items do not explain.
-
-        Raises
-        ------
-        ValueError, TypeError
-            As of the parts.
+        Parameters, result and errors are those of :meth:`mfrank.Descent.explain`.
         """
         check_count("N", N, 1)
         userid, itemid = given_id(userid, "userid"), given_id(itemid, "itemid")
@@ -406,20 +392,12 @@ class Blend(Parameters, Recommender):
 
     @classmethod
     def _from_store(cls, store: FactorStore, own: OwnClasses = IMPORTED) -> Self:
-        if store.fitter["name"] != cls.__name__:
-            raise InputValueError(
-                f"the store was fitted by {store.fitter['name']}, not {cls.__name__}",
-                "mfrank.load loads any model",
-            )
-        options = store.fitter["options"]
-        try:
+        check_fitted_by(cls, store)
+        with restoring():
+            options = store.fitter["options"]
             fitters = [each["fitter"] for each in options["parts"]]
             parts = [options_of(PARTS[fitter["name"]], fitter, own) for fitter in fitters]
             model = cls(parts, options["weights"], options["epochs"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise unreadable(
-                "the options saved with the model", "cannot be restored", error, "fit it again"
-            ) from error
         model._adopt(store)
         return model
 

@@ -28,20 +28,8 @@ def check_batch_memory(
 ) -> None:
     """Raise if a batch needs an array of more than 2^28 numbers, too large for most machines.
 
-    Parameters
-    ----------
-    rows : CSR
-        Positives by user; at least one.
-    loss : Loss
-    batches : Batches
-    sampling : Sampling
-    backend : Backend
-        Some backends allocate a number for each pair of positions in a batch.
-
-    Raises
-    ------
-    ValueError
-        The message names the options to lower.
+    ``rows`` are the positives by user, at least one. Some backends allocate a number for each pair
+    of positions in a batch.
     """
     longest = int(rows.counts.max())
     by_users = batches.of == "users"
@@ -76,20 +64,9 @@ def check_width(
 ) -> None:
     """Raise if the fit needs more memory than this process can get.
 
-    A fit on a GPU is not checked: the GPU's library raises when its memory runs out.
-
-    Parameters
-    ----------
-    data : Interactions
-    width : int
-        Number of latent factors.
-    dtype : dtype
-    backend : Backend
-    tables : float
-        Copies of all factors, (n_rows, width), that are in memory at once.
-    matrices : int
-        Float64 matrices of shape (width, width) that are in memory at once, together with one
-        table.
+    ``tables`` copies of all factors, of ``width``, are in memory at once, or one with ``matrices``
+    of shape (width, width) in float64. A fit on a GPU is not checked: the GPU's library raises when
+    its memory runs out.
 
     Raises
     ------

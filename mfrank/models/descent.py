@@ -23,7 +23,7 @@ from mfrank.arrays import (
     generator,
     in_turn,
 )
-from mfrank.backends import Factors, choose
+from mfrank.backends import choose
 from mfrank.backends.sharded import check_one_place
 from mfrank.cluster import Cluster, connected
 from mfrank.data import Interactions
@@ -65,7 +65,6 @@ from mfrank.models.resume import (
 from mfrank.models.row_map import RowMap, explained_by, liked, likes_of
 from mfrank.models.row_updates import descended, update_of
 from mfrank.retrieval import (
-    KnownQueries,
     LikedItems,
     Matrix,
     ModelState,
@@ -75,9 +74,7 @@ from mfrank.retrieval import (
     Recommender,
     fingerprint,
     given_id,
-    given_ids,
     given_rows,
-    is_single,
     sides,
 )
 from mfrank.store import FactorStore, Record
@@ -404,40 +401,6 @@ class Descent(FactorModel):
             )
         return self
 
-    def recalculate_user(self, userid: Raw, user_items: Matrix, *, by_row: bool = False) -> Factors:
-        """Factors of one or many users from their items alone; nothing is stored.
-
-        They are a linear function of the items' factors, which fits the users of the fit best
-        (:class:`mfrank.models.row_map.RowMap`), and so not exactly the factors that the descent
-        found for the same items.
-
-        Parameters
-        ----------
-        userid : id, or 1-D array-like of ids
-            Users may be new to the model.
-        user_items : Interactions or scipy sparse
-            All interactions of the users, one row per user in the same order (see
-            :class:`mfrank.Recommender`). Values above 0 are positives.
-        by_row : bool, default False
-            Ids are row numbers.
-
-        Returns
-        -------
-        array of shape (factors,) for one user, (len(userid), factors) for many
-            0 without positives.
-
-        Raises
-        ------
-        ValueError, TypeError
-            The matrix has the wrong shape or dislikes, the Interactions lack an id, or the model
-            was saved with ``with_seen=False``.
-        """
-        userid, held = given_ids(userid, "userid"), self._now()
-        users, items = sides(held.store, by_row=by_row)
-        own = OwnRows(KnownQueries.to_solve(users, userid), user_items, items, held.seen)
-        solved = self._folded_users(held, own).factors
-        return solved[0] if is_single(userid) else solved
-
     def explain(
         self,
         userid: Raw,
@@ -450,28 +413,9 @@ class Descent(FactorModel):
         """Decompose a user's score of an item into contributions of the user's own items.
 
         The contributions are those to the score by :meth:`recalculate_user`, which is linear in the
-        user's items.
-
-        Parameters
-        ----------
-        userid, itemid : id
-        user_items : Interactions, scipy sparse, or None
-            The user's row, as in :meth:`recalculate_user`; None uses the items of the fit.
-        N : int, default 10
-            Number of contributions to return, the largest first.
-        by_row : bool, default False
-            Ids are row numbers.
-
-        Returns
-        -------
-        Explanation
-            With ``user_items=None`` its score is that of :meth:`mfrank.Recommender.score`, and the
-            baseline has what the user's items do not explain.
-
-        Raises
-        ------
-        ValueError, TypeError
-            As in :meth:`recalculate_user`.
+        user's items. Parameters and errors are those of :meth:`mfrank.ALS.explain`. With
+        ``user_items=None`` the score is that of :meth:`mfrank.Recommender.score`, and the baseline
+        has what the user's items do not explain.
         """
         check_count("N", N, 1)
         userid, itemid = given_id(userid, "userid"), given_id(itemid, "itemid")
@@ -499,16 +443,7 @@ class Descent(FactorModel):
         It ranks about as a new fit does, in a few seconds; all others keep their factors, so fit
         again from time to time.
 
-        Parameters
-        ----------
-        new : Interactions, scipy or CuPy sparse matrix (users x items), or DataFrame
-            As in :meth:`mfrank.ALS.partial_fit`; values above 0 are positives.
-        batch, leave_out
-            As in :meth:`mfrank.ALS.partial_fit`.
-
-        Returns
-        -------
-        self
+        Parameters are those of :meth:`mfrank.ALS.partial_fit`; values above 0 are positives.
 
         Raises
         ------

@@ -9,25 +9,20 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from mfrank.als import first_biases, first_factors, random_factors, spectral_factors
-from mfrank.arrays import CSR, counted
+from mfrank.arrays import CSR
 from mfrank.backends import Backend, Factors
 from mfrank.data import Interactions
 from mfrank.descent import SCORINGS, FactorRows, FactorTables, Optimizer
 from mfrank.errors import InputValueError
 from mfrank.losses import Loss, Scores, Sizes
 from mfrank.models.factor_model import refuse_no_likes
+from mfrank.models.options import check_no_dislikes
 from mfrank.store import FactorStore
 
 
 def positives_of(data: Interactions, dtype: DTypeLike) -> CSR:
     """Every user's positives, as a CSR without values; ValueError for dislikes or no positives."""
-    values = data.user_items.data
-    if values.size and values.min() < 0:
-        raise InputValueError(
-            f"`user_items` has {counted(int((values < 0).sum()), 'negative value')} (dislikes); "
-            "ranking losses accept positives only",
-            "Drop them with `Interactions.at_least(0)`",
-        )
+    check_no_dislikes("user_items", data.user_items.data)
     refuse_no_likes(data)
     return data.user_rows(dtype).pattern()
 

@@ -44,19 +44,8 @@ def load_algebra(needed: int, what: str, remedy: str) -> None:
     """Load LAPACK and allocate the buffers of BLAS before a fit allocates its matrices.
 
     If ``ulimit -v`` leaves no room for the buffers, OpenBLAS raises no error: it retries forever,
-    or sends this process the signal of Ctrl-C.
-
-    Parameters
-    ----------
-    needed : int
-        Bytes of the fit's matrices.
-    what, remedy : str
-        As in :func:`mfrank.arrays.memory.check_memory`.
-
-    Raises
-    ------
-    MemoryError
-        There is not enough memory for both.
+    or sends this process the signal of Ctrl-C. So MemoryError is raised here, unless there is room
+    for them and for the ``needed`` bytes of the matrices.
     """
     if (left := address_space_left()) == math.inf:
         return
@@ -79,19 +68,8 @@ def inverse(
     the rest G to G - P D P'. After the last sweep, the matrix is minus the inverse. The products
     cost as much as an inverse by a Cholesky factorization.
 
-    Parameters
-    ----------
-    rows : function
-        Called with slices; returns these rows of G, which is symmetric positive semidefinite.
-    n : int
-        Rows of G.
-    ridge : float
-    dtype : float32 or float64, default float64
-        Dtype of the result and of the products; diagonal blocks are inverted in float64.
-
-    Returns
-    -------
-    shape (n, n)
+    ``rows`` returns the rows of a slice of G, which is symmetric positive semidefinite, of shape
+    (n, n). The result and the products are in ``dtype``; diagonal blocks are inverted in float64.
 
     Raises
     ------

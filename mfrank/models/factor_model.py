@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, fields, replace
 from inspect import Signature, signature
@@ -13,12 +14,22 @@ from typing import Any, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 import scipy.sparse as sp
 
 from mfrank.arrays import progress_bar, shown
-from mfrank.backends import choose
+from mfrank.backends import Factors, choose
 from mfrank.data import Interactions
 from mfrank.errors import InputTypeError, InputValueError, unreadable
 from mfrank.models.options import OPTION_KINDS, option_classes, runnable
 from mfrank.models.parameters import FitFacts, Parameters, describe, fit_of, restore
-from mfrank.retrieval import DeferredState, Recommender
+from mfrank.retrieval import (
+    DeferredState,
+    KnownQueries,
+    Matrix,
+    OwnRows,
+    Raw,
+    Recommender,
+    given_ids,
+    is_single,
+    sides,
+)
 from mfrank.store import IMPORTED, FactorStore, OwnClasses, Record, Step
 
 # The interface of early-stopping rules; :class:`mfrank.EarlyStopping` implements it.
@@ -57,39 +68,13 @@ class KnownStopping(Stopping, Protocol):
         """SHA-256, in hexadecimal, of everything that scores and decisions depend on."""
 
 
-# A progress bar of the steps of a fit, and the text after it; engines do not depend on it.
-
-
-class _StepProgress(Protocol):
-    """A step with its objective."""
-
-    @property
-    def objective(self) -> float | None: ...
-
-
-_Step = TypeVar("_Step", bound=_StepProgress)
 _Model = TypeVar("_Model", bound=Recommender)
-
-
-def follow(
-    steps: Iterable[_Step], total: int, label: str = "fit", unit: str = "epoch"
-) -> Iterator[_Step]:
-    """Yield the steps unchanged, showing progress and the remaining time on stderr.
-
-    The bar is shown before the first step, which may take long; see
-    :func:`mfrank.arrays.work.progress_bar`.
-    """
-    with progress_bar(total, label, unit) as advance:
-        for step in steps:
-            advance(1, note(step.objective))
-            yield step
-            del step  # which has large arrays: the next ones may take their place
 
 
 def note(
     objective: float | None, stopping: Stopping | None = None, values: Sequence[float] = ()
 ) -> str:
-    """Text after the bar: the objective or loss, and the last and best held-out values."""
+    """Text after a progress bar: the objective or loss, and the last and best held-out values."""
     told = [] if objective is None else [f"objective {objective:.6g}"]
     if stopping is not None and values:
         name = getattr(stopping, "metric", "held-out value")
@@ -277,6 +262,43 @@ class FactorModel(Parameters, Recommender):
         """The fitted factors, as numpy arrays, with their ids and history."""
         return self._now().on_host()
 
+    def recalculate_user(self, userid: Raw, user_items: Matrix, *, by_row: bool = False) -> Factors:
+        """Solve one or many users from their rows; nothing is stored.
+
+        An :class:`mfrank.ALS` solves the half-step of its fit against the current item factors. For
+        a fitted user with their training row, it returns the fitted factors up to rounding, and up
+        to the approximation of ``solver="cg"`` or ``gather_dtype="float16"``. A
+        :class:`mfrank.Descent` takes the linear function of the items' factors that fits the users
+        of the fit best (:class:`mfrank.models.row_map.RowMap`), so not exactly the factors that the
+        descent found for the same items, and 0 without positives. For :class:`mfrank.Popularity`,
+        the one factor is 1.
+
+        Parameters
+        ----------
+        userid : id, or 1-D array-like of ids
+            Users may be new to the model.
+        user_items : Interactions or scipy sparse
+            All interactions of the users, one row per user in the same order (see
+            :class:`mfrank.Recommender`).
+        by_row : bool, default False
+            Ids are row numbers.
+
+        Returns
+        -------
+        array of shape (factors,) for one user, (len(userid), factors) for many
+
+        Raises
+        ------
+        ValueError, TypeError
+            The matrix has the wrong shape, the Interactions lack an id, the model cannot use a
+            value, or it was saved without interactions that it needs (``with_seen=False``).
+        """
+        userid, held = given_ids(userid, "userid"), self._now()
+        users, items = sides(held.store, by_row=by_row)
+        own = OwnRows(KnownQueries.to_solve(users, userid), user_items, items, held.seen)
+        solved = self._folded_users(held, own).factors
+        return solved[0] if is_single(userid) else solved
+
     def _fit_told(self) -> FitFacts | None:
         return fit_of(self, self._held)
 
@@ -334,19 +356,31 @@ def restored(kind: type[_Model], store: FactorStore, own: OwnClasses = IMPORTED)
     ValueError
         The store is of another model, or its options cannot be restored.
     """
+    check_fitted_by(kind, store)
+    with restoring():
+        model = options_of(kind, store.fitter, own)
+    model._adopt(store)
+    return model
+
+
+def check_fitted_by(kind: type, store: FactorStore) -> None:
+    """Raise ValueError if a store is of another model."""
     if store.fitter["name"] != kind.__name__:
         raise InputValueError(
             f"the store was fitted by {store.fitter['name']}, not {kind.__name__}",
             "mfrank.load loads any model",
         )
+
+
+@contextmanager
+def restoring() -> Iterator[None]:
+    """Raise ValueError if the options of a saved model cannot be restored in this block."""
     try:
-        model = options_of(kind, store.fitter, own)
+        yield
     except (KeyError, TypeError, ValueError) as error:
         raise unreadable(
             "the options saved with the model", "cannot be restored", error, "fit it again"
         ) from error
-    model._adopt(store)
-    return model
 
 
 def options_of(kind: type[_Model], fitter: Mapping[str, Any], own: OwnClasses) -> _Model:

@@ -35,7 +35,7 @@ _BEYOND, _PRODUCTS = 10, 2
 
 
 @dataclass(frozen=True)
-class _Group:
+class _PlaceGroup:
     """Histories of some users, step after step: all first items, then all second ones.
 
     Users are in descending order of the lengths of their histories, so those who have a step t + 1
@@ -122,7 +122,7 @@ class _Group:
         return found
 
 
-def _groups(places: sp.csr_array, weight: float, *, backward: bool) -> Iterator[_Group]:
+def _groups(places: sp.csr_array, weight: float, *, backward: bool) -> Iterator[_PlaceGroup]:
     """The histories of all users who have two items or more, from places from their end."""
     counts = np.diff(places.indptr).astype(np.int64)
     users = np.argsort(-counts, kind="stable")
@@ -138,7 +138,7 @@ def _groups(places: sp.csr_array, weight: float, *, backward: bool) -> Iterator[
         step = latest - 1 if backward else np.repeat(own, own) - latest
         order = np.lexsort((np.repeat(np.arange(len(own)), own), step))
         begins = np.searchsorted(step[order], np.arange(own[0] + 1))
-        yield _Group(places.indices[entries[order]].astype(np.int64), begins, weight)
+        yield _PlaceGroup(places.indices[entries[order]].astype(np.int64), begins, weight)
         begin = stop
 
 
@@ -188,7 +188,7 @@ class HistoryFactors:
     # The loss: histories in both directions, the weights of their targets, and ridges.
 
     @lazy
-    def _groups(self) -> list[_Group]:
+    def _groups(self) -> list[_PlaceGroup]:
         found = list(_groups(self.places, 1.0, backward=False))
         if self.backward:
             found += _groups(self.places, self.backward, backward=True)

@@ -21,19 +21,9 @@ _CELLS_AT_ONCE, _MOST_BLOCKS = 1 << 22, 32
 
 
 def nearest_items(user_items: sp.csr_array, n_neighbors: int) -> sp.csr_array:
-    """The cosines of each item with its nearest neighbors, ties by lower row.
+    """The cosines, above 0, of each item with its nearest neighbors, in its row; ties by lower row.
 
-    Parameters
-    ----------
-    user_items : csr_array, shape (n_users, n_items)
-        Canonical, without zeros.
-    n_neighbors : int
-        Maximum number of neighbors of an item; only cosines above 0 count.
-
-    Returns
-    -------
-    csr_array, float64, shape (n_items, n_items)
-        Row i has the neighbors of item i.
+    ``user_items`` are canonical, without zeros.
     """
     return linked(*unit_columns(user_items), n_neighbors)
 

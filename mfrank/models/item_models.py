@@ -34,7 +34,6 @@ from mfrank.models.item_links import (
 from mfrank.models.options import tell_of_liked
 from mfrank.models.parameters import FitFacts, Parameters, describe, fit_of, refuse_target
 from mfrank.retrieval import (
-    KnownQueries,
     LikedItems,
     Matrix,
     ModelState,
@@ -133,16 +132,7 @@ class NeighborRecommender(Parameters, RowScorer):
         Links of items without new users are kept where no new interaction can change them, so the
         time grows with the number of entries that share users with the items of ``new``.
 
-        Parameters
-        ----------
-        new : Interactions, scipy or CuPy sparse matrix (users x items), or DataFrame
-            As in :meth:`mfrank.ALS.partial_fit`.
-        batch, leave_out
-            As in :meth:`mfrank.ALS.partial_fit`.
-
-        Returns
-        -------
-        self
+        Parameters are those of :meth:`mfrank.ALS.partial_fit`.
 
         Raises
         ------
@@ -176,21 +166,8 @@ class NeighborRecommender(Parameters, RowScorer):
     ) -> Explanation:
         """Decompose a user's score of an item: each of the user's items adds its weight to it.
 
-        Parameters
-        ----------
-        userid, itemid : id
-        user_items : Interactions, scipy sparse, or None
-            The user's row, as with ``recalculate_user`` in :meth:`recommend`; None uses the row of
-            the fit.
-        N : int, default 10
-            Number of contributions to return, the largest first.
-        by_row : bool, default False
-            Ids are row numbers.
-
-        Returns
-        -------
-        Explanation
-            Its baseline is 0. Items without a weight to the item are not listed.
+        Parameters are those of :meth:`mfrank.ALS.explain`. The baseline is 0, and items without a
+        weight to the item are not listed.
 
         Raises
         ------
@@ -201,11 +178,7 @@ class NeighborRecommender(Parameters, RowScorer):
         userid, itemid = given_id(userid, "userid"), given_id(itemid, "itemid")
         users, items = sides(self.store, by_row=by_row)
         item = int(items.rows(itemid, "itemid")[0])
-        if user_items is None:
-            row = self._rows_of(users.rows(userid, "userid"))
-        else:
-            known = KnownQueries.to_solve(users, userid)
-            row = self._rows_given(OwnRows(known, user_items, items, None))
+        row = self._row_of(users, userid, user_items, items)
         products = row.data * self.similarity[row.indices][:, [item]].toarray().ravel()
         own, place = np.unique(row.indices % self.store.n_items, return_inverse=True)
         parts = np.bincount(place, products, len(own))

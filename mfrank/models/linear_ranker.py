@@ -20,6 +20,7 @@ from mfrank.arrays import (
     floats_of,
     generator,
     in_turn,
+    progress_bar,
     refuse_labels,
 )
 from mfrank.data import Judged, Scaling, feature_matrix, feature_names
@@ -27,7 +28,7 @@ from mfrank.descent import Adam, Optimizer, QueryLists, descend_linear
 from mfrank.errors import InputValueError, unreadable
 from mfrank.files import Contents, Format, check_keys, path_of, read, write
 from mfrank.losses import ListNet, Loss
-from mfrank.models.factor_model import Callback, after_epoch, follow
+from mfrank.models.factor_model import Callback, after_epoch, note
 from mfrank.models.options import OPTION_KINDS, check_kind, option_classes, warn_if_slow
 from mfrank.models.parameters import FitFacts, Parameters, describe, restore
 from mfrank.retrieval import NotFittedError
@@ -257,17 +258,19 @@ class LinearRanker(Parameters):
             random=generator(self.random_state),
         )
         history: list[dict[str, float | int | None]] = []
-        for step in follow(steps, self.iterations) if show_progress else steps:
-            history.append(step.record())
-            self._store = LinearStore(
-                step.user_factors[0],
-                scaling,
-                describe(self),
-                tuple(history),
-                judged.feature_names,
-            )
-            if after and after(step.epoch - 1, step.seconds, step.objective, None):
-                break
+        with progress_bar(self.iterations, "fit", "epoch", shown=show_progress) as advance:
+            for step in steps:
+                advance(1, note(step.objective))
+                history.append(step.record())
+                self._store = LinearStore(
+                    step.user_factors[0],
+                    scaling,
+                    describe(self),
+                    tuple(history),
+                    judged.feature_names,
+                )
+                if after and after(step.epoch - 1, step.seconds, step.objective, None):
+                    break
         return self
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,7 +15,6 @@ from mfrank.arrays import (
     check_count,
     check_memory,
     check_powers,
-    in_turn,
 )
 from mfrank.data import Interactions, cells
 from mfrank.models.cost import of_empty_rows
@@ -95,6 +94,12 @@ class NextItem(SequenceRecommender):
     has items, and as many again if ``backward`` > 0.
     Similar items are those that come next after an item alone.
 
+    In an update, the weights of the items that meet what is new, at most half of all, minimize the
+    loss over all interactions while those of others stay; with ``candidates``, the weights to the
+    items of new interactions are those of a fit, and others fall as the number of places rises. A
+    regression of fewer than 1,000 columns, and one to which more than half of its interactions are
+    added, is solved whole, as a fit does.
+
     Examples
     --------
     >>> import mfrank
@@ -145,23 +150,6 @@ class NextItem(SequenceRecommender):
 
     def _is_local(self, n_items: int) -> bool:
         return self.candidates is not None and self.candidates < len(self.decays) * n_items
-
-    @in_turn
-    def partial_fit(
-        self, new: Any = None, *, batch: str | None = None, leave_out: Any = None
-    ) -> Self:
-        """Update the model with new interactions.
-
-        ``new`` needs timestamps, in the unit of the fit; otherwise as
-        :meth:`mfrank.ItemKNN.partial_fit`. All interactions are ordered by their times, also those
-        that arrive late; that some are older than the latest of their user is logged. The weights
-        of the items that meet what is new, at most half of all, minimize the loss over all
-        interactions while those of others stay; with ``candidates``, the weights to the items of
-        new interactions are those of a fit, and others fall as the number of places rises. A
-        regression of fewer than 1,000 columns, and one to which more than half of its interactions
-        are added, is solved whole, as a fit does.
-        """
-        return super().partial_fit(new, batch=batch, leave_out=leave_out)
 
     def _updated(self, held: ModelState, joined: Interactions, new: Interactions) -> FactorStore:
         times, is_new = self._joined(held, joined, new)

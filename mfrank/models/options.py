@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import is_dataclass
@@ -35,6 +35,16 @@ _warned = False
 def check_backend(backend: Any) -> None:
     """Raise unless it is the name of a backend that can run."""
     choose(backend)
+
+
+def check_no_dislikes(argument: str, values: NDArray[np.floating]) -> None:
+    """Raise ValueError if there are negative values, which ranking losses cannot use."""
+    if values.size and values.min() < 0:
+        raise InputValueError(
+            f"`{argument}` has {counted(int((values < 0).sum()), 'negative value')} (dislikes); "
+            "ranking losses accept positives only",
+            "drop them with `Interactions.at_least(0)`",
+        )
 
 
 def check_dtype(dtype: Any) -> None:
@@ -110,7 +120,7 @@ def option_classes() -> dict[str, type[Any]]:
 
 def _concrete(folder: ModuleType, kind: type[Any]) -> dict[str, type[Any]]:
     """The classes of a kind that a folder's face names, without abstract ones."""
-    named = {name: getattr(folder, name) for name in folder.__all__}
+    named = {name: getattr(folder, name) for name in dir(folder)}
     classes = {name: one for name, one in named.items() if isinstance(one, type)}
     return {
         name: one for name, one in classes.items() if issubclass(one, kind) and not isabstract(one)
@@ -314,9 +324,11 @@ def tell_unread_values(
     )
 
 
-def tell_readers(data: Interactions, readers: Sequence[str], others: Sequence[str]) -> None:
-    """Log which of several models read values that vary, and which others do not."""
+def tell_readers(data: Interactions, uses: Iterable[tuple[str, bool | None]]) -> None:
+    """Log which of several models read values that vary, and which not, as far as is known."""
     least, most = _range(data.user_items.data)
+    known = list(uses)
+    readers, others = ([name for name, use in known if use is each] for each in (True, False))
     if least == most or not others:
         return
     source = source_of(data)

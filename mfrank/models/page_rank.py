@@ -53,7 +53,6 @@ from mfrank.pagerank import (
     recencies,
 )
 from mfrank.retrieval import (
-    KnownQueries,
     LikedItems,
     Matrix,
     ModelState,
@@ -343,14 +342,8 @@ class SupervisedPageRank(Parameters, RowScorer):
         The masses of all paths, of any length, sum to the item's probability
         (:func:`mfrank.pagerank.item_walk.heaviest_paths`).
 
-        Parameters
-        ----------
-        userid, itemid : id
-        user_items : Interactions, scipy sparse, or None
-            Restart items of the user, as with ``recalculate_user`` in :meth:`recommend`; None uses
-            those of the fit.
-        N : int, default 10
-            Maximum number of paths to return.
+        Parameters are those of :meth:`mfrank.ALS.explain`: ``user_items`` are the restart items of
+        the user, and at most ``N`` paths are returned.
 
         Raises
         ------
@@ -361,11 +354,7 @@ class SupervisedPageRank(Parameters, RowScorer):
         userid, itemid = given_id(userid, "userid"), given_id(itemid, "itemid")
         both, walk = sides(self.store, by_row=by_row), self._walk
         item = int(both[1].rows(itemid, "itemid")[0])
-        if user_items is None:
-            start = self._rows_of(both[0].rows(userid, "userid"))
-        else:
-            known = KnownQueries.to_solve(both[0], userid)
-            start = self._rows_given(OwnRows(known, user_items, both[1], None))
+        start = self._row_of(both[0], userid, user_items, both[1])
         fitted = self._fitted()
         values = walk.rank(start, fitted.tolerance, self._walker(fitted.alpha, self.n_threads))[0]
         if not start.nnz:  # a user without items: as in ItemWalk.rank

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import checked_rows
+from mfrank.arrays import checked_rows, progress_bar
 from mfrank.data import (
     Counts,
     Ids,
@@ -22,7 +22,7 @@ from mfrank.data import (
 )
 from mfrank.errors import InputTypeError, InputValueError
 from mfrank.models.cost import warn_if_steps_are_long
-from mfrank.models.factor_model import AfterEpoch, follow
+from mfrank.models.factor_model import AfterEpoch, note
 from mfrank.pagerank import (
     Draw,
     Graphs,
@@ -199,24 +199,13 @@ class Learned:
         show_progress: bool,
     ) -> None:
         """Run the steps, at most ``most``."""
-        counted: Iterator[_LearningProgress] = map(_LearningProgress.of, steps)
-        for _, _, tuned in follow(counted, most, unit="step") if show_progress else counted:
-            if not self.history:
-                warn_if_steps_are_long(tuned.seconds, most)
-            self.history.append(tuned.record())
-            if tuned.is_best:
-                self.weights = tuned.weights
-            if after and after(tuned.step - 1, tuned.seconds, tuned.loss, None):
-                break
-
-
-class _LearningProgress(NamedTuple):
-    """A step with the attributes that the progress bar reads."""
-
-    epoch: int
-    objective: float
-    tuned: LearnerStep
-
-    @classmethod
-    def of(cls, tuned: LearnerStep) -> Self:
-        return cls(tuned.step, tuned.loss, tuned)
+        with progress_bar(most, "fit", "step", shown=show_progress) as advance:
+            for tuned in steps:
+                advance(1, note(tuned.loss))
+                if not self.history:
+                    warn_if_steps_are_long(tuned.seconds, most)
+                self.history.append(tuned.record())
+                if tuned.is_best:
+                    self.weights = tuned.weights
+                if after and after(tuned.step - 1, tuned.seconds, tuned.loss, None):
+                    break

@@ -22,10 +22,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.als import Explanation, UserWeights
-from mfrank.arrays import counted
 from mfrank.backends import Factors
 from mfrank.data import Interactions, without_zeros
 from mfrank.errors import InputValueError, within
+from mfrank.models.options import check_no_dislikes
 from mfrank.retrieval import ModelState, Side
 from mfrank.store import FactorStore
 
@@ -135,12 +135,7 @@ def liked(rows: sp.csr_array, argument: str) -> sp.csr_array:
         found = Interactions.from_sparse(without_zeros(rows)).user_items
     except (TypeError, ValueError) as error:
         raise within(f"`{argument}`", error) from None
-    if found.nnz and found.data.min() < 0:
-        raise InputValueError(
-            f"`{argument}` has {counted(int((found.data < 0).sum()), 'negative value')} "
-            "(dislikes); ranking losses accept positives only",
-            "drop them with `Interactions.at_least(0)`",
-        )
+    check_no_dislikes(argument, found.data)
     return found
 
 

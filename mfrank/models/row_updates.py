@@ -26,7 +26,7 @@ from mfrank.models.odd_updates import tell_odd_update
 from mfrank.models.options import tell_uncut
 from mfrank.models.partial_fit import Delta, with_rows
 from mfrank.models.row_map import Floats, RowMap, sums_of
-from mfrank.models.updates import (
+from mfrank.models.update_data import (
     check_batch,
     chosen_of_update,
     content_of,
@@ -81,13 +81,7 @@ def update_of(
     tell_odd_update(store, old, data, reader)
     delta = Delta.of(store, cells.with_zeros(old, held.seen.only), data, 1.0)
     made, n_rows = after(delta, data)
-    record = {
-        "epoch": len(store.history) + 1,
-        "seconds": perf_counter() - began,
-        "objective": None,
-        "rows": n_rows,
-    }
-    made = replace(made, history=updated(store.history, record, batch, content))
+    made = replace(made, history=updated(store.history, n_rows, began, batch, content))
     more = None if chosen is None else left_out_of(chosen, made)
     return made, held.seen.updated(delta.seen, more)
 

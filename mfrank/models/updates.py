@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from hashlib import sha256
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any, Self
 
@@ -21,10 +20,20 @@ from mfrank.als import (
     alternate,
     refuse_dislikes,
 )
-from mfrank.arrays import CSR, check_above_zero, check_count, shown, sparse_to_host
-from mfrank.backends import Backend, SolveOptions
-from mfrank.data import Counts, Ids, Interactions, cells, check_numbering, with_labels
-from mfrank.errors import InputTypeError, InputValueError, Notice
+from mfrank.arrays import CSR, check_above_zero, check_count, counted, sparse_to_host
+from mfrank.backends import Backend, Factors, SolveOptions
+from mfrank.data import (
+    Counts,
+    FeatureTable,
+    Ids,
+    Interactions,
+    cells,
+    feature_rows,
+    is_table,
+    with_labels,
+    with_more,
+)
+from mfrank.errors import InputValueError
 from mfrank.models.closed_form import (
     check_solvable,
     clean_rows,
@@ -32,131 +41,32 @@ from mfrank.models.closed_form import (
     had_biases,
     training_rows,
 )
-from mfrank.models.features_of_update import FeaturesOfUpdate
 from mfrank.models.odd_updates import tell_odd_update, tell_other_scale
 from mfrank.models.options import source_of, tell_uncut, tell_unread_values
 from mfrank.models.partial_fit import Delta, grown, refit, with_rows
+from mfrank.models.update_data import check_batch, content_of, new_of, updated, was_applied
 from mfrank.retrieval import (
     Matrix,
     ModelState,
     Raw,
-    Recommender,
     Seen,
     Side,
     given_ids,
     given_rows,
     given_seen,
-    of_filter,
     sides,
 )
-from mfrank.store import FactorStore, History, Record, featured, names_of
-
-# Which updates a model has had, in its history, so that none is applied twice unseen.
-#
-# The record of an update has two numbers of 52 bits, which JSON and JavaScript have as they are:
-# one made of the name of its batch, and one of its interactions.
-
-
-_log = logging.getLogger("mfrank")
-
-_MOST = 1000  # updates whose numbers are kept
-
-
-def check_batch(batch: str | None) -> None:
-    """Raise unless ``batch`` is a valid name or None."""
-    if batch is not None and not isinstance(batch, str):
-        raise InputTypeError(f'`batch` must be a name, such as "2026-11-25", got {shown(batch)}')
-    if batch is not None and not batch.strip():
-        raise InputValueError('`batch` must be a name, such as "2026-11-25", got an empty one')
-
-
-def was_applied(history: History, batch: str | None, content: int) -> bool:
-    """Whether the model has already applied a batch of this name; logs it.
-
-    Also warns if the same interactions were applied without this name: they are applied again.
-    """
-    name = _number(batch)
-    if name is not None and (before := [one for one in history if one.get("batch") == name]):
-        if before[-1].get("content") == content:
-            _log.info("batch %r was applied before: the model stays as it is", batch)
-        else:
-            _log.warning(
-                Notice(
-                    f"batch {batch!r} was applied before, with other interactions: the model stays "
-                    "as it is; if these are new ones, name them otherwise with `batch=`"
-                )
-            )
-        return True
-    if content and any(one.get("content") == content for one in history):
-        _log.warning(
-            Notice(
-                "these interactions are those of an earlier update, and are applied again; where "
-                "each update has a name, by `batch=`, it is applied once"
-            )
-        )
-    return False
-
-
-def last_batch(model: Recommender, batches: Sequence[str]) -> int | None:
-    """The index of the last of these batches that a model has applied; None if it has none.
-
-    Raises
-    ------
-    ValueError
-        The history does not go back far enough to know.
-    """
-    records = model._updates
-    applied = {one["batch"] for one in records if one.get("batch") is not None}
-    for index in reversed(range(len(batches))):
-        if _number(batches[index]) in applied:
-            return index
-    if batches and sum("content" in one for one in records) >= _MOST:
-        raise InputValueError(
-            f"the model has had {_MOST:,} other updates since, so that it is not known which of "
-            "these it has",
-            "fit it anew",
-        )
-    return None
-
-
-def updated(history: History, record: Record, batch: str | None, content: int) -> Sequence[Record]:
-    """The history with the record of this update at the end; old records lose batch and content."""
-    numbered = [place for place, one in enumerate(history) if "content" in one]
-    forgotten = set(numbered[: max(0, len(numbered) + 1 - _MOST)])
-    records = [
-        {name: one[name] for name in one if name not in ("batch", "content")}
-        if place in forgotten
-        else dict(one)
-        for place, one in enumerate(history)
-    ]
-    return [*records, {**record, "batch": _number(batch), "content": content}]
-
-
-def content_of(new: Interactions) -> int:
-    """A hash of interactions, including ids, values and times; 0 if there are none."""
-    if not new.nnz:
-        return 0
-    try:
-        text = str(of_filter(new, with_values=True))
-    except ValueError:  # ids that cannot be saved
-        ids = new.user_ids.labels.tolist(), new.item_ids.labels.tolist()
-        text = f"{ids} {of_filter(new.user_items, with_values=True)}"
-    times = b"" if new.timestamps is None else new.timestamps.tobytes()
-    return _of_bytes(text.encode() + times)
-
-
-def _number(batch: str | None) -> int | None:
-    return None if batch is None else _of_bytes(batch.encode(errors="surrogatepass"))
-
-
-def _of_bytes(text: bytes) -> int:
-    return int.from_bytes(sha256(text).digest()[:7], "big") >> 4
-
-
-# An update with new interactions, of the arguments of :meth:`mfrank.ALS.partial_fit`.
+from mfrank.store import (
+    FactorStore,
+    columns_of,
+    featured,
+    means_of,
+    names_of,
+    weights_of,
+    with_means,
+)
 
 _LEARNED = "are learned from like the others"
-_NOTHING = sp.csr_array((0, 0), dtype=np.float32)
 
 
 def check_update(alternations: int, decay: float, batch: str | None) -> None:
@@ -260,12 +170,6 @@ class Update:
             decayed=self.decay < 1,
         )
         solved = alternate(half_steps, *touched, tables, self.alternations)
-        record = {
-            "epoch": len(store.history) + 1,
-            "seconds": perf_counter() - self.began,
-            "objective": None,
-            "rows": solved,
-        }
         biases: dict[str, Any] = {}
         if tables.user_biases is not None:  # else those of the store, if any, are a prior
             biases = {"user_biases": tables.user_biases, "item_biases": tables.item_biases}
@@ -277,7 +181,7 @@ class Update:
             item_ids=delta.item_ids,
             counts=half_steps.counts,
             extras=extras,
-            history=updated(store.history, record, self.batch, self.content),
+            history=updated(store.history, solved, self.began, self.batch, self.content),
             **biases,
         )
         return after, Seen(delta.seen) if seen is None else seen.updated(delta.seen)
@@ -375,42 +279,6 @@ def _tell_unread(
         tell_unread_values(type(objective).__name__, new, source_of(given), old)
 
 
-def chosen_of_update(given: Any, seen: Seen | None) -> Interactions | None:
-    """What lists leave out of an update, for a model whose lists leave out only some items."""
-    if given is None:
-        if seen is not None and seen.left_out is not None:
-            _log.info(
-                Notice("lists leave out all that is new in this update; `leave_out` names a part")
-            )
-        return None
-    if seen is None or seen.left_out is None:
-        raise InputValueError(
-            "`leave_out` is for models whose lists leave out only some items of a user:",
-            "choose these first, with `model.leave_out(user_items)`",
-        )
-    if sp.issparse(sparse_to_host(given)):
-        raise InputTypeError(
-            "`leave_out` is matched by id, and a matrix has none:", "pass Interactions or a table"
-        )
-    return Interactions.of(given)
-
-
-def new_of(new: Any, store: FactorStore) -> Interactions:
-    """New interactions, matched by id; raise if they are a matrix and the model's ids numbers."""
-    here = sparse_to_host(_NOTHING if new is None else new)
-    data = Interactions.of(here)
-    for side in ("user", "item"):
-        known: Ids = getattr(store, f"{side}_ids")
-        if new is not None and sp.issparse(here) and known.table is not None and known.are_numbers:
-            raise InputValueError(
-                f"`new` is a matrix, whose rows have no ids, and the model's {side} ids are like "
-                f"{known.labels.item(0)!r}:",
-                "pass `Interactions.from_sparse(new, user_ids=..., item_ids=...)`",
-            )
-        check_numbering(getattr(data, f"{side}_ids"), known, "new", side)
-    return data
-
-
 def _only_seen(matrix: Matrix, raw: Raw, side: Side, other: Side) -> sp.csr_array | None:
     """What the ids of ``raw`` have only seen, canonical, a row for each; None if nothing is."""
     if not isinstance(matrix, Interactions) or matrix.seen_only is None:
@@ -418,3 +286,115 @@ def _only_seen(matrix: Matrix, raw: Raw, side: Side, other: Side) -> sp.csr_arra
     rows = given_seen(matrix, raw, side, other, f"{side.name}_{other.name}s")
     rows.sort_indices()
     return cells.select(rows, np.flatnonzero(rows.data == 0))
+
+
+# Features in an update, of new and known users and items.
+
+_log = logging.getLogger("mfrank")
+
+_SIDES = ("user", "item")
+_ROUNDING = 1e-4  # of means in float32 that were summed in another order
+
+
+@dataclass(frozen=True, eq=False)
+class FeaturesOfUpdate:
+    """Features of both sides, with tables read, and their means.
+
+    A table may have rows of new ids, of all ids, or of ids whose features changed. A matrix has a
+    row for each id of the interactions.
+    """
+
+    store: FactorStore
+    given: Mapping[str, Any]
+    _means: dict[str, tuple[Ids, Factors]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, user_features: Any, item_features: Any, store: FactorStore) -> Self:
+        """Read the arguments of an update of a store.
+
+        Raises
+        ------
+        ValueError, TypeError
+            The fit had no features of the side, or in another form, or a table cannot be read.
+        """
+        both = {"user": user_features, "item": item_features}
+        return cls(store, {side: _read(side, both[side], store) for side in _SIDES})
+
+    def new_labels(self) -> list[NDArray[Any] | None]:
+        """Ids of users and items in the tables that the model lacks."""
+        return [self._new(side, self.given[side]) for side in _SIDES]
+
+    def read(self, data: Interactions) -> None:
+        """Compute the means of rows with features, with ``data`` as the new interactions.
+
+        New rows outside the table get the common mean. Known rows outside the table do not change,
+        because a table of today's new items says nothing about others.
+        """
+        for side, own in zip(_SIDES, (data.user_ids, data.item_ids), strict=True):
+            given, weights = self.given[side], weights_of(self.store, side)
+            if given is None or weights is None:
+                continue
+            columns = columns_of(self.store, side)
+            if isinstance(given, FeatureTable) and columns is not None:
+                ids = with_more(Ids.of(given.labels), own.labels[self._rows(side, own.labels) < 0])
+                # A whole table is given each day: its known rows were read before.
+                familiar = own.rows(ids.labels, missing=-1) < 0
+                rows = given.features(columns, ids, familiar=familiar)
+            else:
+                ids = own
+                rows = feature_rows(f"{side}_features", given, own, len(weights))
+            self._means[side] = ids, (rows @ weights).astype(self.store.dtype)
+
+    def written(
+        self, extras: Mapping[str, NDArray[Any]], side: str, ids: Ids
+    ) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
+        """The extras with the means of all rows, and the known rows whose means changed.
+
+        ``ids`` are all ids of the side, the model's first.
+        """
+        none = np.empty(0, dtype=np.int64)
+        old = means_of(self.store, side)
+        if side not in self._means or old is None:
+            return with_means(extras, side, len(ids)), none
+        own, means = self._means[side]
+        rows = ids.rows(own.labels)
+        known = rows < len(old)
+        before, now = old[rows[known]], means[known]
+        limit = _ROUNDING * (np.abs(before) + np.abs(old).max())
+        others = (np.abs(now - before) > limit).any(axis=1)
+        changed = np.sort(rows[known][others])
+        if len(changed):
+            _log.info(
+                "%s_features: %s that the model has now have other features, and are solved again",
+                *(side, counted(len(changed), side)),
+            )
+        return with_means(extras, side, len(ids), rows, means), changed
+
+    def _new(self, side: str, given: Any) -> NDArray[Any] | None:
+        if not isinstance(given, FeatureTable):
+            return None
+        return given.labels[self._rows(side, given.labels) < 0]
+
+    def _rows(self, side: str, labels: NDArray[Any]) -> NDArray[np.int64]:
+        """Rows of the model, -1 for ids that it does not have."""
+        ids: Ids = getattr(self.store, f"{side}_ids")
+        return ids.rows(labels, missing=-1)
+
+
+def _read(side: str, given: Any, store: FactorStore) -> Any:
+    """Features as they are given, tables read; raise if the fit had none, or of another form."""
+    name = f"{side}_features"
+    if given is None:
+        return None
+    if weights_of(store, side) is None:
+        raise InputValueError(
+            f"the model was fitted without `{name}`", "leave it out, or fit anew with it"
+        )
+    had_table = columns_of(store, side) is not None
+    if is_table(given) != had_table:
+        form = "a table" if had_table else "a matrix"
+        raise InputValueError(
+            f"the model was fitted with {form} as `{name}`", f"pass {form} here, too"
+        )
+    ids: Ids = getattr(store, f"{side}_ids")
+    return FeatureTable.of(name, given, ids) if had_table else given

@@ -12,7 +12,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.arrays import CSR
-from mfrank.data import Groups, Ids, Interactions, groups_by_activity, groups_by_popularity
+from mfrank.data import (
+    Groups,
+    Ids,
+    Interactions,
+    groups_by_activity,
+    groups_by_popularity,
+    not_in,
+    select,
+)
 from mfrank.evaluation import NDCG, Evaluation, HitRate, Recall, evaluate, relevant_of
 from mfrank.retrieval import Recommender
 
@@ -107,7 +115,9 @@ def judge(
 
     def first(size: int) -> list[tuple[Evaluation, Rows, Rows]]:
         some = drawn[:size]
-        left = _without(data.user_items[some], *(side.seen_of(some, len(known)) for side in sides))
+        left = data.user_items[some]
+        for side in sides:
+            left = select(left, not_in(left, side.seen_of(some, len(known))))
         return [
             evaluate_users(
                 side.model,
@@ -189,18 +199,3 @@ def in_columns(matrix: sp.csr_array, columns: Rows, n_columns: int) -> sp.csr_ar
 def _moved(groups: Groups, rows: Rows) -> Groups:
     """The groups of other rows; -1, a row in no group, gets the first."""
     return Groups(groups.names, np.where(rows >= 0, groups.of_rows[rows], 0))
-
-
-def _without(matrix: sp.csr_array, *others: sp.csr_array) -> sp.csr_array:
-    """The entries in cells where the other matrices have none."""
-    cells = sp.coo_array(matrix)
-    taken = np.concatenate([_cells(sp.coo_array(other)) for other in others])
-    is_free = ~np.isin(_cells(cells), taken)
-    rows, columns = (each[is_free] for each in cells.coords)
-    return sp.csr_array(sp.coo_array((cells.data[is_free], (rows, columns)), matrix.shape))
-
-
-def _cells(matrix: sp.coo_array) -> Rows:
-    rows, columns = matrix.coords
-    cells: Rows = rows.astype(np.int64) * matrix.shape[1] + columns
-    return cells

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mfrank.arrays import needs
 from mfrank.comparison import Comparison
 from mfrank.errors import InputTypeError, InputValueError
-from mfrank.evaluation import Evaluation, Metric
-from mfrank.evaluation import metric as read_metric
+from mfrank.evaluation import Evaluation
 from mfrank.files import path_of, replacing
 
 if TYPE_CHECKING:
@@ -87,11 +86,6 @@ def save(ax: Axes, path: str | os.PathLike[str]) -> Path:
 
 
 # What pictures are made of: the rows of a search, the evaluations of several models.
-
-
-def metric_of(metric: Metric | str) -> Metric:
-    """The metric itself."""
-    return read_metric(metric) if isinstance(metric, str) else metric
 
 
 def rows_of(results: Any) -> list[Mapping[str, Any]] | None:

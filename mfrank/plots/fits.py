@@ -10,7 +10,7 @@ import numpy as np
 
 from mfrank.arrays import check_choice, check_count, counted
 from mfrank.errors import InputTypeError, InputValueError
-from mfrank.evaluation import Metric
+from mfrank.evaluation import Metric, as_metric
 from mfrank.plots.axes import (
     BARS,
     COLORS,
@@ -18,7 +18,6 @@ from mfrank.plots.axes import (
     MARKERS,
     axes_of,
     evaluations_of,
-    metric_of,
     rows_of,
 )
 
@@ -278,7 +277,7 @@ def leaderboard(
     rows = rows_of(results)
     if rows is not None:
         name = str(rows[0]["metric"])
-        if metric is not None and metric_of(metric) != metric_of(name):
+        if metric is not None and as_metric(metric) != as_metric(name):
             raise KeyError(f"{metric} was not judged by the search, only {name}")
         found = [
             (_label(row), row["value"], row["low"], row["high"], bool(row["weight"]))
@@ -287,7 +286,7 @@ def leaderboard(
         all_alike = not any(row[4] for row in found)
     else:
         evaluations = evaluations_of(results)
-        chosen = metric_of(metric or next(iter(next(iter(evaluations.values())).scores)))
+        chosen = as_metric(metric or next(iter(next(iter(evaluations.values())).scores)))
         name, all_alike = str(chosen), True
         found = [
             (label, *_interval(one[chosen].value, one[chosen].standard_error), False)

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from mfrank.data import Groups, Interactions, by_activity, by_ids
 from mfrank.errors import InputValueError
-from mfrank.evaluation import Metric
-from mfrank.plots.axes import BARS, COLORS, GRAY, MARKERS, axes_of, evaluations_of, metric_of
+from mfrank.evaluation import Metric, as_metric
+from mfrank.plots.axes import BARS, COLORS, GRAY, MARKERS, axes_of, evaluations_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,7 +47,7 @@ def activity(
     """
     evaluations = evaluations_of(results)
     groups = train if isinstance(train, Groups) else by_activity(train)
-    chosen = metric_of(metric or next(iter(next(iter(evaluations.values())).scores)))
+    chosen = as_metric(metric or next(iter(next(iter(evaluations.values())).scores)))
     for one in evaluations.values():
         if one[chosen].per_user is None:
             raise InputValueError(

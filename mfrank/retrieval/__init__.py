@@ -1,112 +1,59 @@
 """Retrieval from fitted factors: exact top-K lists under filters, similar rows, scores."""
 
-from mfrank.retrieval.all_lists import AllLists, ListFormat, Table, list_table
-from mfrank.retrieval.fallback import popularity_of, settled, unannounced
-from mfrank.retrieval.filters import Candidates, KnownRows, is_nested
-from mfrank.retrieval.fingerprint import of_filter
-from mfrank.retrieval.lists_by_id import (
-    Answer,
-    Fallback,
-    KnownQueries,
-    ListCall,
-    ListOptions,
-    OwnRows,
-    QueryFactors,
-)
-from mfrank.retrieval.model_state import (
-    DeferredState,
-    ModelState,
-    NotFittedError,
-    other_rows,
-    rows_to_remove,
-    without,
-)
-from mfrank.retrieval.queries import LikedItems, Matrix, Queries, given_rows, given_seen
-from mfrank.retrieval.recommender import Recommender
-from mfrank.retrieval.row_scorer import BlendRows, ItemBlend, RowScorer, of_one_state
-from mfrank.retrieval.scored_lists import _first, best_lists
-from mfrank.retrieval.seen import Seen, left_out_of, pack, same_cells, without_relevant
-from mfrank.retrieval.side import (
-    Otherwise,
-    Raw,
-    Rows,
-    Side,
-    check_rows,
-    given_id,
-    given_ids,
-    is_single,
-    liked_ids,
-    sides,
-)
-from mfrank.retrieval.top_k import (
-    Lists,
-    emptied,
-    nearest,
-    recommend,
-    score,
-    similar,
-    without_repeats,
-)
-from mfrank.retrieval.value_scale import ValueScale
-
-__all__ = [
-    "AllLists",
-    "Answer",
-    "BlendRows",
-    "Candidates",
-    "DeferredState",
-    "Fallback",
-    "ItemBlend",
-    "KnownQueries",
-    "KnownRows",
-    "LikedItems",
-    "ListCall",
-    "ListFormat",
-    "ListOptions",
-    "Lists",
-    "Matrix",
-    "ModelState",
-    "NotFittedError",
-    "Otherwise",
-    "OwnRows",
-    "Queries",
-    "QueryFactors",
-    "Raw",
-    "Recommender",
-    "RowScorer",
-    "Rows",
-    "Seen",
-    "Side",
-    "Table",
-    "ValueScale",
-    "_first",
-    "best_lists",
-    "check_rows",
-    "emptied",
-    "given_id",
-    "given_ids",
-    "given_rows",
-    "given_seen",
-    "is_nested",
-    "is_single",
-    "left_out_of",
-    "liked_ids",
-    "list_table",
-    "nearest",
-    "of_filter",
-    "of_one_state",
-    "other_rows",
-    "pack",
-    "popularity_of",
-    "recommend",
-    "rows_to_remove",
-    "same_cells",
-    "score",
-    "settled",
-    "sides",
-    "similar",
-    "unannounced",
-    "without",
-    "without_relevant",
-    "without_repeats",
-]
+from mfrank.retrieval.all_lists import AllLists as AllLists
+from mfrank.retrieval.all_lists import ListFormat as ListFormat
+from mfrank.retrieval.all_lists import Table as Table
+from mfrank.retrieval.all_lists import list_table as list_table
+from mfrank.retrieval.fallback import unannounced as unannounced
+from mfrank.retrieval.filters import Candidates as Candidates
+from mfrank.retrieval.filters import KnownRows as KnownRows
+from mfrank.retrieval.filters import is_nested as is_nested
+from mfrank.retrieval.fingerprint import of_filter as of_filter
+from mfrank.retrieval.lists_by_id import Answer as Answer
+from mfrank.retrieval.lists_by_id import Fallback as Fallback
+from mfrank.retrieval.lists_by_id import KnownQueries as KnownQueries
+from mfrank.retrieval.lists_by_id import ListCall as ListCall
+from mfrank.retrieval.lists_by_id import ListOptions as ListOptions
+from mfrank.retrieval.lists_by_id import OwnRows as OwnRows
+from mfrank.retrieval.lists_by_id import QueryFactors as QueryFactors
+from mfrank.retrieval.model_state import DeferredState as DeferredState
+from mfrank.retrieval.model_state import ModelState as ModelState
+from mfrank.retrieval.model_state import NotFittedError as NotFittedError
+from mfrank.retrieval.model_state import other_rows as other_rows
+from mfrank.retrieval.model_state import rows_to_remove as rows_to_remove
+from mfrank.retrieval.model_state import without as without
+from mfrank.retrieval.queries import LikedItems as LikedItems
+from mfrank.retrieval.queries import Matrix as Matrix
+from mfrank.retrieval.queries import Queries as Queries
+from mfrank.retrieval.queries import given_rows as given_rows
+from mfrank.retrieval.queries import given_seen as given_seen
+from mfrank.retrieval.recommender import Recommender as Recommender
+from mfrank.retrieval.row_scorer import BlendRows as BlendRows
+from mfrank.retrieval.row_scorer import ItemBlend as ItemBlend
+from mfrank.retrieval.row_scorer import RowScorer as RowScorer
+from mfrank.retrieval.row_scorer import of_one_state as of_one_state
+from mfrank.retrieval.scored_lists import _first as _first
+from mfrank.retrieval.scored_lists import best_lists as best_lists
+from mfrank.retrieval.seen import Seen as Seen
+from mfrank.retrieval.seen import left_out_of as left_out_of
+from mfrank.retrieval.seen import pack as pack
+from mfrank.retrieval.seen import same_cells as same_cells
+from mfrank.retrieval.seen import without_relevant as without_relevant
+from mfrank.retrieval.side import Otherwise as Otherwise
+from mfrank.retrieval.side import Raw as Raw
+from mfrank.retrieval.side import Rows as Rows
+from mfrank.retrieval.side import Side as Side
+from mfrank.retrieval.side import check_rows as check_rows
+from mfrank.retrieval.side import given_id as given_id
+from mfrank.retrieval.side import given_ids as given_ids
+from mfrank.retrieval.side import is_single as is_single
+from mfrank.retrieval.side import liked_ids as liked_ids
+from mfrank.retrieval.side import sides as sides
+from mfrank.retrieval.top_k import Lists as Lists
+from mfrank.retrieval.top_k import emptied as emptied
+from mfrank.retrieval.top_k import nearest as nearest
+from mfrank.retrieval.top_k import recommend as recommend
+from mfrank.retrieval.top_k import score as score
+from mfrank.retrieval.top_k import similar as similar
+from mfrank.retrieval.top_k import without_repeats as without_repeats
+from mfrank.retrieval.value_scale import ValueScale as ValueScale

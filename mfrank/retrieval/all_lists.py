@@ -62,21 +62,10 @@ def written_on_workers(
     backend: str,
     n_threads: int,
 ) -> Iterator[ListsPart]:
-    """Write files as tasks; yield each file when it is written.
+    """Write files as tasks on a checked cluster; yield each file when it is written.
 
-    Parameters
-    ----------
-    cluster : Cluster
-        Checked.
-    parts : sequence of Part
-    write : function of the source and a part
-        A task, which may run twice.
-    source : function of a number of threads
-        Returns the source of the lists, which is sent to each worker once.
-    backend : str
-        Backend that workers must have.
-    n_threads : int
-        Threads per task; 0 divides each machine's cores among its workers.
+    ``write`` is a task, of the source of the lists and a part; it may run twice. ``source`` makes
+    that source, for a number of threads, and it is sent to each worker once.
 
     Raises
     ------
@@ -146,24 +135,9 @@ def list_table(
 
 
 def for_all_users(values: Any, n_users: int, argument: str) -> Any:
-    """Check an argument with a row per user, and copy it from a GPU.
+    """Check an argument of :meth:`mfrank.Recommender.recommend_all`, and copy it from a GPU.
 
-    Parameters
-    ----------
-    values : Interactions, sparse matrix, ids, lists of ids, or None
-        A sparse matrix, or lists of ids, must have a row for each user.
-    n_users : int
-    argument : str
-        Name of the argument, for errors.
-
-    Returns
-    -------
-    Interactions, csr_array, array, list or None
-
-    Raises
-    ------
-    ValueError
-        If a matrix is damaged, or the numbers of rows and users differ.
+    A sparse matrix, or lists of ids, must have a row for each user: ValueError, if not.
     """
     matrix = sparse_to_host(values)
     if not isinstance(matrix, Interactions):

@@ -274,15 +274,7 @@ def _of_matrix(matrix: Any, queries: Queries, n_items: int, name: str) -> Listed
 
 
 def of_sparse(matrix: Any, n_items: int, name: str) -> CSR:
-    """The stored columns of each row of a CuPy sparse matrix, ascending and distinct.
-
-    Parameters
-    ----------
-    matrix : CuPy sparse matrix, shape (n, n_items)
-        Any format. Explicit zeros count as stored.
-    n_items : int
-    name : str
-        Name of the argument, for error messages.
+    """The stored columns, zeros too, of each row of a CuPy sparse matrix, ascending and distinct.
 
     Raises
     ------

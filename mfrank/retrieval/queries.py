@@ -66,18 +66,8 @@ class Queries(NamedTuple):
         """Each query's row of a matrix argument, shape (U, n_columns).
 
         A matrix with U rows has one row per query, in order. A matrix with ``n_rows`` rows is the
-        whole matrix, from which the row of each query is taken.
-
-        Parameters
-        ----------
-        matrix : scipy sparse matrix, any format
-        name : str
-            Name of the argument, for error messages.
-
-        Raises
-        ------
-        ValueError
-            The matrix has any other number of rows, or is damaged.
+        whole matrix, from which the row of each query is taken. Any other number of rows is a
+        ValueError, which names the argument.
         """
         rows = on_host(self.rows) if self._takes_whole(matrix.shape[0], name) else None
         return checked_rows(matrix, name, rows)

@@ -874,10 +874,7 @@ class Recommender:
 
     def _folded_users(self, held: ModelState, own: OwnRows) -> QueryFactors:
         """Factors and biases of users, solved from their rows."""
-        side, ids, *_ = own.known
-        matrix: Any = own.matrix
-        factors = self.recalculate_user(ids, matrix, by_row=side.by_row)
-        return QueryFactors(np.atleast_2d(factors), None)
+        raise self._folds_nobody_in()
 
     def _similar(
         self, side: Side, raw: Raw, options: ListOptions, recalculate: bool, matrix: Matrix | None

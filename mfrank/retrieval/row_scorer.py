@@ -105,6 +105,13 @@ class RowScorer(Recommender):
         """Rows of users from what they have now, in the same form."""
         raise NotImplementedError
 
+    def _row_of(self, users: Side, userid: Raw, user_items: Matrix | None, items: Side) -> Any:
+        """The row of one user: from ``user_items``, or of the fit."""
+        if user_items is None:
+            return self._rows_of(users.rows(userid, "userid"))
+        known = KnownQueries.to_solve(users, userid)
+        return self._rows_given(OwnRows(known, user_items, items, None))
+
     def _somebody(self, held: ModelState, own: LikedItems, *, has_values: bool) -> Any:
         users, items = sides(held.store)
         somebody = KnownQueries(users, [0], Queries.new(1))

@@ -21,15 +21,13 @@ from mfrank.errors import InputTypeError, InputValueError
 from mfrank.serving.access import Keys
 from mfrank.serving.api import Questions, routes
 from mfrank.serving.arms import Arms, Served
-from mfrank.serving.description import Described
-from mfrank.serving.docs_page import SCRIPT, STYLE, page
+from mfrank.serving.description import SCRIPT, STYLE, Described, page
 from mfrank.serving.guards import AllowedHosts, Door
 from mfrank.serving.item_source import ItemSource
 from mfrank.serving.limits import Limits
 from mfrank.serving.live_model import LiveModel
-from mfrank.serving.measures import measures_of_now
+from mfrank.serving.measures import RequestLog, measures_of_now
 from mfrank.serving.refusals import add_refusals
-from mfrank.serving.request_log import RequestLog
 from mfrank.serving.together import Desk
 from mfrank.serving.visitors import Visitors
 

@@ -23,7 +23,7 @@ from mfrank.data import epoch_seconds
 from mfrank.errors import InputTypeError, InputValueError
 from mfrank.evaluation import Difference, Score, p_value
 from mfrank.retrieval import Recommender
-from mfrank.serving.counterfactual import Counterfactual, Judged
+from mfrank.serving.counterfactual import Counterfactual, JudgedArm
 from mfrank.serving.event_journal import EventJournal
 from mfrank.serving.list_log import ListShown, read_lists
 
@@ -166,7 +166,7 @@ def report(
                 f"`kinds`: no event of the journal is of the kind {shown(missing[0])}",
                 f"there are {', '.join(known) or 'none'}",
             )
-    clicks, judged = journal.clicks(kinds, begin), None if of is None else Judged(of)
+    clicks, judged = journal.clicks(kinds, begin), None if of is None else JudgedArm(of)
     met = journal.clicks() if of is not None else {}
     n_moved = n_by_hand = 0
     # Of each arm: lists, clicks and lists with a click of each of its users.

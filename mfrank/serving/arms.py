@@ -23,7 +23,7 @@ from starlette.exceptions import HTTPException
 from mfrank.arrays import shown
 from mfrank.errors import InputError, InputTypeError, InputValueError
 from mfrank.retrieval import Recommender
-from mfrank.serving.list_log import UNNAMED, Source
+from mfrank.serving.list_log import UNNAMED, ListSource
 from mfrank.serving.live_model import CannotRollBackError, LiveModel
 from mfrank.serving.pages import Cursor
 from mfrank.serving.visitors import Visitors
@@ -77,10 +77,10 @@ class Arm:
         """Name of the arm."""
         return self.live.name
 
-    def source(self, request: Request, version: str) -> Source:
+    def source(self, request: Request, version: str) -> ListSource:
         """What is noted of a list."""
         list_id = request.scope.setdefault("request_id", secrets.token_hex(8))
-        return Source(list_id, self.name or UNNAMED, version, self.share)
+        return ListSource(list_id, self.name or UNNAMED, version, self.share)
 
     def answering(self, question: Callable[[Recommender], Any]) -> Callable[[], Any]:
         """Work that asks the model which is current when it begins, and says which that was."""

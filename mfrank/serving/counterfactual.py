@@ -94,7 +94,7 @@ class Counterfactual:
         return "\n".join(lines)
 
 
-class Judged:
+class JudgedArm:
     """Adds up the weighted clicks of users, for a model.
 
     Parameters

@@ -22,9 +22,8 @@ from mfrank.arrays import shown
 from mfrank.errors import InputTypeError, InputValueError
 from mfrank.serving.access import Keys
 from mfrank.serving.limits import Limits
-from mfrank.serving.measures import AnyMeasures
+from mfrank.serving.measures import AnyMeasures, RequestLog
 from mfrank.serving.refusals import refusal, refused, too_late
-from mfrank.serving.request_log import RequestLog
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "

@@ -91,15 +91,8 @@ class ItemSource:
         """The current table if its number is above ``than``, read anew if it has changed.
 
         If it cannot be read, the table before it stays. What is not a file of this machine may take
-        long to answer: a thread reads it meanwhile, and a later call returns it.
-
-        Parameters
-        ----------
-        than : int
-        item_ids : Ids
-            Of a model, whose types the ids of the table get.
-        forced : bool
-            Read it anew, changed or not.
+        long to answer: a thread reads it meanwhile, and a later call returns it. If ``forced``, it
+        is read anew, changed or not. Its ids get the types of ``item_ids``, those of a model.
 
         Raises
         ------

@@ -37,7 +37,7 @@ _WAITING, _AT_ONCE, _PAUSE = 10_000, 1000, 0.2
 _MOST_DELETED = 10_000
 
 
-class Source(NamedTuple):
+class ListSource(NamedTuple):
     """Where a list comes from.
 
     Attributes
@@ -65,7 +65,7 @@ class ListShown:
     user : id
     time : float
         Seconds since 1970.
-    source : Source
+    source : ListSource
     items : sequence of id
     propensities : sequence of float or None
         Of each item: the probability that it is in the list; None if nothing was drawn.
@@ -73,7 +73,7 @@ class ListShown:
 
     user: int | str
     time: float
-    source: Source
+    source: ListSource
     items: Sequence[int | str]
     propensities: Sequence[float] | None = None
 
@@ -192,4 +192,4 @@ def read_lists(journal: EventJournal, since: float = 0.0) -> Iterator[ListShown]
         )
         for user, at, *source, items, propensities in rows:
             odds = None if propensities is None else json.loads(propensities)
-            yield ListShown(user, at, Source(*source), json.loads(items), odds)
+            yield ListShown(user, at, ListSource(*source), json.loads(items), odds)

@@ -226,17 +226,9 @@ class LiveModel:
     def roll_back(self, version: str) -> str:
         """Make the version before the current one current again, in the folder and here.
 
-        The folder loses the current version, so that no reload brings it back.
-
-        Parameters
-        ----------
-        version : str
-            The current one, so that nobody rolls back twice what two have found wrong.
-
-        Returns
-        -------
-        str
-            The version that answers now, under the name that it had before.
+        The folder loses the current version, so that no reload brings it back. ``version`` must
+        name it, so that nobody rolls back twice what two have found wrong. Returns the version that
+        answers now, under the name that it had before.
 
         Raises
         ------

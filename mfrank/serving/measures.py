@@ -1,4 +1,4 @@
-"""Counts and times of requests, in the text format that Prometheus reads.
+"""What is noted of requests: counts and times as Prometheus reads them, and a line each in a log.
 
 One process counts by itself, which costs a request a microsecond. Where several processes answer at
 one address, prometheus_client keeps their counts in a folder, and each process tells those of all.
@@ -6,7 +6,12 @@ one address, prometheus_client keeps their counts in a folder, and each process 
 
 from __future__ import annotations
 
+import json
+import logging
+import logging.handlers
 import os
+import queue
+import sys
 import time
 from bisect import bisect_left
 from collections import Counter, defaultdict
@@ -219,3 +224,56 @@ def forget(process: int | None, folder: str) -> None:
 
     anything: Any = multiprocess
     anything.mark_process_dead(process, folder)
+
+
+# The log: one JSON line for each request, without ids of users or items.
+
+_FORMAT = "%Y-%m-%dT%H:%M:%S"
+
+
+class RequestLog:
+    """Writes lines in a thread, so that a slow disk or a full pipe holds up no request.
+
+    Parameters
+    ----------
+    path : str
+        A file, to which lines are appended, or "-" for the standard output. A file that is renamed,
+        as by logrotate, is opened anew.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written.
+    """
+
+    def __init__(self, path: str) -> None:
+        writing: logging.Handler = (
+            logging.StreamHandler(sys.stdout)
+            if path == "-"
+            else logging.handlers.WatchedFileHandler(path, encoding="utf-8")
+        )
+        waiting: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._put = waiting.put
+        self._listener = logging.handlers.QueueListener(waiting, writing)
+        self._writing = writing
+        self._is_open = False
+
+    def start(self) -> None:
+        """Begin to write."""
+        if not self._is_open:
+            self._listener.start()
+            self._is_open = True
+
+    def stop(self) -> None:
+        """Write what waits, and end."""
+        if self._is_open:
+            self._listener.stop()
+            self._is_open = False
+        self._writing.close()
+
+    def add(self, **told: Any) -> None:
+        """Write a line with the time of now."""
+        now = time.time()
+        moment = time.strftime(_FORMAT, time.gmtime(now)) + f".{int(now % 1 * 1000):03d}Z"
+        line = json.dumps({"time": moment, **told}, separators=(",", ":"))
+        self._put(logging.makeLogRecord({"msg": line, "levelno": logging.INFO}))

@@ -35,7 +35,7 @@ from mfrank.serving.answers import (
 from mfrank.serving.event_forms import OneEvent
 from mfrank.serving.event_journal import Event, EventJournal, Fresh, FreshUsers
 from mfrank.serving.exploration import Explorer
-from mfrank.serving.list_log import ListLog, ListShown, Source
+from mfrank.serving.list_log import ListLog, ListShown, ListSource
 from mfrank.serving.pages import Page
 from mfrank.serving.questions import Batch, ListQuery
 from mfrank.serving.shown import Shown
@@ -150,7 +150,7 @@ class Visitors:
         return Event(ids["user"], ids["item"], given.kind, float(given.value), given.time, given.id)
 
     def page(
-        self, page: Page, user: str, of: str, options: Mapping[str, Any], source: Source
+        self, page: Page, user: str, of: str, options: Mapping[str, Any], source: ListSource
     ) -> dict[str, Any]:
         """The answer to GET /recommend/{user}.
 
@@ -163,7 +163,7 @@ class Visitors:
             The path.
         options : mapping
             Of :func:`mfrank.serving.answers.listed`.
-        source : Source
+        source : ListSource
         """
         model, asked = page.model, page.asked
         label = typed_or_same(user, model.user_ids)
@@ -190,7 +190,7 @@ class Visitors:
         n: int,
         options: Mapping[str, Any],
         asked: Batch,
-        source: Source,
+        source: ListSource,
     ) -> list[dict[str, Any]] | None:
         """The answers to users of POST /recommend; None if they are the model's own lists."""
         remember, more = asked.remember, self._n_to_draw_from(asked)
@@ -240,17 +240,17 @@ class Visitors:
         found = listed_in_portions(model, [users[at] for at in places], n, **more)
         return dict(zip(places, found.to_dicts(), strict=True))
 
-    def note(self, user: Any, items: Items, source: Source) -> dict[str, str]:
+    def note(self, user: Any, items: Items, source: ListSource) -> dict[str, str]:
         """Note a list that was made otherwise; returns what the answer says of it."""
         self._note(user, items, source, None)
         return self._named(source)
 
-    def _note(self, user: Any, items: Items, source: Source, odds: list[float] | None) -> None:
+    def _note(self, user: Any, items: Items, source: ListSource, odds: list[float] | None) -> None:
         if self.list_log is not None:
             ids = [each["id"] for each in items]
             self.list_log.add(ListShown(user, time.time(), source, ids, odds))
 
-    def _named(self, source: Source) -> dict[str, str]:
+    def _named(self, source: ListSource) -> dict[str, str]:
         return {} if self.list_log is None else {"list_id": source.list_id}
 
     def _n_to_draw_from(self, asked: ListQuery | Batch) -> int:

@@ -69,7 +69,7 @@ class Job:
     folder: str = ""
 
 
-class _Worker:
+class _Answerer:
     """A process that answers, and what it reports: that it is ready, log records, or an error."""
 
     def __init__(self, job: Job) -> None:
@@ -121,7 +121,7 @@ class Workers:
 
     def __init__(self, job: Job, place: socket.socket) -> None:
         self._job, self._place = job, place
-        self._all: list[_Worker] = []
+        self._all: list[_Answerer] = []
         self._got: list[int] = []
         self._is_up = False
         self._pause, self._due = 0.0, list[float]()
@@ -158,7 +158,7 @@ class Workers:
         return signal.SIGTERM in self._got or signal.SIGINT in self._got
 
     def _begin(self) -> None:
-        self._all.append(worker := _Worker(self._job))
+        self._all.append(worker := _Answerer(self._job))
         for number in self._got:  # one that came before it was listed here
             if number in (signal.SIGTERM, signal.SIGINT):
                 worker.get(number)
@@ -181,7 +181,7 @@ class Workers:
             self._due.pop(0)
             self._begin()
 
-    def _replace(self, dead: _Worker) -> None:
+    def _replace(self, dead: _Answerer) -> None:
         """Let another worker take the place of one that has ended."""
         dead.read(with_records=True)
         dead.process.join()

@@ -1,91 +1,42 @@
 """The factor store, the result of every fit: checked, saved atomically, exchanged."""
 
-from mfrank.store.blending import (
-    blend,
-    check_ranks_by_factors,
-    has_item_weights,
-    ranks_by_factors,
-    refuse_reranked,
-)
-from mfrank.store.cold_rows import (
-    empty_rows,
-    has_counts,
-    has_features,
-    joins_weights,
-    ranks_anybody,
-)
-from mfrank.store.contents import check_metadata, pack_neighbors, unpack_neighbors
-from mfrank.store.factors import FORMAT, FactorStore
-from mfrank.store.feature_weights import (
-    check_features,
-    columns_name,
-    columns_of,
-    featured,
-    means_of,
-    names_of,
-    pack,
-    weights_of,
-    with_means,
-)
-from mfrank.store.fields import (
-    STATE_OF_FIT,
-    check_finite,
-    check_is_model,
-    fitter_of,
-    history_of,
-    is_mapped,
-)
-from mfrank.store.history import (
-    History,
-    Record,
-    Step,
-    epochs_of,
-    event_weights,
-    seconds_of,
-    summary,
-    with_event_weights,
-)
-from mfrank.store.own_classes import IMPORTED, OwnClasses
-
-__all__ = [
-    "FORMAT",
-    "IMPORTED",
-    "STATE_OF_FIT",
-    "FactorStore",
-    "History",
-    "OwnClasses",
-    "Record",
-    "Step",
-    "blend",
-    "check_features",
-    "check_finite",
-    "check_is_model",
-    "check_metadata",
-    "check_ranks_by_factors",
-    "columns_name",
-    "columns_of",
-    "empty_rows",
-    "epochs_of",
-    "event_weights",
-    "featured",
-    "fitter_of",
-    "has_counts",
-    "has_features",
-    "has_item_weights",
-    "history_of",
-    "is_mapped",
-    "joins_weights",
-    "means_of",
-    "names_of",
-    "pack",
-    "pack_neighbors",
-    "ranks_anybody",
-    "ranks_by_factors",
-    "refuse_reranked",
-    "seconds_of",
-    "summary",
-    "unpack_neighbors",
-    "weights_of",
-    "with_event_weights",
-    "with_means",
-]
+from mfrank.store.blending import blend as blend
+from mfrank.store.blending import check_ranks_by_factors as check_ranks_by_factors
+from mfrank.store.blending import has_item_weights as has_item_weights
+from mfrank.store.blending import ranks_by_factors as ranks_by_factors
+from mfrank.store.blending import refuse_reranked as refuse_reranked
+from mfrank.store.cold_rows import empty_rows as empty_rows
+from mfrank.store.cold_rows import has_counts as has_counts
+from mfrank.store.cold_rows import has_features as has_features
+from mfrank.store.cold_rows import joins_weights as joins_weights
+from mfrank.store.cold_rows import ranks_anybody as ranks_anybody
+from mfrank.store.contents import check_metadata as check_metadata
+from mfrank.store.contents import pack_neighbors as pack_neighbors
+from mfrank.store.contents import unpack_neighbors as unpack_neighbors
+from mfrank.store.factors import FORMAT as FORMAT
+from mfrank.store.factors import FactorStore as FactorStore
+from mfrank.store.feature_weights import check_features as check_features
+from mfrank.store.feature_weights import columns_name as columns_name
+from mfrank.store.feature_weights import columns_of as columns_of
+from mfrank.store.feature_weights import featured as featured
+from mfrank.store.feature_weights import means_of as means_of
+from mfrank.store.feature_weights import names_of as names_of
+from mfrank.store.feature_weights import pack as pack
+from mfrank.store.feature_weights import weights_of as weights_of
+from mfrank.store.feature_weights import with_means as with_means
+from mfrank.store.fields import STATE_OF_FIT as STATE_OF_FIT
+from mfrank.store.fields import check_finite as check_finite
+from mfrank.store.fields import check_is_model as check_is_model
+from mfrank.store.fields import fitter_of as fitter_of
+from mfrank.store.fields import history_of as history_of
+from mfrank.store.fields import is_mapped as is_mapped
+from mfrank.store.history import History as History
+from mfrank.store.history import Record as Record
+from mfrank.store.history import Step as Step
+from mfrank.store.history import epochs_of as epochs_of
+from mfrank.store.history import event_weights as event_weights
+from mfrank.store.history import seconds_of as seconds_of
+from mfrank.store.history import summary as summary
+from mfrank.store.history import with_event_weights as with_event_weights
+from mfrank.store.own_classes import IMPORTED as IMPORTED
+from mfrank.store.own_classes import OwnClasses as OwnClasses

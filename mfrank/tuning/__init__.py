@@ -1,130 +1,70 @@
 """The search for the best model of a table of interactions: :func:`mfrank.tune`."""
 
-from mfrank.tuning.days import DayRecord, Former
-from mfrank.tuning.event_weights import TargetData, WeightSearch
-from mfrank.tuning.families import (
-    BASELINES,
-    EPOCHS,
-    FAMILIES,
-    OF_EVENTS,
-    SPACE,
-    Closed,
-    Counted,
-    Filter,
-    Regression,
-    named,
-)
-from mfrank.tuning.family import (
-    ABILITIES,
-    Axis,
-    Facts,
-    Family,
-    Point,
-    Setting,
-    Space,
-    checked_needs,
-    lacking,
-    near,
-    short,
-    spread_out,
-)
-from mfrank.tuning.ladder import Ladder, best
-from mfrank.tuning.leaderboard import Leaderboard
-from mfrank.tuning.mixture import (
-    MOST_PARTS,
-    BlendPart,
-    Shortlists,
-    Weights,
-    _late,
-    blended,
-    finalists,
-    mixed,
-    weighed,
-)
-from mfrank.tuning.one_call import TuneResult, _fitted, tune
-from mfrank.tuning.outcomes import Outcome, Trial
-from mfrank.tuning.own_ladder import GridTried, OwnLadder
-from mfrank.tuning.own_options import Choices, Range, option_of
-from mfrank.tuning.own_space import OwnFamily, own_space
-from mfrank.tuning.search_result import SearchResult, budget_of, likes_of, metric_of, search
-from mfrank.tuning.successive_halving import CAUTION, Budget, Search, refit_seconds
-from mfrank.tuning.summary import Lead, Serving, code_of, in_words
-from mfrank.tuning.timed_families import TIMED_SPACE, Following, Recent
-from mfrank.tuning.trial_journal import TrialJournal, days_of
-from mfrank.tuning.trials import Predict, Runner, TrialJudge, TrialWatch, check_predict
-
-__all__ = [
-    "ABILITIES",
-    "BASELINES",
-    "CAUTION",
-    "EPOCHS",
-    "FAMILIES",
-    "MOST_PARTS",
-    "OF_EVENTS",
-    "SPACE",
-    "TIMED_SPACE",
-    "Axis",
-    "BlendPart",
-    "Budget",
-    "Choices",
-    "Closed",
-    "Counted",
-    "DayRecord",
-    "Facts",
-    "Family",
-    "Filter",
-    "Following",
-    "Former",
-    "GridTried",
-    "Ladder",
-    "Lead",
-    "Leaderboard",
-    "Outcome",
-    "OwnFamily",
-    "OwnLadder",
-    "Point",
-    "Predict",
-    "Range",
-    "Recent",
-    "Regression",
-    "Runner",
-    "Search",
-    "SearchResult",
-    "Serving",
-    "Setting",
-    "Shortlists",
-    "Space",
-    "TargetData",
-    "Trial",
-    "TrialJournal",
-    "TrialJudge",
-    "TrialWatch",
-    "TuneResult",
-    "WeightSearch",
-    "Weights",
-    "_fitted",
-    "_late",
-    "best",
-    "blended",
-    "budget_of",
-    "check_predict",
-    "checked_needs",
-    "code_of",
-    "days_of",
-    "finalists",
-    "in_words",
-    "lacking",
-    "likes_of",
-    "metric_of",
-    "mixed",
-    "named",
-    "near",
-    "option_of",
-    "own_space",
-    "refit_seconds",
-    "search",
-    "short",
-    "spread_out",
-    "tune",
-    "weighed",
-]
+from mfrank.tuning.days import DayRecord as DayRecord
+from mfrank.tuning.days import Former as Former
+from mfrank.tuning.event_weights import TargetData as TargetData
+from mfrank.tuning.event_weights import WeightSearch as WeightSearch
+from mfrank.tuning.families import BASELINES as BASELINES
+from mfrank.tuning.families import EPOCHS as EPOCHS
+from mfrank.tuning.families import FAMILIES as FAMILIES
+from mfrank.tuning.families import OF_EVENTS as OF_EVENTS
+from mfrank.tuning.families import SPACE as SPACE
+from mfrank.tuning.families import Closed as Closed
+from mfrank.tuning.families import Counted as Counted
+from mfrank.tuning.families import Filter as Filter
+from mfrank.tuning.families import Regression as Regression
+from mfrank.tuning.families import named as named
+from mfrank.tuning.family import ABILITIES as ABILITIES
+from mfrank.tuning.family import Axis as Axis
+from mfrank.tuning.family import Facts as Facts
+from mfrank.tuning.family import Family as Family
+from mfrank.tuning.family import Point as Point
+from mfrank.tuning.family import Setting as Setting
+from mfrank.tuning.family import Space as Space
+from mfrank.tuning.family import checked_needs as checked_needs
+from mfrank.tuning.family import lacking as lacking
+from mfrank.tuning.family import near as near
+from mfrank.tuning.family import short as short
+from mfrank.tuning.family import spread_out as spread_out
+from mfrank.tuning.ladder import Ladder as Ladder
+from mfrank.tuning.ladder import best as best
+from mfrank.tuning.leaderboard import Leaderboard as Leaderboard
+from mfrank.tuning.mixture import MOST_PARTS as MOST_PARTS
+from mfrank.tuning.mixture import BlendPart as BlendPart
+from mfrank.tuning.mixture import Shortlists as Shortlists
+from mfrank.tuning.mixture import Weights as Weights
+from mfrank.tuning.mixture import _late as _late
+from mfrank.tuning.mixture import finalists as finalists
+from mfrank.tuning.mixture import mixed as mixed
+from mfrank.tuning.mixture import weighed as weighed
+from mfrank.tuning.one_call import TuneResult as TuneResult
+from mfrank.tuning.one_call import _fitted as _fitted
+from mfrank.tuning.one_call import tune as tune
+from mfrank.tuning.outcomes import Outcome as Outcome
+from mfrank.tuning.outcomes import Trial as Trial
+from mfrank.tuning.own_ladder import GridTried as GridTried
+from mfrank.tuning.own_options import Choices as Choices
+from mfrank.tuning.own_options import Range as Range
+from mfrank.tuning.own_options import option_of as option_of
+from mfrank.tuning.own_space import OwnFamily as OwnFamily
+from mfrank.tuning.own_space import own_space as own_space
+from mfrank.tuning.search_result import SearchResult as SearchResult
+from mfrank.tuning.search_result import budget_of as budget_of
+from mfrank.tuning.search_result import likes_of as likes_of
+from mfrank.tuning.search_result import search as search
+from mfrank.tuning.successive_halving import CAUTION as CAUTION
+from mfrank.tuning.successive_halving import Budget as Budget
+from mfrank.tuning.successive_halving import Search as Search
+from mfrank.tuning.successive_halving import refit_seconds as refit_seconds
+from mfrank.tuning.summary import Lead as Lead
+from mfrank.tuning.summary import Serving as Serving
+from mfrank.tuning.summary import code_of as code_of
+from mfrank.tuning.timed_families import TIMED_SPACE as TIMED_SPACE
+from mfrank.tuning.timed_families import Recent as Recent
+from mfrank.tuning.trial_journal import TrialJournal as TrialJournal
+from mfrank.tuning.trial_journal import days_of as days_of
+from mfrank.tuning.trials import Predict as Predict
+from mfrank.tuning.trials import Runner as Runner
+from mfrank.tuning.trials import TrialJudge as TrialJudge
+from mfrank.tuning.trials import TrialWatch as TrialWatch
+from mfrank.tuning.trials import check_predict as check_predict

@@ -20,7 +20,7 @@ from mfrank.data import (
     KindWeights,
 )
 from mfrank.errors import InputTypeError, InputValueError
-from mfrank.evaluation import NDCG, Metric
+from mfrank.evaluation import NDCG, Metric, to_maximize
 from mfrank.models import Popularity, refit, tell_readers, tell_uncut, values_told, values_vary
 from mfrank.retrieval import Recommender, pack
 from mfrank.tuning.event_weights import (
@@ -32,7 +32,7 @@ from mfrank.tuning.event_weights import (
     weights_told,
 )
 from mfrank.tuning.families import SPACE
-from mfrank.tuning.family import Model, Space, checked_needs
+from mfrank.tuning.family import Model, checked_needs
 from mfrank.tuning.leaderboard import Leaderboard
 from mfrank.tuning.learned_order import TreesTrial
 from mfrank.tuning.mixture import BlendPart, blended
@@ -43,7 +43,6 @@ from mfrank.tuning.search_result import (
     budget_of,
     joined,
     likes_of,
-    metric_of,
     search,
     valid_of,
     without_dislikes,
@@ -315,7 +314,7 @@ def tune(
             "give it there, as an option of each model",
         )
     searched.able(needed)
-    chosen, clock = metric_of(metric), budget_of(minutes)
+    chosen, clock = to_maximize(metric), budget_of(minutes)
     of_target = None
     if target is not None:
         of_target = TargetData.of(data, target, valid, int(random_state))
@@ -340,7 +339,8 @@ def tune(
             given = valid_of(valid, train)
             tell_uncut("valid", given, train, "count as hits and likes")
             everything, train, chooses = joined(train, given)
-        _tell_readers(everything, searched)
+        families = (*searched.baselines, *searched.families())
+        tell_readers(everything, ((each.name, each.uses_values) for each in families))
     with values_told():
         found = search(
             train,
@@ -393,12 +393,6 @@ def _refuse_events(data: Any, weights: Any) -> None:
         )
     if weights is not None:
         raise InputValueError("`weights` needs `target`:", "name the kind to rank")
-
-
-def _tell_readers(data: Interactions, space: Space) -> None:
-    families = (*space.baselines, *space.families())
-    by_use = {use: [f.name for f in families if f.uses_values == use] for use in (True, False)}
-    tell_readers(data, by_use[True], by_use[False])
 
 
 def _fitted(found: SearchResult, data: Interactions) -> Recommender:

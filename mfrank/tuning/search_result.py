@@ -10,11 +10,10 @@ from typing import Any
 
 import scipy.sparse as sp
 
-from mfrank.arrays import OutOfTimeError, counted, memory_free_now, shown, sparse_to_host
+from mfrank.arrays import OutOfTimeError, counted, memory_free_now, sparse_to_host
 from mfrank.data import Interactions, aligned, check_alike, check_numbering, matrix_in_rows
 from mfrank.errors import InputValueError
-from mfrank.evaluation import CatalogMetric, KnownMetric, Metric, Score
-from mfrank.evaluation import metric as read_metric
+from mfrank.evaluation import Metric, Score
 from mfrank.models import refuse_no_likes, values_vary
 from mfrank.retrieval import Recommender
 from mfrank.tuning.days import Former
@@ -221,18 +220,6 @@ def _trees_over(runner: Runner, parts: Sequence[BlendPart]) -> TreesTrial | None
         return of([runner.refitted(part.outcome, data) for part in parts])
 
     return learned(runner, of([runner.fitted(part.outcome) for part in parts]), again, reserve)
-
-
-def metric_of(metric: Metric | str) -> Metric:
-    """The metric, checked: a search needs values to maximize."""
-    chosen = read_metric(metric) if isinstance(metric, str) else metric
-    if not isinstance(chosen, Metric) or isinstance(chosen, CatalogMetric | KnownMetric):
-        raise InputValueError(
-            "`metric` must have per-user values of relevance, such as `NDCG @ 20`; got "
-            f"{shown(metric)}"
-        )
-    chosen.depth(1)  # raises if it lacks its cutoff
-    return chosen
 
 
 def likes_of(data: Any, name: str = "data") -> Interactions:

@@ -21,7 +21,7 @@ import mfrank
 from mfrank import backends
 from mfrank.arrays import CSR, Grid
 from mfrank.backends import AdamAverages, AdamRates, CellTerm, Until, none_of
-from mfrank.backends.cuda import plan, sketches
+from mfrank.backends.cuda import best_items, plan
 from mfrank.backends.cuda import rows as exact
 from mfrank.backends.cuda.kernel_sources import Module, modules
 from mfrank.testing import chain, random_lists
@@ -190,8 +190,8 @@ def best_of_lists(backend: Any) -> None:
 def best_of_shortlists(backend: Any) -> None:
     """By sketches; all items are as good as each other, so these are the longest shortlists."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sketches, "_LEAST_QUERIES", 1)
-        patch.setattr(sketches, "_LEAST_ITEMS", 1)
+        patch.setattr(best_items, "_LEAST_QUERIES", 1)
+        patch.setattr(best_items, "_LEAST_ITEMS", 1)
         for dtype in (np.float32, np.float64):
             bias = np.ones(1021, dtype)
             backend.top_k(np.ones((2, 9), dtype), np.ones((1021, 9), dtype), 5, item_bias=bias)

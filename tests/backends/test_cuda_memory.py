@@ -18,7 +18,7 @@ import mfrank
 from mfrank import backends
 from mfrank.arrays import CSR
 from mfrank.backends import CellTerm, Shared, SolveOptions, reference
-from mfrank.backends.cuda import blocks, plan, resident, selection, sketches
+from mfrank.backends.cuda import best_items, blocks, plan, resident
 from mfrank.backends.cuda import rows as exact
 from mfrank.data import Counts
 
@@ -331,8 +331,8 @@ def test_few_queries_are_scored_in_small_tiles(
 def test_no_more_queries_are_scored_at_a_time_than_a_grid_has_blocks(
     backend: backends.Backend, monkeypatch: pytest.MonkeyPatch, launched: list[Launched]
 ) -> None:
-    assert 1 <= selection.MOST_QUERIES < 2**16
-    monkeypatch.setattr(selection, "MOST_QUERIES", 40)
+    assert 1 <= best_items.MOST_QUERIES < 2**16
+    monkeypatch.setattr(best_items, "MOST_QUERIES", 40)
     queries = np.ones((90, 3), np.float32)
     backend.top_k(queries, np.ones((5, 3), np.float32), 2)
     assert [one.args[1] for one in launched if one.kernel == "score_tiles"] == [40, 40, 10]
@@ -359,4 +359,4 @@ def test_sketches_are_for_many_queries_of_many_items(
     change: dict[str, Any], is_worthwhile: bool
 ) -> None:
     """And of lists that are not too long, where an eighth of what is free has room for them."""
-    assert sketches.is_worthwhile(**LEAST | change) is is_worthwhile
+    assert best_items.is_worthwhile(**LEAST | change) is is_worthwhile

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from test_top_k import Lists, assert_best
 
 from mfrank import backends
-from mfrank.backends.cuda import selection, sketches
+from mfrank.backends.cuda import best_items
+from mfrank.backends.cuda.best_items import Sketches
 from mfrank.backends.cuda.listed_filters import Filters
-from mfrank.backends.cuda.sketches import Sketches
 from mfrank.testing import CHECKS, Query, random_filters, random_lists, uneven_factors
 
 if reason := emulated_gpu.why_unavailable():
@@ -35,14 +35,14 @@ def test_the_contract_holds_with_sketches(backend: backends.Backend, name: str) 
 def whatever_the_size() -> Iterator[None]:
     """Sketches even of a few items."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sketches, "_LEAST_QUERIES", 1)
-        patch.setattr(sketches, "_LEAST_ITEMS", 1)
+        patch.setattr(best_items, "_LEAST_QUERIES", 1)
+        patch.setattr(best_items, "_LEAST_ITEMS", 1)
         yield
 
 
 def without_sketches(backend: backends.Backend, *args: Any, **options: Any) -> Lists:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sketches, "_LONGEST_LIST", 0)
+        patch.setattr(best_items, "_LONGEST_LIST", 0)
         return backend.top_k(*args, **options)
 
 
@@ -56,13 +56,13 @@ def assert_same_bits(found: Lists, wanted: Lists) -> None:
 def searched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Numbers of queries that were searched without sketches."""
     numbers: list[int] = []
-    fill = selection._Search.fill
+    fill = best_items._Search.fill
 
     def noted(self: Any, free: int, queries: Any, *results: Any) -> None:
         numbers.append(len(queries))
         fill(self, free, queries, *results)
 
-    monkeypatch.setattr(selection._Search, "fill", noted)
+    monkeypatch.setattr(best_items._Search, "fill", noted)
     return numbers
 
 
@@ -258,11 +258,11 @@ def test_scores_in_parts(
     assert_same_bits(backend.top_k(queries, items, 9, **options), wanted)
     assert products == [50]
     products.clear()
-    monkeypatch.setattr(sketches, "_MOST_BYTES", 11 * 2 * 264)
+    monkeypatch.setattr(best_items, "_MOST_BYTES", 11 * 2 * 264)
     assert_same_bits(backend.top_k(queries, items, 9, **options), wanted)
     assert products == [10] * 5
     products.clear()
-    monkeypatch.setattr(sketches, "_MOST_BYTES", 0)
+    monkeypatch.setattr(best_items, "_MOST_BYTES", 0)
     assert_same_bits(backend.top_k(queries, items, 9, **options), wanted)
     assert products == [1] * 50
 

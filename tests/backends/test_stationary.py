@@ -220,7 +220,7 @@ import os, signal, threading
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
 import numpy as np
 from mfrank.backends import cpu
-from mfrank.backends.walks import Moves
+from mfrank.backends.arguments import Moves
 from mfrank.arrays.csr import CSR
 import scipy.sparse as sp
 n, k = {n}, {k}

@@ -413,7 +413,7 @@ def test_bad_rates_are_refused() -> None:
 
 def test_dislikes_and_bad_arguments_are_refused_before_any_work(tmp_path: Path) -> None:
     disliked = sp.csr_array(np.array([[1.0, -1.0], [0.0, 1.0]]))
-    with refuses(ValueError, "user_items", remedy="Drop them"):
+    with refuses(ValueError, "user_items", remedy="drop them"):
         made().fit(disliked)
     with refuses(TypeError, "callback"):
         made().fit(DATA, callback=3)  # type: ignore[arg-type]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -11,13 +10,7 @@ from fits import als, same_factors
 from problems import toy
 
 import mfrank
-from mfrank.models import follow
-from mfrank.store import Step
-
-
-def steps(n: int, objective: float | None = None) -> Iterator[Step]:
-    for epoch in range(1, n + 1):
-        yield Step(epoch, 0.1, objective, np.zeros((1, 1)), np.zeros((1, 1)))
+from mfrank.arrays import progress_bar
 
 
 @pytest.fixture(params=["tqdm", "plain"])
@@ -34,66 +27,51 @@ def bar(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.usefixtures("bar")
-def test_steps_pass_through_and_the_last_epoch_is_shown(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    given = list(steps(3))
-    assert list(follow(iter(given), 3, "descent")) == given
-    out, err = capfd.readouterr()
-    assert out == ""
-    assert "descent" in err
-    assert "3/3" in err
-    assert err.endswith("\n")
-
-
-@pytest.mark.usefixtures("bar")
 def test_a_long_first_step_is_shown_to_have_begun(capfd: pytest.CaptureFixture[str]) -> None:
-    def first() -> Iterator[Step]:
-        assert "0/5" in capfd.readouterr().err
-        yield from steps(1)
-
-    assert len(list(follow(first(), 5, unit="walk"))) == 1
-    assert "walk" in capfd.readouterr().err
-
-
-@pytest.mark.usefixtures("bar")
-def test_nothing_is_run_ahead_of_who_asks() -> None:
-    pulled = []
-
-    def counted() -> Iterator[Step]:
-        for step in steps(5):
-            pulled.append(step.epoch)
-            yield step
-
-    followed = follow(counted(), 5)
-    assert pulled == []
-    next(followed)
-    assert pulled == [1]
-    followed.close()  # type: ignore[attr-defined]
+    with progress_bar(5, "descent", "walk") as advance:
+        begun = capfd.readouterr()
+        advance(1)
+    assert begun.out == ""
+    for part in ("descent", "0/5", "walk"):
+        assert part in begun.err
+    assert "1/5" in (told := capfd.readouterr().err)
+    assert told.endswith("\n")
 
 
 @pytest.mark.usefixtures("bar")
 def test_a_fit_that_stops_early_or_fails_ends_its_line(capfd: pytest.CaptureFixture[str]) -> None:
-    next(followed := follow(steps(5), 5))
-    followed.close()  # type: ignore[attr-defined]
+    als().fit(toy(), show_progress=True, callback=lambda *_: True)
     assert capfd.readouterr().err.endswith("\n")
 
-    def failing() -> Iterator[Step]:
-        yield from steps(1)
+    def failing(*_: object) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(follow(failing(), 5))
+        als().fit(toy(), show_progress=True, callback=failing)
     err = capfd.readouterr().err
-    assert "1/5" in err
+    assert "1/3" in err
     assert err.endswith("\n")
 
 
 def test_the_objective_is_shown_where_it_is_tracked(
     bar: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    list(follow(steps(2, objective=1234.5), 2))
-    assert "1234.5" in capfd.readouterr().err, bar
+    model = als(track_objective=True).fit(toy(), show_progress=True)
+    objective = model.store.history[-1]["objective"]
+    assert f"objective {objective:.6g}" in capfd.readouterr().err, bar
+
+
+@pytest.mark.usefixtures("bar")
+def test_models_without_epochs_of_their_own_show_their_steps(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    rng = np.random.default_rng(0)
+    judged = mfrank.Judged(rng.random((40, 3)), rng.integers(0, 3, 40), np.repeat(range(8), 5))
+    ranker = mfrank.LinearRanker(iterations=2, random_state=0).fit(judged, show_progress=True)
+    loss = ranker.store.history[-1]["objective"]
+    assert f"objective {loss:.6g}" in (told := capfd.readouterr().err)
+    assert "2/2" in told
+    assert told.endswith("\n")
 
 
 @pytest.mark.usefixtures("bar")

@@ -10,7 +10,8 @@ import pytest
 from small_site import client, data, ids, models, popular, shown
 
 import mfrank
-from mfrank.pages.pictures import _edges, _pull, _start, curve, places
+from mfrank.pages.views.items import _edges, _pull, _start, places
+from mfrank.pages.views.models import curve
 
 ITEMS = data().item_ids.labels.tolist()
 

@@ -19,7 +19,7 @@ import mfrank
 from mfrank.retrieval import Answer, pack
 from mfrank.serving import answers
 from mfrank.serving.answers import EXACT, CannotAnswer, dump
-from mfrank.serving.docs_page import page
+from mfrank.serving.description import page
 from tests.support.errors import refuses, unknown
 
 USERS, ITEMS = named().user_ids.labels, named().item_ids.labels.tolist()

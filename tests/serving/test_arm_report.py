@@ -19,17 +19,17 @@ from mfrank.cli.main import main
 from mfrank.retrieval import Answer
 from mfrank.serving import Event, EventJournal
 from mfrank.serving.arm_report import attributed
-from mfrank.serving.counterfactual import Judged
+from mfrank.serving.counterfactual import JudgedArm
 from mfrank.serving.exploration import Explorer
-from mfrank.serving.list_log import ListLog, ListShown, Source
+from mfrank.serving.list_log import ListLog, ListShown, ListSource
 from tests.support.errors import refuses
 
 FAR = 4e9
 """A time from which no list is too old."""
 
 
-def source(arm: str = "a", share: float | None = 0.5, version: str = "v") -> Source:
-    return Source("1", arm, version, share)
+def source(arm: str = "a", share: float | None = 0.5, version: str = "v") -> ListSource:
+    return ListSource("1", arm, version, share)
 
 
 def journal_of(folder: Path, lists: list[ListShown], events: list[Event]) -> EventJournal:
@@ -230,7 +230,7 @@ def test_estimates_are_unbiased_and_their_errors_right(ranked: list[int], by_pla
     found, errors, snips = [], [], []
     for _ in range(30):
         lists, events = explored(rng, n_users, by_place)
-        judged = Judged(target)
+        judged = JudgedArm(target)
         for user in range(n_users):
             own = [each for each in lists if each.user == user]
             clicks = [(each.timestamp, each.item) for each in events if each.user == user]

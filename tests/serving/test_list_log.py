@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mfrank import serving
 from mfrank.serving import EventJournal
 from mfrank.serving.exploration import Explorer
-from mfrank.serving.list_log import ListLog, ListShown, Source, read_lists
+from mfrank.serving.list_log import ListLog, ListShown, ListSource, read_lists
 from tests.support.errors import refuses
 
 USERS = [str(each) for each in named().user_ids.labels if "/" not in str(each)]
@@ -69,7 +69,7 @@ def test_old_lists_are_removed_and_journals_of_before_get_a_table(tmp_path: Path
     journal.append([serving.Event("a", "b")])
     with refuses(ValueError, None, place=tmp_path, remedy="--log-lists"):
         list(read_lists(journal))
-    log, source = ListLog(journal, 100.0), Source("1", "a", "v", 1.0)
+    log, source = ListLog(journal, 100.0), ListSource("1", "a", "v", 1.0)
     log.add(ListShown("a", 5.0, source, ["b"]))
     log.add(ListShown("a", 4e9, source, ["c"], [0.5]))
     log.stop()
@@ -90,7 +90,7 @@ def test_lists_that_cannot_be_written_are_counted(
 
     monkeypatch.setattr(journal.database, "writing", failing)
     for _ in range(3):
-        log.add(ListShown("a", 4e9, Source("1", "a", "v", 1.0), ["b"]))
+        log.add(ListShown("a", 4e9, ListSource("1", "a", "v", 1.0), ["b"]))
         log.stop()
     assert log.left_out == 3
     assert sum("full" in each.message for each in caplog.records) == 1

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 import mfrank
 from mfrank.arrays import OutOfTimeError, check_time
-from mfrank.evaluation import Score
+from mfrank.evaluation import Score, to_maximize
 from mfrank.tuning import (
     SPACE,
     TIMED_SPACE,
@@ -30,7 +30,6 @@ from mfrank.tuning import (
     budget_of,
     finalists,
     likes_of,
-    metric_of,
     named,
     refit_seconds,
     search,
@@ -324,6 +323,6 @@ def test_a_search_that_one_user_judges_is_resumed(tmp_path: Path) -> None:
 
 
 def test_metrics_are_read_by_name_and_checked() -> None:
-    assert metric_of("recall@7") == mfrank.Recall @ 7
-    assert metric_of(mfrank.MRR @ 3) == mfrank.MRR @ 3
-    assert metric_of(mfrank.AUC()) == mfrank.AUC()
+    assert to_maximize("recall@7") == mfrank.Recall @ 7
+    assert to_maximize(mfrank.MRR @ 3) == mfrank.MRR @ 3
+    assert to_maximize(mfrank.AUC()) == mfrank.AUC()

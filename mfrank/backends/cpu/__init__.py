@@ -12,27 +12,29 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import Listed, on_host, union, why_missing
+from mfrank.arrays import CSR, Listed, on_host, union, why_missing
 from mfrank.arrays import ext as _ext
-from mfrank.backends.arguments import Factors, GatherDtype
+from mfrank.backends.arguments import (
+    ROUNDS,
+    AdamAverages,
+    AdamRates,
+    Chain,
+    Factors,
+    GatherDtype,
+    ItemProbabilities,
+    Moves,
+    Stationary,
+    Until,
+    Walked,
+)
 from mfrank.backends.cpu import half_step as row_sums
-from mfrank.backends.cpu.descent import adam as adam
-from mfrank.backends.cpu.descent import ball_gradients as ball_gradients
-from mfrank.backends.cpu.descent import draw_negatives as draw_negatives
-from mfrank.backends.cpu.descent import draw_positives as draw_positives
-from mfrank.backends.cpu.descent import project_rows as project_rows
-from mfrank.backends.cpu.descent import score as score
-from mfrank.backends.cpu.descent import sum_items as sum_items
-from mfrank.backends.cpu.descent import sum_queries as sum_queries
-from mfrank.backends.cpu.descent import tangent as tangent
 from mfrank.backends.cpu.half_step import cells_of
 from mfrank.backends.cpu.half_step import solve_rows as solve_rows
 from mfrank.backends.cpu.native_sums import NativeSums
 from mfrank.backends.cpu.search_order import shelves_for
-from mfrank.backends.cpu.walks import stationary as stationary
-from mfrank.backends.cpu.walks import walk as walk
 from mfrank.backends.dense import eigh as eigh
 from mfrank.backends.dense import of_both
 from mfrank.backends.dense import product as product
@@ -106,9 +108,217 @@ def observed_value(
     )
 
 
+def score(
+    queries: Factors,
+    items: Factors,
+    ids: NDArray[np.int64],
+    n_threads: int = 0,
+    *,
+    distances: bool = False,
+) -> Factors:
+    """Compute only the listed scores."""
+    out = np.empty((len(queries), ids.shape[1]), dtype=items.dtype)
+    _ext.score(queries, items, ids, out, distances, n_threads)
+    return out
+
+
+def sum_items(
+    items: Factors, ids: NDArray[np.int64], gradients: Factors, n_threads: int = 0
+) -> Factors:
+    """Sum list by list, in the order of the places."""
+    out = np.empty((len(gradients), items.shape[1]), dtype=items.dtype)
+    _ext.sum_items(items, ids, gradients, out, n_threads)
+    return out
+
+
+def sum_queries(
+    queries: Factors, n_items: int, ids: NDArray[np.int64], gradients: Factors, n_threads: int = 0
+) -> tuple[NDArray[np.int64], Factors, Factors]:
+    """Sum item by item, in the order of the lists."""
+    return _ext.sum_queries(queries, n_items, ids, gradients, n_threads)
+
+
+def adam(
+    table: Factors,
+    rows: NDArray[np.int64],
+    gradients: Factors,
+    averages: AdamAverages,
+    rates: AdamRates,
+    n_threads: int = 0,
+) -> None:
+    """Update in one pass over the rows."""
+    _ext.adam(
+        table=table,
+        rows=rows,
+        gradients=gradients,
+        **averages._asdict(),
+        **rates._asdict(),
+        n_threads=n_threads,
+    )
+
+
+def tangent(table: Factors, rows: NDArray[np.int64], sums: Factors, n_threads: int = 0) -> Factors:
+    """See :meth:`mfrank.backends.Backend.tangent`."""
+    sums = np.ascontiguousarray(sums)
+    _ext.tangent(table, rows, sums, n_threads)
+    return sums
+
+
+def ball_gradients(
+    table: Factors,
+    rows: NDArray[np.int64],
+    sums: Factors,
+    totals: Factors,
+    n_threads: int = 0,
+) -> Factors:
+    """See :meth:`mfrank.backends.Backend.ball_gradients`."""
+    sums = np.ascontiguousarray(sums)
+    _ext.ball_gradients(table, rows, np.ascontiguousarray(totals), sums, n_threads)
+    return sums
+
+
+def project_rows(
+    table: Factors, rows: NDArray[np.int64], *, ball: bool, n_threads: int = 0
+) -> None:
+    """See :meth:`mfrank.backends.Backend.project_rows`."""
+    _ext.project_rows(table, rows, ball, n_threads)
+
+
+def draw_positives(
+    rows: CSR, users: NDArray[np.int64], n_places: int, key: int, n_threads: int = 0
+) -> NDArray[np.int64]:
+    """Draw list by list."""
+    cells = np.empty((len(users), n_places), dtype=np.int64)
+    _ext.draw_positives(
+        indptr=rows.indptr,
+        indices=rows.indices,
+        n_columns=rows.n_columns,
+        users=users,
+        key=key,
+        cells=cells,
+        n_threads=n_threads,
+    )
+    return cells
+
+
+def draw_negatives(
+    rows: CSR,
+    users: NDArray[np.int64],
+    n_places: int,
+    key: int,
+    chances: ItemProbabilities | None = None,
+    n_threads: int = 0,
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Draw list by list."""
+    items = np.empty((len(users), n_places), dtype=np.int64)
+    filled = np.empty(items.shape, dtype=np.bool_)
+    _ext.draw_negatives(
+        indptr=rows.indptr,
+        indices=rows.indices,
+        n_columns=rows.n_columns,
+        users=users,
+        key=key,
+        cumulative=None if chances is None else chances.cumulative,
+        guide=None if chances is None else chances.guide,
+        rounds=ROUNDS,
+        items=items,
+        filled=filled,
+        n_threads=n_threads,
+    )
+    return items, filled
+
+
 def list_sums(n_threads: int = 0) -> ListSums:
     """See :meth:`mfrank.backends.Backend.list_sums`."""
     return NativeSums(n_threads)
+
+
+def walk(
+    chain: Chain,
+    base: Factors,
+    start: Factors,
+    scale: float,
+    until: Until,
+    n_threads: int = 0,
+) -> Walked:
+    """Iterate block by block, a large block with all threads."""
+    n_blocks = len(chain.blocks) - 1
+    walked = Walked(start.copy(), np.empty(n_blocks), np.empty(n_blocks, dtype=np.int64))
+    _ext.walk(
+        rows=(chain.rows.indptr, chain.rows.indices, chain.rows.data),
+        blocks=chain.blocks,
+        left=chain.left,
+        right=chain.right,
+        base=base,
+        scale=scale,
+        x=walked.values,
+        n_steps=until.steps,
+        tolerance=until.tolerance,
+        spread=until.norm == "spread",
+        changes=walked.changes,
+        steps=walked.steps,
+        n_threads=n_threads,
+    )
+    return walked
+
+
+def stationary(
+    moves: Moves,
+    restarts: CSR,
+    alpha: float,
+    tolerance: float,
+    most: int,
+    n_threads: int = 0,
+) -> Stationary:
+    """Gauss-Seidel over waves of nodes, with float32 contributions until float64 is needed.
+
+    Rounded to float32, a walk may keep changing by more than the tolerance. So in float32 it gets
+    only as many steps as it should need; the rest are in float64.
+    """
+    rounding = (1 - alpha) / alpha * float(np.finfo(np.float32).eps) / 2
+    coarse_tolerance = 4 * rounding if tolerance < 2 * rounding else tolerance
+    tiny = float(np.finfo(np.float64).tiny)
+    decay = -np.log(max(1 - alpha, tiny))  # of the log of a change in each step, at least
+    enough = min(most, 50 + 2 * int(np.log(2 / max(coarse_tolerance * alpha, tiny)) / decay))
+
+    def sweep(
+        begins: CSR, values: NDArray[np.float64] | None, within: float, steps: int
+    ) -> Stationary:
+        shape = begins.n_rows, begins.n_columns
+        swept = Stationary(np.empty(shape), np.empty(shape[0]), np.empty(shape[0], np.int64))
+        _ext.stationary(
+            rows=(moves.rows.indptr, moves.rows.indices, moves.rows.data),
+            shares=(1 - alpha) * moves.shares,
+            waves=moves.waves,
+            order=moves.order,
+            place=moves.place,
+            starts=(begins.indptr, begins.indices, begins.data),
+            begin=values,
+            keep=1 - alpha,
+            tolerance=within,
+            n_steps=steps,
+            values=swept.values,
+            errors=swept.errors,
+            steps=swept.steps,
+            rounded=values is None,
+            n_threads=n_threads,
+        )
+        return swept
+
+    result = sweep(restarts, None, coarse_tolerance, enough)
+    unfinished = np.flatnonzero(
+        (result.errors > tolerance) & (result.steps < most) | (coarse_tolerance > tolerance)
+    )
+    if len(unfinished):
+        begins = restarts
+        if len(unfinished) < restarts.n_rows:
+            entries: Any = restarts.data, restarts.indices, restarts.indptr
+            every = sp.csr_array(entries, result.values.shape)
+            begins = CSR.from_scipy(every[unfinished], np.float64)
+        fine = sweep(begins, result.values[unfinished], tolerance, most)
+        result.values[unfinished], result.errors[unfinished] = fine.values, fine.errors
+        result.steps[unfinished] += fine.steps
+    return result
 
 
 def top_k(

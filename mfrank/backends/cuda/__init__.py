@@ -25,14 +25,17 @@ from mfrank.backends.arguments import (
     ROUNDS,
     AdamAverages,
     AdamRates,
+    Chain,
     Factors,
     GatherDtype,
     ItemProbabilities,
+    Moves,
     SolveOptions,
+    Stationary,
+    Until,
+    Walked,
 )
-from mfrank.backends.cuda import descent as draws
-from mfrank.backends.cuda import descent as list_products
-from mfrank.backends.cuda import factor_sums, selection, walks
+from mfrank.backends.cuda import best_items, descent, factor_sums, walks
 from mfrank.backends.cuda.half_step import RowsTask, solve
 from mfrank.backends.cuda.listed_filters import Filters
 from mfrank.backends.cuda.resident import Resident, resident_on
@@ -42,7 +45,6 @@ from mfrank.backends.dense import project_rows as project_rows
 from mfrank.backends.dense import tangent as tangent
 from mfrank.backends.row_problem import Gram, RowProblem, Shared, in_float64, minimum_norm
 from mfrank.backends.surface import RowSums
-from mfrank.backends.walks import Chain, Moves, Stationary, Until, Walked
 from mfrank.losses import WRITTEN_OUT, ListSums
 
 TOLERANCE = {"float32": 2e-4, "float64": 1e-8}
@@ -190,7 +192,7 @@ def score(
 ) -> Factors:
     """One warp per place."""
     device = gpu.device()
-    found = list_products.score(device, device.asarray(queries), *_listed(items, ids), distances)
+    found = descent.score(device, device.asarray(queries), *_listed(items, ids), distances)
     return _beside(found, queries, items)
 
 
@@ -199,7 +201,7 @@ def sum_items(
 ) -> Factors:
     """One block per list, which always sums in the same order."""
     device = gpu.device()
-    found = list_products.sum_items(device, *_listed(items, ids), device.asarray(gradients))
+    found = descent.sum_items(device, *_listed(items, ids), device.asarray(gradients))
     return _beside(found, items, gradients)
 
 
@@ -208,7 +210,7 @@ def sum_queries(
 ) -> tuple[NDArray[np.int64], Factors, Factors]:
     """Sort the terms by item; one block per item."""
     device = gpu.device()
-    touched, sums, totals = list_products.sum_queries(
+    touched, sums, totals = descent.sum_queries(
         device, device.asarray(queries), device.asarray(ids), device.asarray(gradients)
     )
     return (
@@ -230,12 +232,12 @@ def adam(
     device = gpu.device()
     at, steps = device.asarray(rows), device.asarray(gradients)
     if device.holds(table):
-        list_products.adam(device, table, at, steps, averages, rates)
+        descent.adam(device, table, at, steps, averages, rates)
         return
     # Copy only these rows, renumbered from 0.
     parts = [device.asarray(array[rows]) for array in (table, *averages)]
     few = device.xp.arange(len(rows))
-    list_products.adam(device, parts[0], few, steps, AdamAverages(*parts[1:]), rates)
+    descent.adam(device, parts[0], few, steps, AdamAverages(*parts[1:]), rates)
     for array, part in zip((table, *averages), parts, strict=True):
         array[rows] = device.asnumpy(part)
 
@@ -250,7 +252,7 @@ def draw_positives(
 ) -> NDArray[np.int64]:
     """One block per list, which finds the smallest random numbers by radix selection."""
     device = gpu.device()
-    cells = draws.draw_positives(device, _rows(rows), device.asarray(users), n_places, key)
+    cells = descent.draw_positives(device, _rows(rows), device.asarray(users), n_places, key)
     return _beside(cells, users)
 
 
@@ -265,7 +267,7 @@ def draw_negatives(
     """One thread per place."""
     device, resident = gpu.device(), _resident()
     cumulative = None if chances is None else resident.array(chances.cumulative)
-    items, filled = draws.draw_negatives(
+    items, filled = descent.draw_negatives(
         device, _rows(rows), device.asarray(users), n_places, key, cumulative, ROUNDS
     )
     return _beside(items, users), _beside(filled, users)
@@ -317,7 +319,7 @@ def top_k(
     bias = None if item_bias is None else resident.of_factors(item_bias)
     filters = Filters.of(device, len(items), candidates, exclude_all, exclude)
     placed = resident.of_factors(queries), resident.of_factors(items)
-    ids, scores = selection.top_k(device, *placed, k, bias, filters)
+    ids, scores = best_items.top_k(device, *placed, k, bias, filters)
     return _beside(ids, queries), _beside(scores, queries)
 
 
@@ -338,7 +340,7 @@ def _listed(items: Factors, ids: NDArray[np.int64]) -> tuple[Array, Array]:
     return device.asarray(items[rows]), device.asarray(at.reshape(ids.shape))
 
 
-def _rows(rows: CSR) -> draws.Rows:
+def _rows(rows: CSR) -> descent.Rows:
     device, resident = gpu.device(), _resident()
     kept = resident.rows(rows)
     columns = device.asarray(rows.indices) if kept.indices is None else kept.indices

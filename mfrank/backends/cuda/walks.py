@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import CSR, Array, Device, Grid
+from mfrank.backends.arguments import Chain, Moves, Stationary, Until, Walked
 from mfrank.backends.cuda.blocks import warps
 from mfrank.backends.cuda.kernel_sources import Module
-from mfrank.backends.walks import Chain, Moves, Stationary, Until, Walked
 
 _CHUNK = 256  # Rows whose changes are summed by one block of threads.
 _STEPS_BETWEEN_CHECKS = 8  # of whether all have stopped; each check waits for the device

@@ -9,41 +9,25 @@ Blocks depend only on the data, and every row is solved by the same kernel from 
 The bits are therefore the same as in one process, wherever and however often a task runs.
 """
 
-from mfrank.backends.sharded.backend import Sharded, check_one_place, solving
-from mfrank.backends.sharded.blocks import Cuts, RowBlock, SumPlan, block_of, range_of, route
-from mfrank.backends.sharded.half_step import ShardedHalfStep, solve, sum_rows
-from mfrank.backends.sharded.machine import (
-    Arithmetic,
-    Worker,
-    arithmetic,
-    refuse_joined,
-    refuse_other,
-    same_workers,
-    threads_of_a_task,
-)
-from mfrank.backends.sharded.routes import Routes, Sent, held
-
-__all__ = [
-    "Arithmetic",
-    "Cuts",
-    "Routes",
-    "RowBlock",
-    "Sent",
-    "Sharded",
-    "ShardedHalfStep",
-    "SumPlan",
-    "Worker",
-    "arithmetic",
-    "block_of",
-    "check_one_place",
-    "held",
-    "range_of",
-    "refuse_joined",
-    "refuse_other",
-    "route",
-    "same_workers",
-    "solve",
-    "solving",
-    "sum_rows",
-    "threads_of_a_task",
-]
+from mfrank.backends.sharded.backend import Sharded as Sharded
+from mfrank.backends.sharded.backend import check_one_place as check_one_place
+from mfrank.backends.sharded.backend import solving as solving
+from mfrank.backends.sharded.blocks import Cuts as Cuts
+from mfrank.backends.sharded.blocks import RowBlock as RowBlock
+from mfrank.backends.sharded.blocks import SumPlan as SumPlan
+from mfrank.backends.sharded.blocks import block_of as block_of
+from mfrank.backends.sharded.blocks import range_of as range_of
+from mfrank.backends.sharded.blocks import route as route
+from mfrank.backends.sharded.half_step import ShardedHalfStep as ShardedHalfStep
+from mfrank.backends.sharded.half_step import solve as solve
+from mfrank.backends.sharded.half_step import sum_rows as sum_rows
+from mfrank.backends.sharded.machine import Arithmetic as Arithmetic
+from mfrank.backends.sharded.machine import Worker as Worker
+from mfrank.backends.sharded.machine import arithmetic as arithmetic
+from mfrank.backends.sharded.machine import refuse_joined as refuse_joined
+from mfrank.backends.sharded.machine import refuse_other as refuse_other
+from mfrank.backends.sharded.machine import same_workers as same_workers
+from mfrank.backends.sharded.machine import threads_of_a_task as threads_of_a_task
+from mfrank.backends.sharded.routes import Routes as Routes
+from mfrank.backends.sharded.routes import Sent as Sent
+from mfrank.backends.sharded.routes import held as held

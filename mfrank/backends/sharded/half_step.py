@@ -124,26 +124,11 @@ def solve(
     prior: Sent | None,
     *fixed: Sent,
 ) -> tuple[Factors, Vector]:
-    """Solve the rows of a block.
+    """Solve the R rows of a block: their factors (R, K), and gains as of ``Backend.solve_rows``.
 
-    Parameters
-    ----------
-    block : RoutedBlock, of R rows that touch T columns
-    step : Step
-    coefficients : Coefficients
-    start : Sent, shape (R, K), or None
-        Initial values of iterations.
-    prior : Sent, shape (R, K), or None
-        Target of the ridges.
-    *fixed : Sent
-        Factors of the touched columns, and perhaps of one more, shape (T, K) or (T + 1, K); or, if
-        they are everywhere, the pieces of all.
-
-    Returns
-    -------
-    solved : shape (R, K)
-    gain : float64, shape (R,)
-        As ``Backend.solve_rows`` returns it.
+    ``start`` has the initial values of iterations, ``prior`` the target of the ridges, both (R, K).
+    ``fixed`` are the factors of the T touched columns, and perhaps of one more, (T, K) or
+    (T + 1, K); or, if they are everywhere, the pieces of all.
 
     Raises
     ------

@@ -14,7 +14,7 @@ from functools import partial
 from inspect import signature
 from typing import Any
 
-from mfrank.arrays import counted, share
+from mfrank.arrays import share
 from mfrank.cli.flags import OBJECTIVES, add_needs_flag, objective, parameters
 from mfrank.cli.inputs import (
     add_table_flags,
@@ -25,7 +25,7 @@ from mfrank.cli.inputs import (
     read_table,
     sums_of,
 )
-from mfrank.cli.printing import add_json_flag, check_json, somebody_watches, tell
+from mfrank.cli.printing import add_json_flag, check_json, somebody_watches, tell, tell_unknown
 from mfrank.comparison import DEFAULT_METRICS, DEFAULT_OBJECTIVES, compare, usual_models
 from mfrank.data import Interactions, Split, by_ratio, by_time, leave_k_out, leave_last
 from mfrank.errors import InputValueError
@@ -193,9 +193,7 @@ def _parts(args: argparse.Namespace) -> tuple[Interactions, Interactions, Intera
         data, owned = events.weighted(args.weights, **sums_of(args)), events[args.target]
     if args.test:
         test, unknown = read_like(args, args.test, data)
-        if unknown:
-            left_out = counted(unknown, "test interaction")
-            print(f"mfrank: {left_out} left out: users or items unknown", file=sys.stderr)
+        tell_unknown(unknown)
         return data, test, owned
     asked, split = args.test_fraction, args.split or "ratio"
     fraction = 0.2 if asked is None else share("--test-fraction", asked)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from mfrank.arrays import check_at_least_zero, counted
+from mfrank.arrays import check_at_least_zero
 from mfrank.cli.flags import add_cluster_flag, add_steering_flags, add_threads_flag, steering_of
 from mfrank.cli.inputs import (
     add_table_flags,
@@ -21,7 +21,7 @@ from mfrank.cli.inputs import (
     read_model,
     refuse_sums,
 )
-from mfrank.cli.printing import add_json_flag, check_json, tell
+from mfrank.cli.printing import add_json_flag, check_json, tell, tell_unknown
 from mfrank.cluster import check_cluster
 from mfrank.data import Interactions, without_password
 from mfrank.errors import InputValueError
@@ -97,9 +97,7 @@ def run(args: argparse.Namespace) -> int:
             place=args.model,
         )
     test, unknown = read_like(args, args.test, model)
-    if unknown:
-        left_out = counted(unknown, "test interaction")
-        print(f"mfrank: {left_out} left out: users or items unknown", file=sys.stderr)
+    tell_unknown(unknown)
     scores = evaluate(
         model,
         test,

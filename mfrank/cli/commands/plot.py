@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from mfrank.arrays import counted
 from mfrank.cli.inputs import (
     add_table_flags,
     check_table_flags,
@@ -22,6 +20,7 @@ from mfrank.cli.inputs import (
     read_like,
     read_model,
 )
+from mfrank.cli.printing import tell_unknown
 from mfrank.data import Interactions
 from mfrank.errors import InputValueError, unreadable
 from mfrank.evaluation import Evaluation, evaluate
@@ -155,9 +154,7 @@ def _evaluations(args: argparse.Namespace) -> tuple[dict[str, Evaluation], Inter
         if first is None:
             first = model
             test, unknown = read_like(args, args.test, model)
-            if unknown:
-                left_out = counted(unknown, "test interaction")
-                print(f"mfrank: {left_out} left out: users or items unknown", file=sys.stderr)
+            tell_unknown(unknown)
         elif not _same_ids(model, first):
             raise InputValueError(
                 f"{path} was fitted to other users or items than {args.sources[0]}", place=path

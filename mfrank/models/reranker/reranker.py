@@ -20,8 +20,9 @@ from mfrank.arrays import (
     turn_of,
 )
 from mfrank.data import OnUnknown
-from mfrank.errors import InputTypeError, InputValueError, unreadable
+from mfrank.errors import InputTypeError, InputValueError
 from mfrank.files import Origin
+from mfrank.models.factor_model import check_fitted_by, restoring
 from mfrank.models.parameters import FitFacts, Parameters, describe, set_since
 from mfrank.models.reranker import trees
 from mfrank.models.reranker.features import GivenFeatures, names_of
@@ -197,7 +198,7 @@ class Reranker(Parameters, Recommender):
             growth, pairs.features, pairs.relevant, pairs.users, names_of(store, given)
         )
         cbm = trees.to_bytes(grown)
-        self._adopt_fit(SecondFit(cbm, grown, given, pairs.found, self._described()))
+        self._state = SecondFit(cbm, grown, given, pairs.found, self._described())
         self._origin = {}
         return self
 
@@ -340,16 +341,8 @@ class Reranker(Parameters, Recommender):
 
         What the user's items add to the first stage's score is explained by ``model.explain``.
 
-        Parameters
-        ----------
-        userid, itemid : id
-        user_items : Interactions, scipy sparse, or None
-            The user's row, as with ``recalculate_user`` in :meth:`recommend`; None uses the user of
-            the fit.
-        N : int, default 10
-            Number of features to return, the largest contribution first.
-        by_row : bool, default False
-            Ids are row numbers.
+        Parameters are those of :meth:`mfrank.ALS.explain`; the ``N`` features with the largest
+        contributions are returned.
 
         Raises
         ------
@@ -407,19 +400,11 @@ class Reranker(Parameters, Recommender):
 
     @classmethod
     def _from_store(cls, store: FactorStore, own: OwnClasses = IMPORTED) -> Self:
-        if store.fitter["name"] != cls.__name__:
-            raise InputValueError(
-                f"the store was fitted by {store.fitter['name']}, not {cls.__name__}",
-                "mfrank.load loads any model",
-            )
+        check_fitted_by(cls, store)
         model, options, fitted = SecondFit.parted(store, own)
-        try:
+        with restoring():
             loaded = cls(model, **options)
-        except (TypeError, ValueError) as error:
-            raise unreadable(
-                "the options saved with the model", "cannot be restored", error, "fit it again"
-            ) from error
-        loaded._adopt_fit(fitted._replace(fitter=loaded._described()))
+        loaded._state = fitted._replace(fitter=loaded._described())
         loaded._origin = store.origin.copy()
         return loaded
 
@@ -427,9 +412,6 @@ class Reranker(Parameters, Recommender):
         described = describe(self)
         del described["options"]["model"]
         return described
-
-    def _adopt_fit(self, fitted: SecondFit) -> None:
-        self._state = fitted
 
     def _fitted(self) -> SecondFit:
         if not hasattr(self, "_state"):

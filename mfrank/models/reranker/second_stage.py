@@ -119,7 +119,7 @@ def _folded(model: Recommender, queries: Any, counts: NDArray[np.int64]) -> List
     return ListedUsers(np.atleast_2d(queries.factors), counts, getattr(queries, "values", None))
 
 
-class Candidates(NamedTuple):
+class RankedCandidates(NamedTuple):
     """The lists of a first stage, with all that the trees read of them."""
 
     model: Recommender
@@ -130,7 +130,7 @@ class Candidates(NamedTuple):
     @classmethod
     def of(
         cls, model: Recommender, given: GivenFeatures, asking: Asking, first: Answer, by_row: bool
-    ) -> Candidates:
+    ) -> RankedCandidates:
         """The lists ``first`` of a model, shape (U, candidates)."""
         listed = ~np.isnan(first.scores)
         rows = np.full(first.ids.shape, -1, dtype=np.int64)
@@ -197,7 +197,7 @@ class Reordered(NamedTuple):
         listed = Answer(np.atleast_2d(ids), np.atleast_2d(scores))
         first = Answer(*(part[:, : self.fitted.candidates] for part in listed))
         given = self.fitted.given
-        lists = Candidates.of(self.model, given, asking(), first, self.by_row)
+        lists = RankedCandidates.of(self.model, given, asking(), first, self.by_row)
         new = lists.scores(self.fitted, self.n_threads)
         order = np.argsort(-new, axis=1, kind="stable")[:, :n]  # NaN sorts last
         best, scores = (np.take_along_axis(part, order, axis=1) for part in (first.ids, new))
@@ -226,7 +226,7 @@ class Reordered(NamedTuple):
             asking = Asking.known(model, users, by_row)
         else:
             asking = Asking.folded(model, users, user_items, by_row)
-        candidates = Candidates.of(model, fitted.given, asking, first, by_row)
+        candidates = RankedCandidates.of(model, fitted.given, asking, first, by_row)
         shares = candidates.shares(fitted, item)
         if shares is None:
             raise InputValueError(

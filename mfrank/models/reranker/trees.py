@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ def check(growth: Growth) -> None:
     features = np.array([[0], [1], [0], [1]], dtype=np.float32)
     alternating, groups = np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1])
     try:
-        _grow(growth, 1, features, alternating, groups, ["feature"])
+        grow(replace(growth, iterations=1), features, alternating, groups, ["feature"])
     except _catboost().CatBoostError as error:
         raise InputValueError(
             f"CatBoost refuses `loss`, `learning_rate` or `depth`: got loss={growth.loss!r}, "
@@ -51,7 +51,7 @@ def check(growth: Growth) -> None:
 def grow(
     growth: Growth,
     features: NDArray[np.float32],
-    labels: NDArray[np.bool_],
+    labels: NDArray[Any],
     groups: NDArray[np.int64],
     names: Sequence[str],
 ) -> Any:
@@ -61,14 +61,31 @@ def grow(
     ----------
     growth : Growth
     features : float32, shape (pairs, features)
-    labels : bool, shape (pairs,)
+    labels : bool or 0 and 1, shape (pairs,)
         Whether the pair's item is relevant.
     groups : int64, shape (pairs,)
         The pair's user; the pairs of a user must be consecutive.
     names : sequence of str
         Names of the features.
     """
-    return _grow(growth, growth.iterations, features, labels, groups, names)
+    catboost = _catboost()
+    pool = catboost.Pool(
+        features, labels.astype(np.float32), group_id=groups, feature_names=list(names)
+    )
+    trees = catboost.CatBoost(
+        {
+            "loss_function": growth.loss,
+            "iterations": growth.iterations,
+            "learning_rate": growth.learning_rate,
+            "depth": growth.depth,
+            "random_seed": growth.seed,
+            "thread_count": growth.n_threads or -1,
+            "allow_writing_files": False,  # otherwise it leaves a folder in the working directory
+            "metric_period": growth.iterations,  # the metric is not used and costs time
+            "logging_level": "Silent",
+        }
+    )
+    return trees.fit(pool)
 
 
 def scores(trees: Any, features: NDArray[np.float32], n_threads: int) -> NDArray[np.float64]:
@@ -112,34 +129,6 @@ def from_bytes(cbm: NDArray[np.uint8], names: Sequence[str]) -> Any:
     if list(trees.feature_names_) != list(names):
         raise ValueError(f"the trees were trained on {trees.feature_names_}, not on {list(names)}")
     return trees
-
-
-def _grow(
-    growth: Growth,
-    iterations: int,
-    features: NDArray[np.float32],
-    labels: NDArray[Any],
-    groups: NDArray[np.int64],
-    names: Sequence[str],
-) -> Any:
-    catboost = _catboost()
-    pool = catboost.Pool(
-        features, labels.astype(np.float32), group_id=groups, feature_names=list(names)
-    )
-    trees = catboost.CatBoost(
-        {
-            "loss_function": growth.loss,
-            "iterations": iterations,
-            "learning_rate": growth.learning_rate,
-            "depth": growth.depth,
-            "random_seed": growth.seed,
-            "thread_count": growth.n_threads or -1,
-            "allow_writing_files": False,  # otherwise it leaves a folder in the working directory
-            "metric_period": iterations,  # the metric is not used and costs time
-            "logging_level": "Silent",
-        }
-    )
-    return trees.fit(pool)
 
 
 def _catboost() -> Any:

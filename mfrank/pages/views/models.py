@@ -13,10 +13,11 @@ from mfrank.errors import InputValueError
 from mfrank.evaluation import Evaluation, Score
 from mfrank.pages.judging import LENGTH, METRICS, Judgement, judge
 from mfrank.pages.page_request import PageRequest
-from mfrank.pages.pictures import curve
 from mfrank.pages.site import Site, path_of
 from mfrank.retrieval import Recommender
 from mfrank.store import seconds_of
+
+_WIDTH, _HEIGHT = 600.0, 160.0
 
 _CURVES = {
     "objective": "Objective",
@@ -54,6 +55,33 @@ def model(site: Site, request: PageRequest) -> dict[str, Any]:
             if (drawn := curve([epoch.get(name) for epoch in store.history])) is not None
         ],
         "history": [dict(epoch) for epoch in store.history],
+    }
+
+
+def curve(values: Sequence[float | int | None]) -> dict[str, Any] | None:
+    """Points of an SVG line, y downward, with the first and last epoch, and the range of values.
+
+    None if there are fewer than two values.
+    """
+    known = [(epoch, float(value)) for epoch, value in enumerate(values, 1) if value is not None]
+    if len(known) < 2:
+        return None
+    numbers = [value for _, value in known]
+    least, span = min(numbers), max(numbers) - min(numbers)
+    steps = known[-1][0] - known[0][0]
+    points = [
+        (
+            _WIDTH * (epoch - known[0][0]) / steps,
+            _HEIGHT * (1 - (value - least) / span) if span else _HEIGHT / 2,
+        )
+        for epoch, value in known
+    ]
+    return {
+        "points": " ".join(f"{x:.1f},{y:.1f}" for x, y in points),
+        "epochs": [known[0][0], known[-1][0]],
+        "least": least,
+        "greatest": max(numbers),
+        "last": numbers[-1],
     }
 
 
