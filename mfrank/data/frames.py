@@ -144,12 +144,15 @@ def columns_reader(frame: Any) -> tuple[list[Hashable], Callable[[Any], NDArray[
     if _is_of("polars", frame):
         return list(frame.columns), lambda name: _of_polars(frame[name])
     if not hasattr(frame, "__arrow_c_stream__"):
-        is_file = isinstance(frame, str | os.PathLike) or hasattr(frame, "readline")
+        remedy = "arrays are taken by `Interactions.from_arrays`"
+        if isinstance(frame, str | os.PathLike) or hasattr(frame, "readline"):
+            remedy = "files are read by `Interactions.from_file`"
+        elif hasattr(frame, "collect"):  # of polars, Spark and others
+            remedy = "collect() it first"
+        elif getattr(getattr(frame, "dtype", None), "names", None):
+            remedy = "pass `pandas.DataFrame(frame)`"
         raise InputTypeError(
-            f"`frame` must be a table with named columns, got {type(frame).__name__}",
-            "files are read by `Interactions.from_file`"
-            if is_file
-            else "arrays are taken by `Interactions.from_arrays`",
+            f"`frame` must be a table with named columns, got {type(frame).__name__}", remedy
         )
     with needs("parquet", f"a {type(frame).__name__} is read with pyarrow"):
         import pyarrow

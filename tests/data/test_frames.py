@@ -168,6 +168,16 @@ def test_a_lazy_table_is_to_be_collected():
 
     with refuses(TypeError, remedy=r"collect\(\) it first"):
         Interactions.of(LazyFrame())
+    with refuses(TypeError, "frame", remedy=r"collect\(\) it first"):
+        Interactions.from_frame(LazyFrame())
+
+
+def test_an_array_with_names_becomes_a_table_of_pandas():
+    named = np.array([(1, 2)], dtype=[("user", "i8"), ("item", "i8")])
+    with refuses(TypeError, "frame", remedy="DataFrame"):
+        Interactions.from_frame(named)
+    with refuses(TypeError, "frame", remedy="from_arrays"):
+        Interactions.from_frame(named["user"])
 
 
 def test_without_pyarrow_the_error_says_how_to_get_it(monkeypatch):
