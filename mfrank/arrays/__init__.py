@@ -89,6 +89,7 @@ from mfrank.arrays.text import counted as counted
 from mfrank.arrays.text import paragraphs as paragraphs
 from mfrank.arrays.text import sized as sized
 from mfrank.arrays.text import table as table
+from mfrank.arrays.text import tell_idle as tell_idle
 from mfrank.arrays.text import terminal_width as terminal_width
 from mfrank.arrays.text import warn_caller as warn_caller
 from mfrank.arrays.threads import MOST_PARTS as MOST_PARTS

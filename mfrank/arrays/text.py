@@ -114,3 +114,8 @@ def warn_caller(message: str) -> None:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
     warnings.warn(Notice(message), RuntimeWarning, stacklevel=level)
+
+
+def tell_idle(problem: str, remedy: str) -> None:
+    """Warn of an option that nothing reads, as options that are searched may be beside others."""
+    warn_caller(f"{problem} {remedy}")

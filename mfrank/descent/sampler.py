@@ -20,6 +20,7 @@ from mfrank.arrays import (
     key_of,
     lazy,
     random_units,
+    tell_idle,
 )
 from mfrank.backends import ROUNDS, Backend, ItemProbabilities
 from mfrank.errors import InputValueError
@@ -175,12 +176,12 @@ class Sampling:
             )
         check_at_least_zero(popularity_power=self.power)
         if self.shared and self.negatives is None:
-            raise InputValueError(
+            tell_idle(
                 "`shared_negatives` has no effect, as `negatives=None` uses all items:",
                 "leave it out, or set `negatives` to a number",
             )
         if self.negative_sampling != "popularity" and changed(self, "power"):
-            raise InputValueError(
+            tell_idle(
                 "`popularity_power` has no effect, as "
                 f"`negative_sampling={self.negative_sampling!r}` does not read popularity:",
                 "leave it out, or use `negative_sampling='popularity'`",

@@ -203,7 +203,7 @@ def evaluate(
             "`cluster` and `negatives`, which are drawn in turn, do not go together"
         )
     wanted = as_metrics(metrics)
-    _refuse_idle(negatives, random_state, item_groups, wanted)
+    _refuse_idle_groups(item_groups, wanted)
     if negatives is not None:
         check_sampled(negatives, wanted)
     if steer is not None:
@@ -375,14 +375,8 @@ def _check_steered(wanted: Iterable[Metric], *, sampled: bool, folded: bool) -> 
         raise InputValueError(f"`steer` and {what} do not go together", "leave one out")
 
 
-def _refuse_idle(
-    negatives: int | None, seed: Seed, groups: Groups | None, wanted: Iterable[Metric]
-) -> None:
-    """Raise ValueError if an argument is given that nothing reads."""
-    if negatives is None and (isinstance(seed, np.random.Generator) or seed not in (None, 0)):
-        raise InputValueError(
-            "`random_state` has no effect, as nothing is drawn without `negatives`:", "leave it out"
-        )
+def _refuse_idle_groups(groups: Groups | None, wanted: Iterable[Metric]) -> None:
+    """Raise ValueError if no metric has a value of a group of items."""
     if groups is not None and not any(
         isinstance(metric, ListMetric | KnownMetric) for metric in wanted
     ):

@@ -8,8 +8,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from mfrank.arrays import Array, changed, check_above_zero, check_choice, check_count, check_flags
-from mfrank.errors import InputValueError
+from mfrank.arrays import (
+    Array,
+    changed,
+    check_above_zero,
+    check_choice,
+    check_count,
+    check_flags,
+    tell_idle,
+)
 from mfrank.losses.contract import (
     Gradients,
     Lists,
@@ -62,9 +69,7 @@ class SONG(Loss):
         check_flags(pooled=self.pooled)
         check_flags(from_zero=self.from_zero)
         if self.from_zero and self.decay == 1:
-            raise InputValueError(
-                "`from_zero` has no effect, as `decay=1` keeps no averages:", "leave it out"
-            )
+            tell_idle("`from_zero` has no effect, as `decay=1` keeps no averages:", "leave it out")
 
     def memory(self, sizes: Sizes) -> Memory:
         """Mean g of each cell, NaN before the first estimate; nothing for a decay of 1."""
@@ -169,7 +174,7 @@ class KSONG(Loss):
             smoothing_2=self.smoothing_2,
         )
         if self.choice != "sigmoid" and changed(self, "steepness"):
-            raise InputValueError(
+            tell_idle(
                 f"`steepness` has no effect on `choice={self.choice!r}`:",
                 "leave it out, or use `choice='sigmoid'`",
             )

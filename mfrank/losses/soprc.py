@@ -14,8 +14,8 @@ from mfrank.arrays import (
     check_at_least_zero,
     check_count,
     contracted,
+    tell_idle,
 )
-from mfrank.errors import InputValueError
 from mfrank.losses.contract import (
     Gradients,
     Lists,
@@ -82,7 +82,7 @@ class SOPRC(Loss):
             check_count("order_statistics", self.order_statistics, 1)
         check_decay(self.decay)
         if self.order_statistics is None and changed(self, "decay"):
-            raise InputValueError(
+            tell_idle(
                 "`decay` has no effect, as no order statistics are kept:",
                 "leave it out, or set `order_statistics`",
             )

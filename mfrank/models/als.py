@@ -60,7 +60,7 @@ from mfrank.models.options import (
     check_biases,
     check_dtype,
     gather_dtype,
-    refuse_idle_steps,
+    tell_idle_steps,
     tell_of_liked,
 )
 from mfrank.models.parameters import describe, refuse_target
@@ -209,7 +209,7 @@ class ALS(FactorModel):
         check_flags(biases=self.biases, track_objective=self.track_objective)
         if self.biases:
             check_biases(self.objective, self.solver, self.cg_tolerance, self.gather_dtype)
-        refuse_idle_steps(self)
+        tell_idle_steps(self)
 
     @property
     def uses_values(self) -> bool:

@@ -22,6 +22,7 @@ from mfrank.arrays import (
     check_threads,
     generator,
     in_turn,
+    tell_idle,
 )
 from mfrank.backends import choose
 from mfrank.backends.sharded import check_one_place
@@ -226,7 +227,7 @@ class Descent(FactorModel):
             )
         _ = self._sampling  # its constructor checks the sampling options
         if self.batches == "positives" and changed(self, "positives"):
-            raise InputValueError(
+            tell_idle(
                 "`positives` has no effect, as with `batches='positives'` each is a list of its "
                 "own:",
                 "leave it out, or use `batches='users'`",

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from mfrank import als, descent, losses
 from mfrank.als import QuadraticObjective
-from mfrank.arrays import changed, counted, installed, set_in_block, shown, warn_caller
+from mfrank.arrays import changed, counted, installed, set_in_block, shown, tell_idle, warn_caller
 from mfrank.backends import Backend, GatherDtype, choose
 from mfrank.data import Interactions, ReadWhere, ValuesFrom, has_kinds
 from mfrank.descent import Optimizer, Schedule
@@ -157,16 +157,16 @@ def check_biases(
         )
 
 
-def refuse_idle_steps(model: Any) -> None:
-    """Raise ValueError if options of conjugate gradients are given to an ALS that has none."""
+def tell_idle_steps(model: Any) -> None:
+    """Warn of options of conjugate gradients that an ALS without these does not read."""
     exact = "`biases=True`" if model.biases else "`solver='cholesky'`"
     if model.biases or model.solver == "cholesky":
         for name in changed(model, "cg_steps", "cg_tolerance"):
-            raise InputValueError(
+            tell_idle(
                 f"`{name}` has no effect, as {exact} solves every row exactly:", "leave it out"
             )
     if model.cg_tolerance is not None and changed(model, "cg_steps"):
-        raise InputValueError(
+        tell_idle(
             "`cg_steps` has no effect with `cg_tolerance`, by which each row takes as many steps "
             "as it needs:",
             "leave one of them out",
@@ -200,7 +200,7 @@ def check_featured_fit(
     first = next((name for name, features in given.items() if features is not None), None)
     if first is None:
         if has_ridge:
-            raise InputValueError(
+            tell_idle(
                 "`feature_regularization` has no effect in a fit without features:",
                 "leave it out, or pass `user_features` or `item_features`",
             )

@@ -21,6 +21,7 @@ from mfrank.arrays import (
     in_turn,
     share,
     shown,
+    tell_idle,
 )
 from mfrank.backends import choose
 from mfrank.data import Interactions
@@ -213,7 +214,7 @@ class SupervisedPageRank(Parameters, RowScorer):
             if describe(self.loss) != describe(_DEFAULT_LOSS):
                 idle.append("loss")
             for name in idle:
-                raise InputValueError(
+                tell_idle(
                     f"`{name}` has no effect, as nothing is learned with `method=None`:",
                     "leave it out, or name a method",
                 )
@@ -285,7 +286,7 @@ class SupervisedPageRank(Parameters, RowScorer):
                     "`item_features` go with interactions", "graphs have their own"
                 )
             for name in changed(self, "gap", "queries", "candidates"):
-                raise InputValueError(
+                tell_idle(
                     f"`{name}` has no effect on graphs, whose queries are all there:",
                     "leave it out, or pass interactions",
                 )

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mfrank.arrays import MadeOfFields, check_count, is_number, shown
+from mfrank.arrays import MadeOfFields, check_count, is_number, shown, tell_idle
 from mfrank.data import Ids, UnknownIdError
 from mfrank.errors import InputTypeError, InputValueError
 from mfrank.steering.categories import labels_of
@@ -110,7 +110,7 @@ class Steering(MadeOfFields):
         if self.pool is not None:
             check_count("pool", self.pool, 1, 2**31 - 1)
             if self.at_most is None and not (self.diversity or self.calibration):
-                raise InputValueError(
+                tell_idle(
                     "`pool` has no effect by itself:",
                     "pass `diversity`, `calibration` or `at_most`, too, or leave it out",
                 )
@@ -167,7 +167,7 @@ class Steering(MadeOfFields):
         known = {label for labels in self.categories.values() for label in labels_of(labels)}
         if self.at_most is None:
             if self.categories and not self.calibrates:
-                raise InputValueError(
+                tell_idle(
                     "`categories` have no effect by themselves:",
                     "pass `at_most` or `calibration`, too, or leave them out",
                 )
