@@ -271,7 +271,10 @@ class EventJournal:
                 return Interactions.of(sp.csr_array((0, 0)))
         with self.database.reading() as connection:
             found = Interactions.from_sql(query, connection, params=given, **how)
-        return found._with_where({c: of for c, of in (where or {}).items() if of == only})
+        if only is not None:
+            return found._with_where({c: of for c, of in (where or {}).items() if of == only})
+        has_others = not weighed and bool(set(self.kinds(after, until)) - {KIND})
+        return found._with_where({"event": None} if has_others else {})
 
     def kinds(self, after: int, until: int) -> list[str]:
         """The kinds of these events."""

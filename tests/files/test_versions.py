@@ -42,6 +42,17 @@ def test_the_last_versions_stay(tmp_path: Path, keep: int) -> None:
     assert (tmp_path / "s" / "versions.json").exists() is (keep > 1)
 
 
+def test_a_list_of_versions_that_was_never_written_goes_with_the_next_save(tmp_path: Path) -> None:
+    """As a process leaves it that is killed while it keeps a version."""
+    saved(tmp_path, [1])
+    draft = tmp_path / ".0123456789abcdef.versions.json"
+    draft.mkdir()
+    (draft / "versions.json").write_text("[")
+    saved(tmp_path, [2], keep=1)
+    assert not draft.exists()
+    assert versions(tmp_path) == [2]
+
+
 def test_a_save_that_keeps_fewer_removes_the_others_and_says_so_if_none_stays(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -6,6 +6,7 @@ import json
 import logging
 import sqlite3
 from collections.abc import Callable, Mapping
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -321,6 +322,22 @@ def test_a_journal_is_read_as_the_fits_data(tmp_path: Path, caplog: Any) -> None
     everything = als().fit(read())
     journal.update(everything)
     assert items_of(everything, "new") == ["i00", "i01", "i02", "i03"]
+
+
+def test_a_journal_without_the_weights_of_the_fit_is_told(tmp_path: Path, caplog: Any) -> None:
+    weights = {"view": 0.5, "purchase": 1.0}
+    events = mfrank.Events.from_frame(LOG)
+    model = mfrank.tune(events, target="purchase", weights=weights, trials=1, factors=2).model
+    journal = journal_of(tmp_path, ["view", "purchase"])
+    position = journal.position(model)
+    weighed = journal.interactions(position, journal.last, weights=weights)
+    for read, told in ((lambda *_: weighed, 0), (None, 1)):
+        caplog.clear()
+        journal.update(copy(model), read=read)
+        assert (
+            sum("weights={'purchase': 1.0, 'view': 0.5}" in each for each in caplog.messages)
+            == told
+        )
 
 
 def test_events_of_other_kinds_alone_are_had_and_not_learned(tmp_path: Path) -> None:
