@@ -1,4 +1,4 @@
-"""Engines run the tasks of a fit. Each is one file with the interface ``surface.Engine``.
+"""Engines run the tasks of a fit. Each is one file with the interface ``task_engine.Engine``.
 
 ``processes`` starts workers on this machine; ``dask`` and ``ray`` use a Dask or Ray cluster. An
 engine knows nothing about factors: a task is a function and its arguments.
@@ -17,6 +17,7 @@ from mfrank.cluster.task_engine import Engine as Engine
 from mfrank.cluster.task_engine import Task as Task
 from mfrank.cluster.task_engine import array_of as array_of
 from mfrank.cluster.task_engine import as_done as as_done
+from mfrank.cluster.task_engine import held as held
 from mfrank.cluster.task_engine import kind_of as kind_of
 from mfrank.cluster.task_engine import parts_of as parts_of
 from mfrank.cluster.task_engine import wrong as wrong

@@ -52,6 +52,14 @@ class Engine(Protocol):
         """
 
 
+_Kept = TypeVar("_Kept")
+
+
+def held(value: _Kept) -> _Kept:
+    """The value, as the result of a task that stays on workers."""
+    return value
+
+
 # Calls as tasks of an engine, in a bounded queue.
 
 

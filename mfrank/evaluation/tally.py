@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mfrank.arrays import CSR, beside, check_time, on_host
 from mfrank.backends import choose
 from mfrank.backends.sharded import same_workers, threads_of_a_task
-from mfrank.cluster import Call, Cluster, as_done, connected, kind_of, wrong
+from mfrank.cluster import Call, Cluster, as_done, connected, held, kind_of, wrong
 from mfrank.data import Groups, without_zeros
 from mfrank.evaluation.cold import Cold
 from mfrank.evaluation.inputs import (
@@ -334,10 +334,10 @@ def judged_on_workers(cluster: Cluster, judge: Judge, users: Ints) -> Tally:
     with connected(cluster) as engine:
         workers = same_workers(engine, judge.backend)
         threads = threads_of_a_task(workers, judge.n_threads)
-        held = engine.submit(_itself, judge.by_threads(threads))
+        judging = engine.submit(held, judge.by_threads(threads))
         n_parts = max(1, min(len(users), _PARTS_OF_A_WORKER * len(workers)))
         given = np.array_split(users, n_parts)
-        calls = ((number, Call(_judged, (held, part))) for number, part in enumerate(given))
+        calls = ((number, Call(_judged, (judging, part))) for number, part in enumerate(given))
         found: dict[int, Tally] = dict(as_done(engine, len(workers), calls))
         for part in found.values():
             if not isinstance(part, Tally):
@@ -346,10 +346,6 @@ def judged_on_workers(cluster: Cluster, judge: Judge, users: Ints) -> Tally:
     for number in range(1, n_parts):
         whole.append(found[number])
     return whole
-
-
-def _itself(judge: Any) -> Any:
-    return judge
 
 
 def _judged(judge: Judge, users: Ints) -> Tally:

@@ -22,7 +22,7 @@ from mfrank.arrays import (
     to_host,
 )
 from mfrank.backends.sharded import check_one_place, same_workers, threads_of_a_task
-from mfrank.cluster import Call, Cluster, as_done, connected
+from mfrank.cluster import Call, Cluster, as_done, connected, held
 from mfrank.data import Ids, Interactions, check_table_file, write_table
 from mfrank.errors import InputValueError
 from mfrank.files import Format, check_takes_parts, writing_parts
@@ -78,16 +78,12 @@ def written_on_workers(
     check_one_place(cluster, backend)
     with connected(cluster) as engine:
         workers = same_workers(engine, backend)
-        held = engine.submit(_itself, source(threads_of_a_task(workers, n_threads)))
-        calls = ((part, Call(_written, (held, write, part))) for part in parts)
+        lists = engine.submit(held, source(threads_of_a_task(workers, n_threads)))
+        calls = ((part, Call(_written, (lists, write, part))) for part in parts)
         for part, done in as_done(engine, len(workers), calls):
             if not part.path.exists():
                 raise OSError(_other_disk(part.path, "a worker wrote it, and it is not here"))
             yield done
-
-
-def _itself(source: Any) -> Any:
-    return source
 
 
 def _written(

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 
 import mfrank
 from mfrank.backends import choose
-from mfrank.backends.sharded import backend, blocks, held, solve
+from mfrank.backends.sharded import backend, blocks, solve
+from mfrank.cluster import held
 
 BENCH = Path(__file__).parents[2] / "bench"
 DATA = mfrank.synthetic(600, 200, 12_000, random_state=0)

@@ -1,4 +1,4 @@
-"""What every engine owes: the calls of ``surface.Engine``, and the bits of one process."""
+"""What every engine owes: the calls of ``task_engine.Engine``, and the bits of one process."""
 
 from __future__ import annotations
 

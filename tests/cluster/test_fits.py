@@ -18,6 +18,7 @@ from mfrank.als import QuadraticObjective
 from mfrank.backends import SolveOptions, choose
 from mfrank.backends.sharded import backend, blocks, solve
 from mfrank.backends.sharded import routes as sent
+from mfrank.cluster import held
 from mfrank.models import told_of_cluster
 
 DATA = mfrank.synthetic(120, 60, 1500, random_state=0)
@@ -153,9 +154,7 @@ class Watched(Shuffled):
 
     def factors(self) -> list[np.ndarray]:
         """All factors that were sent."""
-        args = (
-            arg for function, args in self.sent if function in (solve, sent.held) for arg in args
-        )
+        args = (arg for function, args in self.sent if function in (solve, held) for arg in args)
         return [arg.factors for arg in args if isinstance(arg, sent.Sent)]
 
 
@@ -217,7 +216,7 @@ def test_all_fixed_factors_go_where_that_is_less(relays: bool) -> None:
         engine = Watched(n)
         engine.relays = relays
         als(mfrank.IALS()).fit(DATA, cluster=engine)
-        sent_by.append(any(function is sent.held for function, _ in engine.sent))
+        sent_by.append(any(function is held for function, _ in engine.sent))
     assert sent_by == [backend._SHARE_OF_MEMORY > 0, backend._SHARE_OF_MEMORY > 0 and relays]
 
 

@@ -21,13 +21,13 @@ from mfrank.backends.sharded import (
     Sharded,
     backend,
     blocks,
-    held,
     machine,
     route,
     solve,
     sum_rows,
 )
 from mfrank.backends.sharded import routes as on_the_way
+from mfrank.cluster import held
 
 SMALL = 50_000
 """Bytes of objects, and of vectors with a number for each row, which are not counted."""

@@ -30,4 +30,3 @@ from mfrank.backends.sharded.machine import same_workers as same_workers
 from mfrank.backends.sharded.machine import threads_of_a_task as threads_of_a_task
 from mfrank.backends.sharded.routes import Routes as Routes
 from mfrank.backends.sharded.routes import Sent as Sent
-from mfrank.backends.sharded.routes import held as held

@@ -17,8 +17,8 @@ from mfrank.backends.registry import choose
 from mfrank.backends.row_problem import CellTerm, ObservedLoss, RowProblem, Shared, Vector
 from mfrank.backends.sharded.blocks import RoutedBlock, block_of, route
 from mfrank.backends.sharded.machine import Arithmetic, refuse_joined
-from mfrank.backends.sharded.routes import RoutedPart, Sent, held, pieces, taken
-from mfrank.cluster import Engine, Task, array_of, parts_of, wrong
+from mfrank.backends.sharded.routes import RoutedPart, Sent, pieces, taken
+from mfrank.cluster import Engine, Task, array_of, held, parts_of, wrong
 
 # The tasks of a half-step: to solve the rows of a block, and to sum a part of long rows.
 #

@@ -145,11 +145,6 @@ def pieces(table: Factors, scale: float | None, n_pieces: int) -> Iterator[Sent]
         yield Sent.of(table[begin : begin + size], scale)
 
 
-def held(piece: Sent) -> Sent:
-    """A piece, as a task whose result stays on the worker."""
-    return piece
-
-
 def taken(table: Sequence[Sent], rows: NDArray[np.int32]) -> Factors:
     """Rows of a table that came in pieces."""
     some = empty_aligned((len(rows), table[0].factors.shape[1]), table[0].dtype)

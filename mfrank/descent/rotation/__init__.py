@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import CSR, all_finite
 from mfrank.backends.sharded import RowBlock, arithmetic, block_of, same_workers, threads_of_a_task
-from mfrank.cluster import Engine, Task, array_of, kind_of, parts_of, wrong
+from mfrank.cluster import Engine, Task, array_of, held, kind_of, parts_of, wrong
 from mfrank.descent.engine import DescentPlan, Share, ended
 from mfrank.descent.factor_tables import FactorTables
 from mfrank.descent.rotation.layout import (
@@ -37,7 +37,7 @@ from mfrank.descent.rotation.layout import (
     pairs,
     user_bounds,
 )
-from mfrank.descent.rotation.meeting import Meeting, RotatingFit, TableRows, keep, meet
+from mfrank.descent.rotation.meeting import Meeting, RotatingFit, TableRows, meet
 from mfrank.descent.sampler import Sampling
 from mfrank.store import Step
 
@@ -130,7 +130,7 @@ class _Rotation:
         self._catalog = fit.sampling.catalog(rows)
         self._begins = bounds[:-1].tolist()
         self._ends, self._pattern = list(pairwise(bounds.tolist())), rows.pattern()
-        self._blocks = [engine.submit(keep, self._block(users)) for users in range(len(bounds) - 1)]
+        self._blocks = [engine.submit(held, self._block(users)) for users in range(len(bounds) - 1)]
 
     def losses(self, dealt: Deal, epoch: int) -> Iterator[tuple[BlockPair, float]]:
         """Run the meetings, those of each block in the order of rounds; yield sums of losses."""

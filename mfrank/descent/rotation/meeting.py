@@ -93,11 +93,6 @@ class Meeting:
     tables: dict[str, TableRows]
 
 
-def keep(block: RowBlock) -> RowBlock:
-    """The block, as the result of a task that stays on workers."""
-    return block
-
-
 def meet(block: RowBlock, fit: RotatingFit, meeting: Meeting) -> tuple[dict[str, TableRows], float]:
     """Visit the users among the items; return the new rows, and the sum of the losses.
 
