@@ -19,7 +19,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from mfrank.als import QuadraticObjective
 from mfrank.arrays import counted
-from mfrank.cli.inputs import as_ids
+from mfrank.cli.typed_ids import as_ids
 from mfrank.data import Ids, place_of_ids, text_rows
 from mfrank.errors import InputValueError
 from mfrank.models import objective_classes

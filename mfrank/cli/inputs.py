@@ -1,23 +1,17 @@
-"""Interactions, ids and folders of models that commands read and write."""
+"""Interactions that commands read, and the flags that say how."""
 
 from __future__ import annotations
 
 import argparse
-import os
-import re
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
-from pathlib import Path
-from typing import Any, NamedTuple, Self, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import counted
-from mfrank.cli.remedies import message_of
 from mfrank.data import (
     AS_USUAL,
     ROLES,
@@ -29,13 +23,10 @@ from mfrank.data import (
     Interactions,
     Lines,
     TimestampUnit,
-    UnknownIdError,
     holds_interactions,
     is_database,
     is_stream,
     kinds_read,
-    lines_of,
-    objects,
     placed,
     spelled_like,
     without_password,
@@ -43,22 +34,13 @@ from mfrank.data import (
 from mfrank.errors import InputValueError
 from mfrank.files import (
     MANIFEST,
-    check_replaceable,
-    generation_of,
-    locked,
-    metadata_of,
     path_of,
-    refuse_other,
 )
-from mfrank.models import are_marks, load, n_below
-from mfrank.retrieval import Otherwise, Recommender
+from mfrank.models import are_marks, n_below
+from mfrank.retrieval import Recommender
 from mfrank.serving import KIND, EventJournal
-from mfrank.store import FORMAT
 
 _DAY = 86_400
-_HEADER = {
-    side: re.compile(rf'"?({side}[_ ]?(id)?s?|ids?)"?', re.IGNORECASE) for side in ("user", "item")
-}
 
 
 def add_table_flags(parser: argparse.ArgumentParser, *, at_least: bool = True) -> None:
@@ -526,74 +508,6 @@ def _changed(args: argparse.Namespace, change: dict[str, Any]) -> argparse.Names
     return argparse.Namespace(**{**vars(args), **change})
 
 
-def ids_in(path: str, flag: str = "--users") -> list[str]:
-    """Ids of the text file of a flag, one per line; empty lines and a header are skipped.
-
-    As in all data, blanks are part of an id; only line feeds and carriage returns end a line. A
-    header, such as ``user_id``, and a file without ids are told on stderr.
-
-    Raises
-    ------
-    FileNotFoundError
-        There is no such file.
-    ValueError
-        It is not text.
-    """
-    try:
-        lines = list(lines_of(path))
-    except FileNotFoundError:
-        remedy = f"; for the user {path}, pass --user {path}" if flag == "--users" else ""
-        raise FileNotFoundError(
-            f"{flag} takes a text file of ids, one per line, and there is no file {path}{remedy}"
-        ) from None
-    except ValueError as error:
-        remedy = f"{flag} takes a text file with one id per line"
-        raise InputValueError(message_of(error), remedy, place=path) from None
-    ids = [id_ for line in lines if (id_ := line.rstrip("\r\n"))]
-    if len(ids) > 1 and _HEADER["item" if "item" in flag else "user"].fullmatch(ids[0]):
-        print(f"mfrank: {path}: the first line, {ids[0]}, is taken as a header", file=sys.stderr)
-        del ids[0]
-    if not ids:
-        print(f"mfrank: {path} has no ids", file=sys.stderr)
-    return ids
-
-
-def as_ids(texts: Sequence[str], known: Ids) -> NDArray[Any]:
-    """Typed ids, as integers if the known ids are integers."""
-    return spelled_like(objects(texts), known)
-
-
-def ids_of(texts: Sequence[str], known: Ids, noun: str, *, skip_unknown: bool) -> NDArray[Any]:
-    """Known ids among ids that were typed or read from a file.
-
-    With ``skip_unknown``, unknown ids are left out and their number is printed on stderr.
-
-    Raises
-    ------
-    ValueError
-        An id is unknown, without ``skip_unknown``, or is known once it is written otherwise.
-    """
-    ids = as_ids(texts, known)
-    if not skip_unknown:
-        try:
-            known.rows(ids)
-        except UnknownIdError as error:
-            remedy = "leave them out with --skip-unknown"
-            raise UnknownIdError(f"{noun}: {error}", error.ids, remedy) from None
-        return ids
-    kept = known.rows(ids, missing=-1) >= 0
-    if not kept.all():
-        if (found := Otherwise.among(ids[~kept].tolist(), known)) is not None:
-            raise UnknownIdError(
-                f"{noun}: the model has no {found.given!r}, and it knows {found.known!r}",
-                [found.given],
-                found.remedy,
-            )
-        left_out = counted(int((~kept).sum()), f"unknown {noun}")
-        print(f"mfrank: {left_out} left out", file=sys.stderr)
-    return ids[kept]
-
-
 def _quote(text: str) -> str | None:
     return None if text == "none" else text
 
@@ -628,147 +542,3 @@ def _names(text: str) -> list[str]:
 
 def _rows(theirs: Ids, ids: Ids) -> NDArray[np.int64]:
     return ids.rows(spelled_like(theirs.labels, ids), missing=-1)
-
-
-# Folders of models that commands read and write, and files they write: checked first of all.
-
-
-def read_model(folder: str) -> Recommender:
-    """Load a saved model as the class that saved it; ``model@1`` is the version before ``model``.
-
-    Raises
-    ------
-    ValueError
-        The folder has no model, or a damaged one; or the version was not kept.
-    """
-    name, version = model_version(folder)
-    check_holds_model(name)
-    return load(name, version=version)
-
-
-def model_version(folder: str) -> tuple[str, int]:
-    """The folder and the number of a version, as in ``model@1``; 0 is the current one."""
-    found = re.fullmatch(r"(.+)@(\d{1,9})", folder)
-    if found is None or path_of(folder).exists():
-        return folder, 0
-    return found[1], int(found[2])
-
-
-def add_keep_flag(parser: argparse.ArgumentParser) -> None:
-    """Add ``--keep``."""
-    parser.add_argument(
-        "--keep",
-        type=int,
-        default=1,
-        metavar="INT",
-        help="number of versions that stay in the folder of the model, with the new one; "
-        "model@1 is the one before, for --model of commands that read it and for mfrank rollback "
-        "(default: 1)",
-    )
-
-
-@contextmanager
-def model_to_change(folder: str, output: str) -> Iterator[Recommender]:
-    """Load a saved model, by :func:`read_model`, to change it and save it to ``output``.
-
-    If ``output`` is its own folder, other saves wait until the block ends, so that none is lost.
-    """
-    check_holds_model(folder)
-    check_takes_model(output)
-    if os.path.realpath(folder) != os.path.realpath(output):
-        yield load(folder)
-        return
-    with locked(path_of(folder)):
-        yield load(folder)
-
-
-def check_holds_model(folder: str) -> None:
-    """Raise ValueError if the folder has no model; the message names the command that makes one."""
-    path = path_of(folder)
-    if (path / MANIFEST).exists():
-        if holds_interactions(path):
-            raise InputValueError(
-                f"{folder} holds interactions and no model",
-                f"make one with mfrank fit {folder} --model FOLDER",
-                place=folder,
-            )
-        return
-    if not path.exists():
-        raise InputValueError(
-            f"there is no model {folder}",
-            f"make it with mfrank fit FILE --model {folder}",
-            place=folder,
-        )
-    refuse_other(path, FORMAT)
-    what = f"has no {MANIFEST}" if path.is_dir() else "is a file, and models are folders"
-    raise InputValueError(
-        f"{folder} is not a saved model: it {what}",
-        "pass a folder made by mfrank fit FILE --model FOLDER",
-        place=folder,
-    )
-
-
-def check_takes_model(folder: str) -> None:
-    """Raise ValueError, before a fit, if a model cannot be saved to this folder."""
-    path = path_of(folder)
-    metadata_of(path, FORMAT)
-    there = next(place for place in (path, *path.absolute().parents) if place.exists())
-    if not (there.is_dir() and os.access(there, os.W_OK)):
-        why = "is not writable" if there.is_dir() else "is a file"
-        raise InputValueError(
-            f"cannot save to {folder}: {there} {why}", "pass another folder", place=folder
-        )
-
-
-class Destination(NamedTuple):
-    """The folder of a model that is still to be made, and the generation that it had before."""
-
-    folder: str
-    before: str | None
-
-    @classmethod
-    def of(cls, folder: str) -> Self:
-        """Note what is there; raises as :func:`check_takes_model`."""
-        check_takes_model(folder)
-        return cls(folder, _generation(path_of(folder)))
-
-    def save(self, model: Recommender, keep: int) -> None:
-        """Save the model, beside earlier versions.
-
-        A model that another command has saved meanwhile is kept, which is told.
-        """
-        path = path_of(self.folder)
-        path.mkdir(parents=True, exist_ok=True)
-        with locked(path):
-            if _generation(path) not in (None, self.before):
-                keep = max(keep, 2)
-                print(
-                    f"mfrank: {self.folder}: another command has saved a model there since this "
-                    "one began: it is kept as the version before, and mfrank rollback --model "
-                    f"{shlex.quote(self.folder)} brings it back",
-                    file=sys.stderr,
-                )
-            model.save(self.folder, keep=keep)
-
-
-def _generation(folder: Path) -> str | None:
-    with suppress(OSError, ValueError):
-        return generation_of(folder, FORMAT)
-    return None
-
-
-def check_writable(*files: str | None) -> None:
-    """Raise ValueError, before any work, if one of the files cannot be written."""
-    for file in filter(None, files):
-        folder = path_of(file).absolute().parent
-        if path_of(file).is_dir():
-            raise InputValueError(f"cannot write {file}: it is a folder", "pass a file", place=file)
-        check_replaceable(path_of(file))
-        if not folder.is_dir():
-            raise InputValueError(
-                f"cannot write {file}: there is no folder {folder}", "make it first", place=file
-            )
-        if not os.access(folder, os.W_OK):
-            raise InputValueError(
-                f"cannot write {file}: {folder} is not writable", "pass another folder", place=file
-            )

@@ -16,7 +16,7 @@ from typing import Any, get_args
 from numpy.typing import NDArray
 
 from mfrank.arrays import counted
-from mfrank.cli.inputs import Destination, check_writable
+from mfrank.cli.model_folders import Destination, check_writable
 from mfrank.data import Interactions, check_table_file, write_table
 from mfrank.files import path_of, replacing
 from mfrank.models import FactorModel, SupervisedPageRank

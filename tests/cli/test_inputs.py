@@ -16,16 +16,14 @@ import mfrank
 from mfrank.cli.inputs import (
     add_leave_out_flag,
     add_table_flags,
-    check_takes_model,
-    check_writable,
-    ids_in,
-    ids_of,
     read_left_out,
     read_like,
     read_spelled_like,
     read_table,
 )
 from mfrank.cli.main import main
+from mfrank.cli.model_folders import check_takes_model, check_writable
+from mfrank.cli.typed_ids import ids_in, ids_of
 from mfrank.data import Ids
 from tests.support.errors import refuses
 
@@ -369,7 +367,7 @@ def test_where_nothing_can_be_written_is_told_before(
         check_takes_model(f"{file}/model")
     check_writable(None, file, str(tmp_path / "new.csv"))
     check_takes_model(str(tmp_path / "some" / "model"))
-    monkeypatch.setattr("mfrank.cli.inputs.os.access", lambda path, mode: False)
+    monkeypatch.setattr("mfrank.cli.model_folders.os.access", lambda path, mode: False)
     with refuses(ValueError, place="new.csv", remedy="pass another folder"):
         check_writable(str(tmp_path / "new.csv"))
     with refuses(ValueError, place="model", remedy="pass another folder"):

@@ -17,7 +17,7 @@ import pytest
 
 import mfrank
 from mfrank.cli import printing
-from mfrank.cli.inputs import Destination
+from mfrank.cli.model_folders import Destination
 from mfrank.retrieval import Answer
 from tests.support.errors import refuses
 

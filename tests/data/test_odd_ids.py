@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import mfrank
 from mfrank import Interactions
-from mfrank.cli.inputs import ids_in
+from mfrank.cli.typed_ids import ids_in
 from mfrank.data import Ids, odd_ids, spelled_like, tell_empty_rows
 from tests.support.errors import refuses
 

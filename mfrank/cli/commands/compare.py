@@ -19,12 +19,12 @@ from mfrank.cli.flags import OBJECTIVES, add_needs_flag, objective, parameters
 from mfrank.cli.inputs import (
     add_table_flags,
     add_target_flag,
-    check_writable,
     read_events,
     read_like,
     read_table,
     sums_of,
 )
+from mfrank.cli.model_folders import check_writable
 from mfrank.cli.printing import add_json_flag, check_json, somebody_watches, tell, tell_unknown
 from mfrank.comparison import DEFAULT_METRICS, DEFAULT_OBJECTIVES, compare, usual_models
 from mfrank.data import Interactions, Split, by_ratio, by_time, leave_k_out, leave_last

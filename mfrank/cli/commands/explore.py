@@ -11,7 +11,8 @@ import sys
 from mfrank import pages, serving
 from mfrank.arrays import counted
 from mfrank.cli.flags import add_address_flags
-from mfrank.cli.inputs import add_table_flags, check_table_flags, read_like, read_model
+from mfrank.cli.inputs import add_table_flags, check_table_flags, read_like
+from mfrank.cli.model_folders import read_model
 from mfrank.data import Interactions
 from mfrank.files import path_of
 from mfrank.retrieval import Recommender

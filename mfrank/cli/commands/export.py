@@ -13,7 +13,7 @@ import argparse
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from mfrank.cli.inputs import check_writable, read_model
+from mfrank.cli.model_folders import check_writable, read_model
 from mfrank.errors import InputValueError
 from mfrank.files import path_of
 from mfrank.models import check_exportable, to_faiss, to_onnx, to_parquet, to_safetensors

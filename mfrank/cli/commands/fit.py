@@ -13,14 +13,8 @@ from typing import Any
 
 from mfrank.arrays import counted, share
 from mfrank.cli.flags import add_cluster_flag, add_flags, add_objective_flags, given, objective_of
-from mfrank.cli.inputs import (
-    Destination,
-    add_keep_flag,
-    add_leave_out_flag,
-    add_table_flags,
-    read_left_out,
-    read_table,
-)
+from mfrank.cli.inputs import add_leave_out_flag, add_table_flags, read_left_out, read_table
+from mfrank.cli.model_folders import Destination, add_keep_flag
 from mfrank.cli.printing import announce, print_objective, saved_when_fitted, somebody_watches, told
 from mfrank.cluster import check_cluster
 from mfrank.data import Interactions, by_ratio

@@ -13,13 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from mfrank.cli.inputs import (
-    add_table_flags,
-    check_table_flags,
-    check_writable,
-    read_like,
-    read_model,
-)
+from mfrank.cli.inputs import add_table_flags, check_table_flags, read_like
+from mfrank.cli.model_folders import check_writable, read_model
 from mfrank.cli.printing import tell_unknown
 from mfrank.data import Interactions
 from mfrank.errors import InputValueError, unreadable

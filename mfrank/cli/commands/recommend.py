@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import counted
 from mfrank.cli.flags import add_steering_flags, add_threads_flag, steering_of
-from mfrank.cli.inputs import as_ids, ids_in, ids_of, read_model
+from mfrank.cli.model_folders import read_model
 from mfrank.cli.printing import add_fallback_flag, add_list_flags, check_output, write_lists
+from mfrank.cli.typed_ids import as_ids, ids_in, ids_of
 from mfrank.errors import InputValueError
 from mfrank.retrieval import Answer, Recommender
 

@@ -11,8 +11,9 @@ from typing import Any, get_args
 
 from mfrank.arrays import counted, sized
 from mfrank.cli.flags import add_cluster_flag, add_steering_flags, add_threads_flag, steering_of
-from mfrank.cli.inputs import as_ids, check_holds_model, ids_in
+from mfrank.cli.model_folders import check_holds_model
 from mfrank.cli.printing import add_fallback_flag, somebody_watches
+from mfrank.cli.typed_ids import as_ids, ids_in
 from mfrank.cluster import check_cluster
 from mfrank.data import Ids
 from mfrank.errors import InputValueError

@@ -9,7 +9,8 @@ from __future__ import annotations
 import argparse
 
 from mfrank.arrays import counted
-from mfrank.cli.inputs import ids_in, ids_of, model_to_change
+from mfrank.cli.model_folders import model_to_change
+from mfrank.cli.typed_ids import ids_in, ids_of
 from mfrank.errors import InputValueError
 
 EXAMPLES = """\

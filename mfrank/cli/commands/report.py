@@ -10,7 +10,7 @@ import argparse
 
 from mfrank import serving
 from mfrank.cli.flags import duration
-from mfrank.cli.inputs import check_holds_model, read_model
+from mfrank.cli.model_folders import check_holds_model, read_model
 from mfrank.cli.printing import add_json_flag, check_json, tell
 
 EXAMPLES = """\

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 
-from mfrank.cli.inputs import check_holds_model, read_model
+from mfrank.cli.model_folders import check_holds_model, read_model
 from mfrank.models import roll_back
 
 EXAMPLES = """\

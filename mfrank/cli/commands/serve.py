@@ -20,7 +20,8 @@ from typing import Any
 from mfrank import serving
 from mfrank.arrays import shown
 from mfrank.cli.flags import add_address_flags, add_flags, duration, given
-from mfrank.cli.inputs import check_holds_model, kind_weights
+from mfrank.cli.inputs import kind_weights
+from mfrank.cli.model_folders import check_holds_model
 from mfrank.errors import InputValueError
 from mfrank.serving.signals import end_soon, handled
 

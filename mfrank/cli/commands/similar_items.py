@@ -9,8 +9,9 @@ from __future__ import annotations
 import argparse
 
 from mfrank.cli.flags import add_threads_flag
-from mfrank.cli.inputs import as_ids, read_model
+from mfrank.cli.model_folders import read_model
 from mfrank.cli.printing import add_list_flags, check_output, write_lists
+from mfrank.cli.typed_ids import as_ids
 
 EXAMPLES = """\
   mfrank similar-items --model model item-9

@@ -14,17 +14,15 @@ from typing import get_args
 
 from mfrank.cli.flags import add_needs_flag, parameters
 from mfrank.cli.inputs import (
-    Destination,
-    add_keep_flag,
     add_leave_out_flag,
     add_table_flags,
     add_target_flag,
     read_events,
     read_left_out,
-    read_model,
     read_table,
     refuse_sums,
 )
+from mfrank.cli.model_folders import Destination, add_keep_flag, read_model
 from mfrank.cli.printing import add_json_flag, check_json, somebody_watches, tell
 from mfrank.cli.space_files import space_in
 from mfrank.data import Events, Interactions

@@ -19,15 +19,14 @@ from typing import Any
 
 from mfrank.arrays import counted
 from mfrank.cli.inputs import (
-    add_keep_flag,
     add_leave_out_flag,
     add_table_flags,
-    model_to_change,
     read_journal,
     read_left_out,
     read_spelled_like,
     refuse_sums,
 )
+from mfrank.cli.model_folders import add_keep_flag, model_to_change
 from mfrank.errors import InputValueError
 from mfrank.models import ALS, Blend
 from mfrank.retrieval import Recommender
