@@ -179,7 +179,7 @@ def test_no_keep_seen_needs_something_seen(file: str) -> None:
 def fitted(users: list[str], items: list[str], threshold: float | None = None) -> Any:
     ids = (Ids.factorize(np.array(labels))[0] for labels in (users, items))
     return SimpleNamespace(
-        **dict(zip(("user_ids", "item_ids"), ids, strict=True)), threshold=threshold
+        **dict(zip(("user_ids", "item_ids"), ids, strict=True)), threshold=threshold, where={}
     )
 
 
