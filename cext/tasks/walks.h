@@ -28,7 +28,7 @@ struct WalkTask {
 };
 
 // Backend.stationary: the stationary distribution for each row of `starts`, into a row of `values`.
-// Rows of the matrix are nodes in the order of the waves; see Moves in mfrank/backends/walks.py.
+// Rows of the matrix are nodes in the order of the waves; see Moves in mfrank/backends/arguments.py.
 struct StationaryTask {
     Csr<double> rows;       // the edges to each node; `data` are their weights, null: all 1
     const double* shares;   // (n), keep * probability of an edge of weight 1; 0: no edges, restarts
