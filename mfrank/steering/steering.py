@@ -72,8 +72,8 @@ class Steering(MadeOfFields):
     Raises
     ------
     TypeError, ValueError
-        A value has the wrong type or is out of range; caps or calibration lack ``categories``, or
-        these have neither; or ``at_most`` has a label that no item has.
+        A value has the wrong type or is out of range; caps or calibration lack ``categories``; or
+        ``at_most`` has a label that no item has.
 
     Examples
     --------
