@@ -139,19 +139,24 @@ def test_what_is_below_at_least_is_seen_unless_told_otherwise(file: str) -> None
     assert seen_only(read_table(flags("--at-least 3 --no-keep-seen"), file)) == 0
 
 
+def cut(threshold: float | None) -> Any:
+    """What knows the threshold of a fit, and that all rows were read."""
+    return SimpleNamespace(threshold=threshold, where={})
+
+
 def test_the_threshold_of_a_fit_is_that_of_other_files_and_told(
     file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept = read_table(flags(), file, 3.0)
+    kept = read_table(flags(), file, cut(3.0))
     assert (cells(kept), kept.threshold) == ({("ann", "tea", 5), ("bob", "tea", 3)}, 3)
     assert seen_only(kept) == 1
     told = capsys.readouterr()
     assert "1 of 3 interactions below 3, the --at-least of the fit, are only seen" in told.err
     assert not told.out
-    assert seen_only(read_table(flags("--no-keep-seen"), file, 3.0)) == 0
+    assert seen_only(read_table(flags("--no-keep-seen"), file, cut(3.0))) == 0
     capsys.readouterr()
     for line, threshold in (("--at-least 0", 3.0), ("", 2.0), ("", None)):
-        assert len(cells(read_table(flags(line), file, threshold))) == 3
+        assert len(cells(read_table(flags(line), file, cut(threshold)))) == 3
     assert not capsys.readouterr().err
 
 
@@ -160,19 +165,19 @@ def test_values_of_1_beside_a_fit_of_high_ratings_are_marks_and_that_is_told(
 ) -> None:
     Path(file).write_text("user,item,rating\nann,tea,1\nann,pie,1\nbob,tea,0\n")
     marks = {("ann", "tea", 1), ("ann", "pie", 1)}
-    kept = read_table(flags(), file, 3.0)
+    kept = read_table(flags(), file, cut(3.0))
     assert (cells(kept), kept.threshold, seen_only(kept)) == (marks, 1, 1)
     told = capsys.readouterr()
     assert "if they are ratings, --at-least 3 cuts them like those of the fit" in told.err
     assert not told.out
-    kept = read_table(flags("--no-keep-seen"), file, 3.0)
+    kept = read_table(flags("--no-keep-seen"), file, cut(3.0))
     assert (cells(kept), kept.threshold, seen_only(kept)) == (marks, 1, 0)
 
 
 def test_no_keep_seen_needs_something_seen(file: str) -> None:
     with refuses(ValueError, "at_least"):
         read_table(flags("--no-keep-seen"), file)
-    assert len(cells(read_table(flags("--no-keep-seen"), file, 1.0))) == 3
+    assert len(cells(read_table(flags("--no-keep-seen"), file, cut(1.0)))) == 3
     Path(file).write_text(TABLE + "bob,pie,0,4\n")
     assert seen_only(read_table(flags(), file)) == 1
     assert seen_only(read_table(flags("--no-keep-seen"), file)) == 0
@@ -181,7 +186,7 @@ def test_no_keep_seen_needs_something_seen(file: str) -> None:
 def fitted(users: list[str], items: list[str], threshold: float | None = None) -> Any:
     ids = (Ids.factorize(np.array(labels))[0] for labels in (users, items))
     return SimpleNamespace(
-        **dict(zip(("user_ids", "item_ids"), ids, strict=True)), threshold=threshold
+        **dict(zip(("user_ids", "item_ids"), ids, strict=True)), threshold=threshold, where={}
     )
 
 
