@@ -137,6 +137,11 @@ def test_what_is_below_at_least_is_seen_unless_told_otherwise(file: str) -> None
     assert seen_only(read_table(flags("--at-least 3 --no-keep-seen"), file)) == 0
 
 
+def cut(threshold: float | None) -> Any:
+    """What knows the threshold of a fit, and that all rows were read."""
+    return SimpleNamespace(threshold=threshold, where={})
+
+
 def test_the_threshold_of_a_fit_is_that_of_other_files_and_told(
     file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
