@@ -181,11 +181,6 @@ def test_no_keep_seen_needs_something_seen(file: str) -> None:
     assert seen_only(read_table(flags("--no-keep-seen"), file)) == 0
 
 
-def cut(threshold: float | None) -> Any:
-    """A model whose fit had a threshold."""
-    return fitted([], [], threshold)
-
-
 def fitted(users: list[str], items: list[str], threshold: float | None = None) -> Any:
     ids = (Ids.factorize(np.array(labels))[0] for labels in (users, items))
     return SimpleNamespace(
