@@ -90,15 +90,32 @@ def rank_in_rows(indptr: NDArray[Any], *keys: NDArray[Any]) -> NDArray[np.int64]
 _CACHED = 1 << 13
 
 
-def _order(rows: NDArray[np.int64], keys: list[NDArray[Any]]) -> NDArray[np.int64]:
-    """The entries by row, then by the keys, of which the last is the primary one."""
-    if len(keys) == 1 and keys[0].dtype == np.float64 and len(rows):
-        (key,) = keys
-        if key.min() >= 0 and key.max() < 1:  # one sort of sums, many times faster than two
-            sums = rows + key
-            order = np.argsort(sums)
-            if (np.diff(sums[order]) > 0).all():  # no two became equal by rounding
-                return order
+def _order(rows: NDArray[np.int64], keys: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
+    """The entries by row, then by the keys, of which the last is the primary one.
+
+    One sort of one number each is many times faster than ``numpy.lexsort``, which sorts every key.
+    """
+    if not len(rows):
+        return np.zeros(0, np.int64)
+    key, *others = keys
+    if others:
+        first = np.argsort(key)
+        if (np.diff(key[first]) > 0).all():  # else the order of equals is not that of the entries
+            return first[_order(rows[first], [other[first] for other in others])]
+    elif key.dtype == np.float64 and key.min() >= 0 and key.max() < 1:
+        sums = rows + key
+        order = np.argsort(sums)
+        if (np.diff(sums[order]) > 0).all():  # no two became equal by rounding
+            return order
+    elif key.dtype == np.int64:
+        least, of_place = key.min(), len(rows).bit_length()
+        of_key = (int(key.max()) - int(least)).bit_length()
+        if int(rows.max()).bit_length() + of_key + of_place < 64:
+            packed: NDArray[np.int64] = (rows << of_key | key - least) << of_place
+            packed |= np.arange(len(rows))
+            packed.sort()
+            packed &= (1 << of_place) - 1
+            return packed
     return np.lexsort((*keys, rows))
 
 

@@ -142,15 +142,16 @@ def test_no_entries_split_into_none(name):
 @given(
     counts=st.lists(st.integers(0, 6) | st.integers(5_000, 9_000), max_size=12),
     digits=st.integers(0, 17),
-    integral=st.booleans(),
+    which=st.integers(1, 4),
+    far=st.booleans(),
     seed=st.integers(0, 99),
 )
-def test_entries_are_ordered_in_each_row_by_itself(counts, digits, integral, seed):
+def test_entries_are_ordered_in_each_row_by_itself(counts, digits, which, far, seed):
     """Also where rows are longer than what is sorted at once, and where keys nearly are equal."""
     rng, indptr = np.random.default_rng(seed), np.append(0, np.cumsum(counts, dtype=np.int64))
     first = np.round(rng.random(indptr[-1]), digits) * (1 if digits else 2**-53)
-    second = rng.integers(-3, 3, indptr[-1])
-    keys = (first, second) if integral else (first,)
+    second = rng.integers(-3, 3, indptr[-1]) * (2**61 if far else 1)
+    keys = {1: (first,), 2: (second,), 3: (first, second), 4: (second, first)}[which]
     order, rank = order_in_rows(indptr, *keys), rank_in_rows(indptr, *keys)
     for begin, end in pairwise(indptr.tolist()):
         own = begin + np.lexsort([key[begin:end] for key in keys])
