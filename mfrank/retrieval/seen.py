@@ -15,6 +15,7 @@ from mfrank.arrays import (
     MadeOfFields,
     check_csr,
     check_indptr,
+    checked,
     counted,
     in_place,
     is_canonical,
@@ -106,8 +107,7 @@ class Seen(MadeOfFields):
             return
         if len(numbers) and not 0 <= numbers.min() <= numbers.max() < n_rows:  # some are new
             return
-        found: Any = matrix
-        given = found.tocsr()
+        given = checked(matrix, argument).tocsr()
         for had in (self, self.liked):
             whole = had.rows_of(side)
             if same_cells(whole, given) and not same_cells(whole, whole.pick(numbers)):
@@ -122,7 +122,7 @@ class Seen(MadeOfFields):
         n_users, n_items = self.matrix.shape
         if n_users != n_items or matrix.nnz not in (self.matrix.nnz, self.liked.matrix.nnz):
             return
-        given, other = matrix.tocsr(), "user" if side == "item" else "item"
+        given, other = checked(matrix, argument).tocsr(), "user" if side == "item" else "item"
         for had in (self, self.liked):
             if same_cells(had.rows_of(side), given):
                 return

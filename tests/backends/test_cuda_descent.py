@@ -118,7 +118,7 @@ def test_every_kind_of_list(lists: dict[str, Any], loss: Loss) -> None:
 
 
 def test_batches_of_likes() -> None:
-    check_fit(loss=mfrank.BPR(), batches="positives", optimizer=mfrank.Langevin())
+    check_fit(loss=mfrank.BPR(), batches="positives", positives=10, optimizer=mfrank.Langevin())
 
 
 def test_a_start_and_single_precision() -> None:

@@ -16,7 +16,7 @@ import pytest
 import scipy.sparse as sp
 
 import mfrank
-from mfrank.models import updates
+from mfrank.models import update_data
 from tests.support.errors import refuses
 
 DATA = mfrank.synthetic(30, 20, 300, names=True, random_state=0)
@@ -157,7 +157,7 @@ def test_a_new_fit_has_no_batches(model: mfrank.ALS, caplog: pytest.LogCaptureFi
 def test_so_many_are_kept(
     model: mfrank.ALS, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(updates, "_MOST", 3)
+    monkeypatch.setattr(update_data, "_MOST", 3)
     for item in range(5):
         model.partial_fit(day(item), batch=f"day {item}")
     history = model.store.history

@@ -31,6 +31,7 @@ def entries() -> list[public_calls.Entry]:
     return [e for e in every if "." not in e.name or e.name.partition(".")[0] in KINDS]
 
 
+@pytest.mark.filterwarnings("ignore:.* no effect")  # options are drawn, each beside any other
 @pytest.mark.parametrize("given", ["no", None, 1], ids=str)
 def test_flags_are_true_or_false(
     given: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

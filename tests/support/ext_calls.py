@@ -459,6 +459,25 @@ def regress(tabled: bool, dtype: str, n: int = 3, m: int = 5, p: int = 2, t: int
     }
 
 
+def largest_products(
+    divided: bool, dtype: str, n: int = 4, m: int = 5, p: int = 6, r: int = 3
+) -> Arguments:
+    return {
+        "left": csr(n, m, "float64"),
+        "right": csr(m, p, "float64"),
+        "rows": np.minimum(np.arange(r), max(n - 1, 0)),
+        "most": 2,
+        "divisor": np.full(p, 2.0) if divided else None,
+        "is_signed": divided,
+        "n_columns": p,
+        "begins": 2 * np.arange(r + 1),
+        "columns": np.zeros(2 * r, np.int32),
+        "values": np.zeros(2 * r),
+        "counts": np.zeros(r, int),
+        "n_threads": 2,
+    }
+
+
 def unaligned(array: NDArray[Any]) -> NDArray[Any]:
     """The same numbers, beginning at an odd address."""
     raw = np.empty(array.nbytes + 2, np.uint8)
@@ -603,6 +622,7 @@ def _makes() -> Iterator[tuple[str, Callable[..., Arguments]]]:
         yield "stationary", partial(stationary, either, True)
         yield "stationary", partial(stationary, either, False)
         yield "regress", partial(regress, either)
+        yield "largest_products", partial(largest_products, either)
     yield "project", project
     yield "sketch", sketch
     for times in (False, True):
@@ -616,5 +636,6 @@ CALLS = [
     for function, make in _makes()
     for dtype in ("float32", "float64")
     if dtype == "float64"
-    or function not in ("regress", "stationary", *(make.__name__ for make in OF_TEXT))
+    or function
+    not in ("regress", "largest_products", "stationary", *(make.__name__ for make in OF_TEXT))
 ]
