@@ -63,8 +63,8 @@ from mfrank.retrieval.side import (
     Side,
     given_ids,
     liked_ids,
-    refuse_idle_rows,
     sides,
+    tell_idle_rows,
 )
 from mfrank.retrieval.steered import best_steered, calibrates, set_levers
 from mfrank.retrieval.top_k import Lists, emptied
@@ -535,7 +535,7 @@ class Recommender:
         row per item id). A known item is then ranked by the cosine of its stored factors to the
         new ones, like any other.
         """
-        refuse_idle_rows(item_users, "item_users", "recalculate_item", recalculate_item)
+        tell_idle_rows(item_users, "item_users", "recalculate_item", recalculate_item)
         side, itemid = sides(self.placed, by_row=by_row)[1], given_ids(itemid, "itemid")
         options = ListOptions(N, filter_items, items, n_threads, choose(self.backend), on_unknown)
         return self._similar(side, itemid, options, recalculate_item, item_users)
@@ -554,7 +554,7 @@ class Recommender:
         n_threads: int = 0,
     ) -> Answer:
         """Users with the highest cosine to one or many users, like :meth:`similar_items`."""
-        refuse_idle_rows(user_items, "user_items", "recalculate_user", recalculate_user)
+        tell_idle_rows(user_items, "user_items", "recalculate_user", recalculate_user)
         side, userid = sides(self.placed, by_row=by_row)[0], given_ids(userid, "userid")
         options = ListOptions(N, filter_users, users, n_threads, choose(self.backend), on_unknown)
         return self._similar(side, userid, options, recalculate_user, user_items)

@@ -11,7 +11,17 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import as_array, beside, check_flags, is_on_gpu, on_host, shown, take, to_host
+from mfrank.arrays import (
+    as_array,
+    beside,
+    check_flags,
+    is_on_gpu,
+    on_host,
+    shown,
+    take,
+    tell_idle,
+    to_host,
+)
 from mfrank.backends import Factors
 from mfrank.data import (
     Ids,
@@ -50,10 +60,10 @@ def is_single(raw: Raw) -> bool:
         return False
 
 
-def refuse_idle_rows(rows: object, name: str, flag: str, recalculates: object) -> None:
-    """Raise ValueError if rows are given to be solved, and are not."""
+def tell_idle_rows(rows: object, name: str, flag: str, recalculates: object) -> None:
+    """Warn of rows that nothing solves; implicit takes them, too, and reads none."""
     if rows is not None and not recalculates:
-        raise InputValueError(
+        tell_idle(
             f"`{name}` has no effect without `{flag}=True`:", f"pass `{flag}=True`, or leave it out"
         )
 

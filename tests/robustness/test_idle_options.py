@@ -136,11 +136,12 @@ OPTIONS = {
 
 SEARCHED = (als, descent, walk, mfrank.KSONG, mfrank.SONG, mfrank.SOPRC, mfrank.Steering)
 """Whose options are searched, each beside any value of the others."""
+AS_IMPLICIT = (similar_items, similar_users)
 
 
 @pytest.mark.parametrize("case", OPTIONS.values(), ids=OPTIONS)
 def test_an_option_without_effect_is_told_or_refused(case: Option) -> None:
-    if case.call in SEARCHED:
+    if case.call in (*SEARCHED, *AS_IMPLICIT):
         (name,) = case.option
         with pytest.warns(RuntimeWarning, match=f"{name}.* ha(s|ve) no effect"):
             case.call(**case.option, **case.idle)

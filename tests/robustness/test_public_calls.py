@@ -27,6 +27,7 @@ def test_every_public_name_is_called() -> None:
     assert named - {"serving"} | errors | {"__version__"} == set(mfrank.__all__)
 
 
+@pytest.mark.filterwarnings("ignore:.* no effect")  # arguments are drawn, each beside any other
 def test_plausible_arguments_are_accepted_by_most(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
