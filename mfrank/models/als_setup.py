@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.als import Features, check_start, refuse_dislikes, tables_at_once
-from mfrank.arrays import changed
+from mfrank.arrays import changed, tell_idle
 from mfrank.backends import SolveOptions, choose
 from mfrank.backends.sharded import check_one_place
 from mfrank.cluster import Cluster
@@ -82,8 +82,13 @@ def set_up(
     refuse_dislikes(model.objective, data.user_items.data)
     refuse_no_likes(data)
     store = start.store if isinstance(start, Recommender) else start
-    has_ridge = bool(changed(model, "feature_regularization"))
-    check_featured_fit(features, model.objective, backend, model.backend, has_ridge=has_ridge)
+    check_featured_fit(features, model.objective, backend, model.backend)
+    if not any(each is not None for each in features.values()):
+        for name in changed(model, "feature_regularization"):
+            tell_idle(
+                f"`{name}` has no effect in a fit without features:",
+                "leave it out, or pass `user_features` or `item_features`",
+            )
     read = features_of_fit(data, features, store, float(model.feature_regularization))
     if store is not None:
         check_start(store, width)

@@ -76,8 +76,8 @@ def tell_odd_refit(model: Recommender, data: Interactions) -> None:
             _log.warning(
                 Notice(
                     f"`{name}` has {side} ids like {own.labels[:1].tolist()[0]!r}, and the model "
-                    f"that is fitted again has ids like {known.labels[:1].tolist()[0]!r}: whoever "
-                    "asks the new one by these finds nobody; bring the ids to one type"
+                    f"that is fitted again has ids like {known.labels[:1].tolist()[0]!r}, which "
+                    "the new one would not know; bring the ids to one type"
                 )
             )
             break

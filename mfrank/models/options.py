@@ -190,20 +190,10 @@ def check_featured_fit(
     objective: QuadraticObjective,
     backend: Backend,
     name: str,
-    *,
-    has_ridge: bool,
 ) -> None:
-    """Raise ValueError if there are features and another option cannot be combined with them.
-
-    Or if there are none, and a ridge of their weights is given.
-    """
+    """Raise ValueError if there are features and another option cannot be combined with them."""
     first = next((name for name, features in given.items() if features is not None), None)
     if first is None:
-        if has_ridge:
-            tell_idle(
-                "`feature_regularization` has no effect in a fit without features:",
-                "leave it out, or pass `user_features` or `item_features`",
-            )
         return
     if not backend.PRIORS:
         raise InputValueError(
