@@ -38,7 +38,7 @@ from mfrank.data.groups import (
     groups_by_popularity,
 )
 from mfrank.data.ids import Ids, OnUnknown, UnknownIdError, check_on_unknown, stored_ids
-from mfrank.data.ingest_plan import IngestPlan
+from mfrank.data.ingest import IngestPlan
 from mfrank.data.interaction_folder import FORMAT, FolderWriter, holds_interactions
 from mfrank.data.interactions import Interactions
 from mfrank.data.joining import (

@@ -1,9 +1,9 @@
-"""Reader of text in any format: the columns that have a role, with line numbers in errors."""
+"""Reader of text: its format, and the columns that have a role, with line numbers in errors."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -11,12 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.data.columns import BadRow, Chosen, in_column
+from mfrank.data.contest_files import mind_format, netflix_format
 from mfrank.data.distinct import Coded, Distinct, joined_ids
 from mfrank.data.fields import DecimalCommas, Fields, IdsAs
-from mfrank.data.layouts import IF_LISTS, Dialect
-from mfrank.data.records import Format, Rows, TypedIds
+from mfrank.data.item_lists import list_format
+from mfrank.data.json_rows import json_format
+from mfrank.data.known_layouts import known_layout
+from mfrank.data.layouts import IF_LISTS, Dialect, layout_of
+from mfrank.data.notes import is_noted, note
+from mfrank.data.records import Format, Rows, Start, TypedIds
+from mfrank.data.sparse_text import feature_format, matrix_format
 from mfrank.data.table_parts import TablePart
-from mfrank.data.text_formats import Opened, format_of
+from mfrank.data.text_blocks import table_of
+from mfrank.data.text_files import Text
 from mfrank.data.text_rows import Tell
 from mfrank.data.time_units import Moments, TimeKind, TimestampUnit
 from mfrank.data.times import is_time, joined_moments, part_moments, settle, widest
@@ -27,6 +34,19 @@ _NONE: NDArray[np.float64] = np.empty(0)
 
 Columns = dict[str, Any]
 """Role -> values; timestamps are :class:`Moments`, whose unit is not yet determined."""
+
+Opened = Callable[[], Text]
+"""Opens the text anew: it is read more than once."""
+
+_RECORDS: tuple[Callable[[Start], Format | None], ...] = (
+    json_format,
+    netflix_format,
+    matrix_format,
+    mind_format,
+    feature_format,
+    list_format,
+)
+"""What recognizes a format by the first lines of a text; what is none of them is a table."""
 
 
 def read(
@@ -103,6 +123,57 @@ def portions(
         yield portion
     if not commas.are_sure:
         _check_thousands(form, extent, tell)
+
+
+def format_of(
+    opened: Opened,
+    dialect: Dialect,
+    usual: str | None,
+    chosen: Chosen,
+    ids: IdsAs,
+    tell: Tell,
+    part: TablePart | None = None,
+) -> Format:
+    """Recognize the format of a text, and log what its columns are.
+
+    Parameters
+    ----------
+    opened, dialect, chosen, ids, tell
+        As :func:`read` takes them.
+    usual : str or None
+        The usual separator in files of this suffix, or None.
+    part : TablePart, optional
+        The text as a part of a table, whose files must have the same columns.
+    """
+    part = part or TablePart()
+    with opened() as text:
+        start = Start(text.head(), dialect, chosen, ids, tell, part)
+    recognized = (recognize(start) for recognize in _RECORDS if dialect.lines != "rows")
+    found = next(filter(None, recognized), None)
+    if found is None:
+        known = known_layout(start.lines[:2], chosen) if dialect.columns is None else None
+        with opened() as text:
+            text.fallback = known.fallback if known is not None else None
+            found = table_of(layout_of(text, dialect, usual, chosen, tell, part))
+    if found.counts_users and part.table.first not in ("", part.file):
+        raise InputValueError(
+            f"users are the numbers of lines, and those of {part.table.first} are others:",
+            "read the files one by one, or write the user on each line",
+        )
+    part.table.check(part.file, {**found.columns, **found.keyed})
+    _note(found, dialect)
+    return found
+
+
+def _note(found: Format, dialect: Dialect) -> None:
+    """Note what is read of a text, where nobody has said so."""
+    if found.separator:
+        note(f"fields are separated by {found.separator!r}")
+    if dialect.encoding is not None:
+        note(f"encoding {dialect.encoding}")
+    if not is_noted("columns read: "):
+        columns = {**found.columns, **found.keyed}
+        note("columns read: " + ", ".join(f"{role} {name!r}" for role, name in columns.items()))
 
 
 def _check_thousands(form: Format, values: Extent, tell: Tell) -> None:

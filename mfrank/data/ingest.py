@@ -11,11 +11,12 @@ damaged files starts over.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +40,8 @@ from mfrank.data.numbering import Numbered, Source, numbered
 from mfrank.data.odd_columns import tell_header
 from mfrank.data.on_disk import Spill
 from mfrank.data.sources import check_duplicates
-from mfrank.data.tables import Portion, check_options, refuse_text_options
-from mfrank.data.text_files import is_stream
+from mfrank.data.tables import Portion, check_options, refuse_text_options, stored_rows
+from mfrank.data.text_files import estimated_lines, is_stream
 from mfrank.data.time_units import (
     TimestampUnit,
     check_unit,
@@ -51,11 +52,18 @@ from mfrank.data.values import tell_full
 from mfrank.errors import InputValueError, Notice, unreadable
 from mfrank.files import Journal, path_of, resuming_beside, wanting_room, working_beside
 
+_USUAL = Dialect()
 _ENTRIES_AT_ONCE = ENTRIES_AT_ONCE
 _ROWS_AT_ONCE = ROWS_AT_ONCE
 """Rows of a portion of a file."""
 _LAYOUT = 9
 """Version of the files of a run that can be resumed."""
+_FIRST_ROWS = 1000
+"""Rows of each file by which an ingest is estimated."""
+_PORTION, _BLOCK_ENTRY = 200 << 20, 140
+"""Bytes of a portion of a file while it is read, and of an entry of a block that is merged."""
+_STORED, _SPILLED, _TIME = 16, 36, 8
+"""Bytes of an entry: by users and by items, in temporary files on the disk, and of a timestamp."""
 
 
 def files_to_ingest(files: Location) -> list[Path]:
@@ -109,7 +117,7 @@ def ingest(
     folder = path_of(folder, "folder")
     check_options(ids, dialect)
     if (chunks := chunks_of(files, _ROWS_AT_ONCE)) is not None:
-        if dialect != Dialect():
+        if dialect != _USUAL:
             odd = next(f.name for f in fields(Dialect) if getattr(dialect, f.name) != f.default)
             raise InputValueError(
                 f"`{odd}` is for text, and `files` are tables in memory:", "omit it"
@@ -165,7 +173,7 @@ def ingest_chunks(
     check_duplicates(duplicates)
     check_unit(unit, chosen)
     folder = path_of(folder, "folder")
-    check_options(ids, Dialect())
+    check_options(ids, _USUAL)
     interaction_folder.check_takes(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with working_beside(Path(os.path.abspath(folder))) as place, wanting_room(folder):
@@ -175,7 +183,7 @@ def ingest_chunks(
             rows.fill(_counted(read, advance))
         if events is not None and not rows.n_rows:
             raise events.none_left()
-        source = Source([rows], chosen, ids, Dialect(), unit, _ROWS_AT_ONCE, events)
+        source = Source([rows], chosen, ids, _USUAL, unit, _ROWS_AT_ONCE, events)
         return _write(source, folder, journal, duplicates, show_progress, events)
 
 
@@ -339,3 +347,82 @@ def _entries(path: Path | Spool, portion: Portion, known: Numbered) -> NDArray[A
     if known.unit is not None:
         entries["time"] = seconds_in(path, portion, known.unit, known.times.get(str(path)))
     return entries
+
+
+@dataclass(frozen=True, slots=True)
+class IngestPlan:
+    """Estimates for an ingest.
+
+    Attributes
+    ----------
+    files : int
+    rows : int
+        Exact for parquet, estimated for text.
+    folder, beside : int
+        Maximum bytes of the folder, and of the temporary files beside it meanwhile.
+    free : int
+        Bytes that are free on that disk.
+    memory : int
+        Bytes of memory, without the ids.
+    """
+
+    files: int
+    rows: int
+    folder: int
+    beside: int
+    free: int
+    memory: int
+
+    @classmethod
+    def of(
+        cls,
+        files: Location,
+        folder: Path,
+        chosen: Chosen,
+        *,
+        ids: IdsAs = "auto",
+        dialect: Dialect = _USUAL,
+        events: EventWeights | None = None,
+    ) -> Self:
+        """Estimate the ingest of files to a folder; the first rows of each are checked.
+
+        Raises
+        ------
+        ValueError, TypeError, FileNotFoundError
+            As :func:`ingest`, as far as the first rows show.
+        """
+        paths, rows, timed = files_to_ingest(files), 0, False
+        source = Source(paths, chosen, ids, dialect, None, _FIRST_ROWS, events)
+        for path in paths:
+            portion = next(source.portions(path, None), None)
+            if portion is not None:
+                timed |= portion.is_timed
+                exact = stored_rows(path)
+                if exact is None:
+                    exact = max(portion.n_rows, estimated_lines(path, dialect.encoding))
+                rows += exact
+        if not rows:
+            raise source.none_left()
+        where = Path(os.path.abspath(folder))
+        while not where.exists():
+            where = where.parent
+        return cls(
+            len(paths),
+            rows,
+            rows * (_STORED + _TIME * timed),
+            rows * (_SPILLED + 2 * _TIME * timed),
+            shutil.disk_usage(where).free,
+            max(_PORTION, _BLOCK_ENTRY * min(rows, _ENTRIES_AT_ONCE)),
+        )
+
+    def told(self) -> str:
+        """The estimates as lines of text."""
+        needed, short = self.folder + self.beside, ""
+        if needed > self.free:
+            short = ", which are too few: choose a folder on another disk"
+        return (
+            f"{counted(self.files, 'file')}, about {counted(self.rows, 'row')}\n"
+            f"memory: about {sized(self.memory)}, and the ids\n"
+            f"disk: up to {sized(self.folder)} for the folder, and {sized(self.beside)} beside it "
+            f"until it is done; {sized(self.free)} are free{short}"
+        )

@@ -22,8 +22,8 @@ from mfrank.losses.sml import SML as SML
 from mfrank.losses.smooth_metrics import ApproxNDCG as ApproxNDCG
 from mfrank.losses.smooth_metrics import NeuralNDCG as NeuralNDCG
 from mfrank.losses.smooth_metrics import SmoothAP as SmoothAP
-from mfrank.losses.solc import SOLC as SOLC
 from mfrank.losses.song import KSONG as KSONG
+from mfrank.losses.song import SOLC as SOLC
 from mfrank.losses.song import SONG as SONG
 from mfrank.losses.soprc import SOPRC as SOPRC
 from mfrank.losses.soprc import quantiles as quantiles

@@ -27,6 +27,8 @@ from mfrank.tuning.family import near as near
 from mfrank.tuning.family import short as short
 from mfrank.tuning.family import spread_out as spread_out
 from mfrank.tuning.ladder import Ladder as Ladder
+from mfrank.tuning.ladder import Outcome as Outcome
+from mfrank.tuning.ladder import Trial as Trial
 from mfrank.tuning.ladder import best as best
 from mfrank.tuning.leaderboard import Leaderboard as Leaderboard
 from mfrank.tuning.mixture import MOST_PARTS as MOST_PARTS
@@ -40,8 +42,6 @@ from mfrank.tuning.mixture import weighed as weighed
 from mfrank.tuning.one_call import TuneResult as TuneResult
 from mfrank.tuning.one_call import _fitted as _fitted
 from mfrank.tuning.one_call import tune as tune
-from mfrank.tuning.outcomes import Outcome as Outcome
-from mfrank.tuning.outcomes import Trial as Trial
 from mfrank.tuning.own_ladder import GridTried as GridTried
 from mfrank.tuning.own_options import Choices as Choices
 from mfrank.tuning.own_options import Range as Range

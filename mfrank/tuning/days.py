@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Self
 
 from mfrank.errors import InputValueError
-from mfrank.tuning.outcomes import Outcome, Trial
+from mfrank.tuning.ladder import Outcome, Trial
 
 
 @dataclass(frozen=True, slots=True)

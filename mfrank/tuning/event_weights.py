@@ -31,7 +31,7 @@ from mfrank.retrieval import ModelState
 from mfrank.store import with_event_weights
 from mfrank.tuning.families import SPACE
 from mfrank.tuning.family import Facts, Setting, short
-from mfrank.tuning.outcomes import Trial
+from mfrank.tuning.ladder import Trial
 from mfrank.tuning.successive_halving import Budget
 from mfrank.tuning.trials import HELD_OUT, Runner, TrialJudge, enough_known
 

@@ -16,10 +16,9 @@ from mfrank.evaluation import Score
 from mfrank.files import path_of, replacing
 from mfrank.tuning.days import DayRecord
 from mfrank.tuning.family import Point
-from mfrank.tuning.ladder import best
+from mfrank.tuning.ladder import Outcome, best
 from mfrank.tuning.learned_order import TreesTrial
 from mfrank.tuning.mixture import BlendPart
-from mfrank.tuning.outcomes import Outcome
 from mfrank.tuning.trial_journal import days_of
 from mfrank.tuning.trials import Runner
 

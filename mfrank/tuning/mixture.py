@@ -20,7 +20,7 @@ from mfrank.retrieval import Recommender, Seen, unannounced, without_relevant
 from mfrank.tuning.days import Former
 from mfrank.tuning.families import SPACE
 from mfrank.tuning.family import Setting, Space
-from mfrank.tuning.outcomes import Outcome
+from mfrank.tuning.ladder import Outcome
 from mfrank.tuning.successive_halving import refit_seconds
 from mfrank.tuning.trials import Runner, TrialJudge
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from mfrank.arrays import counted
 from mfrank.tuning.family import Point, Setting, near, spread_out
-from mfrank.tuning.ladder import best, promoted
-from mfrank.tuning.outcomes import Outcome, Trial
+from mfrank.tuning.ladder import Outcome, Trial, best, promoted
 from mfrank.tuning.own_space import OwnFamily
 
 _ATTEMPTS = 32

@@ -19,11 +19,10 @@ from mfrank.retrieval import Recommender
 from mfrank.tuning.days import Former
 from mfrank.tuning.families import OF_EVENTS, SPACE
 from mfrank.tuning.family import Facts, Model, Point, Setting, Space
-from mfrank.tuning.ladder import best
+from mfrank.tuning.ladder import Outcome, Trial, best
 from mfrank.tuning.leaderboard import Leaderboard, leaderboard_of, told_parts
 from mfrank.tuning.learned_order import TREES_SHARE, TreesTrial, can_be_tried, learned
 from mfrank.tuning.mixture import BlendPart, blended, finalists, mixed, refit_seconds_of
-from mfrank.tuning.outcomes import Outcome, Trial
 from mfrank.tuning.own_ladder import GridTried
 from mfrank.tuning.own_space import own_families
 from mfrank.tuning.successive_halving import Budget, Search, refit_seconds

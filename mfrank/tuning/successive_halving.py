@@ -12,8 +12,7 @@ from mfrank.models import Popularity
 from mfrank.tuning.days import Former
 from mfrank.tuning.families import SPACE
 from mfrank.tuning.family import Family, Setting, Space
-from mfrank.tuning.ladder import Ladder, best
-from mfrank.tuning.outcomes import Outcome, Trial
+from mfrank.tuning.ladder import Ladder, Outcome, Trial, best
 from mfrank.tuning.own_ladder import Fit, OwnLadder
 from mfrank.tuning.own_space import own_families
 

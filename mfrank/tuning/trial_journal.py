@@ -26,7 +26,7 @@ from mfrank.errors import InputValueError
 from mfrank.files import open_regular, path_of
 from mfrank.retrieval import of_filter
 from mfrank.tuning.days import DayRecord, Former
-from mfrank.tuning.outcomes import Outcome, Trial
+from mfrank.tuning.ladder import Outcome, Trial
 
 if TYPE_CHECKING:
     import sqlite3

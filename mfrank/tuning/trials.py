@@ -18,7 +18,7 @@ from mfrank.evaluation import Evaluation, Metric, Score, evaluate, items_return
 from mfrank.models import ALS, Baseline
 from mfrank.tuning.families import SPACE
 from mfrank.tuning.family import Model, Setting, Space
-from mfrank.tuning.outcomes import Outcome, Trial
+from mfrank.tuning.ladder import Outcome, Trial
 from mfrank.tuning.successive_halving import CAUTION, Budget
 
 # The validation part of a search, and its judgment of models.

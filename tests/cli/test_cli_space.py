@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import mfrank
+from mfrank.cli.commands.tune import space_in
 from mfrank.cli.main import main
-from mfrank.cli.space_files import space_in
 from mfrank.tuning import Runner
 
 

@@ -21,7 +21,6 @@ from mfrank.data import (
     IngestPlan,
     Spill,
     ingest,
-    ingest_plan,
     interaction_folder,
     numbering,
     on_disk,
@@ -207,9 +206,9 @@ def test_memory_is_estimated_by_the_block_that_is_merged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_table(tmp_path / "a.csv", {"user": [1, 2, 3], "item": [1, 2, 3]})
-    monkeypatch.setattr(ingest_plan, "_PORTION", 300)
+    monkeypatch.setattr(ingest, "_PORTION", 300)
     for entries, memory in ((2, 300), (3, 420), (9, 560)):  # with the header
-        monkeypatch.setattr(ingest_plan, "ENTRIES_AT_ONCE", entries)
+        monkeypatch.setattr(ingest, "_ENTRIES_AT_ONCE", entries)
         plan = IngestPlan.of([tmp_path / "a.csv"], tmp_path / "x", {})
         assert (plan.rows, plan.memory) == (4, memory)
 
