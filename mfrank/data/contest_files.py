@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mfrank.data.fields import Fields
 from mfrank.data.layouts import Layout
-from mfrank.data.records import Blocks, Format, Rows, Start
+from mfrank.data.records import Blocks, Rows, Start, TextFormat
 from mfrank.data.table_parts import NoRowsError
 from mfrank.data.text_blocks import rows_of
 from mfrank.data.text_files import Text
@@ -29,7 +29,7 @@ _COLUMNS_OF_RATINGS = {"user": 1, "item": "of blocks", "value": 2, "timestamp": 
 _PLACES = {"user": 0, "value": 1, "timestamp": 2}
 
 
-def netflix_format(start: Start) -> Format | None:
+def netflix_format(start: Start) -> TextFormat | None:
     """The format of the Netflix Prize, if the first line is a movie."""
     lines = start.lines
     if start.dialect.columns is not None or not lines or not _MOVIE.fullmatch(lines[0].encode()):
@@ -49,7 +49,9 @@ def netflix_format(start: Start) -> Format | None:
     )
     places = {role: place for role, place in _PLACES.items() if role in roles}
     layout = Layout(",", None, len(first), (), False, 1, places, False)
-    return Format(roles, lambda text, tell: _ratings(start.rows_below(text), layout, roles, tell))
+    return TextFormat(
+        roles, lambda text, tell: _ratings(start.rows_below(text), layout, roles, tell)
+    )
 
 
 def _ratings(
@@ -97,7 +99,7 @@ _SEEN = re.compile(r"(\S+)-([01])")
 _COLUMNS_OF_NEWS = {"user": 2, "item": 5, "timestamp": 3, "event": 5}
 
 
-def mind_format(start: Start) -> Format | None:
+def mind_format(start: Start) -> TextFormat | None:
     """The format of behaviors: impression, user, time, history, and the news of the impression."""
     first = start.lines[0].split("\t") if start.lines else []
     if start.is_described or len(first) != 5 or not _TIME.fullmatch(first[2]):
@@ -136,7 +138,7 @@ def mind_format(start: Start) -> Format | None:
         if is_empty:
             raise NoRowsError("the file has no clicks")
 
-    return Format(roles, rows)
+    return TextFormat(roles, rows)
 
 
 def _shown(text: str, line: int, kind: str | None) -> list[tuple[str, str, str, str, int]]:

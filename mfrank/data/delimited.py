@@ -19,7 +19,7 @@ from mfrank.data.json_rows import json_format
 from mfrank.data.known_layouts import known_layout
 from mfrank.data.layouts import IF_LISTS, Dialect, layout_of
 from mfrank.data.notes import is_noted, note
-from mfrank.data.records import Format, Rows, Start, TypedIds
+from mfrank.data.records import Rows, Start, TextFormat, TypedIds
 from mfrank.data.sparse_text import feature_format, matrix_format
 from mfrank.data.table_parts import TablePart
 from mfrank.data.text_blocks import table_of
@@ -38,7 +38,7 @@ Columns = dict[str, Any]
 Opened = Callable[[], Text]
 """Opens the text anew: it is read more than once."""
 
-_RECORDS: tuple[Callable[[Start], Format | None], ...] = (
+_RECORDS: tuple[Callable[[Start], TextFormat | None], ...] = (
     json_format,
     netflix_format,
     matrix_format,
@@ -77,7 +77,7 @@ def unsettled(
     ids: IdsAs,
     tell: Tell,
     part: TablePart | None = None,
-) -> tuple[Columns, Format]:
+) -> tuple[Columns, TextFormat]:
     """The result of :func:`read` with timestamps of no unit yet, and how the text was read."""
     part = part or TablePart()
     form = format_of(opened, dialect, usual, chosen, ids, tell, part)
@@ -133,7 +133,7 @@ def format_of(
     ids: IdsAs,
     tell: Tell,
     part: TablePart | None = None,
-) -> Format:
+) -> TextFormat:
     """Recognize the format of a text, and log what its columns are.
 
     Parameters
@@ -165,7 +165,7 @@ def format_of(
     return found
 
 
-def _note(found: Format, dialect: Dialect) -> None:
+def _note(found: TextFormat, dialect: Dialect) -> None:
     """Note what is read of a text, where nobody has said so."""
     if found.separator:
         note(f"fields are separated by {found.separator!r}")
@@ -176,7 +176,7 @@ def _note(found: Format, dialect: Dialect) -> None:
         note("columns read: " + ", ".join(f"{role} {name!r}" for role, name in columns.items()))
 
 
-def _check_thousands(form: Format, values: Extent, tell: Tell) -> None:
+def _check_thousands(form: TextFormat, values: Extent, tell: Tell) -> None:
     """Raise ValueError, or tell, if semicolons suggest that 1.234 is written for 1234.
 
     Who separates fields by semicolons often needs the comma for decimals.
@@ -193,7 +193,7 @@ def _check_thousands(form: Format, values: Extent, tell: Tell) -> None:
     )
 
 
-def _tell_if_lists(form: Format, columns: dict[str, NDArray[Any]], tell: Tell) -> None:
+def _tell_if_lists(form: TextFormat, columns: dict[str, NDArray[Any]], tell: Tell) -> None:
     """Warn of rows that may be lists of items of equal length, each of the next user."""
     users, items, values = (columns.get(role) for role in ("user", "item", "value"))
     if not form.is_guess or users is None or items is None or values is None:
@@ -209,7 +209,7 @@ def _tell_if_lists(form: Format, columns: dict[str, NDArray[Any]], tell: Tell) -
 
 def _parts(
     opened: Opened,
-    form: Format,
+    form: TextFormat,
     ids: IdsAs,
     tell: Tell,
     part: TablePart,
@@ -396,7 +396,7 @@ def _numbers_of(part: Any) -> NDArray[Any]:
     return part.numbers if isinstance(part, Moments) else part
 
 
-def _in_text(error: BadRow, opened: Opened, form: Format) -> InputValueError:
+def _in_text(error: BadRow, opened: Opened, form: TextFormat) -> InputValueError:
     """The error of a timestamp, with its line, for which the text is read again."""
     before = 0
     with opened() as text:
@@ -409,7 +409,7 @@ def _in_text(error: BadRow, opened: Opened, form: Format) -> InputValueError:
     return error  # the file was changed meanwhile
 
 
-def _told(error: BadRow, rows: Rows, role: str, form: Format) -> InputValueError:
+def _told(error: BadRow, rows: Rows, role: str, form: TextFormat) -> InputValueError:
     """The error of a field, with its line, its column and its remedy."""
     field = rows.columns[role].text(error.row)
     told = in_column(error.what, role, form.columns[role], field)

@@ -18,7 +18,7 @@ from mfrank.arrays import counted
 from mfrank.data.columns import guess
 from mfrank.data.fields import Fields
 from mfrank.data.layouts import NEXT_USERS
-from mfrank.data.records import Blocks, Format, Rows, Start, Tokens, TypedIds
+from mfrank.data.records import Blocks, Rows, Start, TextFormat, Tokens, TypedIds
 from mfrank.data.table_parts import NoRowsError
 from mfrank.data.text_files import Text
 from mfrank.data.text_rows import Quotes, Tell, rows
@@ -33,7 +33,7 @@ _AT_ONCE = 1 << 13
 _USERS, _BASKETS = {"user": "user", "item": "item"}, {"user": "basket", "item": "item"}
 
 
-def list_format(start: Start) -> Format | None:
+def list_format(start: Start) -> TextFormat | None:
     """The format of lists of items, if the caller says so or users show it."""
     wanted, of_baskets = start.dialect.lines, start.dialect.lines == "baskets"
     has_colons = len(start.lines) > 0 and all(map(_COLON.fullmatch, start.lines))
@@ -54,12 +54,12 @@ def list_format(start: Start) -> Format | None:
     separator = _separator_of(start)
     if separator is None:
         has_colons &= not of_baskets
-        return Format(
+        return TextFormat(
             roles,
             lambda text, tell: _of_words(start.rows_below(text), tell, of_baskets, has_colons),
             counts_users=of_baskets,
         )
-    return Format(roles, _divided(start, separator, of_baskets), counts_users=of_baskets)
+    return TextFormat(roles, _divided(start, separator, of_baskets), counts_users=of_baskets)
 
 
 def are_numbered_on(lines: list[list[str]]) -> bool:

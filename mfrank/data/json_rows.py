@@ -22,7 +22,7 @@ from mfrank.arrays import shown
 from mfrank.data.columns import ROLES, WHERE, assign, guess, in_column, tell_columns
 from mfrank.data.fields import Fields, IdsAs
 from mfrank.data.labels import objects
-from mfrank.data.records import Blocks, Format, Rows, Start, TypedIds
+from mfrank.data.records import Blocks, Rows, Start, TextFormat, TypedIds
 from mfrank.data.table_parts import NoRowsError
 from mfrank.data.text_files import LONGEST_LINE, Text
 from mfrank.data.text_rows import Tell
@@ -40,7 +40,7 @@ Objects = tuple[list[Any], list[int]]
 """Objects, and the lines on which they begin."""
 
 
-def json_format(start: Start) -> Format | None:
+def json_format(start: Start) -> TextFormat | None:
     """The format of JSON, if the text begins as it does."""
     begin = "\n".join(start.lines[:2]) if start.n_above else start.head
     literal = _LITERAL.match(begin)
@@ -94,7 +94,7 @@ def json_format(start: Start) -> Format | None:
             raise NoRowsError("the file has no objects")
         _tell_fresh(fresh, wanted, tell)
 
-    return Format(keys, rows, keyed)
+    return TextFormat(keys, rows, keyed)
 
 
 def _tell_fresh(fresh: Mapping[Any, int], wanted: Iterable[str], tell: Tell) -> None:

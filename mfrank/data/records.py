@@ -93,7 +93,7 @@ class Rows(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Format:
+class TextFormat:
     """How the rows of a text are read.
 
     Attributes

@@ -20,7 +20,7 @@ from mfrank.arrays import counted
 from mfrank.data.fields import Fields
 from mfrank.data.item_lists import are_numbered_on, tell_alone
 from mfrank.data.layouts import Layout
-from mfrank.data.records import Blocks, Format, Rows, Start, Tokens, TypedIds, tell_unused
+from mfrank.data.records import Blocks, Rows, Start, TextFormat, Tokens, TypedIds, tell_unused
 from mfrank.data.table_parts import NoRowsError
 from mfrank.data.text_blocks import rows_of
 from mfrank.data.text_files import Text
@@ -33,7 +33,7 @@ _BANNER = re.compile(r"%%MatrixMarket\s+matrix\s+(\w+)\s+(\w+)\s+(\S+)\s*", re.I
 _MMREAD = "pass `Interactions.from_sparse` what `scipy.io.mmread` reads"
 
 
-def matrix_format(start: Start) -> Format | None:
+def matrix_format(start: Start) -> TextFormat | None:
     """The format of MatrixMarket: rows are users, columns items, both from 0 as in scipy."""
     if start.dialect.columns is not None or not start.head.startswith("%%MatrixMarket"):
         return None
@@ -68,7 +68,7 @@ def matrix_format(start: Start) -> Format | None:
     if symmetry == "symmetric":
         start.tell(logging.WARNING, "the matrix is symmetric: each entry is there in both orders")
     size_ = _Size(n_users, n_items, n_entries, symmetry == "symmetric")
-    return Format(roles, lambda text, tell: _entries(text, table, size_, tell))
+    return TextFormat(roles, lambda text, tell: _entries(text, table, size_, tell))
 
 
 class _Size(NamedTuple):
@@ -158,7 +158,7 @@ _LIBSVM = "`lines='libsvm'` takes lines as users, and features as items"
 _LIBFM = "`lines='libfm'` takes each line as one interaction of two features"
 
 
-def feature_format(start: Start) -> Format | None:
+def feature_format(start: Start) -> TextFormat | None:
     """The format of numbers by features: an interaction a line, or a user, or a list of a user."""
     wanted = start.dialect.lines
     lines = [line for line in start.lines if not line.startswith("#")]
@@ -184,7 +184,7 @@ def feature_format(start: Start) -> Format | None:
     if reading == "baskets":
         raise InputValueError("`lines='baskets'`: items have values, as 7:1", "`lines='lists'`")
     roles = start.roles("text of features", {"user": "user", "item": "item", "value": "value"})
-    return Format(
+    return TextFormat(
         roles,
         lambda text, tell: _of_features(start.rows_below(text), tell, reading, roles),
         counts_users=reading == "libsvm",

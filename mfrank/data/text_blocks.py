@@ -24,7 +24,7 @@ from mfrank.data.columns import MARK, WHERE, has_marks_of_rows, in_column, looks
 from mfrank.data.distinct import Distinct
 from mfrank.data.fields import AHEAD, Fields
 from mfrank.data.layouts import IF_LISTS, Layout
-from mfrank.data.records import Blocks, Format, Rows
+from mfrank.data.records import Blocks, Rows, TextFormat
 from mfrank.data.table_parts import NoRowsError
 from mfrank.data.text_files import LONGEST_LINE, Text
 from mfrank.data.text_rows import Quotes, RowReader, Tell
@@ -42,14 +42,14 @@ _MOST_BLANKS = 32
 """Blanks before a field of an ordinary line."""
 
 
-def table_of(layout: Layout) -> Format:
+def table_of(layout: Layout) -> TextFormat:
     """The format of a table."""
     columns = {role: layout.column(role) for role in layout.fields if not role.startswith(MARK)}
 
     def rows(text: Text, tell: Tell) -> Iterator[Rows]:
         return rows_of(text, layout, tell)
 
-    form = Format(columns, rows, layout.keyed, layout.separator, layout.is_guess)
+    form = TextFormat(columns, rows, layout.keyed, layout.separator, layout.is_guess)
     if (known := layout.known) is None:
         return form
     return replace(form, fallback=known.fallback, times=known.times)

@@ -1,4 +1,6 @@
 from mfrank.models.als import ALS as ALS
+from mfrank.models.als_setup import FitPlan as FitPlan
+from mfrank.models.als_setup import told_of_cluster as told_of_cluster
 from mfrank.models.asymmetric_als import AsymmetricALS as AsymmetricALS
 from mfrank.models.baselines import Popularity as Popularity
 from mfrank.models.blend import Blend as Blend
@@ -22,8 +24,6 @@ from mfrank.models.factor_model import refuse_no_likes as refuse_no_likes
 from mfrank.models.faiss_index import FaissLists as FaissLists
 from mfrank.models.faiss_index import from_faiss as from_faiss
 from mfrank.models.faiss_index import to_faiss as to_faiss
-from mfrank.models.fit_plan import FitPlan as FitPlan
-from mfrank.models.fit_plan import told_of_cluster as told_of_cluster
 from mfrank.models.item_links import nearest_items as nearest_items
 from mfrank.models.item_models import Baseline as Baseline
 from mfrank.models.item_models import ItemFilter as ItemFilter

@@ -39,7 +39,7 @@ def axes_of(ax: Any, width: float = 5.5, height: float = 3.6) -> Axes:
     check_matplotlib()
     from matplotlib.axes import Axes
 
-    from mfrank.plots.shown import ShownAxes, ShownFigure
+    from mfrank.plots.notebook import ShownAxes, ShownFigure
 
     if ax is not None and not isinstance(ax, Axes):
         raise InputTypeError(f"`ax` must be a matplotlib Axes or None, got {type(ax).__name__}")

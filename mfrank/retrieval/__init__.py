@@ -54,6 +54,5 @@ from mfrank.retrieval.top_k import emptied as emptied
 from mfrank.retrieval.top_k import nearest as nearest
 from mfrank.retrieval.top_k import recommend as recommend
 from mfrank.retrieval.top_k import score as score
-from mfrank.retrieval.top_k import similar as similar
 from mfrank.retrieval.top_k import without_repeats as without_repeats
 from mfrank.retrieval.value_scale import ValueScale as ValueScale

@@ -354,7 +354,7 @@ class AllLists:
             )
             for name in _BY_USER
         }
-        digests["model"] = fingerprint.of_model(self.model)
+        digests["model"] = fingerprint.of_store(self.model.store)
         if flags["filter_already_liked_items"] and self.model.seen is not None:
             digests["training data"] = fingerprint.of_filter(self.model.seen.filtered.matrix)
         return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,13 +15,10 @@ from mfrank.files import dump_json
 from mfrank.retrieval.filters import is_nested
 from mfrank.store import FactorStore
 
-if TYPE_CHECKING:
-    from mfrank.retrieval.recommender import Recommender
-
 Named = Iterable[tuple[str, NDArray[Any]]]
 
 
-def of_model(model: Recommender) -> str:
+def of_store(store: FactorStore) -> str:
     """SHA-256 of the result of a fit (factors, ids, ...), except history and seen items.
 
     Raises
@@ -29,11 +26,6 @@ def of_model(model: Recommender) -> str:
     ValueError
         If ids are neither integers nor strings.
     """
-    return of_store(model.store)
-
-
-def of_store(store: FactorStore) -> str:
-    """As :func:`of_model`."""
     contents = store.to_contents()
     digest = hashlib.sha256(dump_json(contents.metadata["fitter"]).encode())
     _add(digest, sorted(contents.arrays.items()))
@@ -65,7 +57,7 @@ def of_filter(values: Any, *, with_values: bool = False) -> str | None:
 
 
 def of_ids(*sides: Ids) -> str:
-    """SHA-256 of ids; raises as :func:`of_model`."""
+    """SHA-256 of ids; raises as :func:`of_store`."""
     digest = hashlib.sha256()
     for ids in sides:
         _add(digest, _ids(ids))

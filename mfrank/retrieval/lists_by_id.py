@@ -48,7 +48,7 @@ from mfrank.retrieval.top_k import (
     look_up,
     nearest,
     score,
-    similar_rows,
+    similar,
 )
 from mfrank.steering import Levers
 from mfrank.store import FactorStore
@@ -441,7 +441,7 @@ def closest(side: Side, raw: Raw, options: ListOptions) -> Answer:
     known = KnownQueries.of(side, raw, options.on_unknown)
     if known.nobody:
         return answer(known.padding(options.n), side, raw)
-    lists = similar_rows(
+    lists = similar(
         known.rows,
         side.directions,
         options.n,

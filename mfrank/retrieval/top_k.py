@@ -182,46 +182,6 @@ def nearest(
 
 
 def similar(
-    rows: ArrayLike,
-    factors: Factors,
-    *,
-    n: int = 10,
-    candidates: Candidates | None = None,
-    directions: Factors | None = None,
-    unmet: NDArray[np.bool_] | None = None,
-    backend: Backend | None = None,
-    n_threads: int = 0,
-) -> Lists:
-    """Exact ``n`` rows of ``factors`` with the highest cosine to each of ``rows``.
-
-    A row is first in its own list, with score 1 (0 if its factors are zero), even if others have
-    the same direction, unless it is filtered. The list of an ``unmet`` row has no other row. Other
-    parameters are as in :func:`nearest`.
-
-    Parameters
-    ----------
-    rows : integers, shape (U,)
-        Rows of ``factors``.
-    candidates : Candidates, optional
-        Filters of the lists; they also apply to the row itself.
-
-    Raises
-    ------
-    TypeError, ValueError
-        ``rows`` are not rows of ``factors``; or as in :func:`recommend`.
-    """
-    check_length("n", n)
-    check_threads(n_threads)
-    factors = as_array(factors, "factors")
-    own = check_rows_there(rows, len(factors), "rows")
-    backend, candidates = backend or choose(), candidates or EVERY_ITEM
-    if directions is None:
-        directions = directions_of(backend.place(factors))
-    candidates.check(len(own), len(factors))
-    return similar_rows(own, directions, n, candidates, unmet, backend, n_threads)
-
-
-def similar_rows(
     own: Rows,
     directions: Factors,
     n: int,
@@ -230,7 +190,12 @@ def similar_rows(
     backend: Backend,
     n_threads: int,
 ) -> Lists:
-    """Like :func:`similar`, for arguments that have been checked, and their directions."""
+    """Exact ``n`` rows with the highest cosine to each of the rows ``own``; nothing is checked.
+
+    A row is first in its own list, with score 1 (0 if its factors are zero), even if others have
+    the same direction, unless it is filtered. The list of an ``unmet`` row has no other row. Other
+    parameters are as in :func:`nearest`.
+    """
     itself = look_up(own, directions, backend)
     _check_finite(itself, "factors of rows")
     others = candidates.without(own, len(directions))

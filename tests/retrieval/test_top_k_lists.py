@@ -10,9 +10,17 @@ import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import CSR
+from mfrank.arrays import directions_of
 from mfrank.backends import choose
-from mfrank.retrieval import Candidates, Lists, Queries, nearest, recommend, score, similar
+from mfrank.retrieval import (
+    Candidates,
+    Lists,
+    Queries,
+    nearest,
+    recommend,
+    score,
+    top_k,
+)
 from tests.support import filters
 from tests.support.errors import refuses
 
@@ -42,6 +50,20 @@ def seen(rng: np.random.Generator) -> sp.csr_array:
 
 def listed(lists: Lists) -> list[list[int]]:
     return [row[row >= 0].tolist() for row in lists[0]]
+
+
+def similar(
+    rows: Any,
+    factors: NDArray[Any],
+    n: int = 10,
+    candidates: Candidates = top_k.EVERY_ITEM,
+    **how: Any,
+) -> Lists:
+    """As a recommender asks, which has checked the rows and keeps the directions."""
+    backend = how.get("backend") or choose()
+    directions = how.get("directions", directions_of(backend.place(factors)))
+    threads = how.get("n_threads", 0)
+    return top_k.similar(np.asarray(rows), directions, n, candidates, None, backend, threads)
 
 
 def expected(scores: NDArray[Any], allowed: list[set[int]], n: int) -> list[list[int]]:
@@ -107,8 +129,6 @@ def test_length_must_be_a_whole_number(
     for ask in (recommend, nearest):
         with refuses(error, "n"):
             ask(users, items, n=n)
-    with refuses(error, "n"):
-        similar([0], items, n=n)
 
 
 def test_shapes_are_checked(users: NDArray[Any], items: NDArray[Any]) -> None:
@@ -243,14 +263,16 @@ def test_lists_are_made_where_and_by_as_many_threads_as_asked(
     plain = CALLS[name](users, items)
     for one, other in zip(got, plain, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("ask", [recommend, nearest])
+def test_arguments_of_lists_are_checked(ask: Any, users: NDArray[Any], items: NDArray[Any]) -> None:
     with refuses(ValueError, "n_threads"):
-        CALLS[name](users, items, n_threads=-1)
+        ask(users, items, n_threads=-1)
     with refuses((TypeError, ValueError), "n"):
-        CALLS[name](users, items, n=0)
+        ask(users, items, n=0)
     with pytest.raises(ValueError):  # noqa: PT011 (whose wording is the candidates')
-        CALLS[name](
-            users, items, candidates=filters.candidates(Queries.new(2), N_ITEMS, items=[[1], [2]])
-        )
+        ask(users, items, candidates=filters.candidates(Queries.new(2), N_ITEMS, items=[[1], [2]]))
 
 
 @pytest.mark.parametrize("name", ["nearest", "similar"])
@@ -272,9 +294,5 @@ def test_what_is_not_finite_or_has_another_size_is_refused(
     users[0, 0] = np.inf
     with refuses(ValueError, "vectors"):
         nearest(users, items)
-    itself = CSR(np.arange(4), np.zeros(3, np.int32), None, N_ITEMS)
-    for rows in ([1], [1, 3]):
-        with refuses(ValueError, "candidates"):
-            similar(rows, items[3:], candidates=Candidates((itself,)))
     with refuses(ValueError, "item_bias"):
         recommend(users[1:], items, item_bias=np.zeros(N_ITEMS + 1, np.float32))

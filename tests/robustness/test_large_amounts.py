@@ -18,7 +18,7 @@ import mfrank
 from mfrank.arrays import memory
 from mfrank.comparison import peak_memory
 from mfrank.models import cost as batch_memory
-from mfrank.retrieval import recommend, similar
+from mfrank.retrieval import recommend
 from tests.support.errors import refuses
 
 DATA = mfrank.synthetic(60, 50, 900, random_state=0)
@@ -39,7 +39,6 @@ ASKS: dict[str, Callable[[Any], object]] = {
     "evaluate": lambda n: mfrank.evaluate(MODEL, DATA, train=DATA, n_threads=n),
     "compare": lambda n: mfrank.compare(DATA, DATA, n_threads=n),
     "retrieval's recommend": lambda n: recommend(*BOTH, n_threads=n),
-    "retrieval's similar": lambda n: similar([0], BOTH[1], n_threads=n),
 }
 COUNTS: dict[str, Callable[[Any], object]] = {
     **ASKS,
