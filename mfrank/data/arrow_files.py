@@ -182,7 +182,7 @@ def whole(
 
 
 def batches_of(
-    file: Path, chosen: Chosen, ids: IdsAs, n_rows: int, tell: Tell, part: TablePart
+    file: Path, chosen: Chosen, ids: IdsAs, tell: Tell, part: TablePart, n_rows: int
 ) -> Iterator[dict[str, Any]]:
     """Yield the columns of up to ``n_rows`` rows at a time.
 

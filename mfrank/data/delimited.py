@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -35,9 +36,6 @@ _NONE: NDArray[np.float64] = np.empty(0)
 Columns = dict[str, Any]
 """Role -> values; timestamps are :class:`Moments`, whose unit is not yet determined."""
 
-Opened = Callable[[], Text]
-"""Opens the text anew: it is read more than once."""
-
 _RECORDS: tuple[Callable[[Start], TextFormat | None], ...] = (
     json_format,
     netflix_format,
@@ -49,120 +47,172 @@ _RECORDS: tuple[Callable[[Start], TextFormat | None], ...] = (
 """What recognizes a format by the first lines of a text; what is none of them is a table."""
 
 
-def read(
-    opened: Opened,
-    dialect: Dialect,
-    usual: str | None,
-    chosen: Chosen,
-    ids: IdsAs,
-    tell: Tell,
-    unit: TimestampUnit | None = None,
-    part: TablePart | None = None,
-) -> dict[str, NDArray[Any]]:
-    """Role -> values of the text that ``opened`` opens; see :mod:`mfrank.data.tables`."""
-    columns, form = unsettled(opened, dialect, usual, chosen, ids, tell, part)
-    try:
-        return settle(columns, unit, is_chosen=chosen.get("timestamp") is not None)
-    except BadRow as error:
-        if "timestamp" in form.keyed:
-            raise
-        raise _in_text(error, opened, form) from error
+@dataclass(frozen=True)
+class TextTable:
+    """A text, and how it is read: whole, or in portions.
 
-
-def unsettled(
-    opened: Opened,
-    dialect: Dialect,
-    usual: str | None,
-    chosen: Chosen,
-    ids: IdsAs,
-    tell: Tell,
-    part: TablePart | None = None,
-) -> tuple[Columns, TextFormat]:
-    """The result of :func:`read` with timestamps of no unit yet, and how the text was read."""
-    part = part or TablePart()
-    form = format_of(opened, dialect, usual, chosen, ids, tell, part)
-    commas, n_rows = DecimalCommas(), _estimated_rows(opened)
-    found = _Joined(_parts(opened, form, ids, tell, part, commas), n_rows)
-    if found.has_other_times:
-        kind = found.kind
-        del found  # its memory is needed again
-        parts = _parts(opened, form, ids, _not_told, part, DecimalCommas(), kind)
-        found = _Joined(parts, n_rows)
-    columns = found.columns()
-    _tell_if_lists(form, columns, tell)
-    if not commas.are_sure:
-        _check_thousands(form, Extent.of(columns.get("value", _NONE)), tell)
-    return columns, form
-
-
-def portions(
-    opened: Opened,
-    dialect: Dialect,
-    usual: str | None,
-    chosen: Chosen,
-    ids: IdsAs,
-    tell: Tell,
-    part: TablePart | None = None,
-    *,
-    n_rows: int,
-    times: TimeKind | None,
-) -> Iterator[Columns]:
-    """Yield the result of :func:`read` in portions of ``n_rows`` rows; errors are the same.
-
-    ``times`` is the kind of all timestamps in the file; with None, each portion uses its own kind,
-    and dates may be left out.
-    """
-    part = part or TablePart()
-    form = format_of(opened, dialect, usual, chosen, ids, tell, part)
-    extent, commas = Extent(), DecimalCommas()
-    parts = _parts(opened, form, ids, tell, part, commas, times, n_rows)
-    for number, portion in enumerate(_grouped(parts, n_rows)):
-        if not number:
-            _tell_if_lists(form, portion, tell)
-        extent.add(portion.get("value", _NONE))
-        yield portion
-    if not commas.are_sure:
-        _check_thousands(form, extent, tell)
-
-
-def format_of(
-    opened: Opened,
-    dialect: Dialect,
-    usual: str | None,
-    chosen: Chosen,
-    ids: IdsAs,
-    tell: Tell,
-    part: TablePart | None = None,
-) -> TextFormat:
-    """Recognize the format of a text, and log what its columns are.
-
-    Parameters
+    Attributes
     ----------
-    opened, dialect, chosen, ids, tell
-        As :func:`read` takes them.
+    opened : callable
+        Opens the text anew: it is read more than once.
+    dialect, chosen, ids
+        As :func:`mfrank.data.tables.read_columns` takes them.
     usual : str or None
-        The usual separator in files of this suffix, or None.
-    part : TablePart, optional
+        The usual separator in files of this suffix.
+    tell : callable
+    part : TablePart
         The text as a part of a table, whose files must have the same columns.
     """
-    part = part or TablePart()
-    with opened() as text:
-        start = Start(text.head(), dialect, chosen, ids, tell, part)
-    recognized = (recognize(start) for recognize in _RECORDS if dialect.lines != "rows")
-    found = next(filter(None, recognized), None)
-    if found is None:
-        known = known_layout(start.lines[:2], chosen) if dialect.columns is None else None
-        with opened() as text:
-            text.fallback = known.fallback if known is not None else None
-            found = table_of(layout_of(text, dialect, usual, chosen, tell, part))
-    if found.counts_users and part.table.first not in ("", part.file):
-        raise InputValueError(
-            f"users are the numbers of lines, and those of {part.table.first} are others:",
-            "read the files one by one, or write the user on each line",
-        )
-    part.table.check(part.file, {**found.columns, **found.keyed})
-    _note(found, dialect)
-    return found
+
+    opened: Callable[[], Text]
+    dialect: Dialect
+    usual: str | None
+    chosen: Chosen
+    ids: IdsAs
+    tell: Tell
+    part: TablePart = field(default_factory=TablePart)
+
+    def settled(self, unit: TimestampUnit | None = None) -> dict[str, NDArray[Any]]:
+        """Role -> values; see :func:`mfrank.data.tables.read_columns`."""
+        columns, form = self._whole()
+        try:
+            return settle(columns, unit, is_chosen=self.chosen.get("timestamp") is not None)
+        except BadRow as error:
+            if "timestamp" in form.keyed:
+                raise
+            raise self._in_text(error, form) from error
+
+    def unsettled(self) -> Columns:
+        """The result of :meth:`settled` with timestamps of no unit yet."""
+        return self._whole()[0]
+
+    def portions(self, n_rows: int, times: TimeKind | None) -> Iterator[Columns]:
+        """Yield what :meth:`unsettled` returns in portions of ``n_rows`` rows; errors are the same.
+
+        ``times`` is the kind of all timestamps in the file; with None, each portion uses its own
+        kind, and dates may be left out.
+        """
+        form = self._format()
+        extent, commas = Extent(), DecimalCommas()
+        parts = self._parts(form, self.tell, commas, times, n_rows)
+        for number, portion in enumerate(_grouped(parts, n_rows)):
+            if not number:
+                _tell_if_lists(form, portion, self.tell)
+            extent.add(portion.get("value", _NONE))
+            yield portion
+        if not commas.are_sure:
+            _check_thousands(form, extent, self.tell)
+
+    def _format(self) -> TextFormat:
+        """Recognize the format, and log what the columns are."""
+        dialect, chosen, tell, part = self.dialect, self.chosen, self.tell, self.part
+        with self.opened() as text:
+            start = Start(text.head(), dialect, chosen, self.ids, tell, part)
+        recognized = (recognize(start) for recognize in _RECORDS if dialect.lines != "rows")
+        found = next(filter(None, recognized), None)
+        if found is None:
+            known = known_layout(start.lines[:2], chosen) if dialect.columns is None else None
+            with self.opened() as text:
+                text.fallback = known.fallback if known is not None else None
+                found = table_of(layout_of(text, dialect, self.usual, chosen, tell, part))
+        if found.counts_users and part.table.first not in ("", part.file):
+            raise InputValueError(
+                f"users are the numbers of lines, and those of {part.table.first} are others:",
+                "read the files one by one, or write the user on each line",
+            )
+        part.table.check(part.file, {**found.columns, **found.keyed})
+        _note(found, dialect)
+        return found
+
+    def _whole(self) -> tuple[Columns, TextFormat]:
+        """The result of :meth:`unsettled`, and the format."""
+        form = self._format()
+        commas, n_rows = DecimalCommas(), self._estimated_rows()
+        found = _Joined(self._parts(form, self.tell, commas), n_rows)
+        if found.has_other_times:
+            kind = found.kind
+            del found  # its memory is needed again
+            found = _Joined(self._parts(form, _not_told, DecimalCommas(), kind), n_rows)
+        columns = found.columns()
+        _tell_if_lists(form, columns, self.tell)
+        if not commas.are_sure:
+            _check_thousands(form, Extent.of(columns.get("value", _NONE)), self.tell)
+        return columns, form
+
+    def _parts(
+        self,
+        form: TextFormat,
+        tell: Tell,
+        commas: DecimalCommas,
+        times: TimeKind | None = None,
+        n_rows: int | None = None,
+    ) -> Iterator[Columns]:
+        """Yield the columns of a block at a time, or of its rows up to each multiple of ``n_rows``.
+
+        An error in a field is raised only at the end of the file, because an error in the form of a
+        later row has precedence, and so does an error in an earlier column.
+        """
+        bad: dict[str, tuple[bool, InputValueError]] = {}
+        known, n_read = dict[str, Distinct](), 0
+        may_have_commas = form.separator not in ("", ",")
+        with_comma: InputValueError | None = None
+        times = times or form.times
+        with self.opened() as text:
+            text.fallback = form.fallback
+            for rows in _cut(form.rows(text, tell), n_rows):
+                found: Columns = {}
+                for role, fields in rows.columns.items():
+                    try:
+                        if isinstance(fields, TypedIds):
+                            found[role] = fields.ids(self.ids)
+                        elif role == "timestamp":
+                            found[role] = part_moments(fields, times)
+                        elif role == "value":
+                            found[role] = fields.values(commas if may_have_commas else None)
+                        else:
+                            found[role] = _ids(fields, self.ids, known.setdefault(role, Distinct()))
+                    except BadRow as error:
+                        field = fields.text(error.row)
+                        # A field that is no time at all is reported before a number among dates.
+                        odd = role != "timestamp" or not is_time(field.strip())
+                        if role not in bad or (odd and not bad[role][0]):
+                            bad[role] = odd, _told(error, rows, role, form)
+                if commas.first is not None and with_comma is None:
+                    with_comma = _told(commas.first, rows, "value", form)
+                if not bad:
+                    yield found | self.part.constants(form.keyed, self.ids, len(rows.lines))
+                n_read += len(rows.lines)
+                if n_rows is not None and n_read % n_rows == 0:  # a portion does not hold all texts
+                    known.clear()
+        if with_comma is not None:
+            if commas.has_points or not commas.are_sure:
+                bad.setdefault("value", (True, with_comma))
+            else:
+                tell(logging.INFO, "values such as 3,5 are read as decimals with a comma")
+        for role in form.columns:
+            if role in bad:
+                raise bad[role][1]
+
+    def _estimated_rows(self) -> int:
+        """Rather a few too many; what is wrong with the text is told when it is read."""
+        try:
+            with self.opened() as text:
+                n_lines = text.estimated_lines()
+        except ValueError:
+            return 0
+        return n_lines + n_lines // 16
+
+    def _in_text(self, error: BadRow, form: TextFormat) -> InputValueError:
+        """The error of a timestamp, with its line, for which the text is read again."""
+        before = 0
+        with self.opened() as text:
+            text.fallback = form.fallback
+            for rows in form.rows(text, _not_told):
+                if error.row < before + len(rows.lines):
+                    here = BadRow(error.what, error.row - before)
+                    return _told(here, rows, "timestamp", form)
+                before += len(rows.lines)
+        return error  # the file was changed meanwhile
 
 
 def _note(found: TextFormat, dialect: Dialect) -> None:
@@ -205,63 +255,6 @@ def _tell_if_lists(form: TextFormat, columns: dict[str, NDArray[Any]], tell: Tel
             logging.WARNING,
             "each row has the next user, and its third field is taken as a value; " + IF_LISTS,
         )
-
-
-def _parts(
-    opened: Opened,
-    form: TextFormat,
-    ids: IdsAs,
-    tell: Tell,
-    part: TablePart,
-    commas: DecimalCommas,
-    times: TimeKind | None = None,
-    n_rows: int | None = None,
-) -> Iterator[Columns]:
-    """Yield the columns of a block at a time, or of its rows up to each multiple of ``n_rows``.
-
-    An error in a field is raised only at the end of the file, because an error in the form of a
-    later row has precedence, and so does an error in an earlier column.
-    """
-    bad: dict[str, tuple[bool, InputValueError]] = {}
-    known, n_read = dict[str, Distinct](), 0
-    may_have_commas = form.separator not in ("", ",")
-    with_comma: InputValueError | None = None
-    times = times or form.times
-    with opened() as text:
-        text.fallback = form.fallback
-        for rows in _cut(form.rows(text, tell), n_rows):
-            found: Columns = {}
-            for role, fields in rows.columns.items():
-                try:
-                    if isinstance(fields, TypedIds):
-                        found[role] = fields.ids(ids)
-                    elif role == "timestamp":
-                        found[role] = part_moments(fields, times)
-                    elif role == "value":
-                        found[role] = fields.values(commas if may_have_commas else None)
-                    else:
-                        found[role] = _ids(fields, ids, known.setdefault(role, Distinct()))
-                except BadRow as error:
-                    field = fields.text(error.row)
-                    # A field that is no time at all is reported rather than a number among dates.
-                    odd = role != "timestamp" or not is_time(field.strip())
-                    if role not in bad or (odd and not bad[role][0]):
-                        bad[role] = odd, _told(error, rows, role, form)
-            if commas.first is not None and with_comma is None:
-                with_comma = _told(commas.first, rows, "value", form)
-            if not bad:
-                yield found | part.constants(form.keyed, ids, len(rows.lines))
-            n_read += len(rows.lines)
-            if n_rows is not None and n_read % n_rows == 0:  # a portion does not hold all texts
-                known.clear()
-    if with_comma is not None:
-        if commas.has_points or not commas.are_sure:
-            bad.setdefault("value", (True, with_comma))
-        else:
-            tell(logging.INFO, "values such as 3,5 are read as decimals with a comma")
-    for role in form.columns:
-        if role in bad:
-            raise bad[role][1]
 
 
 def _ids(fields: Fields, ids: IdsAs, known: Distinct) -> NDArray[np.int64] | Coded:
@@ -380,33 +373,10 @@ class _Joined:
         return joined
 
 
-def _estimated_rows(opened: Opened) -> int:
-    """Rather a few too many; what is wrong with the text is told when it is read."""
-    try:
-        with opened() as text:
-            n_lines = text.estimated_lines()
-    except ValueError:
-        return 0
-    return n_lines + n_lines // 16
-
-
 def _numbers_of(part: Any) -> NDArray[Any]:
     if isinstance(part, Coded):
         return part.codes
     return part.numbers if isinstance(part, Moments) else part
-
-
-def _in_text(error: BadRow, opened: Opened, form: TextFormat) -> InputValueError:
-    """The error of a timestamp, with its line, for which the text is read again."""
-    before = 0
-    with opened() as text:
-        text.fallback = form.fallback
-        for rows in form.rows(text, _not_told):
-            if error.row < before + len(rows.lines):
-                here = BadRow(error.what, error.row - before)
-                return _told(here, rows, "timestamp", form)
-            before += len(rows.lines)
-    return error  # the file was changed meanwhile
 
 
 def _told(error: BadRow, rows: Rows, role: str, form: TextFormat) -> InputValueError:

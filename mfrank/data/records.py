@@ -134,7 +134,7 @@ class Start:
     head : str
         Whole lines, unless the first is very long.
     dialect, chosen, ids, tell, part
-        As :func:`mfrank.data.delimited.read` takes them.
+        As in :class:`mfrank.data.delimited.TextTable`.
     """
 
     head: str

@@ -12,6 +12,7 @@ import csv
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast, get_args
 
@@ -199,32 +200,9 @@ def read_columns(
     ModuleNotFoundError
         If the file is parquet and pandas or pyarrow is not installed.
     """
-    file, tell = file_of(path), _teller(path, set())
-    check_options(ids, dialect)
-    kind = _kind_of_file(path, tell)
-    part = TablePart.of(path, TableParts())
-    if kind in BINARY:
-        _refuse_names(file, dialect)
-        modules()
-        with faults_named(file):
-            return settled_columns(*whole(file, chosen, ids, tell, part), chosen, unit)
-    if kind == ".npz":
-        _refuse_names(file, dialect)
-        with errors_of(file):
-            columns = array_columns(file, chosen, ids, tell, part)
-            return settle(columns, unit, is_chosen=chosen.get("timestamp") is not None)
-    with errors_of(file):
-        how = (
-            Opener(file, dialect.encoding, tell),
-            dialect,
-            USUAL.get(kind),
-            chosen,
-            ids,
-            tell,
-            unit,
-            part,
-        )
-        return delimited.read(*how)
+    reader = _reader(path, chosen, ids, dialect, TableParts())
+    with reader.faults:
+        return reader.settled(unit)
 
 
 class Portion(NamedTuple):
@@ -286,30 +264,9 @@ def read_portions(
     FileNotFoundError, ValueError, ModuleNotFoundError
         As in :func:`read_columns`; if a file has several errors, the same one is raised.
     """
-    part = TablePart.of(path, table or TableParts())
-    file, tell = file_of(path), _teller(path, part.table.said)
-    check_options(ids, dialect)
-    kind, first_row = _kind_of_file(path, tell), 0
-    if kind in BINARY:
-        _refuse_names(file, dialect)
-        modules()
-        found, errors = batches_of(file, chosen, ids, n_rows, tell, part), faults_named(file)
-    elif kind == ".npz":
-        _refuse_names(file, dialect)
-        found, errors = array_portions(file, chosen, ids, tell, part, n_rows), errors_of(file)
-    else:
-        how = (
-            Opener(file, dialect.encoding, tell),
-            dialect,
-            USUAL.get(kind),
-            chosen,
-            ids,
-            tell,
-            part,
-        )
-        found, errors = delimited.portions(*how, n_rows=n_rows, times=times), errors_of(file)
-    with errors:
-        for columns in found:
+    reader, first_row = _reader(path, chosen, ids, dialect, table or TableParts()), 0
+    with reader.faults:
+        for columns in reader.portions(n_rows, times):
             yield Portion(columns, first_row, columns.pop("timestamp", None))
             first_row += len(columns["user"])
 
@@ -318,30 +275,56 @@ def read_part(
     path: str | os.PathLike[str], chosen: Chosen, ids: IdsAs, dialect: Dialect, table: TableParts
 ) -> Iterator[Portion]:
     """Yield all rows of a file as one portion; see :func:`read_portions`."""
-    part = TablePart.of(path, table)
-    file, tell = file_of(path), _teller(path, table.said)
-    if (kind := _kind_of_file(path, tell)) in BINARY:
+    reader = _reader(path, chosen, ids, dialect, table)
+    with reader.faults:
+        columns = reader.unsettled()
+    yield Portion(columns, 0, columns.pop("timestamp", None))
+
+
+class _Reader(NamedTuple):
+    """Reads the columns of a file, by its kind.
+
+    Attributes
+    ----------
+    unsettled, settled, portions : callable
+        As those of :class:`mfrank.data.delimited.TextTable`.
+    faults : context manager
+        Names the file in errors.
+    """
+
+    unsettled: Callable[[], dict[str, Any]]
+    settled: Callable[[TimestampUnit | None], dict[str, NDArray[Any]]]
+    portions: Callable[[int, TimeKind | None], Iterator[dict[str, Any]]]
+    faults: AbstractContextManager[None]
+
+
+def _reader(
+    path: str | os.PathLike[str], chosen: Chosen, ids: IdsAs, dialect: Dialect, table: TableParts
+) -> _Reader:
+    check_options(ids, dialect)
+    file, tell, part = file_of(path), _teller(path, table.said), TablePart.of(path, table)
+    kind, how = _kind_of_file(path, tell), (file, chosen, ids, tell, part)
+    if kind in BINARY:
         _refuse_names(file, dialect)
         modules()
-        with faults_named(file):
-            columns = whole(file, chosen, ids, tell, part)[0]
-    elif kind == ".npz":
+        return _Reader(
+            lambda: whole(*how)[0],
+            lambda unit: settled_columns(*whole(*how), chosen, unit),
+            lambda n_rows, _: batches_of(*how, n_rows),
+            faults_named(file),
+        )
+    if kind == ".npz":
         _refuse_names(file, dialect)
-        with errors_of(file):
-            columns = array_columns(file, chosen, ids, tell, part)
-    else:
-        with errors_of(file):
-            how = (
-                Opener(file, dialect.encoding, tell),
-                dialect,
-                USUAL.get(kind),
-                chosen,
-                ids,
-                tell,
-                part,
-            )
-            columns = delimited.unsettled(*how)[0]
-    yield Portion(columns, 0, columns.pop("timestamp", None))
+        is_chosen = chosen.get("timestamp") is not None
+        return _Reader(
+            lambda: array_columns(*how),
+            lambda unit: settle(array_columns(*how), unit, is_chosen=is_chosen),
+            lambda n_rows, _: array_portions(*how, n_rows),
+            errors_of(file),
+        )
+    opener = Opener(file, dialect.encoding, tell)
+    text = delimited.TextTable(opener, dialect, USUAL.get(kind), chosen, ids, tell, part)
+    return _Reader(text.unsettled, text.settled, text.portions, errors_of(file))
 
 
 def text_rows(path: str | os.PathLike[str], separator: str) -> Iterator[tuple[int, list[str]]]:

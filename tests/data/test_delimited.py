@@ -18,6 +18,13 @@ def opened(text: str) -> Any:
     return lambda: text_files.Text(io.BytesIO(text.encode()), "a.csv")
 
 
+def table_of(text: str, said: list[Any], chosen: Any, ids: Any, **how: Any) -> delimited.TextTable:
+    def tell(*line: Any) -> None:
+        said.append(line)
+
+    return delimited.TextTable(opened(text), Dialect(**how), ",", chosen, ids, tell)
+
+
 def read(text: str, at_once: bool, chosen: Any = None, ids: Any = "auto", **how: Any) -> Any:
     """The columns, and what was told."""
     said = list[tuple[int, str]]()
@@ -25,15 +32,7 @@ def read(text: str, at_once: bool, chosen: Any = None, ids: Any = "auto", **how:
         if not at_once:
             one_by_one(patch)
         unit = how.pop("unit", None)
-        found = delimited.read(
-            opened(text),
-            Dialect(**how),
-            ",",
-            chosen or {},
-            ids,
-            lambda *line: said.append(line),
-            unit,
-        )
+        found = table_of(text, said, chosen or {}, ids, **how).settled(unit)
     return found, said
 
 
@@ -46,16 +45,7 @@ def portions(
         patch.setattr(text_files, "_BLOCK", size)
         if not at_once:
             one_by_one(patch)
-        for columns in delimited.portions(
-            opened(text),
-            Dialect(**how),
-            ",",
-            {},
-            ids,
-            lambda *line: said.append(line),
-            n_rows=n_rows,
-            times=times,
-        ):
+        for columns in table_of(text, said, {}, ids, **how).portions(n_rows, times):
             yield columns, columns.pop("timestamp", None)
 
 
@@ -283,7 +273,7 @@ def test_a_time_with_a_fraction_is_told_of_a_file_that_is_changed_meanwhile() ->
     texts = iter([*[TIMES] * 4, *[TIMES[:20]] * 2])
     tell, how = (lambda *_: None), (",", {"timestamp": "time"}, "auto")
     with pytest.raises(ValueError, match=r"whole numbers or dates, got 1\.5 in row 1"):
-        delimited.read(lambda: opened(next(texts))(), Dialect(), *how, tell)
+        delimited.TextTable(lambda: opened(next(texts))(), Dialect(), *how, tell).settled()
 
 
 def test_units_and_chosen_columns_are_passed_on() -> None:

@@ -38,14 +38,14 @@ def columns_of(text: str, size: int, **how: Any) -> Any:
     said = list[tuple[int, str]]()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text_files, "_BLOCK", size)
-        found = delimited.read(
+        found = delimited.TextTable(
             lambda: text_files.Text(io.BytesIO(text.encode()), "a.csv"),
             Dialect(**how),
             ",",
             {},
             "auto",
             lambda *line: said.append(line),
-        )
+        ).settled()
     return {role: (column.dtype, column.tolist()) for role, column in found.items()}, said
 
 
@@ -136,7 +136,7 @@ def test_an_estimate_of_rows_may_be_far_from_true(
 ) -> None:
     text = "".join(f"u{row % 7},{row % 5},{row / 2}\n" for row in range(300))
     expected, _ = columns_of(text, 1 << 18, header=False)
-    monkeypatch.setattr(delimited, "_estimated_rows", lambda opened: n_rows)
+    monkeypatch.setattr(delimited.TextTable, "_estimated_rows", lambda _: n_rows)
     assert columns_of(text, 100, header=False)[0] == expected
 
 
