@@ -13,16 +13,10 @@ import numpy as np
 import pytest
 
 import mfrank
-from mfrank.cli.inputs import (
-    add_leave_out_flag,
-    add_table_flags,
-    read_left_out,
-    read_like,
-    read_spelled_like,
-    read_table,
-)
+from mfrank.cli.inputs import read_left_out, read_like, read_spelled_like, read_table
 from mfrank.cli.main import main
 from mfrank.cli.model_folders import check_takes_model, check_writable
+from mfrank.cli.table_flags import add_leave_out_flag, add_table_flags
 from mfrank.cli.typed_ids import ids_in, ids_of
 from mfrank.data import Ids
 from tests.support.errors import refuses

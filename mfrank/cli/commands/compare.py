@@ -16,16 +16,10 @@ from typing import Any
 
 from mfrank.arrays import share
 from mfrank.cli.flags import OBJECTIVES, add_needs_flag, objective, parameters
-from mfrank.cli.inputs import (
-    add_table_flags,
-    add_target_flag,
-    read_events,
-    read_like,
-    read_table,
-    sums_of,
-)
+from mfrank.cli.inputs import read_events, read_like, read_table
 from mfrank.cli.model_folders import check_writable
 from mfrank.cli.printing import add_json_flag, check_json, somebody_watches, tell, tell_unknown
+from mfrank.cli.table_flags import add_table_flags, add_target_flag, sums_of
 from mfrank.comparison import DEFAULT_METRICS, DEFAULT_OBJECTIVES, compare, usual_models
 from mfrank.data import Interactions, Split, by_ratio, by_time, leave_k_out, leave_last
 from mfrank.errors import InputValueError

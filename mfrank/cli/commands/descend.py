@@ -10,9 +10,10 @@ from __future__ import annotations
 import argparse
 
 from mfrank.cli.flags import add_cluster_flag, add_flags, given, spec_reader, summaries
-from mfrank.cli.inputs import add_leave_out_flag, add_table_flags, read_left_out, read_table
+from mfrank.cli.inputs import read_left_out, read_table
 from mfrank.cli.model_folders import Destination, add_keep_flag, read_model
 from mfrank.cli.printing import announce, saved_when_fitted, somebody_watches, told
+from mfrank.cli.table_flags import add_leave_out_flag, add_table_flags
 from mfrank.cluster import check_cluster
 from mfrank.descent import SGD, Adagrad, Adam, Constant, CosineDecay, Langevin, StepDecay
 from mfrank.models import Descent, loss_classes

@@ -12,9 +12,10 @@ import sys
 
 from mfrank.arrays import check_at_least_zero
 from mfrank.cli.flags import add_cluster_flag, add_steering_flags, add_threads_flag, steering_of
-from mfrank.cli.inputs import add_table_flags, add_target_flag, read_like, refuse_sums
+from mfrank.cli.inputs import read_like
 from mfrank.cli.model_folders import check_holds_model, model_version, read_model
 from mfrank.cli.printing import add_json_flag, check_json, tell, tell_unknown
+from mfrank.cli.table_flags import add_table_flags, add_target_flag, refuse_sums
 from mfrank.cluster import check_cluster
 from mfrank.data import Interactions, without_password
 from mfrank.errors import InputValueError

@@ -15,9 +15,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from mfrank.als import Explanation
-from mfrank.cli.inputs import add_table_flags, check_table_flags, read_like
+from mfrank.cli.inputs import read_like
 from mfrank.cli.model_folders import read_model
 from mfrank.cli.printing import add_list_flags, check_output, write, write_json
+from mfrank.cli.table_flags import add_table_flags, check_table_flags
 from mfrank.cli.typed_ids import as_ids
 from mfrank.data import objects
 from mfrank.errors import InputValueError

@@ -11,8 +11,9 @@ import sys
 from mfrank import pages, serving
 from mfrank.arrays import counted
 from mfrank.cli.flags import add_address_flags
-from mfrank.cli.inputs import add_table_flags, check_table_flags, read_like
+from mfrank.cli.inputs import read_like
 from mfrank.cli.model_folders import read_model
+from mfrank.cli.table_flags import add_table_flags, check_table_flags
 from mfrank.data import Interactions
 from mfrank.files import path_of
 from mfrank.retrieval import Recommender

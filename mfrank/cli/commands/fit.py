@@ -13,9 +13,10 @@ from typing import Any
 
 from mfrank.arrays import counted, share
 from mfrank.cli.flags import add_cluster_flag, add_flags, add_objective_flags, given, objective_of
-from mfrank.cli.inputs import add_leave_out_flag, add_table_flags, read_left_out, read_table
+from mfrank.cli.inputs import read_left_out, read_table
 from mfrank.cli.model_folders import Destination, add_keep_flag
 from mfrank.cli.printing import announce, print_objective, saved_when_fitted, somebody_watches, told
+from mfrank.cli.table_flags import add_leave_out_flag, add_table_flags
 from mfrank.cluster import check_cluster
 from mfrank.data import Interactions, by_ratio
 from mfrank.evaluation import EarlyStopping

@@ -17,9 +17,10 @@ from typing import Any
 from mfrank import backends
 from mfrank._version import __version__
 from mfrank.arrays import counted, usable_cores
-from mfrank.cli.inputs import add_table_flags, check_table_flags, read_spelled_like, read_table
+from mfrank.cli.inputs import read_spelled_like, read_table
 from mfrank.cli.model_folders import check_holds_model
 from mfrank.cli.printing import add_json_flag, check_json, tell
+from mfrank.cli.table_flags import add_table_flags, check_table_flags
 from mfrank.store import FactorStore, epochs_of, event_weights, seconds_of
 
 EXAMPLES = """\

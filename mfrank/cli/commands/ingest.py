@@ -10,8 +10,9 @@ import argparse
 from dataclasses import asdict
 
 from mfrank.arrays import counted
-from mfrank.cli.inputs import add_table_flags, columns_of, dialect_of, events_of, read_query
+from mfrank.cli.inputs import read_query
 from mfrank.cli.printing import somebody_watches
+from mfrank.cli.table_flags import add_table_flags, columns_of, dialect_of, events_of
 from mfrank.data import EventWeights, IngestPlan, Interactions, is_database
 from mfrank.files import path_of
 

@@ -10,9 +10,10 @@ import argparse
 
 from mfrank.arrays import counted
 from mfrank.cli.flags import add_flags, given, spec_reader, summaries
-from mfrank.cli.inputs import add_leave_out_flag, add_table_flags, read_left_out, read_table
+from mfrank.cli.inputs import read_left_out, read_table
 from mfrank.cli.model_folders import Destination, add_keep_flag
 from mfrank.cli.printing import announce, saved_when_fitted, somebody_watches
+from mfrank.cli.table_flags import add_leave_out_flag, add_table_flags
 from mfrank.models import SupervisedPageRank
 from mfrank.pagerank import GBN, GBP, GFN
 

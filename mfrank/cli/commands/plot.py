@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from mfrank.cli.inputs import add_table_flags, check_table_flags, read_like
+from mfrank.cli.inputs import read_like
 from mfrank.cli.model_folders import check_writable, read_model
 from mfrank.cli.printing import tell_unknown
+from mfrank.cli.table_flags import add_table_flags, check_table_flags
 from mfrank.data import Interactions
 from mfrank.errors import InputValueError, unreadable
 from mfrank.evaluation import Evaluation, evaluate

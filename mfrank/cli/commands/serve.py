@@ -20,8 +20,8 @@ from typing import Any
 from mfrank import serving
 from mfrank.arrays import shown
 from mfrank.cli.flags import add_address_flags, add_flags, duration, given
-from mfrank.cli.inputs import kind_weights
 from mfrank.cli.model_folders import check_holds_model
+from mfrank.cli.table_flags import kind_weights
 from mfrank.errors import InputValueError
 from mfrank.serving.signals import end_soon, handled
 

@@ -17,17 +17,10 @@ from typing import Any, get_args
 
 from mfrank.arrays import shown
 from mfrank.cli.flags import add_needs_flag, parameters, spec_reader
-from mfrank.cli.inputs import (
-    add_leave_out_flag,
-    add_table_flags,
-    add_target_flag,
-    read_events,
-    read_left_out,
-    read_table,
-    refuse_sums,
-)
+from mfrank.cli.inputs import read_events, read_left_out, read_table
 from mfrank.cli.model_folders import Destination, add_keep_flag, read_model
 from mfrank.cli.printing import add_json_flag, check_json, somebody_watches, tell
+from mfrank.cli.table_flags import add_leave_out_flag, add_table_flags, add_target_flag, refuse_sums
 from mfrank.data import Events, Interactions
 from mfrank.errors import InputError, InputValueError
 from mfrank.files import open_regular, path_of

@@ -18,15 +18,9 @@ from time import perf_counter
 from typing import Any
 
 from mfrank.arrays import counted
-from mfrank.cli.inputs import (
-    add_leave_out_flag,
-    add_table_flags,
-    read_journal,
-    read_left_out,
-    read_spelled_like,
-    refuse_sums,
-)
+from mfrank.cli.inputs import read_journal, read_left_out, read_spelled_like
 from mfrank.cli.model_folders import add_keep_flag, model_to_change
+from mfrank.cli.table_flags import add_leave_out_flag, add_table_flags, refuse_sums
 from mfrank.errors import InputValueError
 from mfrank.models import ALS, Blend
 from mfrank.retrieval import Recommender
