@@ -58,6 +58,7 @@ from mfrank.data.layouts import Dialect, Lines, layout_of
 from mfrank.data.locations import files_at
 from mfrank.data.merging import Duplicates
 from mfrank.data.odd_ids import tell_empty_rows
+from mfrank.data.odd_times import check_moment, tell_of_duration
 from mfrank.data.on_disk import GrowingArray, Spill
 from mfrank.data.remote import is_url, without_password
 from mfrank.data.report import DataReport
@@ -93,11 +94,9 @@ from mfrank.data.time_units import (
     Moments,
     TimeKind,
     TimestampUnit,
-    check_moment,
     check_unit,
     in_seconds,
     look_like_times,
-    tell_of_duration,
     unit_of,
 )
 from mfrank.data.times import epoch_seconds

@@ -12,8 +12,8 @@ from mfrank.data import cells
 from mfrank.data.cells import ValuesFrom
 from mfrank.data.ids import Ids
 from mfrank.data.merging import Duplicates
+from mfrank.data.odd_times import check_parts
 from mfrank.data.sources import Parts, check_duplicates, finite
-from mfrank.data.time_units import check_parts
 from mfrank.errors import InputTypeError, InputValueError
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ from mfrank.data.columns import Chosen
 from mfrank.data.distinct import Coded
 from mfrank.data.feature_columns import is_missing
 from mfrank.data.notes import log as _log
+from mfrank.data.odd_times import tell_of_duration
 from mfrank.data.row_choice import RowChoice, Where, as_kind, distinct_values
-from mfrank.data.time_units import Moments, tell_of_duration
+from mfrank.data.time_units import Moments
 from mfrank.errors import InputTypeError, InputValueError, Notice
 
 KindWeights = Mapping[Any, float | None]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.data.columns import BadRow, Chosen, in_column
+from mfrank.data.odd_times import check_parts
 from mfrank.data.tables import Portion
 from mfrank.data.time_units import (
     FractionsError,
@@ -19,7 +20,6 @@ from mfrank.data.time_units import (
     Unit,
     are_dates,
     check_order,
-    check_parts,
     in_seconds,
     tell_of_fractions,
     tell_unit_alone,

@@ -38,16 +38,12 @@ from mfrank.data.notes import log as _log
 from mfrank.data.notes import note
 from mfrank.data.numbering import Numbered, Source, numbered
 from mfrank.data.odd_columns import tell_header
+from mfrank.data.odd_times import tell_of_duration, tell_of_odd_times
 from mfrank.data.on_disk import Spill
 from mfrank.data.sources import check_duplicates
 from mfrank.data.tables import Portion, check_options, refuse_text_options, stored_rows
 from mfrank.data.text_files import estimated_lines, is_stream
-from mfrank.data.time_units import (
-    TimestampUnit,
-    check_unit,
-    tell_of_duration,
-    tell_of_odd_times,
-)
+from mfrank.data.time_units import TimestampUnit, check_unit
 from mfrank.data.values import tell_full
 from mfrank.errors import InputValueError, Notice, unreadable
 from mfrank.files import Journal, path_of, resuming_beside, wanting_room, working_beside

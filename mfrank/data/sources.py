@@ -40,10 +40,11 @@ from mfrank.data.merging import Duplicates
 from mfrank.data.notes import note
 from mfrank.data.odd_columns import tell_first_row, tell_header
 from mfrank.data.odd_ids import check_ids, tell_converted, tell_empty_rows
+from mfrank.data.odd_times import tell_of_odd_times
 from mfrank.data.table_parts import TableParts, none_in
 from mfrank.data.tables import Portion
 from mfrank.data.text_files import errors_of
-from mfrank.data.time_units import TimestampUnit, check_unit, tell_of_odd_times
+from mfrank.data.time_units import TimestampUnit, check_unit
 from mfrank.data.times import epoch_seconds
 from mfrank.data.values import Extent, as_numbers, tell_full
 from mfrank.errors import InputTypeError, InputValueError, within

@@ -40,7 +40,8 @@ from mfrank.arrays import (
 )
 from mfrank.data.divided import NEVER, divided, seen_parts
 from mfrank.data.interactions import Interactions
-from mfrank.data.time_units import check_moment, unit_of
+from mfrank.data.odd_times import check_moment
+from mfrank.data.time_units import unit_of
 from mfrank.data.times import epoch_seconds, is_date
 from mfrank.errors import InputValueError
 

@@ -7,7 +7,6 @@ stays unchanged. The unit depends on the whole column; files that are read in po
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -34,7 +33,7 @@ The last three are of dates like 12/31/2010: of days up to 12 alone, or with one
 """
 
 _PER_SECOND: Mapping[TimestampUnit, int] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-_UNITS: Mapping[str, str] = {
+UNIT_NAMES: Mapping[str, str] = {
     "s": "seconds",
     "ms": "milliseconds",
     "us": "microseconds",
@@ -43,19 +42,20 @@ _UNITS: Mapping[str, str] = {
 
 FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
 """Seconds of the years 1 to 9999, which every library and ISO 8601 can write."""
-_1990, _1992, _2100 = 631_152_000, 694_224_000, 4_102_444_800
+YEAR_1990, _1992, YEAR_2100 = 631_152_000, 694_224_000, 4_102_444_800
+"""The seconds at which these years begin."""
 _SPANS: Mapping[TimestampUnit, tuple[int, int]] = {
     # .NET counts 100 ns since the year 1, which would be nanoseconds of the year 1990 or 1991.
-    unit: ((_1992 if unit == "ns" else _1990) * per, _2100 * per)
+    unit: ((_1992 if unit == "ns" else YEAR_1990) * per, YEAR_2100 * per)
     for unit, per in _PER_SECOND.items()
 }
 """Numbers that are of this unit: those of the years in which interactions were logged."""
 
-_FIRST_YEARS = 100_000_000
+FIRST_YEARS = 100_000_000
 """The second of 1973 before which numbers are hardly moments, also dates such as 20240131."""
 
-_DAY, _JANUARY = 86_400, 31 * 86_400
-_FIRST_DAY, _LAST_DAY = _1990 // 86_400, _2100 // 86_400
+_JANUARY = 31 * 86_400
+_FIRST_DAY, _LAST_DAY = YEAR_1990 // 86_400, YEAR_2100 // 86_400
 """Days since 1970 of the same years, and those that spreadsheets count since 1900."""
 
 _YEARS, _SHEET_DAYS = (1900, 2100), (36_526, 54_789)
@@ -66,11 +66,6 @@ _1500 = -14_831_769_600
 _DIGITS = (8, 12, 14)
 """Digits of dates that are written as numbers: 20240131, 202401311559, 20240131155930."""
 _LEAST_DIGITS = 19_000_101
-_AT_ONCE = 1 << 22
-_BRIEF, _WEEK = 1000, 7 * 86_400
-"""Seconds that are more likely days or hours, where timestamps span more than a week."""
-_ALIKE = 10
-"""Half-lives that many times as long as all timestamps span leave all weights nearly the same."""
 
 
 class Moments(NamedTuple):
@@ -134,8 +129,8 @@ def check_order(found: Moments) -> None:
         row = int(np.argmax(differ))
         raise BadRow(
             "`timestamps` like 3/4/2021 have the day first or the month, and none is above 12 to "
-            f"tell which, such as that of {_day(int(found.numbers[row]))} or of "
-            f"{_day(int(with_day_first(found.numbers[row : row + 1])[0]))}",
+            f"tell which, such as that of {day_of(int(found.numbers[row]))} or of "
+            f"{day_of(int(with_day_first(found.numbers[row : row + 1])[0]))}",
             row,
         )
 
@@ -284,13 +279,13 @@ class Magnitudes:
         if len(units) > 1:
             odd = min(units, key=lambda unit: counts[unit])
             usual = max(units, key=lambda unit: (counts[unit], unit != odd))
-            raise self._mixed(odd, f"others are {_UNITS[usual]} since 1970")
+            raise self._mixed(odd, f"others are {UNIT_NAMES[usual]} since 1970")
         if units and units != ["s"]:
             (unit,) = units
             if 2 * counts[unit] <= n:
                 raise self._mixed(unit, "most are small")
             if counts.get("beyond"):
-                raise self._mixed("beyond", f"most are {_UNITS[unit]} since 1970")
+                raise self._mixed("beyond", f"most are {UNIT_NAMES[unit]} since 1970")
             self._refuse_others(unit)
             return unit
         if counts.get("beyond"):
@@ -317,7 +312,7 @@ class Magnitudes:
         if counts[odd] > counts[unit]:
             what = {"days": "days", "early": "small"}.get(odd, "dates like 20240131")
             raise self._mixed(unit, f"most are {what}")
-        raise self._mixed(odd, f"others are {_UNITS[unit]} since 1970")
+        raise self._mixed(odd, f"others are {UNIT_NAMES[unit]} since 1970")
 
     def _mixed(self, sort: str, why: str) -> BadRow:
         value, row = self.first[sort]
@@ -349,11 +344,11 @@ class Magnitudes:
                     "such as by pandas.to_datetime(seconds, unit='s')",
                     datetime.fromtimestamp(self.latest, UTC).strftime("%Y-%m-%d %H:%M:%S"),
                 )
-            if self.latest >= self.earliest > _2100 or self.earliest <= self.latest < _1500:
+            if self.latest >= self.earliest > YEAR_2100 or self.earliest <= self.latest < _1500:
                 _log.warning(
                     "timestamps are dates from %s to %s, as of another calendar than the Gregorian "
                     "one, and are read as of this: convert them if they are not",
-                    *(_day(self.earliest), _day(self.latest)),
+                    *(day_of(self.earliest), day_of(self.latest)),
                 )
             return
         if (unit := self.unit()) == "as is" and self.lowest < 0:
@@ -374,8 +369,8 @@ class Magnitudes:
         if unit in ("s", "as is"):
             return
         bounds = in_seconds(np.array([self.lowest, self.highest]), unit).tolist()
-        begin, end = (_day(second) for second in bounds)
-        what = "dates like 20240131" if unit == "digits" else f"{_UNITS[unit]} since 1970"
+        begin, end = (day_of(second) for second in bounds)
+        what = "dates like 20240131" if unit == "digits" else f"{UNIT_NAMES[unit]} since 1970"
         _log.warning(
             Notice(
                 f"timestamps are taken as {what}, from {begin} to {end}, and kept in seconds since "
@@ -402,11 +397,11 @@ class Magnitudes:
         likely = next((u for u in get_args(TimestampUnit) if 2 * self.counts.get(u, 0) > n), unit)
         if unit != "s" and likely != unit:
             bounds = in_seconds(np.array([self.lowest, self.highest]), unit).tolist()
-            first, last = (_day(min(max(at, FIRST_SECOND), LAST_SECOND)) for at in bounds)
+            first, last = (day_of(min(max(at, FIRST_SECOND), LAST_SECOND)) for at in bounds)
             _log.warning(
                 Notice(
                     f"`timestamp_unit={unit!r}` makes dates from {first} to {last} of timestamps "
-                    f"that look like {_UNITS[likely]}"
+                    f"that look like {UNIT_NAMES[likely]}"
                 )
             )
 
@@ -419,88 +414,6 @@ def unit_of(number: float) -> TimestampUnit | None:
     """The unit since 1970 in which a number falls in the years 1990 to 2100, or None."""
     spans = _SPANS.items()
     return next((unit for unit, (begin, end) in spans if begin <= number <= end), None)
-
-
-def tell_of_odd_times(times: NDArray[np.int64]) -> None:
-    """Warn about timestamps far from all others, such as 0 or 9999-12-31, or in the future.
-
-    They lie outside the years of logged interactions, unlike most of the column.
-    """
-    n, n_odd, first = len(times), 0, 0
-    last = min(_2100, int(time.time()) + _DAY)
-    for begin in range(0, n, _AT_ONCE):  # they may be mapped from a disk
-        part = times[begin : begin + _AT_ONCE]
-        if part.min() >= _1990 and part.max() <= last:
-            continue
-        odd = np.flatnonzero((part < _1990) | (part > last))
-        first = first if n_odd else int(part[odd[0]])
-        n_odd += len(odd)
-    if 0 < 2 * n_odd < n:
-        date = f" ({_day(first)})" if FIRST_SECOND <= first <= LAST_SECOND else ""
-        _log.warning(
-            "%s of %s timestamps are %s, such as %d%s: drop these interactions if their times are "
-            "unknown, because splits and weights by time read them",
-            *(f"{n_odd:,}", f"{n:,}"),
-            "in the future" if last < first <= _2100 else "not of the years 1990 to 2100",
-            *(first, date),
-        )
-
-
-def tell_of_duration(name: str, duration: float, times: NDArray[np.int64]) -> None:
-    """Warn if a duration is implausible in the unit of the timestamps.
-
-    It may be so long that all interactions weigh the same, or so short that days or hours were
-    meant.
-    """
-    if not len(times):
-        return
-    first, last = int(times.min()), int(times.max())
-    span = last - first
-    if 0 < _ALIKE * span < duration:
-        why = f"while timestamps span {span}, so that all count nearly alike"
-    elif unit_of(last) == "s" and duration < _BRIEF and span > _WEEK:
-        why = f"while timestamps are seconds, from {_day(first)} to {_day(last)}"
-    else:
-        return
-    _log.warning("%s is %g, %s; it is in the unit of the timestamps", name, duration, why)
-
-
-def check_moment(name: str, moment: int, times: NDArray[np.int64]) -> None:
-    """Raise ValueError if a moment and the timestamps are in different units since 1970."""
-    last = int(times.max(initial=0))
-    theirs, own = unit_of(last), unit_of(moment)
-    if theirs and own and theirs != own:
-        raise InputValueError(
-            f"`{name}` must be in the unit of the timestamps, {_UNITS[theirs]} up to {last}, got "
-            f"{moment}, which looks like {_UNITS[own]}"
-        )
-
-
-def check_parts(latest: Mapping[str, int], remedy: str) -> None:
-    """Raise ValueError if the timestamps of parts that are to be joined are in different units.
-
-    The unit of a part is known if its latest timestamp falls in the years 1990 to 2100. If there is
-    such a part, numbers that all fall in the first years since 1970, such as days or the order of
-    events, or that exceed all seconds, are in another unit. Timestamps that are all 0 have no unit.
-
-    Parameters
-    ----------
-    latest : mapping of str to int
-        Latest timestamp of each part, by name.
-    remedy : str
-    """
-    told = dict[str, tuple[str, int]]()
-    for name, last in latest.items():
-        unit = unit_of(last)
-        if unit is not None or 0 < last < _FIRST_YEARS or last > LAST_SECOND:
-            told.setdefault(_UNITS[unit] if unit else "numbers", (name, last))
-    if len(told) > 1:
-        (one, (name, end)), (other, (second, other_end)) = list(told.items())[:2]
-        raise InputValueError(
-            f"`timestamps` must all be in one unit, got {one} up to {end} in {name} and {other} "
-            f"up to {other_end} in {second}",
-            f"{remedy}",
-        )
 
 
 def look_like_times(lowest: float, highest: float) -> bool:
@@ -537,7 +450,7 @@ def _sorts(numbers: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:
     take("digits", _of_digits(numbers)[1])
     take("reversed", _reversed(numbers))
     take("days", (numbers >= _FIRST_DAY) & (numbers <= _LAST_DAY))
-    take("early", (numbers >= 0) & (numbers < _FIRST_YEARS))
+    take("early", (numbers >= 0) & (numbers < FIRST_YEARS))
     take("small", (numbers >= FIRST_SECOND) & (numbers <= LAST_SECOND))
     take("beyond", left.copy())
     return sorts
@@ -587,5 +500,6 @@ def _calendar(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np
     return seconds, valid
 
 
-def _day(second: int) -> str:
+def day_of(second: int) -> str:
+    """The date of a second since 1970."""
     return datetime.fromtimestamp(second, UTC).date().isoformat()

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from mfrank.arrays import check_above_zero, check_at_least_zero, counted, is_number, shown
 from mfrank.data.interactions import Interactions
 from mfrank.data.notes import log as _log
+from mfrank.data.odd_times import check_moment, tell_of_duration
 from mfrank.data.selection import with_weighted_values
 from mfrank.data.splits import timestamps_of
-from mfrank.data.time_units import check_moment, tell_of_duration
 from mfrank.errors import InputValueError
 
 _FADED = 50

@@ -28,8 +28,8 @@ from mfrank.data import (
     check_moment,
     in_seconds,
     look_like_times,
+    odd_times,
     tell_of_duration,
-    time_units,
     unit_of,
 )
 from tests.support.errors import refuses
@@ -353,17 +353,17 @@ def test_times_of_other_years_than_most_are_told(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(time_units, "_AT_ONCE", 2)
-    time_units.tell_of_odd_times(np.array(times, np.int64))
+    monkeypatch.setattr(odd_times, "_AT_ONCE", 2)
+    odd_times.tell_of_odd_times(np.array(times, np.int64))
     assert [bool(re.search(told, message)) for message in caplog.messages] == [True] * bool(told)
 
 
 def test_parts_of_several_units_are_refused() -> None:
     for latest in ((S, S), (0, S), (0, MS), (7, 9), (S, 100_000_000), (MS, OLD), (S, LAST)):
-        time_units.check_parts(dict(zip("ab", latest, strict=True)), "")
+        odd_times.check_parts(dict(zip("ab", latest, strict=True)), "")
     for latest in ((S, MS), (1, S), (S, 99_999_999), (S, LAST + 1), (US, 5), (S, MS, US)):
         with refuses(ValueError, "timestamps"):
-            time_units.check_parts(dict(zip("abc", latest, strict=False)), "")
+            odd_times.check_parts(dict(zip("abc", latest, strict=False)), "")
 
 
 @pytest.mark.parametrize(

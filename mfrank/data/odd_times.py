@@ -1,0 +1,111 @@
+"""What is odd about timestamps of a known unit: by themselves, or beside those of other parts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.data.notes import log as _log
+from mfrank.data.time_units import (
+    FIRST_SECOND,
+    FIRST_YEARS,
+    LAST_SECOND,
+    UNIT_NAMES,
+    YEAR_1990,
+    YEAR_2100,
+    day_of,
+    unit_of,
+)
+from mfrank.errors import InputValueError
+
+_AT_ONCE = 1 << 22
+_DAY, _WEEK = 86_400, 7 * 86_400
+_BRIEF = 1000
+"""Seconds that are more likely days or hours, where timestamps span more than a week."""
+_ALIKE = 10
+"""Half-lives that many times as long as all timestamps span leave all weights nearly the same."""
+
+
+def tell_of_odd_times(times: NDArray[np.int64]) -> None:
+    """Warn about timestamps far from all others, such as 0 or 9999-12-31, or in the future.
+
+    They lie outside the years of logged interactions, unlike most of the column.
+    """
+    n, n_odd, first = len(times), 0, 0
+    last = min(YEAR_2100, int(time.time()) + _DAY)
+    for begin in range(0, n, _AT_ONCE):  # they may be mapped from a disk
+        part = times[begin : begin + _AT_ONCE]
+        if part.min() >= YEAR_1990 and part.max() <= last:
+            continue
+        odd = np.flatnonzero((part < YEAR_1990) | (part > last))
+        first = first if n_odd else int(part[odd[0]])
+        n_odd += len(odd)
+    if 0 < 2 * n_odd < n:
+        date = f" ({day_of(first)})" if FIRST_SECOND <= first <= LAST_SECOND else ""
+        _log.warning(
+            "%s of %s timestamps are %s, such as %d%s: drop these interactions if their times are "
+            "unknown, because splits and weights by time read them",
+            *(f"{n_odd:,}", f"{n:,}"),
+            "in the future" if last < first <= YEAR_2100 else "not of the years 1990 to 2100",
+            *(first, date),
+        )
+
+
+def tell_of_duration(name: str, duration: float, times: NDArray[np.int64]) -> None:
+    """Warn if a duration is implausible in the unit of the timestamps.
+
+    It may be so long that all interactions weigh the same, or so short that days or hours were
+    meant.
+    """
+    if not len(times):
+        return
+    first, last = int(times.min()), int(times.max())
+    span = last - first
+    if 0 < _ALIKE * span < duration:
+        why = f"while timestamps span {span}, so that all count nearly alike"
+    elif unit_of(last) == "s" and duration < _BRIEF and span > _WEEK:
+        why = f"while timestamps are seconds, from {day_of(first)} to {day_of(last)}"
+    else:
+        return
+    _log.warning("%s is %g, %s; it is in the unit of the timestamps", name, duration, why)
+
+
+def check_moment(name: str, moment: int, times: NDArray[np.int64]) -> None:
+    """Raise ValueError if a moment and the timestamps are in different units since 1970."""
+    last = int(times.max(initial=0))
+    theirs, own = unit_of(last), unit_of(moment)
+    if theirs and own and theirs != own:
+        raise InputValueError(
+            f"`{name}` must be in the unit of the timestamps, {UNIT_NAMES[theirs]} up to {last}, "
+            f"got {moment}, which looks like {UNIT_NAMES[own]}"
+        )
+
+
+def check_parts(latest: Mapping[str, int], remedy: str) -> None:
+    """Raise ValueError if the timestamps of parts that are to be joined are in different units.
+
+    The unit of a part is known if its latest timestamp falls in the years 1990 to 2100. If there is
+    such a part, numbers that all fall in the first years since 1970, such as days or the order of
+    events, or that exceed all seconds, are in another unit. Timestamps that are all 0 have no unit.
+
+    Parameters
+    ----------
+    latest : mapping of str to int
+        Latest timestamp of each part, by name.
+    remedy : str
+    """
+    told = dict[str, tuple[str, int]]()
+    for name, last in latest.items():
+        unit = unit_of(last)
+        if unit is not None or 0 < last < FIRST_YEARS or last > LAST_SECOND:
+            told.setdefault(UNIT_NAMES[unit] if unit else "numbers", (name, last))
+    if len(told) > 1:
+        (one, (name, end)), (other, (second, other_end)) = list(told.items())[:2]
+        raise InputValueError(
+            f"`timestamps` must all be in one unit, got {one} up to {end} in {name} and {other} "
+            f"up to {other_end} in {second}",
+            f"{remedy}",
+        )
