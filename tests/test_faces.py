@@ -54,3 +54,14 @@ def test_files_of_tests_have_distinct_names() -> None:
     """Pytest imports them by name alone, and so do the processes of a cluster."""
     names = Counter(path.name for path in Path(__file__).parent.rglob("test_*.py"))
     assert [name for name, number in names.items() if number > 1] == []
+
+
+def test_classes_of_the_package_have_distinct_names() -> None:
+    """A reader who searches for a name finds one thing."""
+    names = Counter(
+        node.name
+        for path in (ROOT / "mfrank").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, number in names.items() if number > 1] == []

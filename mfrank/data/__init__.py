@@ -1,242 +1,137 @@
 """Training data: interactions and their ids, judged documents, files, splits, synthetic data."""
 
-from mfrank.data.cells import (
-    Counts,
-    ValuesFrom,
-    from_triples,
-    has_zeros,
-    in_shape,
-    not_in,
-    positive_range,
-    select,
-    with_zeros,
-    without_zeros,
-)
-from mfrank.data.columns import ROLES, BadRow, assign, has_kinds, tell_columns
-from mfrank.data.concatenation import joined_ids
-from mfrank.data.datasets import from_npz, movielens, published_split
-from mfrank.data.event_log import Events, EventSplit
-from mfrank.data.events import EventWeights, KindWeights
-from mfrank.data.feature_columns import FeatureColumns, is_missing, tell_odd_texts
-from mfrank.data.feature_matrices import check_id_columns, feature_rows
-from mfrank.data.feature_tables import FeatureTable, is_table, is_unnamed, place_of_ids
-from mfrank.data.fields import IdsAs, as_text, spelled_like, whole_number
-from mfrank.data.folds import rolling, user_folds
-from mfrank.data.frames import (
-    FrameKind,
-    column_of_ids,
-    frame_columns,
-    frame_of,
-    is_frame,
-    tell_unread,
-)
-from mfrank.data.groups import (
-    Groups,
-    by_activity,
-    by_popularity,
-    groups_by_activity,
-    groups_by_popularity,
-)
-from mfrank.data.ids import Ids, OnUnknown, UnknownIdError, check_on_unknown, stored_ids
-from mfrank.data.ingest import IngestPlan
-from mfrank.data.interaction_folder import FORMAT, FolderWriter, holds_interactions
-from mfrank.data.interactions import Interactions
-from mfrank.data.joining import (
-    aligned,
-    by_ids,
-    check_alike,
-    check_numbering,
-    in_rows_of,
-    matrix_in_rows,
-    placed,
-    with_labels,
-    with_more,
-)
-from mfrank.data.judged import Judged, Scaling, feature_matrix, feature_names
-from mfrank.data.labels import RawIds, canonical, objects
-from mfrank.data.layouts import Dialect, Lines, layout_of
-from mfrank.data.locations import files_at
-from mfrank.data.merging import Duplicates
-from mfrank.data.odd_ids import tell_empty_rows
-from mfrank.data.odd_times import check_moment, tell_of_duration
-from mfrank.data.on_disk import GrowingArray, Spill
-from mfrank.data.remote import is_url, without_password
-from mfrank.data.report import DataReport
-from mfrank.data.row_choice import ReadWhere, checked_where, kinds_read
-from mfrank.data.sources import known
-from mfrank.data.splits import (
-    Split,
-    by_ratio,
-    by_time,
-    kth_largest,
-    leave_k_out,
-    leave_last,
-    number_below,
-    order_in_rows,
-    rank_in_rows,
-    timestamps_of,
-)
-from mfrank.data.sql import TableQuery, is_database
-from mfrank.data.synthesis import synthetic
-from mfrank.data.tables import (
-    check_table_file,
-    known_kind,
-    read_columns,
-    read_portions,
-    text_rows,
-    write_table,
-)
-from mfrank.data.text_files import LONGEST_LINE, is_stream, lines_of
-from mfrank.data.text_rows import AS_USUAL, Quotes, rows
-from mfrank.data.time_units import (
-    FractionsError,
-    Magnitudes,
-    Moments,
-    TimeKind,
-    TimestampUnit,
-    check_unit,
-    in_seconds,
-    look_like_times,
-    unit_of,
-)
-from mfrank.data.times import epoch_seconds
-from mfrank.data.user_splits import HeldOut, HeldOutSplit, by_session, held_out_users
-from mfrank.data.weights import bm25_weight, log_weight, recency_weight, tfidf_weight
-
-__all__ = [
-    "AS_USUAL",
-    "FORMAT",
-    "LONGEST_LINE",
-    "ROLES",
-    "BadRow",
-    "Counts",
-    "DataReport",
-    "Dialect",
-    "Duplicates",
-    "EventSplit",
-    "EventWeights",
-    "Events",
-    "FeatureColumns",
-    "FeatureTable",
-    "FolderWriter",
-    "FractionsError",
-    "FrameKind",
-    "Groups",
-    "GrowingArray",
-    "HeldOut",
-    "HeldOutSplit",
-    "Ids",
-    "IdsAs",
-    "IngestPlan",
-    "Interactions",
-    "Judged",
-    "KindWeights",
-    "Lines",
-    "Magnitudes",
-    "Moments",
-    "OnUnknown",
-    "Quotes",
-    "RawIds",
-    "ReadWhere",
-    "Scaling",
-    "Spill",
-    "Split",
-    "TableQuery",
-    "TimeKind",
-    "TimestampUnit",
-    "UnknownIdError",
-    "ValuesFrom",
-    "aligned",
-    "as_text",
-    "assign",
-    "bm25_weight",
-    "by_activity",
-    "by_ids",
-    "by_popularity",
-    "by_ratio",
-    "by_session",
-    "by_time",
-    "canonical",
-    "check_alike",
-    "check_id_columns",
-    "check_moment",
-    "check_numbering",
-    "check_on_unknown",
-    "check_table_file",
-    "check_unit",
-    "checked_where",
-    "column_of_ids",
-    "epoch_seconds",
-    "feature_matrix",
-    "feature_names",
-    "feature_rows",
-    "files_at",
-    "frame_columns",
-    "frame_of",
-    "from_npz",
-    "from_triples",
-    "groups_by_activity",
-    "groups_by_popularity",
-    "has_kinds",
-    "has_zeros",
-    "held_out_users",
-    "holds_interactions",
-    "in_rows_of",
-    "in_seconds",
-    "in_shape",
-    "is_database",
-    "is_frame",
-    "is_missing",
-    "is_stream",
-    "is_table",
-    "is_unnamed",
-    "is_url",
-    "joined_ids",
-    "kinds_read",
-    "known",
-    "known_kind",
-    "kth_largest",
-    "layout_of",
-    "leave_k_out",
-    "leave_last",
-    "lines_of",
-    "log_weight",
-    "look_like_times",
-    "matrix_in_rows",
-    "movielens",
-    "not_in",
-    "number_below",
-    "objects",
-    "order_in_rows",
-    "place_of_ids",
-    "placed",
-    "positive_range",
-    "published_split",
-    "rank_in_rows",
-    "read_columns",
-    "read_portions",
-    "recency_weight",
-    "rolling",
-    "rows",
-    "select",
-    "spelled_like",
-    "stored_ids",
-    "synthetic",
-    "tell_columns",
-    "tell_empty_rows",
-    "tell_odd_texts",
-    "tell_of_duration",
-    "tell_unread",
-    "text_rows",
-    "tfidf_weight",
-    "timestamps_of",
-    "unit_of",
-    "user_folds",
-    "whole_number",
-    "with_labels",
-    "with_more",
-    "with_zeros",
-    "without_password",
-    "without_zeros",
-    "write_table",
-]
+from mfrank.data.cells import Counts as Counts
+from mfrank.data.cells import ValuesFrom as ValuesFrom
+from mfrank.data.cells import from_triples as from_triples
+from mfrank.data.cells import has_zeros as has_zeros
+from mfrank.data.cells import in_shape as in_shape
+from mfrank.data.cells import not_in as not_in
+from mfrank.data.cells import positive_range as positive_range
+from mfrank.data.cells import select as select
+from mfrank.data.cells import with_zeros as with_zeros
+from mfrank.data.cells import without_zeros as without_zeros
+from mfrank.data.columns import ROLES as ROLES
+from mfrank.data.columns import BadRow as BadRow
+from mfrank.data.columns import assign as assign
+from mfrank.data.columns import has_kinds as has_kinds
+from mfrank.data.columns import tell_columns as tell_columns
+from mfrank.data.concatenation import joined_ids as joined_ids
+from mfrank.data.datasets import from_npz as from_npz
+from mfrank.data.datasets import movielens as movielens
+from mfrank.data.datasets import published_split as published_split
+from mfrank.data.event_log import Events as Events
+from mfrank.data.event_log import EventSplit as EventSplit
+from mfrank.data.events import EventWeights as EventWeights
+from mfrank.data.events import KindWeights as KindWeights
+from mfrank.data.feature_columns import FeatureColumns as FeatureColumns
+from mfrank.data.feature_columns import is_missing as is_missing
+from mfrank.data.feature_columns import tell_odd_texts as tell_odd_texts
+from mfrank.data.feature_matrices import check_id_columns as check_id_columns
+from mfrank.data.feature_matrices import feature_rows as feature_rows
+from mfrank.data.feature_tables import FeatureTable as FeatureTable
+from mfrank.data.feature_tables import is_table as is_table
+from mfrank.data.feature_tables import is_unnamed as is_unnamed
+from mfrank.data.feature_tables import place_of_ids as place_of_ids
+from mfrank.data.fields import IdsAs as IdsAs
+from mfrank.data.fields import as_text as as_text
+from mfrank.data.fields import spelled_like as spelled_like
+from mfrank.data.fields import whole_number as whole_number
+from mfrank.data.folds import rolling as rolling
+from mfrank.data.folds import user_folds as user_folds
+from mfrank.data.frames import FrameKind as FrameKind
+from mfrank.data.frames import column_of_ids as column_of_ids
+from mfrank.data.frames import frame_columns as frame_columns
+from mfrank.data.frames import frame_of as frame_of
+from mfrank.data.frames import is_frame as is_frame
+from mfrank.data.frames import tell_unread as tell_unread
+from mfrank.data.groups import Groups as Groups
+from mfrank.data.groups import by_activity as by_activity
+from mfrank.data.groups import by_popularity as by_popularity
+from mfrank.data.groups import groups_by_activity as groups_by_activity
+from mfrank.data.groups import groups_by_popularity as groups_by_popularity
+from mfrank.data.ids import Ids as Ids
+from mfrank.data.ids import OnUnknown as OnUnknown
+from mfrank.data.ids import UnknownIdError as UnknownIdError
+from mfrank.data.ids import check_on_unknown as check_on_unknown
+from mfrank.data.ids import stored_ids as stored_ids
+from mfrank.data.ingest import IngestPlan as IngestPlan
+from mfrank.data.interaction_folder import FORMAT as FORMAT
+from mfrank.data.interaction_folder import FolderWriter as FolderWriter
+from mfrank.data.interaction_folder import holds_interactions as holds_interactions
+from mfrank.data.interactions import Interactions as Interactions
+from mfrank.data.joining import aligned as aligned
+from mfrank.data.joining import by_ids as by_ids
+from mfrank.data.joining import check_alike as check_alike
+from mfrank.data.joining import check_numbering as check_numbering
+from mfrank.data.joining import in_rows_of as in_rows_of
+from mfrank.data.joining import matrix_in_rows as matrix_in_rows
+from mfrank.data.joining import placed as placed
+from mfrank.data.joining import with_labels as with_labels
+from mfrank.data.joining import with_more as with_more
+from mfrank.data.judged import Judged as Judged
+from mfrank.data.judged import Scaling as Scaling
+from mfrank.data.judged import feature_matrix as feature_matrix
+from mfrank.data.judged import feature_names as feature_names
+from mfrank.data.labels import RawIds as RawIds
+from mfrank.data.labels import canonical as canonical
+from mfrank.data.labels import objects as objects
+from mfrank.data.layouts import Dialect as Dialect
+from mfrank.data.layouts import Lines as Lines
+from mfrank.data.layouts import layout_of as layout_of
+from mfrank.data.locations import files_at as files_at
+from mfrank.data.merging import Duplicates as Duplicates
+from mfrank.data.odd_ids import tell_empty_rows as tell_empty_rows
+from mfrank.data.odd_times import check_moment as check_moment
+from mfrank.data.odd_times import tell_of_duration as tell_of_duration
+from mfrank.data.on_disk import GrowingArray as GrowingArray
+from mfrank.data.on_disk import Spill as Spill
+from mfrank.data.remote import is_url as is_url
+from mfrank.data.remote import without_password as without_password
+from mfrank.data.report import DataReport as DataReport
+from mfrank.data.row_choice import ReadWhere as ReadWhere
+from mfrank.data.row_choice import checked_where as checked_where
+from mfrank.data.row_choice import kinds_read as kinds_read
+from mfrank.data.sources import known as known
+from mfrank.data.splits import Split as Split
+from mfrank.data.splits import by_ratio as by_ratio
+from mfrank.data.splits import by_time as by_time
+from mfrank.data.splits import kth_largest as kth_largest
+from mfrank.data.splits import leave_k_out as leave_k_out
+from mfrank.data.splits import leave_last as leave_last
+from mfrank.data.splits import number_below as number_below
+from mfrank.data.splits import order_in_rows as order_in_rows
+from mfrank.data.splits import rank_in_rows as rank_in_rows
+from mfrank.data.splits import timestamps_of as timestamps_of
+from mfrank.data.sql import TableQuery as TableQuery
+from mfrank.data.sql import is_database as is_database
+from mfrank.data.synthesis import synthetic as synthetic
+from mfrank.data.tables import check_table_file as check_table_file
+from mfrank.data.tables import known_kind as known_kind
+from mfrank.data.tables import read_columns as read_columns
+from mfrank.data.tables import read_portions as read_portions
+from mfrank.data.tables import text_rows as text_rows
+from mfrank.data.tables import write_table as write_table
+from mfrank.data.text_files import LONGEST_LINE as LONGEST_LINE
+from mfrank.data.text_files import is_stream as is_stream
+from mfrank.data.text_files import lines_of as lines_of
+from mfrank.data.text_rows import AS_USUAL as AS_USUAL
+from mfrank.data.text_rows import Quotes as Quotes
+from mfrank.data.text_rows import rows as rows
+from mfrank.data.time_units import FractionsError as FractionsError
+from mfrank.data.time_units import Magnitudes as Magnitudes
+from mfrank.data.time_units import Moments as Moments
+from mfrank.data.time_units import TimeKind as TimeKind
+from mfrank.data.time_units import TimestampUnit as TimestampUnit
+from mfrank.data.time_units import check_unit as check_unit
+from mfrank.data.time_units import in_seconds as in_seconds
+from mfrank.data.time_units import look_like_times as look_like_times
+from mfrank.data.time_units import unit_of as unit_of
+from mfrank.data.times import epoch_seconds as epoch_seconds
+from mfrank.data.user_splits import HeldOut as HeldOut
+from mfrank.data.user_splits import HeldOutSplit as HeldOutSplit
+from mfrank.data.user_splits import by_session as by_session
+from mfrank.data.user_splits import held_out_users as held_out_users
+from mfrank.data.weights import bm25_weight as bm25_weight
+from mfrank.data.weights import log_weight as log_weight
+from mfrank.data.weights import recency_weight as recency_weight
+from mfrank.data.weights import tfidf_weight as tfidf_weight

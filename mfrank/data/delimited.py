@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mfrank.data.columns import BadRow, Chosen, in_column
 from mfrank.data.contest_files import mind_format, netflix_format
-from mfrank.data.distinct import Coded, Distinct, joined_ids
+from mfrank.data.distinct import Coded, Distinct, joined_parts
 from mfrank.data.fields import DecimalCommas, Fields, IdsAs
 from mfrank.data.item_lists import list_format
 from mfrank.data.json_rows import json_format
@@ -369,7 +369,7 @@ class _Joined:
             elif len(parts) == 1:
                 joined[role] = parts[0]
             else:
-                joined[role] = np.concatenate(parts) if role == "value" else joined_ids(parts)
+                joined[role] = np.concatenate(parts) if role == "value" else joined_parts(parts)
         return joined
 
 

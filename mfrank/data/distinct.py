@@ -160,7 +160,7 @@ class Coded:
         return Coded(distinct, self.mapped(codes))
 
 
-def joined_ids(parts: Sequence[NDArray[Any] | Coded]) -> NDArray[Any] | Coded:
+def joined_parts(parts: Sequence[NDArray[Any] | Coded]) -> NDArray[Any] | Coded:
     """The ids of parts of a column, all text if some are."""
     coded = [part for part in parts if isinstance(part, Coded)]
     if not coded:

@@ -138,11 +138,11 @@ class EventWeights:
         self.counts["given"] += len(found["user"])
         for role, column in self.rows.roles.items():
             kept = self.rows.among(column, found.pop(role))
-            found = {role: rows_of(each, kept) for role, each in found.items()}
+            found = {role: kept_rows(each, kept) for role, each in found.items()}
         if self.weights:
             found["value"], left = self.values(found.pop("event"), found.get("value"), first_row)
             if left is not None:
-                found = {role: rows_of(each, left) for role, each in found.items()}
+                found = {role: kept_rows(each, left) for role, each in found.items()}
         self.counts["kept"] += len(found["user"])
         return found
 
@@ -245,7 +245,7 @@ def weighed(
     return columns if events is None else events.weighed(columns, first_row)
 
 
-def rows_of(column: Any, kept: NDArray[np.bool_]) -> Any:
+def kept_rows(column: Any, kept: NDArray[np.bool_]) -> Any:
     """Some rows of a column, which may be None, a list or :class:`Moments`."""
     if column is None:
         return None

@@ -26,8 +26,8 @@ from mfrank.arrays import (
 from mfrank.data import cells, tables
 from mfrank.data.cells import Cells
 from mfrank.data.columns import Chosen
-from mfrank.data.distinct import Coded, joined_ids
-from mfrank.data.events import EventWeights, none_left, rows_of, weighed
+from mfrank.data.distinct import Coded, joined_parts
+from mfrank.data.events import EventWeights, kept_rows, none_left, weighed
 from mfrank.data.fields import IdsAs, spelled_like
 from mfrank.data.file_times import TimesOfFiles, seconds_in
 from mfrank.data.frame_chunks import ROWS_AT_ONCE, Chunk, chunks_of, columns_in
@@ -99,7 +99,7 @@ def from_arrays(
                 raise none_left()
             note(f"{int(kept.sum()):,} of {counted(len(kept), 'row')} are read, by weights")
             users, items, values, timestamps = (
-                rows_of(column, kept) for column in (users, items, values, timestamps)
+                kept_rows(column, kept) for column in (users, items, values, timestamps)
             )
     if shape is None:
         known_users, user_rows = _look_up("users", users, user_ids)
@@ -268,7 +268,7 @@ def _of_files(
     columns = dict[str, Any]()
     for role in [*parts[0][1].columns]:
         each = [part.columns.pop(role) for _, part in parts]
-        columns[role] = joined_ids(each) if role != "value" else np.concatenate(each)
+        columns[role] = joined_parts(each) if role != "value" else np.concatenate(each)
     if found is not None:
         seconds = [seconds_in(file, part, found, times.kinds[str(file)]) for file, part in parts]
         columns["timestamp"] = np.concatenate(seconds)

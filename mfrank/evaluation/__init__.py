@@ -25,7 +25,6 @@ from mfrank.evaluation.metrics import CatalogMetric as CatalogMetric
 from mfrank.evaluation.metrics import Coverage as Coverage
 from mfrank.evaluation.metrics import Gini as Gini
 from mfrank.evaluation.metrics import HitRate as HitRate
-from mfrank.evaluation.metrics import KnownMetric as KnownMetric
 from mfrank.evaluation.metrics import LimitedAUC as LimitedAUC
 from mfrank.evaluation.metrics import ListMetric as ListMetric
 from mfrank.evaluation.metrics import Metric as Metric

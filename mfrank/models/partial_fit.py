@@ -198,7 +198,7 @@ def _continued(side: Side, rows: Rows, argument: str) -> tuple[Ids, Rows]:
     return (Ids.numbered(known + len(added)) if len(added) else side.ids), rows
 
 
-def refit(
+def with_solved(
     store: FactorStore,
     seen: sp.csr_array | None,
     side: str,

@@ -43,7 +43,7 @@ from mfrank.models.closed_form import (
 )
 from mfrank.models.odd_updates import tell_odd_update, tell_other_scale
 from mfrank.models.options import source_of, tell_uncut, tell_unread_values
-from mfrank.models.partial_fit import Delta, grown, refit, with_rows
+from mfrank.models.partial_fit import Delta, grown, with_rows, with_solved
 from mfrank.models.update_data import check_batch, content_of, new_of, updated, was_applied
 from mfrank.retrieval import (
     Matrix,
@@ -257,7 +257,7 @@ def solved_anew(
     only = _only_seen(matrix, raw, side, other)
     solve = folding.users_and_biases if side.name == "user" else folding.items_and_biases
     solved = solve(CSR.from_scipy(given, store.dtype), feature_means(store, side, raw))
-    after, entries = refit(store, seen, side.name, ids, rows, (given, only), *solved)
+    after, entries = with_solved(store, seen, side.name, ids, rows, (given, only), *solved)
     if entries is None or held.seen is None:
         return after, None
     return after, held.seen.updated(entries)

@@ -167,7 +167,7 @@ def listed(
     return answer
 
 
-def check_lengths(n_users: int, options: Mapping[str, Any]) -> None:
+def check_list_of_each(n_users: int, options: Mapping[str, Any]) -> None:
     """Refuse filters with a list for each user, but not for as many users."""
     for name in ("filter_items", "items"):
         each = options[name]
@@ -185,7 +185,7 @@ def listed_in_portions(
     size = max(1, int(_PORTION / (width * max(1, len(model.item_ids)))))
     if size >= len(users):
         return listed(model, users, n, filter_items=filter_items, items=items, **more)
-    check_lengths(len(users), {"filter_items": filter_items, "items": items})
+    check_list_of_each(len(users), {"filter_items": filter_items, "items": items})
     if more.get("on_unknown") != "skip":
         model.user_ids.rows(users)  # so that an error names all that are unknown
     answers = []

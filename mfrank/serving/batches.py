@@ -9,7 +9,7 @@ from fastapi import Request
 from mfrank.errors import InputValueError
 from mfrank.retrieval import Recommender, is_nested
 from mfrank.serving.answers import (
-    check_lengths,
+    check_list_of_each,
     dump,
     excluded,
     from_items,
@@ -73,7 +73,7 @@ def _part(asked: Batch, places: list[int]) -> Batch:
     """A batch of some of its users, who may have filters of their own."""
     assert asked.users is not None
     filters = {name: getattr(asked, name) for name in ("filter_items", "items")}
-    check_lengths(len(asked.users), filters)
+    check_list_of_each(len(asked.users), filters)
     own: dict[str, Any] = {"users": [asked.users[place] for place in places]}
     for name, each in filters.items():
         if each is not None and is_nested(each):

@@ -25,7 +25,7 @@ from mfrank.retrieval import Recommender, is_nested, unannounced
 from mfrank.serving.answers import (
     Items,
     check_fallback,
-    check_lengths,
+    check_list_of_each,
     explains_alone,
     known_only,
     listed_in_portions,
@@ -197,7 +197,7 @@ class Visitors:
         if not any(self.concern(str(each), model, remember=remember) for each in users):
             return None
         shown, answers = self.shown if remember else None, []
-        check_lengths(len(users), options)
+        check_list_of_each(len(users), options)
         fresh = [self._events(model, user, None)[0] for user in users]
         first = {user: at for at, user in reversed([*enumerate(users)])}
         alike = [at for user, at in first.items() if not fresh[at]]

@@ -1,6 +1,5 @@
 """The search for the best model of a table of interactions: :func:`mfrank.tune`."""
 
-from mfrank.tuning.days import DayRecord as DayRecord
 from mfrank.tuning.days import Former as Former
 from mfrank.tuning.event_weights import TargetData as TargetData
 from mfrank.tuning.event_weights import WeightSearch as WeightSearch

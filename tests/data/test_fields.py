@@ -79,11 +79,11 @@ def test_of_no_fields_there_are_no_numbers() -> None:
 
 def test_ids_of_parts_are_text_if_those_of_one_are() -> None:
     whole, text = Fields.of(["1", "-2"]).ids(), Fields.of(["3", "x"]).ids()
-    assert distinct.joined_ids([whole, whole]).dtype == np.int64
-    assert distinct.joined_ids([whole, text]).tolist() == ["1", "-2", "3", "x"]
+    assert distinct.joined_parts([whole, whole]).dtype == np.int64
+    assert distinct.joined_parts([whole, text]).tolist() == ["1", "-2", "3", "x"]
     whole, text = Fields.of(["3", "-2", "3"]).ids(), distinct.Distinct().add(Fields.of(["3", "x"]))
     other = distinct.Distinct().add(Fields.of(["y", "3"]))
-    joined = distinct.joined_ids([whole, text, other, whole])
+    joined = distinct.joined_parts([whole, text, other, whole])
     assert joined.tolist() == ["3", "-2", "3", "3", "x", "y", "3", "3", "-2", "3"]
 
 
