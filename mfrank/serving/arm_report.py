@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -25,20 +25,13 @@ from mfrank.evaluation import Difference, Score, p_value
 from mfrank.retrieval import Recommender
 from mfrank.serving.counterfactual import Counterfactual, JudgedArm
 from mfrank.serving.event_journal import EventJournal
-from mfrank.serving.list_log import ListShown, read_lists
+from mfrank.serving.list_log import Clicked, ListShown, read_lists
 
 _NAMES = {"clicks": "clicks a list", "clicked": "lists with a click"}
 _COUNTS = ("n_users", "n_lists", "n_clicks", "versions")
 _SUSPICIOUS = 0.001
 """A p-value of the users' division below this says that something is broken (Fabijan et al.
 2019)."""
-
-
-class Clicked(NamedTuple):
-    """A list that was shown, and which of its items were clicked."""
-
-    shown: ListShown
-    clicks: Sequence[bool]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,9 +21,7 @@ from mfrank.arrays import aligned, counted
 from mfrank.errors import InputValueError
 from mfrank.evaluation import Difference, Score
 from mfrank.retrieval import Recommender
-
-if TYPE_CHECKING:
-    from mfrank.serving.arm_report import Clicked
+from mfrank.serving.list_log import Clicked
 
 _USERS_AT_ONCE = 1000
 _ENOUGH = 0.9

@@ -78,6 +78,13 @@ class ListShown:
     propensities: Sequence[float] | None = None
 
 
+class Clicked(NamedTuple):
+    """A list that was shown, and which of its items were clicked."""
+
+    shown: ListShown
+    clicks: Sequence[bool]
+
+
 class ListLog:
     """Lists that were shown.
 
