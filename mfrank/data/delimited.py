@@ -172,9 +172,9 @@ class TextTable:
                         else:
                             found[role] = _ids(fields, self.ids, known.setdefault(role, Distinct()))
                     except BadRow as error:
-                        field = fields.text(error.row)
+                        written = fields.text(error.row)
                         # A field that is no time at all is reported before a number among dates.
-                        odd = role != "timestamp" or not is_time(field.strip())
+                        odd = role != "timestamp" or not is_time(written.strip())
                         if role not in bad or (odd and not bad[role][0]):
                             bad[role] = odd, _told(error, rows, role, form)
                 if commas.first is not None and with_comma is None:
