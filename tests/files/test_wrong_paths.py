@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 import mfrank
@@ -47,12 +46,17 @@ def opened(folder: Path) -> Any:
     return (folder / "a.csv").open()
 
 
+def a_table(_: Path) -> Any:
+    pandas = pytest.importorskip("pandas", reason="the table is one of pandas")
+    return pandas.DataFrame({"user": [1], "item": [2]})
+
+
 THINGS: dict[str, tuple[Callable[[Path], Any], str]] = {
     "an open file": (opened, 'pass its path, .*a.csv|"rb" to load it'),
     "a file in memory": (lambda _: io.StringIO("user,item\n1,2\n"), "file|rb"),
     "bytes": (lambda _: b"model", "decode it|"),
     "a number": (lambda _: 7, ""),
-    "a table": (lambda _: pd.DataFrame({"user": [1], "item": [2]}), ""),
+    "a table": (a_table, ""),
     "interactions": (lambda _: DATA, ""),
 }
 
