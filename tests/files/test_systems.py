@@ -21,7 +21,7 @@ from children import ROOT
 from mfrank import _system
 
 fcntl = pytest.importorskip("fcntl", reason="emulates Windows' locks by those of POSIX")
-PACKAGE = ROOT / "mfrank"
+PACKAGE = Path(_system.__file__).parent
 OF_SYSTEMS = {"_winapi", "fcntl", "grp", "msvcrt", "pwd", "resource", "termios", "winreg"}
 
 
