@@ -24,7 +24,10 @@ from mfrank import __version__
 project = "mfrank"
 author = "the authors of mfrank"
 release = version = __version__
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "myst_nb", "messages", "searched"]
+extensions = [
+    *("sphinx.ext.autodoc", "sphinx.ext.napoleon", "myst_nb", "sphinx_copybutton"),
+    *("messages", "searched"),
+]
 exclude_patterns = ["_build"]
 
 html_theme = "furo"
@@ -54,6 +57,10 @@ nb_execution_excludepatterns = [
         os.environ.get("MFRANK_DATA", "nowhere"), json.loads(path.read_text())["metadata"]["data"]
     ).is_dir()
 ]
+
+copybutton_prompt_text = r">>> |\.\.\. |\$ "  # what is copied begins after it
+copybutton_prompt_is_regexp = True
+copybutton_exclude = ".linenos, .gp, .go"
 
 autodoc_member_order = "groupwise"
 autodoc_typehints = "none"

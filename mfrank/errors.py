@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import re
+import sys
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -47,6 +48,9 @@ class InputError(Exception):
         ``"train.csv, line 3"``, or ``"row 3"`` of an array. Empty if the message names none.
     remedy : str
         What to do about it; empty if the problem says it.
+    code : str
+        Under what the page of messages explains it, such as ``"data.ids.rows"``: where in mfrank it
+        was made. Tracebacks show it. Empty if it says what another library said.
     marked : str
         The message with backticks around names and expressions of Python.
     """
@@ -56,6 +60,9 @@ class InputError(Exception):
     def __init__(self, problem: str, remedy: str = "", *, place: object = "") -> None:
         super().__init__(problem, remedy)
         self.place = str(place)
+        self.code = _code(self)
+        if self.code:
+            self.add_note(f"[{self.code}] see the page of messages in the documentation")
 
     @property
     def marked(self) -> str:
@@ -124,6 +131,31 @@ class Notice(str):
         notice = super().__new__(cls, plain(marked))
         notice.marked = marked
         return notice
+
+
+def code_of(module: str, function: str) -> str:
+    """The code of errors that a function of a module makes, without the marks of privacy."""
+    package, *parts = module.split(".")
+    names = (name.strip("_") for name in (*parts, function))
+    return ".".join(filter(None, names)) if package == "mfrank" else ""
+
+
+def _code(error: InputError) -> str:
+    """The code of an error that is being made: by the first function that is not of errors.
+
+    One that says again what another says has that one's code, and none if it is another library's.
+    """
+    handled = sys.exception()
+    if isinstance(handled, InputError) and plain(str(handled.args[0])) in plain(str(error.args[0])):
+        return handled.code
+    frame = sys._getframe(1)
+    while frame.f_globals.get("__name__") == __name__ or frame.f_locals.get("self") is error:
+        if frame.f_code is within.__code__ or frame.f_back is None:
+            return ""
+        frame = frame.f_back
+    outermost = frame.f_code.co_qualname.partition(".<locals>")[0].rpartition(".")[2]
+    function = "" if outermost.startswith("<") else outermost
+    return code_of(str(frame.f_globals.get("__name__", "")), function)
 
 
 def _rebuilt(kind: type[InputError], args: tuple[str, str], others: dict[str, Any]) -> InputError:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import logging
 import pickle
+import traceback
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -27,6 +29,36 @@ def test_an_error_knows_its_argument_and_its_remedy(kind: type[mfrank.InputError
         assert (str(twin), twin.marked) == (str(error), error.marked)
         assert (twin.argument, twin.remedy) == ("start", "fit without start")
     assert error.place == ""
+
+
+def test_a_code_names_the_function_that_made_the_error() -> None:
+    def made(file: str, call: str) -> str:
+        names: dict[str, Any] = {"__name__": file, "kinds": (InputValueError, unreadable, within)}
+        exec(f"value, damaged, within = kinds\n{call}", names)
+        return str(names["error"].code)
+
+    lines = "def _check():\n    return [value('`n` is 0') for _ in 'a'][0]\nerror = _check()"
+    assert made("mfrank._data.ids", lines) == "data.ids.check"
+    assert made("own.ids", lines) == ""
+    assert made(
+        "mfrank.a", "class B:\n def c(self): return damaged('x', 'is')\nerror = B().c()"
+    ) == ("a.c")
+    assert made("mfrank.a", "error = within('`n`', ValueError('odd'))") == ""
+    again = (
+        "def again(first):\n  try: raise first\n  except Exception as e: return value(f'x: {e}')\n"
+    )
+    assert made("mfrank.a", again + "error = again(value('odd', place='y'))") == "a"
+    assert made("mfrank.a", again + "error = again(OSError('odd'))") == "a.again"
+
+
+def test_a_code_goes_along_and_tracebacks_show_it() -> None:
+    with pytest.raises(InputValueError) as raised:
+        mfrank.ALS(factors=0)
+    error = raised.value
+    assert error.code == "arrays.checks.check_count"
+    for twin in (copy.copy(error), pickle.loads(pickle.dumps(error)), error.within("`x`")):
+        assert twin.code == error.code
+        assert f"[{error.code}] " in "".join(traceback.format_exception(twin))
 
 
 def test_they_are_errors_of_python_too() -> None:

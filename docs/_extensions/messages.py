@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+from sphinx.addnodes import index
 from sphinx.util.docutils import SphinxDirective
 from texts import Source, Text, has_words, last_name, written
 
-from mfrank.errors import RESTORE
+from mfrank.errors import RESTORE, code_of
 
 SOURCE = Path(__file__).parents[2] / "mfrank"
 _WORDED = re.compile(
@@ -33,6 +34,8 @@ class Message:
 
     problem: Text
     remedy: Text
+    maker: str | None
+    """The function that makes it; None if it is an error of Python's, which has no code."""
     line: int = field(compare=False)
 
 
@@ -61,7 +64,8 @@ def _of_call(source: Source, name: str, call: ast.Call) -> Iterator[Message]:
     """What an error made by this call says: by the order of its class's arguments."""
     if isinstance(call.args[0], ast.Starred):
         for texts in source.tuples(call.args[0].value) or [(source.text(call.args[0]),)]:
-            yield Message(texts[0], texts[1] if len(texts) > 1 else (), call.lineno)
+            remedy = texts[1] if len(texts) > 1 else ()
+            yield Message(texts[0], remedy, source.makers[call], call.lineno)
         return
     named = {each.arg: source.text(each.value) for each in call.keywords}
     remedy = named.get("remedy", (RESTORE,) if name == "unreadable" else ())
@@ -77,7 +81,22 @@ def _of_call(source: Source, name: str, call: ast.Call) -> Iterator[Message]:
             rest = []
         case _, [problem, *rest]:
             pass
-    yield Message(problem, rest[0] if rest else remedy, call.lineno)
+    maker = source.makers[call] if name in kinds() else None
+    yield Message(problem, rest[0] if rest else remedy, maker, call.lineno)
+
+
+def shown_of(all_of_them: Iterable[Message]) -> list[Message]:
+    """Those with words of their own, and one without them where its code has no other."""
+    found = list(all_of_them)
+    told = [one for one in found if has_words(one.problem)]
+    makers = {one.maker for one in told} | {None}
+    return told + [one for one in found if one.maker not in makers]
+
+
+def module_of(path: Path) -> str:
+    """The name by which a file is imported."""
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(part for part in parts if part != "__init__")
 
 
 class Messages(SphinxDirective):
@@ -93,20 +112,29 @@ class Messages(SphinxDirective):
             for path in sorted((SOURCE / folder).rglob("*.py")):
                 self.env.note_dependency(str(path))
                 source = Source(path.read_text())
-                found = dict.fromkeys(one for one in messages(source) if has_words(one.problem))
+                found = dict.fromkeys(shown_of(messages(source)))
                 if found:
                     shown.append(nodes.rubric("", "", *_inline(source.purpose or path.stem)))
-                    items = map(_item, found)
+                    items = [self._item(one, module_of(path)) for one in found]
                     shown.append(nodes.bullet_list("", *items, support_smartquotes=False))
         return shown
 
-
-def _item(message: Message) -> nodes.list_item:
-    item = nodes.list_item("", nodes.paragraph("", "", *_inline(written(message.problem))))
-    if message.remedy:
-        remedy = written(message.remedy)
-        item += nodes.paragraph("", "", *_inline(remedy), classes=["remedy"])
-    return item
+    def _item(self, message: Message, module: str) -> nodes.list_item:
+        """A message, under its code, to which the search leads."""
+        text = nodes.paragraph("", "", *_inline(written(message.problem)))
+        item = nodes.list_item("", text)
+        if message.remedy:
+            remedy = written(message.remedy)
+            item += nodes.paragraph("", "", *_inline(remedy), classes=["remedy"])
+        if message.maker is not None:
+            code = code_of(module, message.maker)
+            text += [nodes.Text(" "), nodes.literal("", code, classes=["error-code"])]
+            name = nodes.make_id(code)
+            if name not in self.state.document.ids:
+                item["ids"].append(name)
+                self.state.document.ids[name] = item
+                text.insert(0, index(entries=[("single", code, name, "main", None)]))
+        return item
 
 
 def _inline(text: str) -> Iterator[nodes.Node]:

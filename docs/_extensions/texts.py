@@ -80,6 +80,8 @@ class Source:
         All calls in the file.
     raised : set of ast.expr
         What is raised.
+    makers : dict of ast.Call to str
+        The outermost function in which a call is, or nothing.
     """
 
     def __init__(self, code: str) -> None:
@@ -88,15 +90,20 @@ class Source:
         self.purpose = re.split(r"[.:;](?=\s|$)", opening)[0].replace("\n", " ")
         self.calls: list[ast.Call] = []
         self.raised: set[ast.expr | None] = set()
+        self.makers: dict[ast.Call, str] = {}
         self._functions: dict[str, ast.FunctionDef] = {}
         self._scopes: dict[ast.AST, ast.AST] = {}
         self._given: dict[tuple[ast.AST, str], list[ast.expr]] = {}
-        inside: list[tuple[ast.AST, ast.AST]] = [(tree, tree)]
+        inside: list[tuple[ast.AST, ast.AST, str]] = [(tree, tree, "")]
         while inside:
-            node, scope = inside.pop()
+            node, scope, maker = inside.pop()
             self._enter(node, scope)
+            if isinstance(node, ast.Call):
+                self.makers[node] = maker
             scope = node if isinstance(node, ast.FunctionDef) else scope
-            inside += [(child, scope) for child in ast.iter_child_nodes(node)][::-1]
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                maker = maker or node.name
+            inside += [(child, scope, maker) for child in ast.iter_child_nodes(node)][::-1]
 
     def _enter(self, node: ast.AST, scope: ast.AST) -> None:
         match node:

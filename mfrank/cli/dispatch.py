@@ -21,6 +21,7 @@ from mfrank._version import __version__
 from mfrank.cli.commands import commands
 from mfrank.cli.main import is_ctrl_c
 from mfrank.cli.remedies import Flags, message_of
+from mfrank.errors import InputError
 
 Say = Callable[[str], str]
 """Puts a message of the library into the words of the command line."""
@@ -170,6 +171,8 @@ def _report(error: Exception, say: Say, *, debug: bool) -> int:
     message = say(_message(error))
     if not wrong_input and not isinstance(error, _EXPLAINED):
         message = f"{type(error).__name__}: {message} (--debug shows where)"
+    elif isinstance(error, InputError) and error.code:
+        message = f"{message} [{error.code}]"
     _print("error: " + message)
     return 2 if wrong_input else 1
 

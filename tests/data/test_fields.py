@@ -140,7 +140,7 @@ def test_values_are_finite_numbers_or_truths() -> None:
     assert (found.dtype, found.tolist()) == (np.float64, [1, -2.5, 1000, 0.5, 1, 0, 10, 2, 3])
     for bad in ("x", "nan", "inf", "1,5", "", ".", "-", "1.2.3"):
         with pytest.raises(
-            BadRow, match=f"^values must be finite numbers, got {bad!r} in row 1$"
+            BadRow, match=f"^values must be finite numbers, got {bad!r} in row 1\n"
         ) as no:
             Fields.of(["1", bad, "y"]).values()
         assert (no.value.row, no.value.what) == (1, f"`values` must be finite numbers, got {bad!r}")

@@ -83,7 +83,7 @@ def test_where_no_mark_splits_the_rows_the_usual_one_is_taken() -> None:
     assert found("user,item;item;x\n1,2;3;4\n", **how)[0].separator == ";"
     with refuses(ValueError, "quote"):
         found('1\t"a\n2\t"b\n', ",")  # of tabs, if quotes are text
-    with pytest.raises(ValueError, match=r"^the file is empty$"):
+    with pytest.raises(ValueError, match=r"^the file is empty\n"):
         found("\n \n")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import warnings
 from pathlib import Path
 from typing import Any
@@ -56,20 +57,21 @@ def needs(*packages: str) -> None:
         pytest.importorskip(package, reason=f"its page is run where {package} is installed")
 
 
-def objective(model: Any, matrix: Any) -> float:
+def objective(model: Any, matrix: Any, more: float) -> float:
     """WRMF of the programs, as its equation reads, of the factors of any library."""
     users, items = np.asarray(model.user_factors), np.asarray(model.item_factors)
     values, scores = matrix.toarray().astype(float), users.astype(float) @ items.T
-    errors = np.where(values > 0, 2.0 * values * (1 - scores) ** 2, scores**2)
+    errors = np.where(values > 0, (more + 2.0 * values) * (1 - scores) ** 2, scores**2)
     return float(errors.sum() + (users**2).sum() + (items**2).sum())
 
 
-def fitted_alike(theirs: Any, matrix: Any) -> mfrank.ALS:
+def fitted_alike(theirs: Any, matrix: Any, confidence: Any = "alpha*r") -> mfrank.ALS:
     """The model of mfrank's program, fitted to the other's training part; it does as well."""
-    wrmf = mfrank.WRMF(alpha=2.0, regularization=1.0)
+    wrmf = mfrank.WRMF(alpha=2.0, regularization=1.0, confidence=confidence)
     model = mfrank.ALS(wrmf, factors=8, iterations=30, random_state=0).fit(matrix)
-    assert objective(model, matrix) < 1.01 * objective(theirs, matrix)
-    assert objective(theirs, matrix) < 1.05 * objective(model, matrix)
+    ours, of_theirs = (objective(one, matrix, confidence[:2] == "1+") for one in (model, theirs))
+    assert ours < 1.01 * of_theirs
+    assert of_theirs < 1.05 * ours
     return model
 
 
@@ -180,6 +182,51 @@ def test_rectools_program_does_the_same_job(rows: set[tuple[str, str, int]]) -> 
     plain = calc_metrics({"ndcg": NDCG(10)}, theirs["lists"], theirs["test"])["ndcg"]
     assert plain < 0.9 * told["ndcg@10"]  # divided by a full list, as the page says
     fitted_alike(theirs["model"].model, theirs["dataset"].get_user_item_matrix())
+
+
+def test_lenskits_program_does_the_same_job(rows: set[tuple[str, str, int]]) -> None:
+    needs("lenskit")
+    theirs = run("lenskit", 0)
+    columns = {"user": "user_id", "item": "item_id", "value": "rating"}
+    train, test = (
+        mfrank.Interactions.from_frame(theirs[part], **columns) for part in ("train", "test")
+    )
+    assert triples(train) | triples(test) == rows
+    scorer = theirs["scorer"]
+    ids = list(scorer.users.ids()), list(scorer.items.ids())
+    store = mfrank.FactorStore(scorer.user_embeddings, scorer.item_embeddings, *ids)
+    same = mfrank.Recommender.of(store)
+    judged = mfrank.evaluate(same, test, train=train, metrics=["ndcg@10", "mrr@10"])
+    assert judged["mrr@10"].value == pytest.approx(theirs["told"]["RecipRank@10"], abs=0.02)
+    assert judged["ndcg@10"].value < theirs["told"]["NDCG@10"]  # its gains fall later
+    in_order = mfrank.Interactions.from_frame(
+        theirs["train"], **columns, user_ids=ids[0], item_ids=ids[1]
+    )
+    fitted_alike(store, in_order.user_items, "1+alpha*r")
+
+
+def test_sparks_program_does_the_same_job(rows: set[tuple[str, str, int]]) -> None:
+    needs("pyspark")
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java")
+    theirs = run("spark", 0)
+    try:
+        train, test = (theirs[part].toPandas() for part in ("train", "test"))
+        sides = (theirs["model"].userFactors.toPandas(), theirs["model"].itemFactors.toPandas())
+    finally:
+        theirs["spark"].stop()
+    read = pd.concat([train, test])[["user", "item", "rating"]]
+    assert set(read.itertuples(index=False, name=None)) == rows
+    ids = [
+        [labels[row] for row in side["id"]]
+        for labels, side in zip((theirs["users"], theirs["items"]), sides, strict=True)
+    ]
+    factors = (np.stack(side["features"].to_list()).astype(np.float32) for side in sides)
+    same = mfrank.Recommender.of(mfrank.FactorStore(*factors, *ids))
+    held_out = mfrank.Interactions.from_frame(test[["user", "item", "rating"]])
+    every = {"filter_already_liked_items": False}  # seen items are listed, too
+    judged = mfrank.evaluate(same, held_out, metrics=["ndcg@10"], **every)
+    assert judged["ndcg@10"].value == pytest.approx(theirs["ndcg"], rel=1e-6)
 
 
 @pytest.mark.parametrize("page", PAGES)

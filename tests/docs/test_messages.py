@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 EXTENSIONS = ROOT / "docs" / "_extensions"
 if not (EXTENSIONS.is_dir() and (ROOT / "mfrank").is_dir()):
     pytest.skip("the pages and the source are not beside the tests", allow_module_level=True)
-for package in ("sphinx", "furo", "myst_parser"):
+for package in ("sphinx", "furo", "myst_parser", "sphinx_copybutton"):
     pytest.importorskip(package, reason="needs the packages of the extra docs")
 PAGES = ("data", "evaluation", "messages", "why-bad")
 FILES = [path for path in sorted((ROOT / "mfrank").rglob("*.py")) if path.name != "errors.py"]
@@ -140,6 +140,40 @@ def test_what_is_raised_is_what_the_page_says(
     ), raised.value
 
 
+@pytest.mark.parametrize("about", [about for about in RAISED if about != "no fit"])
+def test_the_code_of_an_error_leads_to_its_message(about: str, page: Any, built: Path) -> None:
+    with pytest.raises(mfrank.InputError) as raised:
+        RAISED[about][1]()
+    code = raised.value.code
+    assert code in "".join(raised.value.__notes__)
+    problem = str(raised.value.args[0])
+    found = [
+        message
+        for path, messages in page.all.items()
+        for message in messages
+        if message.maker is not None
+        and page.code_of(page.module_of(path), message.maker) == code
+        and re.fullmatch(rf"(\w+: )?{page.texts.pattern(message.problem)}", plain(problem))
+    ]
+    assert found, (code, problem)
+    index = index_of(built)
+    [[number, anchor, _]] = index["indexentries"][code]
+    assert index["docnames"][number] == "messages"
+    [item] = re.findall(rf'<li id="{anchor}">.*?</li>', (built / "messages.html").read_text(), re.S)
+    assert code in item
+
+
+def test_every_code_is_on_the_page(page: Any, built: Path) -> None:
+    codes = {
+        page.code_of(page.module_of(path), message.maker)
+        for path, messages in page.all.items()
+        for message in messages
+        if message.maker is not None
+    }
+    assert len(codes) > 500
+    assert not codes - index_of(built)["indexentries"].keys()
+
+
 def index_of(built: Path) -> Any:
     text = (built / "searchindex.js").read_text()
     return json.loads(text.removeprefix("Search.setIndex(").removesuffix(")"))
@@ -167,3 +201,8 @@ def test_the_search_finds_the_page_by_words_of_a_message(words: str, built: Path
             if (stems := [stem for stem in index[kind] if word.startswith(stem)])
         ]
         assert any(this in np.atleast_1d(pages) for pages in found), word
+
+
+def test_code_has_a_button_that_copies_it(built: Path) -> None:
+    [script] = re.findall(r'src="(_static/copybutton\.js)', (built / "why-bad.html").read_text())
+    assert "div.highlight pre" in (built / script).read_text()

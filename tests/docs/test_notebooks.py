@@ -20,7 +20,10 @@ pytest.importorskip("pandas", reason="tables need pandas: pip install mfrank[pan
 pytest.importorskip("sklearn", reason="a notebook shows features made by scikit-learn")
 pytest.importorskip("fastapi", reason="needs FastAPI: pip install mfrank[serve]")
 import nbformat
+import pandas as pd
 from nbclient import NotebookClient
+
+import mfrank
 
 DOCS = Path(__file__).parents[2] / "docs"
 NOTEBOOKS = sorted(DOCS.glob("notebooks/*.ipynb"))
@@ -121,6 +124,111 @@ def test_links_lead_somewhere(name: str) -> None:
     links = re.findall(r"\]\((?!https?:)([^)#\s]+)", text)
     assert links
     assert all((DOCS / "notebooks" / link).exists() for link in links), links
+
+
+# --- the data as they are distributed, and as arrays
+
+
+GENRES = ("unknown", "Action", "Animation", "Comedy")
+
+
+def films_in_both_forms(tmp_path: Path) -> dict[str, Path]:
+    """The same made-up ratings and films as in ml-100k.zip and as arrays, in folders ml-100k."""
+    data = mfrank.synthetic(60, 40, 1200, random_state=0)
+    draws = np.random.default_rng(0)
+    rows = {
+        "user": data.entry_users,
+        "item": data.user_items.indices,
+        "rating": draws.integers(1, 6, data.nnz),
+        "timestamp": draws.integers(874_724_710, 893_286_638, data.nnz),
+    }
+    has = draws.random((data.n_items, len(GENRES))) < 0.4
+    has[:, 0] |= ~has.any(1)
+    years = [1980 + item % 20 if item else "" for item in range(data.n_items)]  # one has none
+    folders = {form: tmp_path / form / "ml-100k" for form in ("distributed", "arrays")}
+    for folder in folders.values():
+        folder.mkdir(parents=True)
+    there = folders["distributed"]
+    table = np.column_stack(list(rows.values())) + np.array([1, 1, 0, 0])  # ids begin with 1
+    np.savetxt(there / "u.data", table, fmt="%d", delimiter="\t")
+    genres = (f"{genre}|{number}\n" for number, genre in enumerate(GENRES))
+    (there / "u.genre").write_text("".join(genres))
+    lines = [
+        f"{item + 1}|Film {item} \xe9|{year and f'01-Jan-{year}'}||http://films|"
+        + "|".join(map(str, has[item].astype(int)))
+        for item, year in enumerate(years)
+    ]
+    (there / "u.item").write_text("\n".join(lines) + "\n", encoding="latin-1")
+    np.savez(folders["arrays"] / "interactions.npz", **rows)
+    titles = [
+        f"{item},Film {item} \xe9,{year},{'|'.join(np.array(GENRES)[has[item]])}"
+        for item, year in enumerate(years)
+    ]
+    text = "\n".join(["item,title,year,genres", *titles]) + "\n"
+    (folders["arrays"] / "items.csv").write_text(text)
+    return folders
+
+
+def events_in_both_forms(tmp_path: Path) -> dict[str, Path]:
+    """The same made-up events as in the folder Data of MBCGCN and as arrays."""
+    draws = np.random.default_rng(0)
+    kinds, users, items = np.argwhere(draws.random((3, 50, 30)) < 0.4).T
+    folders = {form: tmp_path / form / "tmall-events" for form in ("distributed", "arrays")}
+    for number, name in enumerate(("view", "cart", "buy")):
+        (folders["distributed"] / name).mkdir(parents=True)
+        lines = (
+            f"{user} {' '.join(map(str, items[(kinds == number) & (users == user)]))}\n"
+            for user in range(50)
+        )
+        (folders["distributed"] / name / "train.txt").write_text("".join(lines))
+    folders["arrays"].mkdir(parents=True)
+    arrays = {"user": users, "item": items, "event": kinds, "split": np.zeros_like(kinds)}
+    np.savez(folders["arrays"] / "interactions.npz", **arrays)
+    return folders
+
+
+def names_after(name: str, cells: tuple[str, ...], home: Path) -> dict[str, Any]:
+    """What the first cells of a notebook make of the data in a folder."""
+    made: dict[str, Any] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MFRANK_DATA", str(home))
+        for cell in read(name).cells:
+            if cell.id in cells:
+                exec(compile(cell.source, name, "exec"), made)
+    return made
+
+
+@pytest.mark.parametrize("name", ["service", "cold-items"])
+def test_films_as_distributed_are_those_of_the_arrays(name: str, tmp_path: Path) -> None:
+    cells = ("find-data", "read-data")
+    folders = films_in_both_forms(tmp_path)
+    theirs, ours = (
+        names_after(name, cells, folders[form].parent) for form in ("distributed", "arrays")
+    )
+    data = "ratings" if name == "service" else "likes"
+    tables = [made[data].to_pandas().astype({"user": int, "item": int}) for made in (theirs, ours)]
+    tables[1][["user", "item"]] += 1
+    pd.testing.assert_frame_equal(*tables)
+    assert len(tables[0]) > 300
+    films = [made["films"].reset_index(drop=name == "cold-items") for made in (theirs, ours)]
+    if name == "service":
+        films[1]["item"] += 1
+        assert films[0]["year"].isna().sum() == 1
+    pd.testing.assert_frame_equal(*films, check_dtype=False)
+
+
+def test_events_as_distributed_are_those_of_the_arrays(tmp_path: Path) -> None:
+    cells = ("find-data", "read-events")
+    folders = events_in_both_forms(tmp_path)
+    theirs, ours = (
+        names_after("shop-events", cells, folders[form].parent)["events"]
+        for form in ("distributed", "arrays")
+    )
+    assert theirs.kinds == ours.kinds
+    for kind in ours.kinds:
+        np.testing.assert_array_equal(
+            theirs[kind].user_items.toarray(), ours[kind].user_items.toarray()
+        )
 
 
 # --- what they say

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import logging
 import os
 import shutil
@@ -15,6 +14,8 @@ import pytest
 from children import run
 
 from mfrank.files import LOCK, locked
+
+fcntl = pytest.importorskip("fcntl", reason="others take the lock by POSIX's calls")
 
 
 class Waits(logging.Handler):

@@ -6,8 +6,11 @@ import ast
 import errno
 import importlib.util
 import os
+import re
+import runpy
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -18,7 +21,7 @@ from children import ROOT
 from mfrank import _system
 
 fcntl = pytest.importorskip("fcntl", reason="emulates Windows' locks by those of POSIX")
-PACKAGE = ROOT / "mfrank"
+PACKAGE = Path(_system.__file__).parent
 OF_SYSTEMS = {"_winapi", "fcntl", "grp", "msvcrt", "pwd", "resource", "termios", "winreg"}
 
 
@@ -41,6 +44,49 @@ def test_one_file_asks_on_which_system_it_runs() -> None:
         if (names := asking.intersection(named_in(path)))
     }
     assert set(found) == {"_system.py"}, found
+
+
+def files_of(names: list[str]) -> list[Path]:
+    """The test files of these files and folders."""
+    found = [ROOT / name for name in names]
+    return [path for one in found for path in (one.glob("test_*.py") if one.is_dir() else [one])]
+
+
+def loaded_with(path: Path, root: Path) -> set[str]:
+    """Modules that a file imports outside of functions, by way of the tests' helpers, too."""
+    needed: set[str] = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        for name in names:
+            helper = root / "tests" / "support" / f"{name.removeprefix('tests.support.')}.py"
+            needed |= loaded_with(helper, root) if helper.exists() else {name.partition(".")[0]}
+    return needed
+
+
+@pytest.mark.parametrize("where", ["a release", "arm64"])
+def test_what_other_systems_run_loads_with_what_they_install(where: str) -> None:
+    if where == "a release":
+        settings = ROOT / "pyproject.toml"
+        if not settings.exists():
+            pytest.skip("the settings of a release are not beside the tests")
+        release = tomllib.loads(settings.read_text())["tool"]["cibuildwheel"]
+        installed = set(re.findall(r"[a-z]+", release["test-requires"]))
+        names = [
+            name for line in release["test-command"] for name in re.findall(r"tests/\S+", line)
+        ]
+    else:
+        installed = {"pytest", "hypothesis"}
+        pytest.importorskip("pybind11", reason="the script for arm64 compiles with it")
+        script = runpy.run_path(str(ROOT / "tests" / "robustness" / "arm64.py"))
+        names = [f"tests/{name}" for name in script["TESTS"]]
+    there = installed | {"mfrank", "numpy", "scipy", "tests"} | sys.stdlib_module_names
+    files = [ROOT / "tests" / "conftest.py", *files_of(names)]
+    assert len(files) > len(names)
+    for path in files:
+        assert not loaded_with(path, ROOT) - (there - OF_SYSTEMS), path
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 import mfrank
@@ -47,12 +46,24 @@ def opened(folder: Path) -> Any:
     return (folder / "a.csv").open()
 
 
+def reader_named(name: str) -> tuple[str, Callable[[Any], object]]:
+    """A reader and its argument, where the package that it reads with is installed."""
+    if package := {"from_parquet": "pyarrow", "from_safetensors": "safetensors"}.get(name):
+        pytest.importorskip(package, reason=f"mfrank.{name} needs it")
+    return READERS[name]
+
+
+def a_table(_: Path) -> Any:
+    pandas = pytest.importorskip("pandas", reason="the table is one of pandas")
+    return pandas.DataFrame({"user": [1], "item": [2]})
+
+
 THINGS: dict[str, tuple[Callable[[Path], Any], str]] = {
     "an open file": (opened, 'pass its path, .*a.csv|"rb" to load it'),
     "a file in memory": (lambda _: io.StringIO("user,item\n1,2\n"), "file|rb"),
     "bytes": (lambda _: b"model", "decode it|"),
     "a number": (lambda _: 7, ""),
-    "a table": (lambda _: pd.DataFrame({"user": [1], "item": [2]}), ""),
+    "a table": (a_table, ""),
     "interactions": (lambda _: DATA, ""),
 }
 
@@ -60,7 +71,7 @@ THINGS: dict[str, tuple[Callable[[Path], Any], str]] = {
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("thing", THINGS)
 def test_what_is_no_path_is_refused(reader: str, thing: str, tmp_path: Path) -> None:
-    argument, read = READERS[reader]
+    argument, read = reader_named(reader)
     make, remedy = THINGS[thing]
     given = make(tmp_path)
     is_file = reader in TAKE_FILES and "file" in thing
@@ -73,7 +84,7 @@ def test_what_is_no_path_is_refused(reader: str, thing: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("text", ["a\0b", "1,2\n" * 2000])
 def test_text_that_is_no_path_is_refused(reader: str, text: str) -> None:
-    argument, read = READERS[reader]
+    argument, read = reader_named(reader)
     with refuses(ValueError, argument, remedy="write"):
         read(text)
 
