@@ -61,7 +61,13 @@ from mfrank.data.odd_ids import tell_empty_rows
 from mfrank.data.on_disk import GrowingArray, Spill
 from mfrank.data.remote import is_url, without_password
 from mfrank.data.report import DataReport
-from mfrank.data.row_choice import ReadWhere, checked_where, kinds_read
+from mfrank.data.row_choice import (
+    ReadWeights,
+    ReadWhere,
+    checked_event_weights,
+    checked_where,
+    kinds_read,
+)
 from mfrank.data.sources import known
 from mfrank.data.splits import (
     Split,
@@ -138,6 +144,7 @@ __all__ = [
     "OnUnknown",
     "Quotes",
     "RawIds",
+    "ReadWeights",
     "ReadWhere",
     "Scaling",
     "Spill",
@@ -165,6 +172,7 @@ __all__ = [
     "check_on_unknown",
     "check_table_file",
     "check_unit",
+    "checked_event_weights",
     "checked_where",
     "column_of_ids",
     "epoch_seconds",

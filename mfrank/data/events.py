@@ -16,6 +16,7 @@ from mfrank.data.columns import Chosen
 from mfrank.data.distinct import Coded
 from mfrank.data.feature_columns import is_missing
 from mfrank.data.notes import log as _log
+from mfrank.data.notes import note_weights
 from mfrank.data.row_choice import RowChoice, Where, as_kind, distinct_values
 from mfrank.data.time_units import Moments, tell_of_duration
 from mfrank.errors import InputTypeError, InputValueError, Notice
@@ -63,7 +64,7 @@ class EventWeights:
         cap: float | None = None,
         half_life: float | None = None,
     ) -> Self | None:
-        """Check the arguments ``event``, ``weights`` and so on; None if there are none.
+        """Check, and note, the arguments ``event``, ``weights`` and so on; None if there are none.
 
         Raises
         ------
@@ -105,6 +106,7 @@ class EventWeights:
                     f"{shown(weight)} for {kind!r}"
                 )
         each = {k: None if w is None else float(w) for k, w in known.items()}
+        note_weights(each)
         return cls(column, each, rows, cap, half_life)
 
     @classmethod

@@ -327,6 +327,7 @@ class FactorModel(Parameters, Recommender):
             extras=step.extras,
             threshold=data.threshold,
             where=data.where,
+            event_weights=data.event_weights,
         )
 
     @classmethod

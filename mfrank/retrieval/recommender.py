@@ -29,7 +29,7 @@ from mfrank.arrays import (
 )
 from mfrank.backends import Factors, choose
 from mfrank.cluster import Cluster, check_cluster
-from mfrank.data import Ids, OnUnknown, ReadWhere, check_on_unknown
+from mfrank.data import Ids, OnUnknown, ReadWeights, ReadWhere, check_on_unknown
 from mfrank.errors import InputTypeError, InputValueError, within
 from mfrank.files import Place, joined_origins, name_of, path_of
 from mfrank.retrieval.all_lists import AllLists, ListFormat
@@ -217,6 +217,11 @@ class Recommender:
     def where(self) -> ReadWhere:
         """Values of columns by which rows of the fit's data were chosen (``where=``)."""
         return self.placed.where
+
+    @property
+    def event_weights(self) -> ReadWeights:
+        """What an event of each kind counted in the fit's data (``weights=``)."""
+        return self.placed.event_weights
 
     def recommend(
         self,

@@ -28,7 +28,7 @@ from mfrank.arrays import (
     read_only,
     table,
 )
-from mfrank.data import Counts, Ids, ReadWhere
+from mfrank.data import Counts, Ids, ReadWeights, ReadWhere, checked_event_weights
 from mfrank.errors import InputValueError, Notice
 from mfrank.files import (
     Contents,
@@ -106,6 +106,8 @@ class FactorStore(MadeOfFields):
     where : mapping of str to tuple of str, optional
         Values of columns by which the rows of the fit's data were chosen, see
         :class:`mfrank.Interactions`.
+    event_weights : mapping of str to float or None, optional
+        What an event of each kind counted in the fit's data, see there.
 
     Raises
     ------
@@ -130,6 +132,7 @@ class FactorStore(MadeOfFields):
     extras: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     threshold: float | None = None
     where: ReadWhere = field(default_factory=dict)
+    event_weights: ReadWeights = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         put = partial(object.__setattr__, self)
@@ -160,6 +163,7 @@ class FactorStore(MadeOfFields):
         put("extras", fields.extras_of(self.extras))
         put("threshold", fields.threshold_of(self.threshold))
         put("where", fields.where_of(self.where))
+        put("event_weights", checked_event_weights(self.event_weights))
 
     @property
     def n_users(self) -> int:
