@@ -135,7 +135,8 @@ class Destination(NamedTuple):
         path = path_of(self.folder)
         path.mkdir(parents=True, exist_ok=True)
         with locked(path):
-            if _generation(path) not in (None, self.before):
+            is_replaced = _generation(path) not in (None, self.before)
+            if is_replaced:
                 keep = max(keep, 2)
                 print(
                     f"mfrank: {self.folder}: another command has saved a model there since this "
@@ -143,7 +144,7 @@ class Destination(NamedTuple):
                     f"{shlex.quote(self.folder)} brings it back",
                     file=sys.stderr,
                 )
-            model.save(self.folder, keep=keep)
+            model.save(self.folder, keep=keep, overwrite=is_replaced)
 
 
 def _generation(folder: Path) -> str | None:

@@ -6,7 +6,11 @@ mapped arrays are read on access and may be evicted again.
 
 from __future__ import annotations
 
+import logging
+import os
+import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
@@ -22,12 +26,14 @@ from mfrank.data.ids import Ids, stored_ids
 from mfrank.data.notes import noted, noted_rows
 from mfrank.data.on_disk import GrowingArray, RowsOnDisk, Spill
 from mfrank.data.row_choice import ReadWeights, ReadWhere, checked_event_weights, checked_where
-from mfrank.errors import InputValueError, unreadable
+from mfrank.errors import InputValueError, Notice, unreadable
 from mfrank.files import CheckedFiles, Contents, Format, check_keys, locked
 from mfrank.files import folder as folders
 
 if TYPE_CHECKING:
     from mfrank.data.interactions import Interactions
+
+_log = logging.getLogger("mfrank")
 
 FORMAT = Format(
     "mfrank interactions",
@@ -103,14 +109,16 @@ def write_arrays(
     threshold: float | None = None,
     where: ReadWhere | None = None,
     event_weights: ReadWeights | None = None,
+    split: Mapping[str, Any] | None = None,
 ) -> Mapped:
     """Write the arrays of the matrices and the timestamps, with the ids.
 
-    They are mapped before another process can replace them.
+    They are mapped before another process can replace them. ``split`` is what all parts of a split
+    share (:func:`mark_of_split`).
     """
     chosen, weights = noted_rows()
     more = _more(values_from, threshold, where or chosen, event_weights or weights, noted())
-    contents = _named(arrays, user_ids, item_ids, more)
+    contents = _named(arrays, user_ids, item_ids, {**more, "split": split} if split else more)
     path.mkdir(parents=True, exist_ok=True)
     with locked(path):
         folders.write(path, contents, _format_of(contents))
@@ -140,6 +148,35 @@ def _more(
     more |= {"where": dict(where)} if where else {}
     more |= {"event_weights": dict(event_weights)} if event_weights else {}
     return {**more, "notes": list(notes)} if notes else more
+
+
+def mark_of_split(names: Sequence[str]) -> dict[str, Any]:
+    """What the folders of a new split's parts, with these names, have in common."""
+    return {"id": secrets.token_hex(8), "parts": [*names]}
+
+
+def tell_of_other_split(path: Path) -> None:
+    """Warn if a part beside this one is of another split: one of both was interrupted."""
+    path = Path(os.path.abspath(path))
+    own = _split_of(path)
+    for name in own.get("parts", []):
+        other = _split_of(path.parent / str(name))
+        if other and other.get("id") != own.get("id"):
+            _log.warning(
+                Notice(
+                    f"{path} and {name} beside it are parts of two splits, as one of them was "
+                    "interrupted or is being written: some interactions may be in both; make the "
+                    "split again"
+                )
+            )
+            return
+
+
+def _split_of(path: Path) -> dict[str, Any]:
+    with suppress(OSError, ValueError):
+        found = (folders.metadata_of(path, FORMAT) or {}).get("split")
+        return found if isinstance(found, dict) else {}
+    return {}
 
 
 def check_takes(path: Path) -> None:

@@ -845,7 +845,10 @@ class Interactions(MadeOfFields):
             message says how.
         """
         check_flags(verify=verify)
-        return cls._of_folder(interaction_folder.read(path_of(folder, "folder"), verify=verify))
+        path = path_of(folder, "folder")
+        opened = cls._of_folder(interaction_folder.read(path, verify=verify))
+        interaction_folder.tell_of_other_split(path)
+        return opened
 
     @classmethod
     def _of_folder(cls, mapped: interaction_folder.Mapped) -> Interactions:

@@ -35,6 +35,7 @@ from mfrank.files import (
     Format,
     Origin,
     Place,
+    has_changed,
     name_of,
     paths_of,
     place_of,
@@ -329,9 +330,18 @@ class FactorStore(MadeOfFields):
         return self._save_over(folder, origin, overwrite=True)
 
     def _save_over(
-        self, folder: Place, origin: Origin | None = None, *, overwrite: bool = False, keep: int = 1
+        self,
+        folder: Place,
+        origin: Origin | None = None,
+        before: Mapping[str, tuple[str, ...]] | None = None,
+        *,
+        overwrite: bool = False,
+        keep: int = 1,
     ) -> Path | None:
-        """As :meth:`save`, for a model of this origin; see :func:`mfrank.files.folder.write`."""
+        """As :meth:`save`, for a model of this origin; see :func:`mfrank.files.folder.write`.
+
+        ``before`` is the origin of an earlier model, in whose place it was fitted.
+        """
         check_count("keep", keep, 1)
         place, contents = place_of(folder), self.to_contents()
         check_values(contents.arrays)
@@ -340,7 +350,17 @@ class FactorStore(MadeOfFields):
                 raise InputValueError("`keep` needs a folder: a file object has one version")
             write_to(place, contents, FORMAT)
             return None
-        keep = max(keep, 1 + self._has_other_items(place, origin or {}))
+        is_kept = self._has_other_items(place, origin or {})
+        if not overwrite and has_changed(place, FORMAT, before or {}):
+            is_kept = True
+            _log.warning(
+                Notice(
+                    f"{place} has a model that another process saved there since the one before "
+                    "this fit was: it is kept as the version before, and "
+                    "`mfrank.roll_back(folder)` brings it back"
+                )
+            )
+        keep = max(keep, 1 + is_kept)
         write(place, contents, FORMAT, origin, overwrite, keep)
         return place
 
