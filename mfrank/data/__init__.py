@@ -17,7 +17,12 @@ from mfrank.data.concatenation import joined_ids
 from mfrank.data.datasets import from_npz, movielens, published_split
 from mfrank.data.event_log import Events, EventSplit
 from mfrank.data.events import EventWeights, KindWeights
-from mfrank.data.feature_columns import FeatureColumns, is_missing, tell_odd_texts
+from mfrank.data.feature_columns import (
+    FeatureColumns,
+    is_missing,
+    list_in_text,
+    tell_odd_texts,
+)
 from mfrank.data.feature_matrices import check_id_columns, feature_rows
 from mfrank.data.feature_tables import FeatureTable, is_table, is_unnamed, place_of_ids
 from mfrank.data.fields import IdsAs, as_text, spelled_like, whole_number
@@ -209,6 +214,7 @@ __all__ = [
     "leave_k_out",
     "leave_last",
     "lines_of",
+    "list_in_text",
     "log_weight",
     "look_like_times",
     "matrix_in_rows",

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import check_count, counted, is_labelled, refuse_labels, shown, to_host
 from mfrank.data.columns import guess
-from mfrank.data.feature_columns import is_missing
+from mfrank.data.feature_columns import is_missing, list_in_text
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
 from mfrank.data.joining import by_ids
 from mfrank.data.odd_ids import SPELLED_MISSING
-from mfrank.errors import InputTypeError, InputValueError, within
+from mfrank.errors import InputTypeError, InputValueError, Notice, within
 
 _log = logging.getLogger("mfrank")
 
@@ -122,6 +122,13 @@ class Groups:
             _log.warning(
                 "the group %r, of %s, may stand for a missing label: write None for none",
                 *(spelled[0], counted(texts.count(spelled[0]), "row")),
+            )
+        if (listed := list_in_text(names)) is not None:
+            _log.warning(
+                Notice(
+                    f"`labels` have texts like {shown(listed)}, which seem to be lists, and each "
+                    "is a group of its own; pass one label for each row, such as the first"
+                )
             )
         number = {name: place for place, name in enumerate(names)} | {None: -1}
         of_rows = np.array([number[text] for text in texts], dtype=np.int64)

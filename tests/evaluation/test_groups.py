@@ -274,3 +274,41 @@ def test_labels_that_may_be_missing_are_told(caplog: pytest.LogCaptureFixture) -
     assert not caplog.records
     assert Groups.of(np.array(["a", np.nan, "nan"])).names == ("a", "nan")
     assert "'nan', of 2 rows" in caplog.text
+
+
+GENRES = ["war", "love", "crime", "space"]
+PAIRS = [(GENRES[n % 4], GENRES[(n + 1 + n // 4) % 4]) for n in range(12)]
+LISTS = {
+    "commas": ", ".join,
+    "semicolons": ";".join,
+    "bars": "|".join,
+    "brackets": lambda parts: str(list(parts)),
+}
+
+
+@pytest.mark.parametrize("door", ["sequence", "mapping", "categories"])
+@pytest.mark.parametrize("write", LISTS)
+def test_lists_that_are_written_as_one_label_are_told(write: str, door: str, caplog: Any) -> None:
+    texts = [LISTS[write](pair) for pair in PAIRS]
+    by_id = {f"i{n}": text for n, text in enumerate(texts)}
+    if door == "categories":
+        steer = mfrank.Steering(categories=by_id, at_most=1)
+        steer.in_rows(mfrank.data.Ids.of(list(by_id)))
+    else:
+        Groups.of(texts if door == "sequence" else by_id)
+    assert sum("seem to be lists" in each for each in caplog.messages) == 1
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        GENRES * 3,
+        ["Paris, France", "Rome, Italy", "Oslo, Norway", "Bonn, Germany"],
+        ["Action", "Drama; no sequel", "Comedy"],
+    ],
+)
+def test_labels_with_marks_among_them_are_not_told(texts: list[str], caplog: Any) -> None:
+    Groups.of(texts)
+    mfrank.Steering(categories=dict(enumerate(texts)), at_most=1)
+    mfrank.Steering(categories={n: list(pair) for n, pair in enumerate(PAIRS)}, at_most=1)
+    assert not caplog.messages
