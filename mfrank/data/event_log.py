@@ -287,7 +287,9 @@ class Events(MadeOfFields):
         found = EventWeights.of(None, weights)
         if found is None:
             raise InputTypeError("`weights` must be a mapping such as {'view': 1, 'purchase': 5}")
-        return dict(zip(self.kinds, found.of_kinds(self.kinds), strict=True))
+        each = found.of_kinds(self.kinds)
+        found.tell_unmet()
+        return dict(zip(self.kinds, each, strict=True))
 
     # As interactions.
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import itertools
+import logging
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +27,8 @@ KindWeights = Mapping[Any, float | None]
 """A weight for each kind of event; rows of None are left out."""
 
 _SHOWN, _LONG_AGO = 8, np.iinfo(np.int64).min
+_NEARLY = 0.85
+"""Similarity of two kinds of which one is probably a slip, as purchse is; review is not."""
 _FADED = 100
 """Half-lives after which events count the same: a weight of 0 would be of what is only seen."""
 
@@ -46,6 +50,8 @@ class EventWeights:
         Of the sums of weights, as in :meth:`mfrank.Events.weighted`.
     counts : Counter
         Rows that were ``"given"`` to :meth:`weighed`, and those ``"kept"``.
+    met : set of str
+        The kinds that rows have.
     """
 
     column: Hashable | None
@@ -54,6 +60,7 @@ class EventWeights:
     cap: float | None = None
     half_life: float | None = None
     counts: Counter[str] = field(default_factory=Counter)
+    met: set[str] = field(default_factory=set)
 
     @classmethod
     def of(
@@ -154,16 +161,26 @@ class EventWeights:
             by = " and ".join(["`where`"] * bool(self.rows) + ["`weights`"] * bool(self.weights))
             _log.info(Notice(f"{kept:,} of {counted(given, 'row')} are read, by {by}"))
         self.rows.tell_unmet()
+        self.tell_unmet()
+
+    def tell_unmet(self) -> None:
+        """Tell of kinds with a weight that no row has, as a warning if one is nearly written so."""
+        for kind in sorted(self.weights.keys() - self.met) if self.met else ():
+            near = _nearly(kind, sorted(self.met))
+            told = f"; nearest to it is {near[0]!r}" if near else ""
+            level = logging.WARNING if near else logging.INFO
+            _log.log(level, Notice(f"`weights`: no row is of the kind {kind!r}{told}"))
 
     @property
     def facts(self) -> dict[str, Any]:
         """What was read so far, as JSON, for a run that resumes."""
-        return {"counts": dict(self.counts), "where": self.rows.facts}
+        return {"counts": dict(self.counts), "where": self.rows.facts, "met": sorted(self.met)}
 
     def resume(self, facts: Mapping[str, Any]) -> None:
         """Go on after a run that read this."""
         self.counts.update(facts["counts"])
         self.rows.resume(facts["where"])
+        self.met.update(facts["met"])
 
     def values(
         self, events: Any, values: Any = None, first_row: int = 0
@@ -182,18 +199,23 @@ class EventWeights:
         return each if values is None else each * values, None if kept.all() else kept
 
     def of_kinds(self, kinds: Sequence[str]) -> list[float | None]:
-        """The weight of each kind; ValueError if one has none."""
+        """The weight of each kind, all of them met; ValueError if one has none."""
+        self.met.update(kinds)
         unknown = [kind for kind in kinds if kind not in self.weights]
         if unknown:
             more = f" and {len(unknown) - _SHOWN:,} more" * (len(unknown) > _SHOWN)
-            example = {**self.weights, **dict.fromkeys(unknown[:_SHOWN], 1.0)}
+            unmet = [kind for kind in self.weights if kind not in kinds]
+            meant = {kind: near[0] for kind in unmet if (near := _nearly(kind, unknown))}
+            known = {meant.get(kind, kind): weight for kind, weight in self.weights.items()}
+            example = known | {kind: 1.0 for kind in unknown[:_SHOWN] if kind not in known}
+            instead = f"; no row is of {', '.join(map(repr, meant))}" * bool(meant)
             listed = ", ".join(
                 f"{kind!r}: {weight if weight is None else format(weight, 'g')}"
                 for kind, weight in example.items()
             )
             raise InputValueError(
                 f"`weights` has no weight for {', '.join(map(repr, unknown[:_SHOWN]))}{more}, of "
-                f"{counted(len(kinds), 'kind')} of events",
+                f"{counted(len(kinds), 'kind')} of events{instead}",
                 f"give each a weight, as in `weights={{{listed}}}`; 0 is only seen, and None "
                 "leaves the rows out",
             )
@@ -232,6 +254,11 @@ class EventWeights:
     def none_left(self) -> InputValueError:
         """The error of weights, or of values of columns, that leave out every row."""
         return self.rows.none_left() if self.rows else none_left()
+
+
+def _nearly(kind: str, kinds: Sequence[str]) -> list[str]:
+    """The one of these kinds that is written nearly so, if there is one."""
+    return difflib.get_close_matches(kind, kinds, 1, _NEARLY)
 
 
 def none_left() -> InputValueError:

@@ -93,6 +93,7 @@ def from_arrays(
         kinds = to_host(kinds, "events")
         _refuse_unequal(users, events=kinds)
         values, kept = weighing.values(kinds, None if values is None else as_numbers(values))
+        weighing.tell_unmet()
         if kept is not None:
             if not kept.any():
                 raise none_left()
