@@ -156,6 +156,13 @@ class Groups:
             )
         return Groups(self.names, of_rows, ids)
 
+    def are_all_of(self, ids: Ids | None) -> bool:
+        """Whether these are groups of the rows with these ids, and of no others."""
+        own = self.ids
+        if own is None or ids is None or len(own) != len(ids):
+            return False
+        return own == ids or bool((ids.rows(own.labels, missing=-1) >= 0).all())
+
     @property
     def sizes(self) -> NDArray[np.int64]:
         """Number of rows in each group, shape (len(names),)."""
