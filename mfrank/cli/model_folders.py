@@ -63,18 +63,18 @@ def add_keep_flag(parser: argparse.ArgumentParser) -> None:
 
 
 @contextmanager
-def model_to_change(folder: str, output: str) -> Iterator[Recommender]:
+def model_to_change(folder: str, output: str) -> Iterator[tuple[Recommender, Destination]]:
     """Load a saved model, by :func:`read_model`, to change it and save it to ``output``.
 
     If ``output`` is its own folder, other saves wait until the block ends, so that none is lost.
     """
     check_holds_model(folder)
-    check_takes_model(output)
+    destination = Destination.of(output)
     if os.path.realpath(folder) != os.path.realpath(output):
-        yield load(folder)
+        yield load(folder), destination
         return
     with locked(path_of(folder)):
-        yield load(folder)
+        yield load(folder), Destination.of(output)
 
 
 def check_holds_model(folder: str) -> None:
@@ -135,7 +135,8 @@ class Destination(NamedTuple):
         path = path_of(self.folder)
         path.mkdir(parents=True, exist_ok=True)
         with locked(path):
-            if _generation(path) not in (None, self.before):
+            is_replaced = _generation(path) not in (None, self.before)
+            if is_replaced:
                 keep = max(keep, 2)
                 print(
                     f"mfrank: {self.folder}: another command has saved a model there since this "
@@ -143,7 +144,7 @@ class Destination(NamedTuple):
                     f"{shlex.quote(self.folder)} brings it back",
                     file=sys.stderr,
                 )
-            model.save(self.folder, keep=keep)
+            model.save(self.folder, keep=keep, overwrite=is_replaced)
 
 
 def _generation(folder: Path) -> str | None:

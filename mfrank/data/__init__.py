@@ -25,6 +25,7 @@ from mfrank.data.events import EventWeights as EventWeights
 from mfrank.data.events import KindWeights as KindWeights
 from mfrank.data.feature_columns import FeatureColumns as FeatureColumns
 from mfrank.data.feature_columns import is_missing as is_missing
+from mfrank.data.feature_columns import list_in_text as list_in_text
 from mfrank.data.feature_columns import tell_odd_texts as tell_odd_texts
 from mfrank.data.feature_matrices import check_id_columns as check_id_columns
 from mfrank.data.feature_matrices import feature_rows as feature_rows
@@ -88,7 +89,9 @@ from mfrank.data.on_disk import Spill as Spill
 from mfrank.data.remote import is_url as is_url
 from mfrank.data.remote import without_password as without_password
 from mfrank.data.report import DataReport as DataReport
+from mfrank.data.row_choice import ReadWeights as ReadWeights
 from mfrank.data.row_choice import ReadWhere as ReadWhere
+from mfrank.data.row_choice import checked_event_weights as checked_event_weights
 from mfrank.data.row_choice import checked_where as checked_where
 from mfrank.data.row_choice import kinds_read as kinds_read
 from mfrank.data.sources import known as known

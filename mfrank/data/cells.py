@@ -17,6 +17,7 @@ from numpy.typing import DTypeLike, NDArray
 from mfrank.arrays import check_memory, checked, counted, is_count, shown, unshared
 from mfrank.data.merging import Duplicates, Entries, merged, rounded
 from mfrank.data.notes import log as _log
+from mfrank.data.values import look_like_ratings
 from mfrank.errors import InputTypeError, InputValueError, Notice
 
 ValuesFrom = Literal["given", "ones", "repeats", "threshold", "weights"]
@@ -134,24 +135,13 @@ class CellTally:
             )
 
 
-_MOST_LEVELS, _HIGHEST_RATING, _FEWEST_RATINGS, _ALL_OF_SAMPLE = 20, 10, 5, 100_000
-
-
 def _are_ratings(values: NDArray[Any], summed: SummedCells) -> bool:
-    """Whether entries, before they were added, look like ratings: half steps from .5 to 10.
-
-    Of which the lowest is no third, as it is of quantities and counts.
-    """
+    """Whether entries, before they were added, look like ratings."""
     if not len(summed.places):  # all that was merged is 0
         return False
     values = values.copy()
     values[summed.places] = summed.largest
-    step = -(-len(values) // _ALL_OF_SAMPLE)
-    levels, counts = np.unique(values[:: max(1, step)], return_counts=True)
-    if not 3 <= len(levels) <= _MOST_LEVELS or counts.sum() < _FEWEST_RATINGS:
-        return False
-    in_steps = levels[0] > 0 and levels[-1] <= _HIGHEST_RATING and not (2 * levels % 1).any()
-    return bool(in_steps and 3 * counts[0] < counts.sum())
+    return look_like_ratings(values)
 
 
 _LARGE, _BYTES_OF_ROW = 1 << 27, 16

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from mfrank.arrays import shown
-from mfrank.data.notes import note, note_where
+from mfrank.data.notes import note, note_event, note_where
 from mfrank.errors import InputValueError
 
 NOT_READ = "-"
@@ -264,6 +264,8 @@ def tell_columns(
     for name in names:
         if name not in of_rows and name != NOT_READ and chooses_kinds(name):
             note_where(name, None)
+    if "event" in roles:
+        note_event(roles["event"])
     free = [name for name in names if name not in taken and name != NOT_READ]
     said = ["columns read: " + ", ".join(f"{role} {name!r}" for role, name in roles.items())]
     if not free and all(role in _spellings(name) for role, name in roles.items()):

@@ -14,6 +14,7 @@ from mfrank.data.ids import Ids
 from mfrank.data.merging import Duplicates
 from mfrank.data.odd_times import check_parts
 from mfrank.data.sources import Parts, check_duplicates, finite
+from mfrank.data.values import ScalesOfParts
 from mfrank.errors import InputTypeError, InputValueError
 
 if TYPE_CHECKING:
@@ -44,6 +45,10 @@ def joined(each: Sequence[Interactions], duplicates: Duplicates) -> Parts:
         units.
     """
     check_duplicates(duplicates)
+    scales = ScalesOfParts()
+    for number, one in enumerate(each, 1):
+        scales.add(f"part {number}", one.user_items.data)
+    scales.tell()
     user_ids = joined_ids("user", [one.user_ids for one in each])
     item_ids = joined_ids("item", [one.item_ids for one in each])
     shape = len(user_ids), len(item_ids)

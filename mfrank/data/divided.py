@@ -82,13 +82,14 @@ def divided(
         for writer in writers:
             for _ in writer.sort_items():
                 pass
-        ids, known = (data.user_ids, data.item_ids), (data.threshold, data.where)
+        ids, known = (data.user_ids, data.item_ids), (data.cells.values_from, *data._known)
+        mark = interaction_folder.mark_of_split(names)
         paths[0].mkdir(exist_ok=True)
         with locked(paths[0]):  # else the parts of two splits at once would be mixed
             return [
                 Interactions._of_folder(
                     interaction_folder.write_arrays(
-                        writer.arrays(), *ids, path, data.cells.values_from, *known
+                        writer.arrays(), *(*ids, path, *known), split=mark
                     )
                 )
                 for writer, path in zip(writers, paths, strict=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
@@ -32,7 +32,8 @@ from mfrank.data.interactions import Interactions
 from mfrank.data.labels import RawIds
 from mfrank.data.layouts import Dialect
 from mfrank.data.locations import Location
-from mfrank.data.row_choice import RowChoice, Where, as_kind
+from mfrank.data.notes import Noted, gathered
+from mfrank.data.row_choice import ReadWeights, ReadWhere, RowChoice, Where, as_kind
 from mfrank.data.splits import Split, by_ratio, by_time, leave_k_out, leave_last, timestamps_of
 from mfrank.data.sql import rows_of_query
 from mfrank.data.time_units import TimestampUnit, check_unit
@@ -63,6 +64,10 @@ class Events(MadeOfFields):
     values : float64, shape (n,), or None
         Such as quantities; None for 1 each.
     timestamps : int64, shape (n,), or None
+    where : mapping of str to tuple of str, or None
+        The other columns that were read, as of :class:`mfrank.Interactions`.
+    column : str
+        The column with the kinds.
 
     Examples
     --------
@@ -83,6 +88,8 @@ class Events(MadeOfFields):
     item_ids: Ids
     values: NDArray[np.float64] | None = None
     timestamps: NDArray[np.int64] | None = None
+    where: ReadWhere = field(default_factory=dict)
+    column: str = "event"
 
     def __post_init__(self) -> None:
         for name in ("users", "items", "codes", "values", "timestamps"):
@@ -132,7 +139,7 @@ class Events(MadeOfFields):
         )
         kinds = to_host(events, "events")
         read = {"user": users, "item": items, "event": kinds, "value": values, "timestamp": times}
-        return cls._of_columns(read, *ids)
+        return cls._of_columns(read, ids)
 
     @classmethod
     def from_frame(
@@ -156,8 +163,9 @@ class Events(MadeOfFields):
         chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
         rows = _Rows.every(event, where)
         known = user_ids, item_ids
-        _, *ids = sources.from_frame(frame, chosen, timestamp_unit, "sum", known, rows)
-        return cls._of_columns(rows.read[0], *ids)
+        with gathered() as noted:
+            _, *ids = sources.from_frame(frame, chosen, timestamp_unit, "sum", known, rows)
+        return cls._of_columns(rows.read[0], ids, noted)
 
     @classmethod
     def from_sql(
@@ -177,10 +185,13 @@ class Events(MadeOfFields):
         """Events from the rows of a database, as in :meth:`mfrank.Interactions.from_sql`."""
         chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
         rows = _Rows.every(event, where)
-        with closing(rows_of_query(query, connection, params, ROWS_AT_ONCE)) as chunks:
+        with (
+            gathered() as noted,
+            closing(rows_of_query(query, connection, params, ROWS_AT_ONCE)) as chunks,
+        ):
             read = chunks, "`query`", chosen, timestamp_unit
             _, *ids = sources.from_chunks(*read, "sum", (None, None), rows)
-        return cls._of_columns(rows.read[0], *ids)
+        return cls._of_columns(rows.read[0], ids, noted)
 
     @classmethod
     def from_file(
@@ -208,12 +219,15 @@ class Events(MadeOfFields):
         rows = _Rows.every(event, where)
         dialect, known = Dialect(**text), (user_ids, item_ids)
         how = chosen, dialect, ids, timestamp_unit
-        _, *found = sources.from_file(path, *how, "sum", known, rows)
-        return cls._of_columns(rows.read[0], *found)
+        with gathered() as noted:
+            _, *found = sources.from_file(path, *how, "sum", known, rows)
+        return cls._of_columns(rows.read[0], found, noted)
 
     @classmethod
-    def _of_columns(cls, columns: Mapping[str, Any], user_ids: Ids, item_ids: Ids) -> Self:
-        kinds, codes = kinds_of(columns["event"])
+    def _of_columns(
+        cls, columns: Mapping[str, Any], ids: Sequence[Ids], noted: Noted | None = None
+    ) -> Self:
+        (user_ids, item_ids), (kinds, codes) = ids, kinds_of(columns["event"])
         tell_twins("the column of events", kinds)
         values, users = columns.get("value"), user_ids.rows(columns["user"])
         if len(codes) != len(users):
@@ -227,6 +241,8 @@ class Events(MadeOfFields):
             item_ids,
             None if values is None else as_numbers(values).astype(np.float64),
             columns.get("timestamp"),
+            {} if noted is None else noted.where,
+            (noted and noted.event) or "event",
         )
 
     # What they are.
@@ -271,14 +287,16 @@ class Events(MadeOfFields):
         found = EventWeights.of(None, weights)
         if found is None:
             raise InputTypeError("`weights` must be a mapping such as {'view': 1, 'purchase': 5}")
-        return dict(zip(self.kinds, found.of_kinds(self.kinds), strict=True))
+        each = found.of_kinds(self.kinds)
+        found.tell_unmet()
+        return dict(zip(self.kinds, each, strict=True))
 
     # As interactions.
 
     def __getitem__(self, kind: object) -> Interactions:
         """The interactions of one kind; the value is the number of events, or their sum."""
         code = self.code_of(kind)
-        return self._summed(self.codes == code, None)
+        return self._summed(self.codes == code, None, {self.column: (self.kinds[code],)})
 
     def weighted(
         self,
@@ -314,10 +332,16 @@ class Events(MadeOfFields):
             raise none_left()
         times = None if self.timestamps is None else self.timestamps[kept]
         own[kept] = found.aged(own[kept], times)
-        summed = self._summed(kept, own)
+        summed = self._summed(kept, own, {}, found.weights)
         return summed if cap is None else summed.capped(cap)
 
-    def _summed(self, kept: NDArray[np.bool_], weights: NDArray[Any] | None) -> Interactions:
+    def _summed(
+        self,
+        kept: NDArray[np.bool_],
+        weights: NDArray[Any] | None,
+        kinds: ReadWhere,
+        event_weights: ReadWeights | None = None,
+    ) -> Interactions:
         values = np.ones(len(self)) if self.values is None else self.values
         values = (values if weights is None else values * weights)[kept]
         times = None if self.timestamps is None else self.timestamps[kept]
@@ -328,7 +352,9 @@ class Events(MadeOfFields):
             duplicates="sum",
             tally=CellTally("sum"),
         )
-        return Interactions._of_cells(*sources.finite(cells, self.user_ids, self.item_ids))
+        found = sources.finite(cells, self.user_ids, self.item_ids)
+        known = {**self.where, **kinds}, event_weights
+        return Interactions._of_cells(*found, None, None, *known)
 
     def split(self, target: object, by: Callable[..., Split], **options: Any) -> EventSplit:
         """Hold out interactions of one kind, such as purchases, and what would give them away.

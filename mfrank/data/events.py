@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import itertools
+import logging
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +18,7 @@ from mfrank.data.columns import Chosen
 from mfrank.data.distinct import Coded
 from mfrank.data.feature_columns import is_missing
 from mfrank.data.notes import log as _log
+from mfrank.data.notes import note_weights
 from mfrank.data.odd_times import tell_of_duration
 from mfrank.data.row_choice import RowChoice, Where, as_kind, distinct_values
 from mfrank.data.time_units import Moments
@@ -25,6 +28,8 @@ KindWeights = Mapping[Any, float | None]
 """A weight for each kind of event; rows of None are left out."""
 
 _SHOWN, _LONG_AGO = 8, np.iinfo(np.int64).min
+_NEARLY = 0.85
+"""Similarity of two kinds of which one is probably a slip, as purchse is; review is not."""
 _FADED = 100
 """Half-lives after which events count the same: a weight of 0 would be of what is only seen."""
 
@@ -46,6 +51,8 @@ class EventWeights:
         Of the sums of weights, as in :meth:`mfrank.Events.weighted`.
     counts : Counter
         Rows that were ``"given"`` to :meth:`weighed`, and those ``"kept"``.
+    met : set of str
+        The kinds that rows have.
     """
 
     column: Hashable | None
@@ -54,6 +61,7 @@ class EventWeights:
     cap: float | None = None
     half_life: float | None = None
     counts: Counter[str] = field(default_factory=Counter)
+    met: set[str] = field(default_factory=set)
 
     @classmethod
     def of(
@@ -64,7 +72,7 @@ class EventWeights:
         cap: float | None = None,
         half_life: float | None = None,
     ) -> Self | None:
-        """Check the arguments ``event``, ``weights`` and so on; None if there are none.
+        """Check, and note, the arguments ``event``, ``weights`` and so on; None if there are none.
 
         Raises
         ------
@@ -106,6 +114,7 @@ class EventWeights:
                     f"{shown(weight)} for {kind!r}"
                 )
         each = {k: None if w is None else float(w) for k, w in known.items()}
+        note_weights(each)
         return cls(column, each, rows, cap, half_life)
 
     @classmethod
@@ -153,16 +162,26 @@ class EventWeights:
             by = " and ".join(["`where`"] * bool(self.rows) + ["`weights`"] * bool(self.weights))
             _log.info(Notice(f"{kept:,} of {counted(given, 'row')} are read, by {by}"))
         self.rows.tell_unmet()
+        self.tell_unmet()
+
+    def tell_unmet(self) -> None:
+        """Tell of kinds with a weight that no row has, as a warning if one is nearly written so."""
+        for kind in sorted(self.weights.keys() - self.met) if self.met else ():
+            near = _nearly(kind, sorted(self.met))
+            told = f"; nearest to it is {near[0]!r}" if near else ""
+            level = logging.WARNING if near else logging.INFO
+            _log.log(level, Notice(f"`weights`: no row is of the kind {kind!r}{told}"))
 
     @property
     def facts(self) -> dict[str, Any]:
         """What was read so far, as JSON, for a run that resumes."""
-        return {"counts": dict(self.counts), "where": self.rows.facts}
+        return {"counts": dict(self.counts), "where": self.rows.facts, "met": sorted(self.met)}
 
     def resume(self, facts: Mapping[str, Any]) -> None:
         """Go on after a run that read this."""
         self.counts.update(facts["counts"])
         self.rows.resume(facts["where"])
+        self.met.update(facts["met"])
 
     def values(
         self, events: Any, values: Any = None, first_row: int = 0
@@ -181,18 +200,23 @@ class EventWeights:
         return each if values is None else each * values, None if kept.all() else kept
 
     def of_kinds(self, kinds: Sequence[str]) -> list[float | None]:
-        """The weight of each kind; ValueError if one has none."""
+        """The weight of each kind, all of them met; ValueError if one has none."""
+        self.met.update(kinds)
         unknown = [kind for kind in kinds if kind not in self.weights]
         if unknown:
             more = f" and {len(unknown) - _SHOWN:,} more" * (len(unknown) > _SHOWN)
-            example = {**self.weights, **dict.fromkeys(unknown[:_SHOWN], 1.0)}
+            unmet = [kind for kind in self.weights if kind not in kinds]
+            meant = {kind: near[0] for kind in unmet if (near := _nearly(kind, unknown))}
+            known = {meant.get(kind, kind): weight for kind, weight in self.weights.items()}
+            example = known | {kind: 1.0 for kind in unknown[:_SHOWN] if kind not in known}
+            instead = f"; no row is of {', '.join(map(repr, meant))}" * bool(meant)
             listed = ", ".join(
                 f"{kind!r}: {weight if weight is None else format(weight, 'g')}"
                 for kind, weight in example.items()
             )
             raise InputValueError(
                 f"`weights` has no weight for {', '.join(map(repr, unknown[:_SHOWN]))}{more}, of "
-                f"{counted(len(kinds), 'kind')} of events",
+                f"{counted(len(kinds), 'kind')} of events{instead}",
                 f"give each a weight, as in `weights={{{listed}}}`; 0 is only seen, and None "
                 "leaves the rows out",
             )
@@ -231,6 +255,11 @@ class EventWeights:
     def none_left(self) -> InputValueError:
         """The error of weights, or of values of columns, that leave out every row."""
         return self.rows.none_left() if self.rows else none_left()
+
+
+def _nearly(kind: str, kinds: Sequence[str]) -> list[str]:
+    """The one of these kinds that is written nearly so, if there is one."""
+    return difflib.get_close_matches(kind, kinds, 1, _NEARLY)
 
 
 def none_left() -> InputValueError:

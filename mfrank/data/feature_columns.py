@@ -237,7 +237,7 @@ def tell_odd_texts(where: str, given: Iterable[str], *, are_lists: bool) -> None
             "their parts by | instead",
             *(where, shown(texts[0])),
         )
-    elif not are_lists and (listed := _list_by_commas(texts[:: -(-len(texts) // LOOKED_AT) or 1])):
+    elif not are_lists and (listed := _list_by(",;", texts)):
         _log.warning(
             "%s has texts like %s, each of which is one value: join their parts by | if they are "
             "lists",
@@ -260,12 +260,21 @@ def tell_twins(where: str, texts: Iterable[str]) -> None:
             return
 
 
-def _list_by_commas(texts: Sequence[str]) -> str | None:
+def list_in_text(texts: Iterable[str]) -> str | None:
+    """A text that seems to be a list of labels, such as "war, love"; None if none does."""
+    distinct = list(dict.fromkeys(texts))
+    if distinct and all(_IN_BRACKETS.fullmatch(text.strip()) for text in distinct):
+        return distinct[0]
+    return _list_by(",;|", distinct)
+
+
+def _list_by(marks: str, distinct: Sequence[str]) -> str | None:
     """A text that seems to be a list of values of the column; None if none does.
 
     In lists nearly all parts recur, in names such as "Paris, France" at most those of one place.
     """
-    for mark in (",", ";"):
+    texts = distinct[:: -(-len(distinct) // LOOKED_AT) or 1]
+    for mark in marks:
         parted = [[part.strip() for part in text.split(mark)] for text in texts]
         number = Counter(part for parts in parted for part in set(parts))
         several = [parts for parts in parted if len(parts) > 1]

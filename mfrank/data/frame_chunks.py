@@ -45,6 +45,7 @@ from mfrank.data.table_parts import NoRowsError
 from mfrank.data.tables import Portion
 from mfrank.data.time_units import Moments, TimestampUnit
 from mfrank.data.times import joined_moments
+from mfrank.data.values import ScalesOfParts
 from mfrank.errors import InputTypeError, InputValueError, Notice, within
 
 ROWS_AT_ONCE = 1 << 18
@@ -200,6 +201,10 @@ def columns_in(
     if not parts:
         raise no_rows(name)
     (first, roles), *_ = parts
+    scales = ScalesOfParts()
+    for number, (part, _) in enumerate(parts, 1):
+        scales.add(f"part {number}", part.columns.get("value"))
+    scales.tell()
     columns: dict[str, Any] = {
         role: np.concatenate([part.columns.pop(role) for part, _ in parts])
         for role in [*first.columns]

@@ -7,6 +7,7 @@ own.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -351,6 +352,18 @@ def frame_of(columns: Mapping[str, Any], items: Any = None, kind: FrameKind = "p
     if items is not None:
         listed = canonical(columns["item"])
         ids, more = _read_items(items, listed)
+        if _counts_items(items, ids, listed):
+            # Of a model of row numbers, the lists have these as int32; labels are int64.
+            are_ids = getattr(columns["item"], "dtype", None) == np.int64
+            _log.log(
+                logging.WARNING if are_ids else logging.INFO,
+                Notice(
+                    "`items` has no item ids, and an index that counts its rows: its row 0 is "
+                    "taken as that of the item 0, and so on; make the item ids its index, as in "
+                    "`frame.set_index('item')`, or, if the items are these, name it with "
+                    "`rename_axis('item')`"
+                ),
+            )
         if clash := [name for name in more if name in columns]:
             raise InputValueError(
                 f"`items` has a column {clash[0]!r}, as the lists have:", "rename it in `items`"
@@ -422,6 +435,12 @@ def _ids_of_pandas(table: Any, listed: NDArray[Any]) -> tuple[Any, Hashable]:
                 "make the item ids its index",
             )
     return index, None
+
+
+def _counts_items(items: Any, ids: Any, listed: NDArray[Any]) -> bool:
+    """Whether rows of a table of pandas are joined by their numbers."""
+    is_index = getattr(ids, "name", "") is None  # arrays and lists have no name
+    return is_index and listed.dtype != object and len(listed) > 0 and not is_labelled(items)
 
 
 def _distinct(ids: Any) -> Ids:

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import check_count, counted, is_labelled, refuse_labels, shown, to_host
 from mfrank.data.columns import guess
-from mfrank.data.feature_columns import is_missing
+from mfrank.data.feature_columns import is_missing, list_in_text
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
 from mfrank.data.joining import by_ids
 from mfrank.data.odd_ids import SPELLED_MISSING
-from mfrank.errors import InputTypeError, InputValueError, within
+from mfrank.errors import InputTypeError, InputValueError, Notice, within
 
 _log = logging.getLogger("mfrank")
 
@@ -123,6 +123,13 @@ class Groups:
                 "the group %r, of %s, may stand for a missing label: write None for none",
                 *(spelled[0], counted(texts.count(spelled[0]), "row")),
             )
+        if (listed := list_in_text(names)) is not None:
+            _log.warning(
+                Notice(
+                    f"`labels` have texts like {shown(listed)}, which seem to be lists, and each "
+                    "is a group of its own; pass one label for each row, such as the first"
+                )
+            )
         number = {name: place for place, name in enumerate(names)} | {None: -1}
         of_rows = np.array([number[text] for text in texts], dtype=np.int64)
         return cls(tuple(names), of_rows, ids)
@@ -148,6 +155,13 @@ class Groups:
                 counted(unknown, "row"),
             )
         return Groups(self.names, of_rows, ids)
+
+    def are_all_of(self, ids: Ids | None) -> bool:
+        """Whether these are groups of the rows with these ids, and of no others."""
+        own = self.ids
+        if own is None or ids is None or len(own) != len(ids):
+            return False
+        return own == ids or bool((ids.rows(own.labels, missing=-1) >= 0).all())
 
     @property
     def sizes(self) -> NDArray[np.int64]:

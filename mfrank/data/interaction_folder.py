@@ -6,7 +6,11 @@ mapped arrays are read on access and may be evicted again.
 
 from __future__ import annotations
 
+import logging
+import os
+import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
@@ -19,15 +23,17 @@ from mfrank.arrays import all_finite, check_indptr, is_number, read_only, read_o
 from mfrank.data import cells
 from mfrank.data.cells import Cells, Counts, SummedCells, ValuesFrom
 from mfrank.data.ids import Ids, stored_ids
-from mfrank.data.notes import noted, noted_where
+from mfrank.data.notes import noted, noted_rows
 from mfrank.data.on_disk import GrowingArray, RowsOnDisk, Spill
-from mfrank.data.row_choice import ReadWhere, checked_where
-from mfrank.errors import InputValueError, unreadable
+from mfrank.data.row_choice import ReadWeights, ReadWhere, checked_event_weights, checked_where
+from mfrank.errors import InputValueError, Notice, unreadable
 from mfrank.files import CheckedFiles, Contents, Format, check_keys, locked
 from mfrank.files import folder as folders
 
 if TYPE_CHECKING:
     from mfrank.data.interactions import Interactions
+
+_log = logging.getLogger("mfrank")
 
 FORMAT = Format(
     "mfrank interactions",
@@ -55,7 +61,7 @@ class Mapped(NamedTuple):
         See :mod:`mfrank.files.folder`.
     threshold : float or None
         Threshold of the values.
-    where : mapping
+    where, event_weights : mapping
         The rows that were read; see :class:`mfrank.Interactions`.
     notes : list of str
         See :mod:`mfrank.data.notes`.
@@ -68,6 +74,7 @@ class Mapped(NamedTuple):
     origin: folders.Origin
     threshold: float | None
     where: ReadWhere
+    event_weights: ReadWeights
     notes: list[str]
 
 
@@ -88,7 +95,7 @@ def write(data: Interactions, path: Path, *, overwrite: bool = False) -> None:
             arrays["seen_only.timestamps"] = only.timestamps
     if (summed := data.cells.summed) is not None:
         arrays |= {"summed.places": summed.places, "summed.largest": summed.largest}
-    more = _more(data.cells.values_from, data.threshold, data.where, data.notes)
+    more = _more(data.cells.values_from, *data._known, data.notes)
     contents = _named(arrays, data.user_ids, data.item_ids, more)
     folders.write(path, contents, _format_of(contents), data.origin, overwrite)
 
@@ -101,13 +108,17 @@ def write_arrays(
     values_from: ValuesFrom = "given",
     threshold: float | None = None,
     where: ReadWhere | None = None,
+    event_weights: ReadWeights | None = None,
+    split: Mapping[str, Any] | None = None,
 ) -> Mapped:
     """Write the arrays of the matrices and the timestamps, with the ids.
 
-    They are mapped before another process can replace them.
+    They are mapped before another process can replace them. ``split`` is what all parts of a split
+    share (:func:`mark_of_split`).
     """
-    more = _more(values_from, threshold, where or noted_where(), noted())
-    contents = _named(arrays, user_ids, item_ids, more)
+    chosen, weights = noted_rows()
+    more = _more(values_from, threshold, where or chosen, event_weights or weights, noted())
+    contents = _named(arrays, user_ids, item_ids, {**more, "split": split} if split else more)
     path.mkdir(parents=True, exist_ok=True)
     with locked(path):
         folders.write(path, contents, _format_of(contents))
@@ -125,13 +136,47 @@ def _named(
 
 
 def _more(
-    values_from: ValuesFrom, threshold: float | None, where: ReadWhere, notes: Sequence[str]
+    values_from: ValuesFrom,
+    threshold: float | None,
+    where: ReadWhere,
+    event_weights: ReadWeights,
+    notes: Sequence[str],
 ) -> dict[str, Any]:
     """What is known of the values, as metadata that earlier versions of mfrank do not read."""
     more: dict[str, Any] = {} if values_from == "given" else {"values_from": values_from}
     more |= {} if threshold is None else {"threshold": threshold}
     more |= {"where": dict(where)} if where else {}
+    more |= {"event_weights": dict(event_weights)} if event_weights else {}
     return {**more, "notes": list(notes)} if notes else more
+
+
+def mark_of_split(names: Sequence[str]) -> dict[str, Any]:
+    """What the folders of a new split's parts, with these names, have in common."""
+    return {"id": secrets.token_hex(8), "parts": [*names]}
+
+
+def tell_of_other_split(path: Path) -> None:
+    """Warn if a part beside this one is of another split: one of both was interrupted."""
+    path = Path(os.path.abspath(path))
+    own = _split_of(path)
+    for name in own.get("parts", []):
+        other = _split_of(path.parent / str(name))
+        if other and other.get("id") != own.get("id"):
+            _log.warning(
+                Notice(
+                    f"{path} and {name} beside it are parts of two splits, as one of them was "
+                    "interrupted or is being written: some interactions may be in both; make the "
+                    "split again"
+                )
+            )
+            return
+
+
+def _split_of(path: Path) -> dict[str, Any]:
+    with suppress(OSError, ValueError):
+        found = (folders.metadata_of(path, FORMAT) or {}).get("split")
+        return found if isinstance(found, dict) else {}
+    return {}
 
 
 def check_takes(path: Path) -> None:
@@ -177,6 +222,7 @@ def read(path: Path, *, verify: bool) -> Mapped:
         if not (threshold is None or is_number(threshold)):
             raise InputValueError(f"`threshold` must be a number, got {shown(threshold)}")
         where = checked_where(contents.metadata.get("where", {}))
+        event_weights = checked_event_weights(contents.metadata.get("event_weights", {}))
         users, items = (_rows_of(name, groups[name]) for name in _MATRICES)
         shape = users - 1, items - 1
         user_items = _matrix("user_items", groups["user_items"], shape)
@@ -202,7 +248,7 @@ def read(path: Path, *, verify: bool) -> Mapped:
     known = {"item_users": item_users, "counts": Counts(*map(read_only, numbers))}
     found = Cells(user_items, times, seen_only, summed, values_from)
     origin = contents.origin
-    return Mapped(found, user_ids, item_ids, known, origin, threshold, where, notes)
+    return Mapped(found, user_ids, item_ids, known, origin, threshold, where, event_weights, notes)
 
 
 def _seen_only(

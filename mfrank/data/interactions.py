@@ -44,7 +44,14 @@ from mfrank.data.layouts import Dialect, Lines
 from mfrank.data.locations import Location
 from mfrank.data.merging import Duplicates
 from mfrank.data.notes import MOST_LINES, noting
-from mfrank.data.row_choice import ReadWhere, Where, checked_where, joined_where
+from mfrank.data.row_choice import (
+    ReadWeights,
+    ReadWhere,
+    Where,
+    checked_event_weights,
+    checked_where,
+    joined_where,
+)
 from mfrank.data.sources import IdsLike
 from mfrank.data.sql import rows_of_query
 from mfrank.data.text_rows import AS_USUAL
@@ -99,6 +106,9 @@ class Interactions(MadeOfFields):
         The columns of the table that was read, without ids and times: the values that ``where``
         chose rows by, as text, or None if rows with any value were read. Inherited as the
         threshold; models have the columns with values.
+    event_weights : mapping of str to float, or None
+        What an event of each kind counts (``weights``); empty for values as they are. Inherited
+        as the threshold.
     """
 
     _noted = ("_summed", "_values_from", "_notes")
@@ -110,6 +120,7 @@ class Interactions(MadeOfFields):
     seen_only: Interactions | None = None
     threshold: float | None = field(default=None, kw_only=True)
     where: ReadWhere = field(default_factory=dict, kw_only=True)
+    event_weights: ReadWeights = field(default_factory=dict, kw_only=True)
     origin: Origin = field(default_factory=dict, kw_only=True)
     _views: dict[tuple[str, Any], CSR] = field(default_factory=dict, init=False)
     # No arguments of the constructor, so that whoever replaces the matrix loses them.
@@ -142,7 +153,7 @@ class Interactions(MadeOfFields):
             )
         object.__setattr__(self, "user_items", read_only_rows(self.user_items, "user_items"))
         object.__setattr__(self, "origin", dict(self.origin))  # of its own, for its saves
-        object.__setattr__(self, "where", checked_where(self.where))
+        self._with_rows(self.where, self.event_weights)
         if self.timestamps is not None:
             object.__setattr__(self, "timestamps", read_only(self.timestamps))
         object.__setattr__(self, "seen_only", self._own_seen_only())
@@ -514,6 +525,7 @@ class Interactions(MadeOfFields):
         origin: Origin | None = None,
         threshold: float | None = None,
         where: ReadWhere | None = None,
+        event_weights: ReadWeights | None = None,
     ) -> Interactions:
         """Interactions of canonical cells, with what is known of them."""
         only = found.seen_only
@@ -522,6 +534,7 @@ class Interactions(MadeOfFields):
             *(found.rows, user_ids, item_ids, found.timestamps, seen_only),
             threshold=threshold,
             where=where or {},
+            event_weights=event_weights or {},
             origin=origin or {},
         )
         if found.summed is not None and len(found.summed.places):
@@ -533,9 +546,13 @@ class Interactions(MadeOfFields):
         """These cells in place of its own; cells that are only seen stay, unless it has some."""
         if found.seen_only is None and self.seen_only is not None:
             found = found._replace(seen_only=self.seen_only.cells)
-        ids, known = (self.user_ids, self.item_ids), (self.threshold, self.where)
-        made = self._of_cells(found, *ids, self.origin, *known)
+        made = self._of_cells(found, self.user_ids, self.item_ids, self.origin, *self._known)
         return made._with_notes(self._notes)
+
+    @property
+    def _known(self) -> tuple[float | None, ReadWhere, ReadWeights]:
+        """What parts of these interactions inherit."""
+        return self.threshold, self.where, self.event_weights
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -548,9 +565,10 @@ class Interactions(MadeOfFields):
         object.__setattr__(self, "_notes", each[:MOST_LINES])
         return self
 
-    def _with_where(self, where: ReadWhere) -> Interactions:
+    def _with_rows(self, where: ReadWhere, weights: ReadWeights) -> Interactions:
         """Take the rows of which these interactions, which nobody has yet, were made."""
         object.__setattr__(self, "where", checked_where(where))
+        object.__setattr__(self, "event_weights", checked_event_weights(weights))
         return self
 
     # The cells, and views of them.
@@ -827,12 +845,15 @@ class Interactions(MadeOfFields):
             message says how.
         """
         check_flags(verify=verify)
-        return cls._of_folder(interaction_folder.read(path_of(folder, "folder"), verify=verify))
+        path = path_of(folder, "folder")
+        opened = cls._of_folder(interaction_folder.read(path, verify=verify))
+        interaction_folder.tell_of_other_split(path)
+        return opened
 
     @classmethod
     def _of_folder(cls, mapped: interaction_folder.Mapped) -> Interactions:
-        ids = mapped.user_ids, mapped.item_ids
-        opened = cls._of_cells(mapped.found, *ids, mapped.origin, mapped.threshold, mapped.where)
+        known = mapped.origin, mapped.threshold, mapped.where, mapped.event_weights
+        opened = cls._of_cells(mapped.found, *(mapped.user_ids, mapped.item_ids, *known))
         opened._with_notes(mapped.notes)
         opened.__dict__.update(mapped.known)
         return opened
@@ -944,8 +965,10 @@ class Interactions(MadeOfFields):
         origin = dict(item for part in each for item in part.origin.items())
         thresholds = {part.threshold for part in each}
         threshold = thresholds.pop() if len(thresholds) == 1 else None
-        where = joined_where([part.where for part in each])
-        made = cls._of_cells(*joined(each, duplicates), origin, threshold, where)
+        where, weights = joined_where([part.where for part in each]), each[0].event_weights
+        if any(part.event_weights != weights for part in each):
+            weights = {}
+        made = cls._of_cells(*joined(each, duplicates), origin, threshold, where, weights)
         return made._with_notes(line for part in each for line in part.notes)
 
     def __add__(self, other: Interactions) -> Interactions:

@@ -88,8 +88,7 @@ def placed(
     found = cells.moved(data.cells, users, items, shape)
     if data.seen_only is not None:
         found = found._replace(seen_only=cells.moved(data.seen_only.cells, users, items, shape))
-    known = data.threshold, data.where
-    moved = Interactions._of_cells(found, user_ids, item_ids, None, *known)
+    moved = Interactions._of_cells(found, user_ids, item_ids, None, *data._known)
     return moved._with_notes(data.notes)
 
 

@@ -19,7 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import shown
-from mfrank.data.columns import ROLES, WHERE, assign, guess, in_column, tell_columns
+from mfrank.data.columns import (
+    ROLES,
+    WHERE,
+    assign,
+    guess,
+    has_marks_of_rows,
+    in_column,
+    looks_like_a_mark,
+    marks_among,
+    tell_columns,
+)
 from mfrank.data.fields import Fields, IdsAs
 from mfrank.data.labels import objects
 from mfrank.data.records import Blocks, Rows, Start, TextFormat, TypedIds
@@ -66,7 +76,8 @@ def json_format(start: Start) -> TextFormat | None:
             "no object of JSON with keys is found there", "write one object a line"
         ).within("line 1")
     roles = assign(start.part.names(known, start.chosen), start.chosen)
-    tell_columns(start.part.all_names(known), roles, start.chosen, start.tell)
+    names = start.part.all_names(known)
+    tell_columns(names, roles, start.chosen, start.tell, lambda _: False)  # marks: with the rows
     keyed = start.part.keyed(known, roles)
     keys = {role: key for role, key in roles.items() if role not in keyed}
     if literal:
@@ -75,7 +86,7 @@ def json_format(start: Start) -> TextFormat | None:
 
     def rows(text: Text, tell: Tell) -> Iterator[Rows]:
         columns = _Columns(keys, start.ids)
-        fresh, is_empty = dict[Any, int](), True
+        fresh, marks, is_empty = dict[Any, int](), set[str](), True
         below = start.rows_below(text)
         if not is_stream:
             parts = _lines(below, parse, keys.values())
@@ -87,7 +98,12 @@ def json_format(start: Start) -> TextFormat | None:
             if each:
                 is_empty = False
                 yield columns.rows(each, lines)
-            if not set[Any]().union(*each).issubset({*known, *fresh}):
+            keys_there = set[Any]().union(*each)
+            for key in {*marks_among([*keys_there], roles)} - marks:
+                if has_marks_of_rows(objects(one.get(key) for one in each)):
+                    tell(logging.WARNING, looks_like_a_mark(key))
+                    marks.add(key)
+            if not keys_there.issubset({*known, *fresh}):
                 for one, line in zip(each, lines, strict=True):
                     fresh |= {key: line for key in one if key not in known and key not in fresh}
         if is_empty:

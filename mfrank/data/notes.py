@@ -2,7 +2,8 @@
 
 Whatever is logged while interactions are made is one of their lines, and so is what goes without
 saying, which :func:`note` adds. :meth:`mfrank.Interactions.report` shows them. By which columns of
-a table its rows were chosen is known, too: ``Interactions.where``.
+a table its rows were chosen is known, too, and what each kind of event counts:
+``Interactions.where`` and ``Interactions.event_weights``.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import functools
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -29,12 +31,27 @@ MOST_LINES = 40
 
 
 @dataclass(slots=True)
-class _Noted:
+class Noted:
+    """What is known of the table that is being read.
+
+    Attributes
+    ----------
+    lines : list of str
+    where : dict of str to tuple of str, or None
+        See :attr:`mfrank.Interactions.where`.
+    event : str, or None
+        The column with the kinds of events.
+    weights : dict of str to float, or None
+        What an event of each kind counts.
+    """
+
     lines: list[str]
     where: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
+    event: str | None = None
+    weights: dict[str, float | None] = field(default_factory=dict)
 
 
-_noted: ContextVar[_Noted | None] = ContextVar("noted", default=None)
+_noted: ContextVar[Noted | None] = ContextVar("noted", default=None)
 """Of the interactions that are being made in this thread or task."""
 
 
@@ -71,10 +88,34 @@ def note_where(column: object, values: Iterable[str] | None) -> None:
         known.where[str(column)] = None if values is None else tuple(sorted(values))
 
 
-def noted_where() -> dict[str, tuple[str, ...] | None]:
-    """The columns so far, with their values."""
+def note_event(column: object) -> None:
+    """Note the column that has the kinds of events."""
     known = _noted.get()
-    return {} if known is None else dict(known.where)
+    if known is not None:
+        known.event = str(column)
+
+
+def note_weights(weights: Mapping[str, float | None]) -> None:
+    """Note what an event of each kind counts."""
+    known = _noted.get()
+    if known is not None:
+        known.weights = dict(weights)
+
+
+def noted_rows() -> tuple[dict[str, tuple[str, ...] | None], dict[str, float | None]]:
+    """The columns so far, with their values, and the weights of kinds of events."""
+    known = _noted.get()
+    return ({}, {}) if known is None else (dict(known.where), dict(known.weights))
+
+
+@contextmanager
+def gathered(*lines: str) -> Iterator[Noted]:
+    """What is noted in the block, after these lines."""
+    token = _noted.set(known := Noted([*lines]))
+    try:
+        yield known
+    finally:
+        _noted.reset(token)
 
 
 def is_noted(what: str) -> bool:
@@ -95,16 +136,12 @@ def noting(
         if _noted.get() is not None:  # within another, which has the lines of both
             return make(own, *given, **named)
         name = _named(make.__name__, [*given, *named.values()], own)
-        token = _noted.set(_Noted([name]))
-        try:
+        with gathered(name) as known:
             found = make(own, *given, **named)
-            lines, where = list(noted()), noted_where()
-        finally:
-            _noted.reset(token)
         if found is own:
             return found
-        if where:
-            found._with_where(where)
+        found._with_rows(known.where or found.where, known.weights or found.event_weights)
+        lines = list(known.lines)
         before: tuple[str, ...] = getattr(own, "_notes", ())
         if not isinstance(own, type):
             lines[0] += f": {found.nnz:,} of {counted(own.nnz, 'entry')}"  # type: ignore[attr-defined]

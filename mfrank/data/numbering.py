@@ -34,7 +34,7 @@ from mfrank.data.table_parts import TableParts, none_in
 from mfrank.data.tables import Portion, read_portions
 from mfrank.data.text_bytes import stored_in
 from mfrank.data.time_units import TimeKind, TimestampUnit, Unit
-from mfrank.data.values import Extent
+from mfrank.data.values import Extent, ScalesOfParts
 from mfrank.errors import InputValueError, within
 from mfrank.files import Journal
 
@@ -167,6 +167,7 @@ def numbered(source: Source, journal: Journal, place: Path, show_progress: bool)
     seen.values.tell()
     if not events.weights:
         seen.values.tell_negatives()
+        seen.scales.tell()
     ids, counts = (user_ids, item_ids), (of_users, of_items)
     return Numbered(*ids, *counts, seen.times.kinds, unit, seen.values)
 
@@ -179,11 +180,14 @@ class Numbering:
     users, items : Labels
     times : TimesOfFiles
     values : Extent
+    scales : ScalesOfParts
+        Of the files that this run has read.
     """
 
     def __init__(self) -> None:
         self.users, self.items = Labels(), Labels()
         self.times, self.values = TimesOfFiles(), Extent()
+        self.scales = ScalesOfParts()
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -232,6 +236,9 @@ class Numbering:
         if (values := portion.columns.get("value")) is not None:
             _check_values(path, portion.first_row, values)
             self.values.add(values)
+            is_file = not isinstance(path, Spool)
+            part = str(path) if is_file else f"the rows from {portion.first_row} on"
+            self.scales.add(part, values)
 
 
 class Labels:

@@ -16,7 +16,7 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import shown
+from mfrank.arrays import is_number, shown
 from mfrank.data.columns import WHERE, chooses_kinds, has_kinds
 from mfrank.data.distinct import Coded
 from mfrank.data.feature_columns import is_missing
@@ -30,6 +30,9 @@ Where = Mapping[Any, Any]
 
 ReadWhere = Mapping[str, tuple[str, ...] | None]
 """Columns of a table with the values of the rows that were read; None for any value."""
+
+ReadWeights = Mapping[str, float | None]
+"""What an event of each kind counts; rows of None were left out. Empty if kinds have no weights."""
 
 _MOST_KINDS = 100
 """More values of a column are no kinds of rows, and are not remembered."""
@@ -188,6 +191,24 @@ def checked_where(where: Any) -> dict[str, tuple[str, ...] | None]:
     ):
         raise InputValueError(f"`where` must have texts for columns, got {shown(where)}")
     return {column: None if of is None else tuple(of) for column, of in where.items()}
+
+
+def checked_event_weights(weights: Any) -> dict[str, float | None]:
+    """What an event of each kind counts, such as from a file, checked.
+
+    Raises
+    ------
+    ValueError
+        It does not have finite numbers, or None, for kinds.
+    """
+    if not isinstance(weights, Mapping) or not all(
+        isinstance(kind, str) and (weight is None or is_number(weight))
+        for kind, weight in weights.items()
+    ):
+        raise InputValueError(
+            f"`event_weights` must have numbers or None for kinds, got {shown(weights)}"
+        )
+    return {kind: None if weight is None else float(weight) for kind, weight in weights.items()}
 
 
 def kinds_read(where: ReadWhere) -> tuple[str, ...] | None:

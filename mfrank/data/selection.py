@@ -55,7 +55,7 @@ def at_least(
         known = threshold if known is None else max(threshold, known)
     known = None if known is None else float(known)
     ids = data.user_ids, data.item_ids
-    return data._of_cells(found, *ids, data.origin, known, data.where)
+    return data._of_cells(found, *ids, data.origin, known, data.where, data.event_weights)
 
 
 def _tell_of_threshold(
@@ -173,7 +173,7 @@ def k_core(data: Interactions, k: int, *, user_k: int | None, item_k: int | None
         seen_only = _narrowed(only.cells, np.flatnonzero(inside), rows, columns)
         found = found._replace(seen_only=seen_only)
     ids = data.user_ids.take(rows), data.item_ids.take(columns)
-    return data._of_cells(found, *ids, data.origin, data.threshold, data.where)
+    return data._of_cells(found, *(*ids, data.origin, *data._known))
 
 
 def _narrowed(

@@ -46,7 +46,7 @@ from mfrank.data.tables import Portion
 from mfrank.data.text_files import errors_of
 from mfrank.data.time_units import TimestampUnit, check_unit
 from mfrank.data.times import epoch_seconds
-from mfrank.data.values import Extent, as_numbers, tell_full
+from mfrank.data.values import Extent, ScalesOfParts, as_numbers, tell_full
 from mfrank.errors import InputTypeError, InputValueError, within
 
 IdsLike = Ids | RawIds
@@ -94,6 +94,7 @@ def from_arrays(
         kinds = to_host(kinds, "events")
         _refuse_unequal(users, events=kinds)
         values, kept = weighing.values(kinds, None if values is None else as_numbers(values))
+        weighing.tell_unmet()
         if kept is not None:
             if not kept.any():
                 raise none_left()
@@ -265,6 +266,10 @@ def _of_files(
     if not parts:
         raise none_in(files)
     found = times.unit(unit, chosen)
+    scales = ScalesOfParts()
+    for file, part in parts:
+        scales.add(str(file), part.columns.get("value"))
+    scales.tell()
     columns = dict[str, Any]()
     for role in [*parts[0][1].columns]:
         each = [part.columns.pop(role) for _, part in parts]

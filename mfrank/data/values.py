@@ -214,6 +214,66 @@ class Extent:
         return number > 1 and abs(code) > 9 and is_far
 
 
+_MOST_LEVELS, _HIGHEST_RATING, _FEWEST_RATINGS, _ALL_OF_SAMPLE = 20, 10, 5, 100_000
+
+
+def look_like_ratings(values: NDArray[Any]) -> bool:
+    """Whether values look like ratings: half steps from .5 to 10.
+
+    Of which the lowest is no third, as it is of quantities and counts.
+    """
+    step = -(-len(values) // _ALL_OF_SAMPLE)
+    levels, counts = np.unique(values[:: max(1, step)], return_counts=True)
+    if not 3 <= len(levels) <= _MOST_LEVELS or counts.sum() < _FEWEST_RATINGS:
+        return False
+    in_steps = levels[0] > 0 and levels[-1] <= _HIGHEST_RATING and not (2 * levels % 1).any()
+    return bool(in_steps and 3 * counts[0] < counts.sum())
+
+
+_OF_PART, _FEW_OF_PART = 1_000, 20
+
+
+@dataclass
+class ScalesOfParts:
+    """Some values of each part of the data, such as a file, of which one may have another scale.
+
+    Attributes
+    ----------
+    samples : dict of str to floating-point
+        By the names of parts.
+    """
+
+    samples: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    def add(self, part: str, values: Any) -> None:
+        """Add a column of a part, or a portion of one; None if it has no values."""
+        known = self.samples.get(part, np.empty(0))
+        if values is None or len(known) >= _OF_PART or np.asarray(values).dtype.kind not in "iuf":
+            return
+        some = np.asarray(values)[:: -(-len(values) // _OF_PART) or 1]
+        self.samples[part] = np.concatenate([known, some[np.isfinite(some)]])
+
+    def tell(self) -> None:
+        """Warn of a part beyond the scale of another, which has ratings: of percent, or shares."""
+        enough = {part: some for part, some in self.samples.items() if len(some) >= _FEW_OF_PART}
+        rated = [part for part, some in enough.items() if look_like_ratings(some)]
+        if len(enough) < 2 or not rated:
+            return
+        one = min(rated, key=lambda part: float(enough[part].max()))
+        least, most = float(enough[one].min()), float(enough[one].max())
+        if not (least <= 2 and most >= 4):  # such as those that are liked, beside the others
+            return
+        for other, some in enough.items():
+            is_above = np.median(some) > 1.25 * most
+            if is_above or (some.max() <= 1 and (2 * some % 1).any()):
+                _log.warning(
+                    f"values of {one} go from {least:g} to {most:g}, and those of {other} from "
+                    f"{some.min():g} to {some.max():g}: all are taken as of one scale, so bring "
+                    "them to one if they are of two"
+                )
+                return
+
+
 def tell_full(values: NDArray[Any], n_users: int, n_items: int) -> None:
     """Warn of cells that are all pairs of users and items, each of the same value.
 

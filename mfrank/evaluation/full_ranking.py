@@ -226,7 +226,7 @@ def evaluate(
         _tell_of_grades(relevance, test, train if isinstance(train, Interactions) else model)
     n_users, n_items = relevance.shape
     if item_groups is not None:
-        item_groups = _groups_of(item_groups, n_items, None if ids is None else ids[1])
+        item_groups = _groups_of(item_groups, relevance.shape, ids or (None, None))
     requested = np.arange(n_users)
     if users is not None:
         named = None if by_row else ids or ids_of(test)
@@ -375,6 +375,10 @@ def _check_steered(wanted: Iterable[Metric], *, sampled: bool, folded: bool) -> 
         raise InputValueError(f"`steer` and {what} do not go together", "leave one out")
 
 
+_OF_USERS = "pass groups of users to `by_group` of the result"
+_OF_TRAIN = "make them of the training data"
+
+
 def _refuse_idle_groups(groups: Groups | None, wanted: Iterable[Metric]) -> None:
     """Raise ValueError if no metric has a value of a group of items."""
     if groups is not None and not any(
@@ -386,14 +390,23 @@ def _refuse_idle_groups(groups: Groups | None, wanted: Iterable[Metric]) -> None
         )
 
 
-def _groups_of(groups: Groups, n_items: int, ids: Ids | None) -> Groups:
+def _groups_of(
+    groups: Groups, shape: tuple[int, int], ids: tuple[Ids | None, Ids | None]
+) -> Groups:
     """The groups in the rows of the evaluation; raise if they are not of its items."""
     check_instance("item_groups", groups, Groups, "Groups, such as mfrank.by_popularity(train)")
-    groups = groups.in_rows_of(ids)
-    if len(groups.of_rows) != n_items:
+    (n_users, n_items), (user_ids, item_ids) = shape, ids
+    if groups.are_all_of(user_ids) and not groups.are_all_of(item_ids):
+        _log.warning(
+            Notice(
+                f"`item_groups` have the ids of the {n_users:,} users, and not those of the "
+                f"{n_items:,} items: {_OF_USERS}"
+            )
+        )
+    groups = groups.in_rows_of(item_ids)
+    if (n := len(groups.of_rows)) != n_items:
         raise InputValueError(
-            f"`item_groups` must have a group for each of the {n_items:,} items, got "
-            f"{len(groups.of_rows):,}",
-            "make them of the training data",
+            f"`item_groups` must have a group for each of the {n_items:,} items, got {n:,}",
+            f"there are {n:,} users: {_OF_USERS}" if n == n_users else _OF_TRAIN,
         )
     return groups

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,11 +12,13 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import aligned, check_instance, counted, paragraphs, table, terminal_width
 from mfrank.data import FrameKind, Groups, Ids, frame_of
-from mfrank.errors import InputValueError
+from mfrank.errors import InputValueError, Notice
 from mfrank.evaluation.beyond import UnbiasedMetric
 from mfrank.evaluation.metrics import Metric
 from mfrank.evaluation.names import as_metric
 from mfrank.evaluation.scores import Difference, Score, json_number
+
+_log = logging.getLogger("mfrank")
 
 FULL = "full ranking"
 
@@ -196,6 +199,7 @@ class Evaluation:
             ``groups`` is not a Groups, or has too few rows to be of these users.
         """
         check_instance("groups", groups, Groups, "Groups, such as mfrank.by_activity(train)")
+        self._check_side(groups)
         groups = groups.in_rows_of(self.user_ids)
         if self.n_users and self.users[-1] >= len(groups.of_rows):
             raise InputValueError(
@@ -205,6 +209,20 @@ class Evaluation:
         number = groups.of_rows[self.users]
         chosen = {name: number == place for place, name in enumerate(groups.names)}
         return ByGroup((name, self._of(users)) for name, users in chosen.items() if users.any())
+
+    def _check_side(self, groups: Groups) -> None:
+        """Raise ValueError, or warn if ids alone say so, if these are groups of the items."""
+        n, users, items = len(groups.of_rows), self.user_ids, self.item_ids
+        if users is None or items is None or n != len(items) or n == len(users):
+            return
+        of_items = (
+            f"`groups` have one for each of the {n:,} items, and there are {len(users):,} users"
+        )
+        remedy = "pass groups of items to `evaluate`, as `item_groups`"
+        if groups.ids is None or groups.ids.table is None:
+            raise InputValueError(of_items, remedy)
+        if groups.are_all_of(items):
+            _log.warning(Notice(f"{of_items}; {remedy}"))
 
     def _of(self, chosen: NDArray[np.bool_]) -> Evaluation:
         scores = {

@@ -17,6 +17,7 @@ from mfrank.files.database import Database as Database
 from mfrank.files.folder import ChangedFolderError as ChangedFolderError
 from mfrank.files.folder import Origin as Origin
 from mfrank.files.folder import generation_of as generation_of
+from mfrank.files.folder import has_changed as has_changed
 from mfrank.files.folder import joined_origins as joined_origins
 from mfrank.files.folder import metadata_of as metadata_of
 from mfrank.files.folder import n_earlier as n_earlier

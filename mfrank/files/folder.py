@@ -287,11 +287,16 @@ def paths_of(folder: Path) -> set[str]:
     return {os.path.abspath(folder), os.path.realpath(folder)}
 
 
+def has_changed(folder: Path, format: Format, origin: Mapping[str, tuple[str, ...]]) -> bool:
+    """Whether a folder that the origin names has another generation than it knows."""
+    known = {name for path in paths_of(folder) for name in origin.get(path, ())}
+    current = _current(folder, format) if known else None
+    return current is not None and current.data not in known
+
+
 def _refuse_changed(folder: Path, format: Format, origin: Origin) -> None:
     """Raise ChangedFolderError if the folder has another generation than the origin knows."""
-    known = {name for path in paths_of(folder) for name in origin.get(path, ())}
-    current = _current(folder, format)
-    if known and current is not None and current.data not in known:
+    if has_changed(folder, format, origin):
         raise ChangedFolderError(
             f"{folder} has changed since this was loaded from it or saved to it, and what others "
             "saved there would be lost:",

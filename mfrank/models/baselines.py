@@ -62,7 +62,7 @@ def fit_at_once(
         tell_unread_values(type(model).__name__, data)
     model._hold(model._store_of(data), copy(data.seen))  # shallow: the arrays are read-only
     model._kept = None
-    model._origin = {}
+    model._own_no_folder()
     if after:
         after(0, perf_counter() - began, None, None)
 
@@ -85,7 +85,8 @@ def update_at_once(
         rows = delta.user_items.astype(np.float32)
         joined = Interactions(rows, delta.user_ids, delta.item_ids)
         made, before = same._updated(held, joined, data), held.store
-        store = replace(made, threshold=before.threshold, where=before.where)
+        known = {name: getattr(before, name) for name in ("threshold", "where", "event_weights")}
+        store = replace(made, **known)
         return store, len(delta.user_ids) + len(delta.item_ids)
 
     reader = type(model).__name__ if model.uses_values else None
@@ -326,4 +327,5 @@ def _store(
         extras=arrays,
         threshold=data.threshold,
         where=data.where,
+        event_weights=data.event_weights,
     )

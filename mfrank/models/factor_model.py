@@ -305,7 +305,7 @@ class FactorModel(Parameters, Recommender):
     def _take(self, store: FactorStore, data: Interactions) -> None:
         """Replace the model's store by an epoch of a new fit."""
         self._hold(store, copy(data.seen))  # shallow: the arrays are read-only
-        self._origin = {}
+        self._own_no_folder()
 
     def _stored(
         self,
@@ -327,6 +327,7 @@ class FactorModel(Parameters, Recommender):
             extras=step.extras,
             threshold=data.threshold,
             where=data.where,
+            event_weights=data.event_weights,
         )
 
     @classmethod

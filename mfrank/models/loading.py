@@ -9,7 +9,7 @@ from typing import Any
 from mfrank.arrays import check_instance
 from mfrank.data import Interactions
 from mfrank.errors import InputTypeError, InputValueError
-from mfrank.files import Place, n_earlier, path_of
+from mfrank.files import Place, joined_origins, n_earlier, path_of
 from mfrank.files import roll_back as folder_rolled_back
 from mfrank.models.als import ALS
 from mfrank.models.blend_parts import unfitted, until
@@ -161,6 +161,7 @@ def refit(model: Recommender, user_items: Any, *, show_progress: bool = False) -
         user_items = Interactions.of(user_items)
         tell_odd_refit(model, user_items)
     fresh = unfitted(model)
+    fresh._known_before = joined_origins(model._known_before, model._origin)
     if isinstance(model, SupervisedPageRank):  # whose steps are those of a learner
         return fresh.fit(user_items, show_progress=show_progress)
     epochs = fit_epochs(model) if isinstance(model, ALS | Descent) else None

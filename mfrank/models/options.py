@@ -20,11 +20,10 @@ from mfrank import als, descent, losses
 from mfrank.als import QuadraticObjective
 from mfrank.arrays import changed, counted, installed, set_in_block, shown, tell_idle, warn_caller
 from mfrank.backends import Backend, GatherDtype, choose
-from mfrank.data import Interactions, ReadWhere, ValuesFrom, has_kinds
+from mfrank.data import Interactions, ReadWeights, ReadWhere, ValuesFrom, has_kinds
 from mfrank.descent import Optimizer, Schedule
 from mfrank.errors import InputTypeError, InputValueError, Notice
 from mfrank.losses import Loss
-from mfrank.store import event_weights
 
 OPTION_KINDS = (Loss, QuadraticObjective, Optimizer, Schedule)
 """Base classes that a caller's own option class may derive from."""
@@ -384,6 +383,9 @@ class _Fitted(Protocol):
     @property
     def where(self) -> ReadWhere: ...
 
+    @property
+    def event_weights(self) -> ReadWeights: ...
+
 
 def tell_uncut(name: str, given: Any, fitted: _Fitted | None, effect: str) -> None:
     """Warn of data that are not cut as those of a fit: by a threshold, by a choice of rows.
@@ -401,7 +403,8 @@ def tell_uncut(name: str, given: Any, fitted: _Fitted | None, effect: str) -> No
     if fitted is not None:
         _tell_below(name, given, fitted.threshold, effect)
         _tell_other_rows(name, given, fitted.where, effect)
-        _tell_unweighted(name, given, event_weights(getattr(fitted, "history", ())), effect)
+        _tell_other_kinds(name, given, fitted.where, effect)
+        _tell_unweighted(name, given, fitted.event_weights, effect)
 
 
 def _tell_other_rows(name: str, given: Any, where: ReadWhere, effect: str) -> None:
@@ -414,7 +417,7 @@ def _tell_other_rows(name: str, given: Any, where: ReadWhere, effect: str) -> No
     other = {
         column: values[0] if len(values) == 1 else [*values]
         for column, values in where.items()
-        if values is not None and own.get(column) is None
+        if values is not None and own.get(column) is None and not _weighs(given, column)
     }
     if _told.get() or not other or (isinstance(given, Interactions) and not given.nnz):
         return
@@ -436,13 +439,35 @@ def _tell_other_rows(name: str, given: Any, where: ReadWhere, effect: str) -> No
         )
 
 
-def _tell_unweighted(
-    name: str, given: Any, weights: Mapping[str, float | None], effect: str
-) -> None:
+def _weighs(given: Any, column: str) -> bool:
+    """Whether data have weights of kinds, and the column has these."""
+    return isinstance(given, Interactions) and bool(given.event_weights) and has_kinds(column)
+
+
+def _tell_other_kinds(name: str, given: Any, where: ReadWhere, effect: str) -> None:
+    """Log that data with a choice of their own have none of the fit's kinds, or weigh others."""
+    if _told.get() or not isinstance(given, Interactions) or not given.nnz:
+        return
+    for column, values in where.items():
+        weighed = [kind for kind, weight in given.event_weights.items() if weight is not None]
+        own = given.where.get(column) or (weighed if _weighs(given, column) else ())
+        other = sorted({*own} - {*values}) if values else []
+        if other and (len(other) == len(own) or _weighs(given, column)):
+            _log.info(
+                Notice(
+                    f"`{name}` has rows with {', '.join(map(repr, other))} in column {column!r}, "
+                    f"and the fit's data only with {', '.join(map(repr, values or ()))}: all "
+                    f"{effect}"
+                )
+            )
+
+
+def _tell_unweighted(name: str, given: Any, weights: ReadWeights, effect: str) -> None:
     """Warn of events of all kinds without the weights that those of the fit had."""
-    own = given.where if isinstance(given, Interactions) else {}
-    columns = [column for column, values in own.items() if values is None and has_kinds(column)]
-    if _told.get() or not weights or not columns:
+    if _told.get() or not weights or not isinstance(given, Interactions) or given.event_weights:
+        return
+    columns = [column for column, of in given.where.items() if of is None and has_kinds(column)]
+    if not columns:
         return
     _log.warning(
         Notice(

@@ -15,6 +15,7 @@ from mfrank.data import (
     Counts,
     Ids,
     Interactions,
+    ReadWeights,
     ReadWhere,
     aligned,
     leave_last,
@@ -60,7 +61,7 @@ class Task:
     seen : csr_array of bool, shape (n_users, n_items)
         Seen items of each user, which lists leave out; False for items that are only seen.
     user_ids, item_ids : Ids
-    threshold, where
+    threshold, where, event_weights
         Of the interactions.
     """
 
@@ -72,6 +73,7 @@ class Task:
     item_ids: Ids
     threshold: float | None = None
     where: ReadWhere = field(default_factory=dict)
+    event_weights: ReadWeights = field(default_factory=dict)
 
     @classmethod
     def of_graphs(cls, graphs: Graphs, labels: ArrayLike | None, *, learns: bool) -> Task:
@@ -121,8 +123,8 @@ class Task:
             learning = next_click_queries(before, past, had, relevant, draw, walker)
         own = data.seen
         seen = sp.csr_array((own.data != 0, own.indices, own.indptr), own.shape)
-        of_data = data.user_ids, data.item_ids, data.threshold, data.where
-        return cls(learning, graph, known, seen, *of_data)
+        ids, of_data = (data.user_ids, data.item_ids), (data.threshold, data.where)
+        return cls(learning, graph, known, seen, *ids, *of_data, data.event_weights)
 
     def walk(self, weights: Floats) -> ItemWalk:
         """The walk on all items, with the given feature weights."""
@@ -157,6 +159,7 @@ class Task:
             history=history,
             threshold=self.threshold,
             where=self.where,
+            event_weights=self.event_weights,
         )
         extras = {"weights": weights, **walk.to_arrays(), **extra_rows.pack("starts", starts)}
         return pack(replace(with_prior(store, 1.0), extras=extras), self.seen)

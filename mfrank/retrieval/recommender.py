@@ -29,7 +29,7 @@ from mfrank.arrays import (
 )
 from mfrank.backends import Factors, choose
 from mfrank.cluster import Cluster, check_cluster
-from mfrank.data import Ids, OnUnknown, ReadWhere, check_on_unknown
+from mfrank.data import Ids, OnUnknown, ReadWeights, ReadWhere, check_on_unknown
 from mfrank.errors import InputTypeError, InputValueError, within
 from mfrank.files import Place, joined_origins, name_of, path_of
 from mfrank.retrieval.all_lists import AllLists, ListFormat
@@ -122,6 +122,8 @@ class Recommender:
     _held: ModelState | None = None
     # See :mod:`mfrank.files.folder`; replaced, never edited.
     _origin: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    _known_before: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    """The origin before a new fit, which replaces what a folder has."""
 
     def __getstate__(self) -> dict[str, Any]:
         """What copies get."""
@@ -217,6 +219,11 @@ class Recommender:
     def where(self) -> ReadWhere:
         """Values of columns by which rows of the fit's data were chosen (``where=``)."""
         return self.placed.where
+
+    @property
+    def event_weights(self) -> ReadWeights:
+        """What an event of each kind counted in the fit's data (``weights=``)."""
+        return self.placed.event_weights
 
     def recommend(
         self,
@@ -729,7 +736,8 @@ class Recommender:
         mfrank.files.folder.ChangedFolderError
             A ValueError: another process has saved to the folder since this model was loaded from
             it or saved to it. Load the model again and repeat the change, or pass
-            ``overwrite=True``. A newly fitted model replaces the folder.
+            ``overwrite=True``. A newly fitted model replaces the folder; if another process has
+            saved there since the earlier model was, this is told, and the other's is kept.
         ValueError
             Before anything is written: :meth:`load` would refuse the model (the class of an option
             cannot be imported, or arrays of the interactions were modified since the fit), or the
@@ -753,7 +761,8 @@ class Recommender:
                 store = pack(store, held.seen, with_values=getattr(self, "_keeps_values", False))
             # In place before the save, which edits it: it may be stopped at any moment.
             self._origin = origin
-            return store._save_over(folder, origin, overwrite=overwrite, keep=keep)
+            before = joined_origins(self._known_before, origin)
+            return store._save_over(folder, origin, before, overwrite=overwrite, keep=keep)
 
     @classmethod
     def load(
@@ -800,7 +809,13 @@ class Recommender:
                 "mfrank.ItemBlend.of(store) for a blend",
             )
         self._hold(*unpack(store))
+        self._own_no_folder()
         self._origin = store.origin.copy()
+
+    def _own_no_folder(self) -> None:
+        """Replace folders from now on, as a new fit does; what they had is still known."""
+        self._known_before = joined_origins(self._known_before, self._origin)
+        self._origin = {}
 
     def _hold(self, store: FactorStore, seen: sp.csr_array | Seen | None) -> None:
         """Replace the store and the seen entries, at once."""

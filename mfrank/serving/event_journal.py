@@ -272,9 +272,10 @@ class EventJournal:
         with self.database.reading() as connection:
             found = Interactions.from_sql(query, connection, params=given, **how)
         if only is not None:
-            return found._with_where({c: of for c, of in (where or {}).items() if of == only})
+            chosen = {c: of for c, of in (where or {}).items() if of == only}
+            return found._with_rows(chosen, found.event_weights)
         has_others = not weighed and bool(set(self.kinds(after, until)) - {KIND})
-        return found._with_where({"event": None} if has_others else {})
+        return found._with_rows({"event": None} if has_others else {}, found.event_weights)
 
     def kinds(self, after: int, until: int) -> list[str]:
         """The kinds of these events."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from mfrank.arrays import MadeOfFields, check_count, is_number, shown, tell_idle
-from mfrank.data import Ids, UnknownIdError
-from mfrank.errors import InputTypeError, InputValueError
+from mfrank.data import Ids, UnknownIdError, list_in_text
+from mfrank.errors import InputTypeError, InputValueError, Notice
 from mfrank.steering.categories import labels_of
+
+_log = logging.getLogger("mfrank")
 
 _MOST = 1000
 
@@ -145,7 +148,9 @@ class Steering(MadeOfFields):
             # Unknown items stay, at negative rows, so that all labels stay known.
             keys = (row if row >= 0 else -1 - place for place, row in enumerate(rows))
             categories = dict(zip(keys, self.categories.values(), strict=True))
-        return replace(self, boosts=dict(boosts), categories=categories)
+        made = object.__new__(type(self))  # not checked, nor told of, again
+        vars(made).update(vars(self), boosts=dict(boosts), categories=categories)
+        return made
 
     @property
     def digest(self) -> str:
@@ -164,6 +169,14 @@ class Steering(MadeOfFields):
                 if getattr(self, name) not in (None, 0):
                     raise InputValueError(f"`{name}` needs categories, the labels of items")
             return
+        single = (label for label in self.categories.values() if isinstance(label, str))
+        if (listed := list_in_text(single)) is not None:
+            _log.warning(
+                Notice(
+                    f"`categories` have texts like {shown(listed)}, which seem to be lists, and "
+                    "each is one category; pass several as a list, such as ['war', 'love']"
+                )
+            )
         known = {label for labels in self.categories.values() for label in labels_of(labels)}
         if self.at_most is None:
             if self.categories and not self.calibrates:

@@ -34,9 +34,7 @@ from mfrank.store.history import History as History
 from mfrank.store.history import Record as Record
 from mfrank.store.history import Step as Step
 from mfrank.store.history import epochs_of as epochs_of
-from mfrank.store.history import event_weights as event_weights
 from mfrank.store.history import seconds_of as seconds_of
 from mfrank.store.history import summary as summary
-from mfrank.store.history import with_event_weights as with_event_weights
 from mfrank.store.own_classes import IMPORTED as IMPORTED
 from mfrank.store.own_classes import OwnClasses as OwnClasses

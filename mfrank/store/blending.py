@@ -100,6 +100,7 @@ def blend(store: FactorStore, other: FactorStore, weight: float) -> FactorStore:
     weights, values = zip(*rows, strict=True) if rows else ((), ())
     threshold = store.threshold if store.threshold == other.threshold else None
     where = store.where if store.where == other.where else {}
+    of_events = store.event_weights if store.event_weights == other.event_weights else {}
     return replace(
         made,
         counts=(_counts(*both) if weight else None) or made.counts,
@@ -107,6 +108,7 @@ def blend(store: FactorStore, other: FactorStore, weight: float) -> FactorStore:
         history=(),
         threshold=threshold,
         where=where,
+        event_weights=of_events,
         extras=extra_rows.pack_neighbors(
             sp.csr_array(sp.vstack(weights, format="csr")),
             sp.csr_array(sp.hstack(values, format="csr")),

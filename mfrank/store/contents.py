@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _REQUIRED = ("user_factors", "item_factors")
 _OPTIONAL = ("user_biases", "item_biases", "item_prior")
 _METADATA = ("fitter", "history", "versions")
+_OF_DATA = {"threshold", "where", "event_weights"}
 _GROUPS = ("user_ids", "item_ids", "counts", "extras")
 
 _T = TypeVar("_T")
@@ -40,16 +41,17 @@ def contents_of(store: FactorStore) -> Contents:
         arrays |= {f"{group}.{name}": array for name, array in members.items()}
     metadata: dict[str, Any] = {name: getattr(store, name) for name in _METADATA}
     metadata["history"] = list(store.history)
-    if store.threshold is not None:  # earlier versions of mfrank know neither of these
+    if store.threshold is not None:  # earlier versions of mfrank know none of these
         metadata["threshold"] = store.threshold
-    if store.where:
-        metadata["where"] = dict(store.where)
+    for name in ("where", "event_weights"):
+        if known := getattr(store, name):
+            metadata[name] = dict(known)
     return Contents(arrays, metadata)
 
 
 def check_metadata(metadata: Mapping[str, Any], where: object) -> None:
     """Raise ValueError unless this is the metadata of a store; ``where`` names the place."""
-    check_keys(f"metadata of {where}", metadata, set(_METADATA), {"threshold", "where"})
+    check_keys(f"metadata of {where}", metadata, set(_METADATA), _OF_DATA)
 
 
 def made_of(contents: Contents, make: Callable[..., _T], where: object) -> _T:

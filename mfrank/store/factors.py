@@ -28,13 +28,14 @@ from mfrank.arrays import (
     read_only,
     table,
 )
-from mfrank.data import Counts, Ids, ReadWhere
+from mfrank.data import Counts, Ids, ReadWeights, ReadWhere, checked_event_weights
 from mfrank.errors import InputValueError, Notice
 from mfrank.files import (
     Contents,
     Format,
     Origin,
     Place,
+    has_changed,
     name_of,
     paths_of,
     place_of,
@@ -106,6 +107,8 @@ class FactorStore(MadeOfFields):
     where : mapping of str to tuple of str, optional
         Values of columns by which the rows of the fit's data were chosen, see
         :class:`mfrank.Interactions`.
+    event_weights : mapping of str to float or None, optional
+        What an event of each kind counted in the fit's data, see there.
 
     Raises
     ------
@@ -130,6 +133,7 @@ class FactorStore(MadeOfFields):
     extras: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     threshold: float | None = None
     where: ReadWhere = field(default_factory=dict)
+    event_weights: ReadWeights = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         put = partial(object.__setattr__, self)
@@ -160,6 +164,7 @@ class FactorStore(MadeOfFields):
         put("extras", fields.extras_of(self.extras))
         put("threshold", fields.threshold_of(self.threshold))
         put("where", fields.where_of(self.where))
+        put("event_weights", checked_event_weights(self.event_weights))
 
     @property
     def n_users(self) -> int:
@@ -325,9 +330,18 @@ class FactorStore(MadeOfFields):
         return self._save_over(folder, origin, overwrite=True)
 
     def _save_over(
-        self, folder: Place, origin: Origin | None = None, *, overwrite: bool = False, keep: int = 1
+        self,
+        folder: Place,
+        origin: Origin | None = None,
+        before: Mapping[str, tuple[str, ...]] | None = None,
+        *,
+        overwrite: bool = False,
+        keep: int = 1,
     ) -> Path | None:
-        """As :meth:`save`, for a model of this origin; see :func:`mfrank.files.folder.write`."""
+        """As :meth:`save`, for a model of this origin; see :func:`mfrank.files.folder.write`.
+
+        ``before`` is the origin of an earlier model, in whose place it was fitted.
+        """
         check_count("keep", keep, 1)
         place, contents = place_of(folder), self.to_contents()
         check_values(contents.arrays)
@@ -336,7 +350,17 @@ class FactorStore(MadeOfFields):
                 raise InputValueError("`keep` needs a folder: a file object has one version")
             write_to(place, contents, FORMAT)
             return None
-        keep = max(keep, 1 + self._has_other_items(place, origin or {}))
+        is_kept = self._has_other_items(place, origin or {})
+        if not overwrite and has_changed(place, FORMAT, before or {}):
+            is_kept = True
+            _log.warning(
+                Notice(
+                    f"{place} has a model that another process saved there since the one before "
+                    "this fit was: it is kept as the version before, and "
+                    "`mfrank.roll_back(folder)` brings it back"
+                )
+            )
+        keep = max(keep, 1 + is_kept)
         write(place, contents, FORMAT, origin, overwrite, keep)
         return place
 

@@ -34,26 +34,6 @@ def summary(history: History) -> list[tuple[str, str]]:
     return rows if objective is None else [*rows, ("last objective", f"{objective:.6g}")]
 
 
-_WEIGHT_OF = "weight of "
-
-
-def event_weights(history: History) -> dict[str, float | None]:
-    """What an event of each kind counted in the fit, if :func:`mfrank.tune` recorded it."""
-    last = history[-1] if history else {}
-    return {
-        name.removeprefix(_WEIGHT_OF): weight
-        for name, weight in last.items()
-        if name.startswith(_WEIGHT_OF)
-    }
-
-
-def with_event_weights(history: History, weights: Mapping[str, float | None]) -> History:
-    """The history with the weights of kinds of events in its last record."""
-    record = {f"{_WEIGHT_OF}{kind}": weight for kind, weight in weights.items()}
-    *earlier, last = history or ({"epoch": 0},)
-    return [*earlier, {**last, **record}]
-
-
 # The state an engine yields after each epoch, for progress, early stopping and checkpoints.
 
 

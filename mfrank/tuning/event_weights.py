@@ -28,7 +28,6 @@ from mfrank.errors import InputTypeError, InputValueError
 from mfrank.evaluation import Metric
 from mfrank.models import refuse_no_likes
 from mfrank.retrieval import ModelState
-from mfrank.store import with_event_weights
 from mfrank.tuning.families import SPACE
 from mfrank.tuning.family import Facts, Setting, short
 from mfrank.tuning.ladder import Trial
@@ -244,7 +243,7 @@ def weights_told(weights: Mapping[str, float | None]) -> str:
 
 
 def record_weights(model: Any, weights: Mapping[str, float | None]) -> None:
-    """Record the weights in the history of a model."""
+    """Record the weights in the store of a model."""
     held = model._now()
-    store = replace(held.store, history=with_event_weights(held.store.history, weights))
+    store = replace(held.store, event_weights=weights)
     model._held = ModelState(store, held.seen, held.parts)

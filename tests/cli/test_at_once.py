@@ -161,6 +161,29 @@ def test_a_command_that_fails_lets_others_save(model: Path) -> None:
     assert main(update(0)) == 0
 
 
+@pytest.mark.parametrize("there", [False, True], ids=["new", "replaced"])
+def test_of_two_updates_to_one_other_folder_both_are_kept(
+    there: bool, model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if there:
+        assert main(update(2, "--output", "newer")) == 0
+        assert "another command" not in capsys.readouterr().err
+    module = import_module("mfrank.cli.commands.update")
+    read = module.read_spelled_like
+
+    def read_while_another_saves(*args: Any, **how: Any) -> Any:
+        monkeypatch.undo()
+        monkeypatch.chdir(model.parent)
+        assert main(update(1, "--output", "newer")) == 0
+        return read(*args, **how)
+
+    monkeypatch.setattr(module, "read_spelled_like", read_while_another_saves)
+    assert main(update(0, "--output", "newer")) == 0
+    assert capsys.readouterr().err.count("another command has saved a model there") == 1
+    users = [mfrank.load("newer", version=n).user_ids.labels.tolist() for n in (0, 1)]
+    assert ["of day 0" in users[0], "of day 1" in users[1]] == [True, True]
+
+
 LONG = {
     "fit": ["fit", "likes.csv", "--factors", "2", "--iterations", "1", "--hold-out", "0.1"],
     "descend": ["descend", "likes.csv", "--factors", "2", "--iterations", "1"],

@@ -112,6 +112,7 @@ def test_a_model_is_described(
         "interactions": n_entries,
         "threshold": 2,
         "where": {},
+        "event_weights": {},
         "epochs": epochs_of(store.history),
         "seconds": pytest.approx(seconds_of(store.history)),
         "history": json.loads(json.dumps(list(store.history))),

@@ -306,3 +306,13 @@ def test_most_items_without_categories_are_told_loudly(
         steered("--categories", tmp_path / "kinds.csv", "--at-most", "2")
     told: Any = [record for record in caplog.records if "categories are those" in record.message]
     assert [record.levelno for record in told] == [level]
+
+
+@pytest.mark.parametrize(("mark", "n_told"), [("; ", 1), ("|", 0)])
+def test_categories_that_are_lists_by_another_mark_are_told(
+    mark: str, n_told: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = "".join(f"{item},hot{mark}cold\n{item},cold{mark}hot\n" for item in ("tea", "pie"))
+    (tmp_path / "kinds.csv").write_text(f"item,kind\n{rows}")
+    steered("--categories", tmp_path / "kinds.csv", "--at-most", "2")
+    assert sum("read as one category" in each for each in caplog.messages) == n_told

@@ -111,6 +111,11 @@ DOORS: dict[str, Callable[[Rows, Weights, Path], Interactions]] = {
 }
 
 
+def of_events(rows: Rows, weights: Weights, _: Path) -> Interactions:
+    users, items, kinds = zip(*rows, strict=True)
+    return mfrank.Events.from_arrays(users, items, kinds).weighted(weights)
+
+
 def sums(rows: Rows, weights: Weights) -> dict[tuple[str, str], float]:
     found: dict[tuple[str, str], float] = {}
     for user, item, kind in rows:
@@ -174,6 +179,29 @@ def test_a_kind_without_a_weight_is_named(door: str, tmp_path: Path, capsys: Any
         remedy=r"weights=\{'view': 1, 'returned': 2, 'cart': 1, 'purchase': 1\}",
     ):
         DOORS[door](ROWS, some, tmp_path)
+
+
+@pytest.mark.parametrize("door", [*DOORS, "events"])
+@pytest.mark.parametrize(
+    ("kind", "warned"), [("purchse", True), ("purchases", True), ("rent", False), ("review", False)]
+)
+def test_a_weight_of_a_kind_that_no_row_has_is_told(
+    door: str, kind: str, warned: bool, tmp_path: Path, caplog: Any
+) -> None:
+    doors = {**DOORS, "events": of_events}
+    of_rows = {"view": 1, "cart": 3, "purchase": 5.5}
+    for weights in ({**of_rows, kind: 2}, of_rows):
+        caplog.clear()
+        with caplog.at_level("INFO", "mfrank"):
+            doors[door](ROWS, weights, tmp_path)
+        told = [each for each in caplog.records if "no row is of the kind" in each.getMessage()]
+        levels = ["WARNING" if warned else "INFO"] * (weights is not of_rows)
+        assert [each.levelname for each in told] == levels
+        assert all(repr(kind) in each.getMessage() for each in told)
+    with refuses(ValueError, "weights") as error:
+        of_arrays(ROWS, {"view": 1, "cart": 1, "purchse": 3}, tmp_path)
+    assert "'purchase': 3" in error.value.remedy
+    assert "no row is of 'purchse'" in str(error.value)
 
 
 @pytest.mark.parametrize(("n_unknown", "more"), [(7, ""), (8, ""), (9, " and 1 more")])

@@ -396,3 +396,66 @@ def test_any_cut_of_any_table(
         return
     for door in ("a folder", "ingest"):
         same(DOORS[door](written(folder / "parts", parts)), one)
+
+
+def rated(values: Any, first_user: int) -> pandas.DataFrame:
+    n = len(values)
+    users = first_user + np.arange(n)
+    return pandas.DataFrame({"user": users, "item": np.arange(n) % 7, "rating": values})
+
+
+def in_files(folder: Path, frames: list[pandas.DataFrame]) -> Path:
+    for number, frame in enumerate(frames):
+        frame.to_csv(folder / f"p{number}.csv", index=False)
+    return folder
+
+
+FRAMES: dict[str, Callable[[Path, list[pandas.DataFrame]], mfrank.Interactions]] = {
+    **{
+        door: lambda folder, frames, read=DOORS[door]: read(in_files(folder, frames))
+        for door in DOORS
+    },
+    "frames": lambda _, frames: mfrank.Interactions.from_frame(frames),
+    "ingest of frames": lambda folder, frames: mfrank.Interactions.ingest(frames, folder / "f"),
+    "concat": lambda _, frames: mfrank.Interactions.concat([*map(mfrank.Interactions.of, frames)]),
+    "a sum": lambda _, frames: sum(
+        map(mfrank.Interactions.of, frames[1:]), mfrank.Interactions.of(frames[0])
+    ),
+}
+RATED = np.tile([1, 2, 3, 4, 5, 5, 4], 8)
+BESIDE = {
+    "percent": (RATED * 20, 1),
+    "of ten": (np.tile([5, 6, 7, 8, 9, 10], 8), 1),
+    "shares": (np.linspace(0.1, 0.95, 60), 1),
+    "ratings": (RATED[::-1], 0),
+    "half steps": (np.tile([0.5, 1, 2.5, 3.5, 4.5], 9), 0),
+    "likes": (np.tile([4, 5], 20), 0),
+    "others": (np.tile([1, 2, 3], 20), 0),
+    "marks": (np.ones(40), 0),
+    "hardly any": (np.array([90, 80, 100]), 0),
+}
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("beside", BESIDE)
+@pytest.mark.parametrize("door", FRAMES)
+def test_parts_of_another_scale_are_told(
+    door: str, beside: str, turned: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    values, n_told = BESIDE[beside]
+    frames = [rated(RATED, 0), rated(values, 1000)][:: -1 if turned else 1]
+    FRAMES[door](tmp_path, frames)
+    told = [each for each in caplog.messages if "one scale" in each]
+    assert len(told) == n_told
+    assert all(" go from 1 to 5" in each for each in told)
+
+
+@pytest.mark.parametrize("door", FRAMES)
+def test_parts_of_counts_are_not_told(
+    door: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A day's counts are small beside those of a year."""
+    rng = np.random.default_rng(0)
+    day, year = rng.geometric(0.6, 200), rng.geometric(0.05, 200)
+    FRAMES[door](tmp_path, [rated(day, 0), rated(year, 1000)])
+    assert not [each for each in caplog.messages if "one scale" in each]

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -127,8 +128,8 @@ def test_parts_of_two_splits_at_once_are_not_mixed(
     def split(seed: int, folder: Path | None = tmp_path) -> Any:
         return mfrank.by_ratio(DATA, random_state=seed, folder=folder)
 
-    def write(*args: Any) -> Any:
-        made = write_arrays(*args)
+    def write(*args: Any, **named: Any) -> Any:
+        made = write_arrays(*args, **named)
         if not others:  # the first part is written
             others.append(threading.Thread(target=split, args=[2]))
             others[0].start()
@@ -144,6 +145,33 @@ def test_parts_of_two_splits_at_once_are_not_mixed(
     for name in ("train", "valid", "test"):
         same(getattr(mine, name), getattr(split(1, None), name))
         same(mfrank.Interactions.open(tmp_path / name), getattr(split(2, None), name))
+
+
+@pytest.mark.parametrize("name", SPLITS)
+@pytest.mark.parametrize("n_written", [0, 1, 2, 9])
+def test_parts_of_two_splits_are_told_where_one_was_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any, name: str, n_written: int
+) -> None:
+    write_arrays, made = interaction_folder.write_arrays, list[Any]()
+
+    def write(*args: Any, **named: Any) -> Any:
+        if len(made) == n_written:
+            raise KeyboardInterrupt
+        made.append(write_arrays(*args, **named))
+        return made[-1]
+
+    SPLITS[name](DATA, folder=tmp_path)
+    monkeypatch.setattr(interaction_folder, "write_arrays", write)
+    is_whole = n_written == 9
+    with nullcontext() if is_whole else pytest.raises(KeyboardInterrupt):
+        SPLITS[name](DATA, folder=tmp_path)
+    caplog.clear()
+    written = list(tmp_path.iterdir())
+    for part in written:
+        mfrank.Interactions.open(part)
+    is_mixed = n_written > 0 and not is_whole
+    told = sum("parts of two splits" in each for each in caplog.messages)
+    assert told == len(written) * is_mixed
 
 
 NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3) | st.integers(2**40, 2**40 + 9)

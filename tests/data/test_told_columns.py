@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -62,6 +63,17 @@ def tables() -> dict[str, Callable[[Path, list[str], list[list[Any]]], mfrank.In
 
         return read
 
+    def json_text(door: str, write: Callable[[list[Any]], str]) -> Any:
+        def read(place: Path, names: list[str], columns: list[list[Any]]) -> mfrank.Interactions:
+            rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+            (place / "a.json").write_text(write(rows))
+            return DOORS[door](place / "a.json")
+
+        return read
+
+    def lines_of(rows: list[Any]) -> str:
+        return "".join(f"{json.dumps(row)}\n" for row in rows)
+
     def pandas(place: Path, names: list[str], columns: list[list[Any]]) -> mfrank.Interactions:
         library = pytest.importorskip("pandas", reason="the extra pandas is not installed")
         return mfrank.Interactions.of(library.DataFrame(dict(zip(names, columns, strict=True))))
@@ -88,6 +100,9 @@ def tables() -> dict[str, Callable[[Path, list[str], list[list[Any]]], mfrank.In
 
     return {
         **{f"text, {door}": text(door) for door in DOORS},
+        **{f"json, {door}": json_text(door, lines_of) for door in DOORS},
+        "json, an array": json_text("whole", json.dumps),
+        "dicts of Python": json_text("whole", lambda rows: "".join(f"{row}\n" for row in rows)),
         "pandas": pandas,
         "polars": polars,
         "arrow": arrow,
@@ -165,6 +180,17 @@ def test_a_column_that_marks_no_row_is_not_warned_of(
     assert "'isBot' looks like a mark" in said
     assert "'is_deleted' looks" not in said
     assert (data.user_ids.labels.tolist(), data.item_ids.labels.tolist()) == ([1, 2], [5, 6])
+
+
+@pytest.mark.parametrize("n_before", [1, 30_000])
+def test_a_mark_that_only_a_later_object_has_is_found(
+    tmp_path: Path, n_before: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    row = '{"user": 1, "item": 2}\n'
+    (tmp_path / "a.jsonl").write_text(n_before * row + '{"user": 2, "item": 2, "deleted": true}\n')
+    mfrank.Interactions.from_file(tmp_path / "a.jsonl")
+    (said,) = marks_told(caplog)
+    assert "'deleted' looks like a mark" in said
 
 
 @pytest.mark.parametrize("n_rows", [3, 200_000])

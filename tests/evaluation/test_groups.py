@@ -274,3 +274,81 @@ def test_labels_that_may_be_missing_are_told(caplog: pytest.LogCaptureFixture) -
     assert not caplog.records
     assert Groups.of(np.array(["a", np.nan, "nan"])).names == ("a", "nan")
     assert "'nan', of 2 rows" in caplog.text
+
+
+GENRES = ["war", "love", "crime", "space"]
+PAIRS = [(GENRES[n % 4], GENRES[(n + 1 + n // 4) % 4]) for n in range(12)]
+LISTS = {
+    "commas": ", ".join,
+    "semicolons": ";".join,
+    "bars": "|".join,
+    "brackets": lambda parts: str(list(parts)),
+}
+
+
+@pytest.mark.parametrize("door", ["sequence", "mapping", "categories"])
+@pytest.mark.parametrize("write", LISTS)
+def test_lists_that_are_written_as_one_label_are_told(write: str, door: str, caplog: Any) -> None:
+    texts = [LISTS[write](pair) for pair in PAIRS]
+    by_id = {f"i{n}": text for n, text in enumerate(texts)}
+    if door == "categories":
+        steer = mfrank.Steering(categories=by_id, at_most=1)
+        steer.in_rows(mfrank.data.Ids.of(list(by_id)))
+    else:
+        Groups.of(texts if door == "sequence" else by_id)
+    assert sum("seem to be lists" in each for each in caplog.messages) == 1
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        GENRES * 3,
+        ["Paris, France", "Rome, Italy", "Oslo, Norway", "Bonn, Germany"],
+        ["Action", "Drama; no sequel", "Comedy"],
+    ],
+)
+def test_labels_with_marks_among_them_are_not_told(texts: list[str], caplog: Any) -> None:
+    Groups.of(texts)
+    mfrank.Steering(categories=dict(enumerate(texts)), at_most=1)
+    mfrank.Steering(categories={n: list(pair) for n, pair in enumerate(PAIRS)}, at_most=1)
+    assert not caplog.messages
+
+
+NUMBERS = mfrank.synthetic(40, 60, 900, random_state=0)
+
+
+@pytest.mark.parametrize("of", ["ids", "labels by id", "texts", "rows", "labels in order"])
+def test_groups_of_the_other_side_are_refused_or_told(of: str, caplog: Any) -> None:
+    """Where ids are numbers, those of users are ids of items, too."""
+    data = NUMBERS
+    if of in ("ids", "labels by id", "texts"):
+        of_arrays, frame = mfrank.Interactions.from_arrays, data.to_pandas()
+        users, items = frame["user"] + 1, frame["item"] + 1
+        if of == "texts":
+            users, items = users.astype(str), items.astype(str)
+        data = of_arrays(users, items)
+    parts = mfrank.by_ratio(data, random_state=0)
+    model = mfrank.Popularity().fit(parts.train)
+    users, items = mfrank.by_activity(parts.train), mfrank.by_popularity(parts.train)
+    if of == "labels by id":
+        users = Groups.of(dict.fromkeys(data.user_ids.labels[::-1].tolist(), "a"))
+        items = Groups.of(dict.fromkeys(data.item_ids.labels[::-1].tolist(), "a"))
+    if of == "labels in order":
+        users, items = Groups.of(["a"] * 40), Groups.of(["a"] * 60)
+    right = mfrank.evaluate(model, parts.test, metrics=["recall@10"], item_groups=items)
+    right.by_group(users)
+    assert not caplog.messages
+    wrong: list[Any] = [
+        lambda: mfrank.evaluate(model, parts.test, metrics=["recall@10"], item_groups=users),
+        lambda: right.by_group(items),
+    ]
+    for act, argument, remedy in zip(
+        wrong, ("item_groups", "groups"), ("by_group", "item_groups"), strict=True
+    ):
+        caplog.clear()
+        if of in ("rows", "labels in order"):
+            with refuses(ValueError, argument, remedy=remedy):
+                act()
+        else:
+            act()
+            assert sum(remedy in each for each in caplog.messages) == 1

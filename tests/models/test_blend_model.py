@@ -283,10 +283,8 @@ def test_parts_without_factors_and_parts_of_other_data_are_refused() -> None:
 def test_what_is_recorded_of_a_blend_stays_in_updates() -> None:
     made = mfrank.Blend([als(), cosines()]).fit(data())
     event_weights.record_weights(made, {"view": 0.5, "purchase": None})
-    before = made.history
     made.partial_fit(mfrank.Interactions.from_arrays(["u1"], ["i2"])).remove(users="u3")
-    assert before
-    assert made.history == before
+    assert made.event_weights == {"view": 0.5, "purchase": None}
 
 
 def test_a_blend_of_a_part_that_reads_values_is_not_explained_without_them(tmp_path: Path) -> None:

@@ -117,6 +117,48 @@ def test_a_new_fit_replaces_what_is_there(folder: Path) -> None:
     assert mfrank.load(folder).store.n_users == DATA.n_users
 
 
+ANEW: dict[str, Callable[[Any], Any]] = {
+    "fit": lambda model: model.fit(DATA),
+    "refit": lambda model: mfrank.refit(model, DATA),
+    "two fits": lambda model: mfrank.refit(model.fit(DATA), DATA),
+}
+
+
+@pytest.mark.parametrize("anew", ANEW)
+@pytest.mark.parametrize(
+    "make", [als, mfrank.EASE, mfrank.Popularity, lambda: mfrank.Blend([als(), mfrank.EASE()])]
+)
+@pytest.mark.parametrize("known", ["loaded", "saved"])
+def test_what_others_saved_before_a_new_fit_is_told_and_kept(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, anew: str, make: Any, known: str
+) -> None:
+    folder = tmp_path / "model"
+    model = make().fit(DATA)
+    model.save(folder)
+    if known == "loaded":
+        model = mfrank.load(folder)
+    for others in (False, True):
+        if others:
+            mfrank.load(folder).remove(users=[0]).save(folder)
+        made = ANEW[anew](model)
+        caplog.clear()
+        made.save(folder)
+        told = sum("another process saved" in each for each in caplog.messages)
+        assert told == others
+        assert mfrank.load(folder).store.n_users == DATA.n_users
+        model = made
+    mfrank.roll_back(folder)
+    assert mfrank.load(folder).store.n_users == DATA.n_users - 1
+
+
+def test_a_model_that_is_saved_again_is_not_told_of_itself(folder: Path, caplog: Any) -> None:
+    model = mfrank.load(folder).fit(DATA)
+    model.save(folder)
+    model.remove(users=[0]).save(folder)
+    model.fit(DATA).save(folder, overwrite=True)
+    assert not [each for each in caplog.messages if "another process" in each]
+
+
 def test_a_link_that_was_set_to_another_model_has_changed(folder: Path) -> None:
     link = linked(folder)
     model = mfrank.load(link)

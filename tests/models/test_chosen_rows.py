@@ -371,3 +371,157 @@ def test_lists_of_visitors_follow_what_an_update_would_learn(tmp_path: Path) -> 
     of_both = als().fit(read()).recommend_from_items(["i00", "i01"], 3)
     others = [each["id"] for each in found["all"] if each["id"] not in ("i00", "i01")]
     assert others[:3] == of_both.ids.tolist()[:3]
+
+
+# One kind of an event log, and weights of kinds.
+
+EVENT_DOORS: Mapping[str, Callable[[Path], mfrank.Events]] = {
+    "pandas": lambda _: mfrank.Events.from_frame(LOG),
+    "frames": lambda _: mfrank.Events.from_frame([LOG[::2], LOG[1::2]]),
+    "csv": lambda at: mfrank.Events.from_file(text_of(LOG, at)),
+    "parts": lambda at: mfrank.Events.from_file([text_of(LOG[::2], at), text_of(LOG[1::2], at)]),
+    "another name": lambda at: mfrank.Events.from_frame(
+        LOG.rename(columns={"event": "what"}), event="what"
+    ),
+    "sql": lambda at: in_database(at),
+    "arrays": lambda _: mfrank.Events.from_arrays(LOG["user"], LOG["item"], LOG["event"]),
+}
+
+
+def text_of(frame: pd.DataFrame, at: Path) -> Path:
+    path = at / f"log-{frame.index[0]}.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+def in_database(at: Path) -> mfrank.Events:
+    with sqlite3.connect(at / "log.sqlite") as connection:
+        LOG.to_sql("log", connection, if_exists="replace", index=False)
+        return mfrank.Events.from_sql("log", connection)
+
+
+@pytest.mark.parametrize("door", EVENT_DOORS)
+def test_one_kind_of_an_event_log_knows_its_kind(tmp_path: Path, door: str) -> None:
+    events = EVENT_DOORS[door](tmp_path)
+    column = "what" if door == "another name" else "event"
+    assert events["purchase"].where == {column: ("purchase",)}
+    weighed = events.take(events.codes >= 0).weighted({"view": 1, "purchase": 3})
+    assert weighed.event_weights == {"view": 1, "purchase": 3}
+    if events.timestamps is not None:
+        parts = events.split("purchase", mfrank.by_time, test=0.2)
+        assert parts.test.where == parts.train["purchase"].where == {column: ("purchase",)}
+
+
+def test_further_conditions_of_an_event_log_are_known() -> None:
+    log = LOG.assign(country=np.where(np.arange(N) % 2, "de", "fr"))
+    events = mfrank.Events.from_frame(log, where={"country": "de"})
+    assert events["view"].where == {"country": ("de",), "event": ("view",)}
+    assert events.weighted({"view": 1, "purchase": 2}).where == {"country": ("de",)}
+
+
+LOGS = mfrank.Events.from_frame(LOG), mfrank.Events.from_frame(table(1))
+
+
+@pytest.mark.parametrize("kind", [als, mfrank.Popularity, mfrank.EASE])
+def test_an_update_of_one_kind_by_others_is_told(caplog: Any, kind: Callable[[], Any]) -> None:
+    before, after = LOGS
+    weights = {"view": 1, "purchase": 3}
+    for new, n_warned, n_logged in (
+        (after["purchase"], 0, 0),
+        (after["view"], 0, 1),
+        (after.weighted(weights), 0, 1),
+        (after.weighted({"view": None, "purchase": 3}), 0, 0),
+        (read(seed=1), 1, 1),
+    ):
+        model = kind().fit(before["purchase"])
+        assert len(told_of(caplog, lambda m=model, n=new: m.partial_fit(n), logging.WARNING)) == (
+            n_warned
+        )
+        model = kind().fit(before["purchase"])
+        told = told_of(caplog, lambda m=model, n=new: m.partial_fit(n), logging.INFO)
+        assert len(told) == n_logged
+        assert all("purchase" in line for line in told)
+
+
+WEIGHTS = {"view": 1.0, "purchase": 3.0}
+WEIGHED: Mapping[str, Callable[[Path], mfrank.Interactions]] = {
+    "pandas": lambda _: mfrank.Interactions.from_frame(LOG, weights=WEIGHTS),
+    "csv": lambda at: mfrank.Interactions.from_file(text_of(LOG, at), weights=WEIGHTS),
+    "ingest": lambda at: mfrank.Interactions.ingest(text_of(LOG, at), at / "f", weights=WEIGHTS),
+    "ingest of frames": lambda at: mfrank.Interactions.ingest(
+        [LOG[::2], LOG[1::2]], at / "f", weights=WEIGHTS
+    ),
+    "sql": lambda at: in_sql(at, None, weights=WEIGHTS),
+    "arrays": lambda _: mfrank.Interactions.from_arrays(
+        *(LOG[name] for name in ("user", "item")),
+        timestamps=LOG["timestamp"],
+        events=LOG["event"],
+        weights=WEIGHTS,
+    ),
+    "events": lambda _: LOGS[0].weighted(WEIGHTS),
+}
+
+
+@pytest.mark.parametrize("door", WEIGHED)
+def test_every_reader_knows_the_weights_of_kinds(tmp_path: Path, door: str) -> None:
+    assert WEIGHED[door](tmp_path).event_weights == WEIGHTS
+
+
+@pytest.mark.parametrize("step", [*STEPS, "at_least"])
+def test_no_step_forgets_the_weights_of_kinds(tmp_path: Path, step: str) -> None:
+    change = {**STEPS, "at_least": lambda data, _: data.at_least(1)}[step]
+    assert change(WEIGHED["pandas"](tmp_path), tmp_path / "f").event_weights == WEIGHTS
+    assert change(read(), tmp_path / "all").event_weights == {}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_keeps_the_weights_of_kinds(tmp_path: Path, name: str, way: str) -> None:
+    model = WAYS[way](MODELS[name]().fit(WEIGHED["pandas"](tmp_path)), tmp_path / "m")
+    assert model.event_weights == WEIGHTS
+
+
+@pytest.mark.parametrize("kind", [als, mfrank.Popularity, mfrank.EASE])
+def test_an_update_or_refit_without_the_weights_is_told(
+    caplog: Any, tmp_path: Path, kind: Callable[[], Any]
+) -> None:
+    made = kind().fit(WEIGHED["pandas"](tmp_path))
+    again = mfrank.Interactions.from_frame(table(1), weights=WEIGHTS)
+    for new, n_told in ((read(seed=1), 1), (again, 0), (read(BOUGHT, seed=1), 0)):
+        for change in (lambda m, n: m.partial_fit(n), mfrank.refit):
+            model = copy(made)
+            told = said(
+                *(caplog, lambda m=model, n=new, c=change: c(m, n), logging.WARNING),
+                "those of the fit had weights=",
+            )
+            assert len(told) == n_told
+    assert mfrank.refit(made, again).event_weights == WEIGHTS
+    made.partial_fit(again).partial_fit(again)
+    assert made.remove(users=["u03"]).event_weights == WEIGHTS
+
+
+def test_the_command_line_knows_the_weights_of_kinds(tmp_path: Path, capfd: Any) -> None:
+    log, model = str(text_of(LOG, tmp_path)), str(tmp_path / "model")
+    weights = ["--weights", "view=1,purchase=3"]
+    fit = ["fit", log, "--model", model, "--factors", "2", "--iterations", "1"]
+    assert main([*fit, "--objective", "wrmf", *weights]) == 0
+    assert main(["info", "--model", model]) == 0
+    assert "view=1,purchase=3" in capfd.readouterr().out
+    for flags, n_told in (([], 1), (weights, 0)):
+        for command in (
+            ["update", log, "--model", model, "--output", str(tmp_path / "newer")],
+            ["tune", log, "--refit", model, "--model", str(tmp_path / "again")],
+        ):
+            assert main([*command, *flags]) == 0
+            assert capfd.readouterr().err.count("those of the fit had") == n_told
+    assert mfrank.load(tmp_path / "again").event_weights == WEIGHTS
+
+
+@pytest.mark.parametrize("wrong", ["view=1", {"view": "1"}, {"view": [1]}])
+def test_damaged_weights_are_refused(tmp_path: Path, wrong: Any) -> None:
+    folder = als().fit(WEIGHED["pandas"](tmp_path)).save(tmp_path / "f")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["metadata"]["event_weights"] = wrong
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with refuses(ValueError, "event_weights", remedy="restore it"):
+        mfrank.load(folder)

@@ -190,6 +190,47 @@ def test_an_index_that_counts_rows_has_names_of_no_item_beyond_them() -> None:
     assert named["name"].tolist() == ["B"]
 
 
+TITLES = pandas.DataFrame({"name": [f"title {n}" for n in range(9)]})
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])
+@pytest.mark.parametrize(
+    ("titles", "n_told"),
+    [
+        (TITLES["name"], 1),
+        (TITLES["name"].rename(None), 1),
+        (TITLES, 1),
+        (TITLES["name"].rename_axis("item"), 0),
+        (TITLES["name"].set_axis(range(1, 10)), 0),
+        (dict(enumerate(TITLES["name"])), 0),
+    ],
+)
+def test_titles_that_are_joined_by_the_numbers_of_rows_are_told(
+    titles: Any, n_told: int, kind: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("pyarrow" if kind == "arrow" else kind)
+    of = mfrank.Interactions.from_arrays
+    known = mfrank.Popularity().fit(of([1, 1, 2], [3, 4, 3]))
+    numbered = mfrank.Popularity().fit(of([0, 0, 1], [0, 1, 0], shape=(2, 9)))
+    texts = mfrank.Popularity().fit(of([1, 1, 2], ["a", "b", "a"]))
+    for model, user, told in ((known, 2, n_told), (numbered, 1, 0)):
+        lists = model.recommend(user, N=1)
+        caplog.clear()
+        assert len(lists.to_frame(items=titles, kind=kind)) == 1
+        assert sum("counts its rows" in each for each in caplog.messages) == told
+    if n_told:
+        with refuses(ValueError, "items", remedy="index"):
+            texts.recommend(2, N=1).to_frame(items=titles, kind=kind)
+
+
+def test_titles_of_an_explanation_by_the_numbers_of_rows_are_logged(caplog: Any) -> None:
+    data = mfrank.Interactions.from_arrays([1, 1, 2, 2], [3, 4, 3, 5])
+    model = mfrank.ALS(factors=2, iterations=1, random_state=0).fit(data)
+    with caplog.at_level("INFO", "mfrank"):
+        model.explain(1, None, 5).to_frame(items=TITLES)
+    assert sum("counts its rows" in each for each in caplog.messages) == 1
+
+
 COUNTED = pandas.DataFrame({"user": [1, 2, 2, 3, 3, 3], "item": [1, 2, 3, 1, 2, 3]})
 OTHER = {"user": "item", "item": "user"}
 ABOUT: dict[str, Callable[[str], Any]] = {

@@ -30,6 +30,7 @@ def store(n_users: int = 4, n_items: int = 3, factors: int = 2, **changes: Any) 
         "extras": {"weights": np.arange(3, dtype=np.int8), "flag": np.array(True)},
         "threshold": 3.5,
         "where": {"event": ("purchase", "rent")},
+        "event_weights": {"purchase": 2.0, "rent": 1.0, "view": None},
     }
     return FactorStore(**given | changes)
 
@@ -49,7 +50,8 @@ def same_counts(a: Counts | None, b: Counts | None) -> bool:
 def same(a: FactorStore, b: FactorStore) -> bool:
     """Whether two stores agree to the last bit in every field."""
     arrays = ["user_factors", "item_factors", "user_biases", "item_biases", "item_prior"]
-    plain = ["user_ids", "item_ids", "fitter", "history", "versions", "threshold", "where"]
+    plain = ["user_ids", "item_ids", "fitter", "history", "versions"]
+    plain += ["threshold", "where", "event_weights"]
     assert {f.name for f in fields(a)} == {*arrays, *plain, "counts", "extras"}
     return (
         all(same_array(getattr(a, name), getattr(b, name)) for name in arrays)
@@ -98,4 +100,5 @@ def stores(draw: st.DrawFn) -> FactorStore:
         extras=draw(st.dictionaries(st.sampled_from("abc"), st.just(rng.normal(size=(2, 0, 3))))),
         threshold=draw(st.none() | st.floats(allow_nan=False, allow_infinity=False)),
         where=draw(st.dictionaries(st.text(), st.lists(st.text(), max_size=2).map(tuple))),
+        event_weights=draw(st.dictionaries(st.text(), st.none() | st.floats(-9, 9))),
     )

@@ -12,7 +12,6 @@ import pytest
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.store import event_weights
 from mfrank.tuning import TargetData, WeightSearch, budget_of
 from tests.support.errors import refuses
 
@@ -59,7 +58,7 @@ def test_a_call_finds_weights_and_records_them(timed: bool, tmp_path: Path) -> N
     assert found.validation == ("by time" if timed else "per user")
     assert "weights={'cart': " in repr(found)
     found.model.save(tmp_path / "m")
-    assert event_weights(mfrank.load(tmp_path / "m").store.history) == weights
+    assert mfrank.load(tmp_path / "m").store.event_weights == weights
     again = mfrank.tune(events, target="purchase", weights=weights, **FEW)
     assert again.weights == weights
     np.testing.assert_array_equal(again.model.item_factors, found.model.item_factors)
@@ -151,10 +150,10 @@ def test_the_command_finds_weights_and_info_tells_them(tmp_path: Path, capsys: A
     assert "the same events: --weights cart=" in printed
     assert main(["info", "--model", folder]) == 0
     assert "weights of events" in capsys.readouterr().out
-    own = event_weights(mfrank.load(folder).store.history)
+    own = mfrank.load(folder).store.event_weights
     flag = ",".join(f"{k}={'none' if w is None else w}" for k, w in own.items())
     assert main([*line, "purchase", "--weights", flag]) == 0
-    assert event_weights(mfrank.load(folder).store.history) == own
+    assert mfrank.load(folder).store.event_weights == own
     capsys.readouterr()
     for more, words in (
         (["buy"], "--target must be a kind of event"),
@@ -168,7 +167,7 @@ def test_the_command_finds_weights_and_info_tells_them(tmp_path: Path, capsys: A
         frame.to_sql("shop", connection, index=False)
     line[1:2] = [f"sqlite:///{tmp_path}/a.db", "--query", "SELECT * FROM shop"]
     assert main([*line, "purchase", "--weights", flag]) == 0
-    assert event_weights(mfrank.load(folder).store.history) == own
+    assert mfrank.load(folder).store.event_weights == own
     # Purchases of another file are judged without its views.
     test = ["evaluate", "--model", folder, "--test", str(path), "--include-seen"]
     assert main([*test, "--where", "what=purchase"]) == 0

@@ -21,7 +21,7 @@ from mfrank.cli.inputs import read_spelled_like, read_table
 from mfrank.cli.model_folders import check_holds_model
 from mfrank.cli.printing import add_json_flag, check_json, tell
 from mfrank.cli.table_flags import add_table_flags, check_table_flags
-from mfrank.store import FactorStore, epochs_of, event_weights, seconds_of
+from mfrank.store import FactorStore, epochs_of, seconds_of
 
 EXAMPLES = """\
   mfrank info
@@ -118,6 +118,7 @@ def _content(store: FactorStore) -> dict[str, Any]:
         "interactions": entries,
         "threshold": store.threshold,
         "where": store.where,
+        "event_weights": store.event_weights,
         "epochs": epochs_of(store.history),
         "seconds": seconds_of(store.history),
         "history": list(store.history),
@@ -137,7 +138,7 @@ def _model(store: FactorStore) -> Iterator[tuple[str, str]]:
     if store.where:
         each = (f"{column}={value}" for column, of in store.where.items() for value in of or ())
         yield "rows", f"with {', '.join(each)}"
-    if weights := event_weights(store.history):
+    if weights := store.event_weights:
         each = (f"{kind}={'none' if w is None else format(w, 'g')}" for kind, w in weights.items())
         yield "weights of events", ",".join(each)
     if store.history:

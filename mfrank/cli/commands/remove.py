@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> None:
     asked = {"user": [*args.user, *(ids_in(args.users) if args.users else [])], "item": args.item}
     if not any(asked.values()):
         raise InputValueError("nothing to remove:", "pass --user, --users or --item")
-    with model_to_change(args.model, args.model) as model:
+    with model_to_change(args.model, args.model) as (model, destination):
         sides = {"user": model.user_ids, "item": model.item_ids}
         removed = {
             side: ids_of(
@@ -59,5 +59,5 @@ def run(args: argparse.Namespace) -> None:
             print(f"{args.model} has none of them, and stays as it is")
             return
         model.remove(users=removed["user"], items=removed["item"])
-        model.save(args.model)
+        destination.save(model, keep=1)
     print(f"removed {' and '.join(told)}; saved to {args.model}")

@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> None:
     """Load, update and save."""
     output = args.output or args.model
     journal = _journal(args)
-    with model_to_change(args.model, output) as model:
+    with model_to_change(args.model, output) as (model, destination):
         if type(model).partial_fit is Recommender.partial_fit:
             raise InputValueError(
                 f"{args.model} is of {type(model).__name__}, which cannot be updated",
@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> None:
             )
         told = _update(model, args, journal)
         if told or output != args.model:
-            model.save(output, keep=args.keep)
+            destination.save(model, args.keep)
             print(f"{told}saved to {output}")
 
 
