@@ -31,9 +31,12 @@ from mfrank.data.ids import Ids
 from mfrank.data.labels import canonical, objects
 from mfrank.data.notes import log as _log
 from mfrank.data.time_units import TimestampUnit
-from mfrank.data.times import moments, settle
+from mfrank.data.times import hold_dates, moments, settle
 from mfrank.data.values import as_numbers
 from mfrank.errors import InputTypeError, InputValueError, Notice, within
+
+LOOKED_AT = 20
+"""Rows of a column that show whether it has dates."""
 
 _READ: Mapping[str, Callable[[Any], Any]] = {"value": as_numbers, "timestamp": moments}
 
@@ -90,10 +93,14 @@ def frame_columns(
     def marks_rows(name: str) -> bool:
         return has_marks_of_rows(values_of(name))
 
+    def has_dates(name: Any) -> bool:
+        first = frame.head(LOOKED_AT) if hasattr(frame, "head") else frame.slice(0, LOOKED_AT)
+        return names.count(name) == 1 and hold_dates(columns_reader(first)[1](name))
+
     def tell(level: int, line: str) -> None:
         _log.log(level, Notice(line))
 
-    tell_columns(names, roles, chosen, tell, marks_rows)
+    tell_columns(names, roles, chosen, tell, marks_rows, has_dates)
     _tell_index(frame, roles, chosen)
     return settled_columns(unsettled_columns(values_of, roles), roles, chosen, unit)
 

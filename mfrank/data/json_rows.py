@@ -19,13 +19,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import shown
-from mfrank.data.columns import ROLES, WHERE, assign, guess, in_column, tell_columns
+from mfrank.data.columns import (
+    ROLES,
+    WHERE,
+    assign,
+    guess,
+    has_marks_of_rows,
+    in_column,
+    looks_like_a_mark,
+    marks_among,
+    tell_columns,
+)
 from mfrank.data.fields import Fields, IdsAs
 from mfrank.data.labels import objects
 from mfrank.data.records import Blocks, Format, Rows, Start, TypedIds
 from mfrank.data.table_parts import NoRowsError
 from mfrank.data.text_files import LONGEST_LINE, Text
 from mfrank.data.text_rows import Tell
+from mfrank.data.times import hold_dates
 from mfrank.errors import InputValueError
 
 _BEGINS = re.compile(r"\s*(?:\{\s*[\"}]|\[\s*[{\]])")
@@ -66,7 +77,17 @@ def json_format(start: Start) -> Format | None:
             "no object of JSON with keys is found there", "write one object a line"
         ).within("line 1")
     roles = assign(start.part.names(known, start.chosen), start.chosen)
-    tell_columns(start.part.all_names(known), roles, start.chosen, start.tell)
+
+    def has_dates(name: Hashable) -> bool:
+        if name not in known:
+            return start.part.key_has_dates(name)
+        return hold_dates(one.get(name) for one in found)
+
+    def marks_rows(name: str) -> bool:  # of keys of objects, the rows tell it later
+        return name not in known and start.part.key_marks_rows(name)
+
+    every = start.part.all_names(known)
+    tell_columns(every, roles, start.chosen, start.tell, marks_rows, has_dates)
     keyed = start.part.keyed(known, roles)
     keys = {role: key for role, key in roles.items() if role not in keyed}
     if literal:
@@ -76,6 +97,7 @@ def json_format(start: Start) -> Format | None:
     def rows(text: Text, tell: Tell) -> Iterator[Rows]:
         columns = _Columns(keys, start.ids)
         fresh, is_empty = dict[Any, int](), True
+        marks = marks_among(known, roles)
         below = start.rows_below(text)
         if not is_stream:
             parts = _lines(below, parse, keys.values())
@@ -87,6 +109,9 @@ def json_format(start: Start) -> Format | None:
             if each:
                 is_empty = False
                 yield columns.rows(each, lines)
+            for mark in [one for one in marks if _marks_rows(each, one)]:
+                marks.remove(mark)
+                tell(logging.WARNING, looks_like_a_mark(mark))
             if not set[Any]().union(*each).issubset({*known, *fresh}):
                 for one, line in zip(each, lines, strict=True):
                     fresh |= {key: line for key in one if key not in known and key not in fresh}
@@ -95,6 +120,11 @@ def json_format(start: Start) -> Format | None:
         _tell_fresh(fresh, wanted, tell)
 
     return Format(keys, rows, keyed)
+
+
+def _marks_rows(found: Sequence[Any], key: str) -> bool:
+    given = (one[key] for one in found if one.get(key) is not None)
+    return any(has_marks_of_rows([value]) for value in {*map(str, given)})
 
 
 def _tell_fresh(fresh: Mapping[Any, int], wanted: Iterable[str], tell: Tell) -> None:
