@@ -317,12 +317,24 @@ def _refuse_counts(given: Any, role: str, argument: str) -> None:
         return
     found = guess([name for name in index.names if name is not None], role)
     one = index.nlevels == 1
-    if not found and not (one and names == ["count"] and is_labelled(given)):
+    counts = names == ["count"] or (names == [None] and _are_amounts(given, role))
+    if not found and not (one and counts and is_labelled(given)):
         return
     raise InputValueError(
         f"`{argument}` is a {type(given).__name__} of what belongs to ids, which its index has:",
         f"pass `{argument}.index`" if one else f"pass `{argument}.reset_index()[{found[0]!r}]`",
     )
+
+
+def _are_amounts(series: Any, role: str) -> bool:
+    """Whether values without a name are rather ratings or counts, by an index of distinct ids.
+
+    Items of a user would hardly be there twice; floats become ids in columns, which have names.
+    """
+    kind = getattr(series.dtype, "kind", "")
+    if kind not in ("i", "u", "f") or not len(series) or not series.index.is_unique:
+        return False
+    return kind == "f" or (role == "item" and not series.is_unique)
 
 
 # Tables that are returned, of the library that the caller likes.
