@@ -94,18 +94,33 @@ class Moments(NamedTuple):
 
 
 class _Short(NamedTuple):
-    """Numbers of six digits that are dates: their bounds, and how they become 14 digits."""
+    """Numbers of six or seven digits that are dates: their bounds, what makes dates of them."""
 
     first: int
     last: int
-    form: str
-    full: Callable[[NDArray[np.int64]], NDArray[np.int64]]
+    made_by: str
+    are_such: Callable[[NDArray[np.int64]], NDArray[np.bool_]]
 
 
 _SHORT: Mapping[str, _Short] = {
-    "months": _Short(190_001, 210_012, "%Y%m", lambda months: (100 * months + 1) * 10**6),
-    "days": _Short(100_101, 301_231, "%y%m%d", lambda days: (20_000_000 + days) * 10**6),
+    "months": _Short(
+        *(190_001, 210_012, "times.astype(str), format='%Y%m'"),
+        lambda months: _calendar((100 * months + 1) * 10**6)[1],
+    ),
+    "days": _Short(
+        *(100_101, 301_231, "times.astype(str), format='%y%m%d'"),
+        lambda days: _calendar((20_000_000 + days) * 10**6)[1],
+    ),
+    "days of years": _Short(
+        *(1_900_001, 2_100_366, "times.astype(str), format='%Y%j'"),
+        lambda days: (days % 1000 >= 1) & (days % 1000 <= 366),
+    ),
+    "weeks": _Short(
+        *(190_001, 210_053, "times.astype(str) + '1', format='%G%V%u'"),
+        lambda weeks: (weeks % 100 >= 1) & (weeks % 100 <= 53),
+    ),
 }
+"""In the order in which they are tried."""
 
 
 def are_dates(kind: TimeKind) -> bool:
@@ -207,7 +222,8 @@ class Magnitudes:
     orders : list of str
         Of dates like 12/31/2010: "day first" and "month first".
     short : list of str
-        What all numbers are spelled like: "months" such as 202401, "days" such as 240131.
+        What all numbers are spelled like: "months" such as 202401, "days" such as 240131, "weeks"
+        such as 202431, "days of years" such as 2024031.
     """
 
     counts: dict[str, int] = field(default_factory=dict)
@@ -392,8 +408,7 @@ class Magnitudes:
             remedy = "dates are made by pandas.to_datetime(days, unit='D', origin='1899-12-30')"
             return "days of a spreadsheet", remedy
         for what in self.short:
-            form = _SHORT[what].form
-            return what, f"dates are made by pandas.to_datetime(times, format={form!r})"
+            return what, f"dates are made by pandas.to_datetime({_SHORT[what].made_by})"
         return None
 
     def check(self, unit: TimestampUnit) -> None:
@@ -544,9 +559,9 @@ def _sorts(numbers: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:
 
 
 def _are_short(what: str, numbers: NDArray[np.int64], low: int, high: int) -> bool:
-    """Whether all numbers are spelled like months, or like days."""
+    """Whether all numbers are spelled like months, days or weeks."""
     sort = _SHORT[what]
-    return sort.first <= low <= high <= sort.last and bool(_calendar(sort.full(numbers))[1].all())
+    return sort.first <= low <= high <= sort.last and bool(sort.are_such(numbers).all())
 
 
 def _of_digits(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
