@@ -138,14 +138,19 @@ _MOST_LEVELS, _HIGHEST_RATING, _FEWEST_RATINGS, _ALL_OF_SAMPLE = 20, 10, 5, 100_
 
 
 def _are_ratings(values: NDArray[Any], summed: SummedCells) -> bool:
-    """Whether entries, before they were added, look like ratings: half steps from .5 to 10.
-
-    Of which the lowest is no third, as it is of quantities and counts.
-    """
+    """Whether entries, before they were added, look like ratings."""
     if not len(summed.places):  # all that was merged is 0
         return False
     values = values.copy()
     values[summed.places] = summed.largest
+    return look_like_ratings(values)
+
+
+def look_like_ratings(values: NDArray[Any]) -> bool:
+    """Whether values look like ratings: half steps from .5 to 10.
+
+    Of which the lowest is no third, as it is of quantities and counts.
+    """
     step = -(-len(values) // _ALL_OF_SAMPLE)
     levels, counts = np.unique(values[:: max(1, step)], return_counts=True)
     if not 3 <= len(levels) <= _MOST_LEVELS or counts.sum() < _FEWEST_RATINGS:
