@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from typing import Any, get_args
 
 from mfrank.data import AS_USUAL, ROLES, Dialect, Duplicates, IdsAs, Lines, TimestampUnit
@@ -237,20 +238,22 @@ def _quote(text: str) -> str | None:
     return None if text == "none" else text
 
 
+_KIND = re.compile(r"\s*(?P<kind>.+?)\s*=\s*(?P<weight>[^=,]*?)\s*(?:,(?=.)|$)")
+"""A kind of event, which may have commas, and its weight."""
+
+
 def kind_weights(text: str) -> dict[str, float | None]:
     """The weight of each kind of event; None for rows to leave out."""
-    weights = dict[str, float | None]()
-    for each in text.split(","):
-        kind, given, number = (part.strip() for part in each.rpartition("="))
-        try:
-            weight = None if number == "none" else float(number)
-        except ValueError:
-            given = ""
-        if not given or kind in weights:
-            raise argparse.ArgumentTypeError(
-                f"expected each kind of event once, as in view=1,purchase=5; got {text}"
-            )
-        weights[kind] = weight
+    weights, found = dict[str, float | None](), [*_KIND.finditer(text)]
+    try:
+        for kind, number in (each.groups() for each in found):
+            weights[kind] = None if number == "none" else float(number)
+    except ValueError:
+        found = []
+    if "".join(each[0] for each in found) != text or len(weights) < max(len(found), 1):
+        raise argparse.ArgumentTypeError(
+            f"expected each kind of event once, as in view=1,purchase=5; got {text}"
+        )
     return weights
 
 

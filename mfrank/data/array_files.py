@@ -15,16 +15,18 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.lib import format as np_format
 from numpy.typing import NDArray
 
 from mfrank.data.columns import Chosen, assign, has_marks_of_rows, tell_columns
 from mfrank.data.fields import IdsAs, as_text
+from mfrank.data.frames import LOOKED_AT
 from mfrank.data.labels import canonical
 from mfrank.data.records import fixed_roles, tell_unused
 from mfrank.data.remote import for_library
 from mfrank.data.table_parts import NoRowsError, TablePart
 from mfrank.data.text_rows import Tell
-from mfrank.data.times import moments
+from mfrank.data.times import hold_dates, moments
 from mfrank.errors import InputValueError
 
 _MATRIX = {"format", "shape", "data"}
@@ -68,7 +70,11 @@ def array_columns(
             columns |= {r: each for r, each in _entries(file, tell).items() if r in roles}
         else:
             roles = assign(names, chosen)
-            tell_columns(names, roles, chosen, tell, lambda name: has_marks_of_rows(stored[name]))
+            tell_columns(
+                *(names, roles, chosen, tell),
+                marks_rows=lambda name: has_marks_of_rows(stored[name]),
+                has_dates=lambda name: _begins_with_dates(stored, name),
+            )
             columns |= {role: stored[str(name)] for role, name in roles.items()}
     part.table.check(part.file, roles)
     n_rows = len(columns["user"]) if columns["user"].ndim else 0
@@ -86,6 +92,20 @@ def array_columns(
     if ids == "text":
         columns |= {role: as_text(canonical(columns[role])) for role in ("user", "item")}
     return columns
+
+
+def _begins_with_dates(stored: Any, name: str) -> bool:
+    """Whether the first values of an array, which may be large, are dates."""
+    header = {(1, 0): np_format.read_array_header_1_0, (2, 0): np_format.read_array_header_2_0}
+    if f"{name}.npy" not in stored.zip.namelist():
+        return False
+    with stored.zip.open(f"{name}.npy") as opened:
+        if (read := header.get(np_format.read_magic(opened))) is None:
+            return False
+        kind = read(opened)[-1]
+        if kind.kind not in "MU" or not kind.itemsize:
+            return False
+        return hold_dates(np.frombuffer(opened.read(kind.itemsize * LOOKED_AT), kind))
 
 
 def array_rows(file: Path) -> int:

@@ -13,11 +13,18 @@ from numpy.typing import NDArray
 from mfrank.arrays import needs
 from mfrank.data.columns import Chosen, assign, has_marks_of_rows, tell_columns
 from mfrank.data.fields import IdsAs, as_text
-from mfrank.data.frames import arrow_values, columns_reader, has_uuids, unsettled_columns
+from mfrank.data.frames import (
+    LOOKED_AT,
+    arrow_values,
+    columns_reader,
+    has_uuids,
+    unsettled_columns,
+)
 from mfrank.data.labels import canonical
 from mfrank.data.remote import file_of, for_library
 from mfrank.data.table_parts import NoRowsError, TablePart
 from mfrank.data.text_rows import Tell
+from mfrank.data.times import hold_dates
 from mfrank.errors import InputValueError, within
 
 _AT_ONCE = 1 << 20
@@ -214,11 +221,19 @@ def _roles(
     roles = assign(part.names(names, chosen), chosen)
 
     def marks_rows(name: str) -> bool:
-        batches = opened.batches([name], _AT_ONCE) if name in names else ()
+        if name not in names:
+            return part.key_marks_rows(name)
+        batches = opened.batches([name], _AT_ONCE)
         columns = (batch.column(0).to_numpy(zero_copy_only=False) for batch in batches)
         return any(map(has_marks_of_rows, columns))
 
-    tell_columns(part.all_names(names), roles, chosen, tell, marks_rows)
+    def has_dates(name: str) -> bool:
+        if name not in names:
+            return part.key_has_dates(name)
+        first = next(iter(opened.batches([name], LOOKED_AT)), None)
+        return first is not None and hold_dates(arrow_values(first.column(0))[:LOOKED_AT])
+
+    tell_columns(part.all_names(names), roles, chosen, tell, marks_rows, has_dates)
     part.table.check(part.file, roles)
     keyed = part.keyed(names, roles)
     return roles, {role: name for role, name in roles.items() if role not in keyed}

@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, Literal
+from unicodedata import normalize
 
 import numpy as np
 
@@ -61,6 +62,13 @@ _LIKE: Mapping[str, str] = {
     "event": "event events action behavior behaviour interaction activity type",
 }
 """What a column may hold -> words of names that look like it."""
+_ABROAD: Mapping[str, str] = {
+    "value": "bewertung wertung sterne anzahl menge häufigkeit dauer quantité durée "
+    "puntuación calificación valoración cantidad nota quantidade avaliação voto valutazione "
+    "quantità ocena оценка рейтинг количество 評価 評点 数量 回数 评分 評分 次数 평점 수량",
+    "timestamp": "datum zeit zeitpunkt zeitstempel horodatage fecha дата время 日付 日時 日期 时间",
+}
+"""Whole names in other languages, as spreadsheets have them."""
 _COUNTED = {"0", "n", "nb", "len", "size"}
 """Names that pandas, polars and R give to counts."""
 _COUNTED |= {"f0_", "_c2", "_col2", "expr$2", "?column?", "(no column name)"}
@@ -241,6 +249,7 @@ def tell_columns(
     chosen: Chosen,
     tell: Callable[[int, str], None],
     marks_rows: Callable[[str], bool] | None = None,
+    has_dates: Callable[[Any], bool] = lambda name: False,
 ) -> None:
     """Log the role of each column and the ignored columns; warn if one of these may be needed.
 
@@ -258,6 +267,8 @@ def tell_columns(
         Called with a level of :mod:`logging` and one line.
     marks_rows : callable, optional
         Whether a column, such as ``is_deleted``, marks a row; by default, it may.
+    has_dates : callable, optional
+        Whether the first values of a column are dates, whatever its name is.
     """
     taken = set(roles.values())
     of_rows = {name for role, name in roles.items() if role != "value"}
@@ -280,7 +291,7 @@ def tell_columns(
         said.append("ignored: " + ", ".join(map(repr, free[:_SHOWN])) + more)
     parts = [name for name in free if isinstance(name, str) and _words(name) & _PARTS]
     whole = [name for name in free if name not in parts] if _make_a_time(parts) else free
-    doubts = [doubt for name in whole if (doubt := _doubt(name, roles, chosen))]
+    doubts = [doubt for name in whole if (doubt := _doubt(name, roles, chosen, has_dates))]
     marks = (name for name in marks_among(names, roles) if marks_rows is None or marks_rows(name))
     doubts += map(looks_like_a_mark, marks)
     if _is_least_best(roles.get("value")):
@@ -353,8 +364,22 @@ def _make_a_time(names: Sequence[str]) -> bool:
     return len(set[str]().union(*map(_words, names)) & _PARTS) > 1
 
 
-def _doubt(name: Hashable, roles: Mapping[str, Hashable], chosen: Chosen) -> str:
+def _doubt(
+    name: Hashable,
+    roles: Mapping[str, Hashable],
+    chosen: Chosen,
+    has_dates: Callable[[Any], bool],
+) -> str:
     """Why an ignored column may be meant, and how it is read; "" if it hardly is."""
+    by_name = _doubt_of_name(name, roles, chosen)
+    has_times = "timestamp" in roles or chosen.get("timestamp") is not None
+    is_mark = isinstance(name, str) and _may_mark(_words(name))
+    if by_name or has_times or is_mark or not has_dates(name):
+        return by_name
+    return f"{name!r} has dates: `timestamp={name!r}` reads them"
+
+
+def _doubt_of_name(name: Hashable, roles: Mapping[str, Hashable], chosen: Chosen) -> str:
     may_be_value = chosen.get("value") is None
     is_named = isinstance(roles.get("user"), str)  # unlike 0 beside 1 and 2
     if may_be_value and is_named and "value" not in roles and str(name).casefold() in _COUNTED:
@@ -372,6 +397,7 @@ def _doubt(name: Hashable, roles: Mapping[str, Hashable], chosen: Chosen) -> str
             f"`where={{{name!r}: 'train'}}`"
         )
     joined = {match.lastgroup for word in words if (match := _JOINED.search(word))}
+    joined |= {what for what, names in _ABROAD.items() if _bare(name) in map(_bare, names.split())}
     value, time, event = (words & {*_LIKE[what].split()} or joined & {what} for what in _LIKE)
     if value and may_be_value and not words & {"at", "date", "timestamp"}:
         instead = f" in place of {roles['value']!r}" if "value" in roles else ""
@@ -394,6 +420,11 @@ def ignored_roles(chosen: Chosen) -> set[str]:
         if role in ignored:
             raise InputValueError(f"`{role}=False`: every interaction needs a user and an item")
     return ignored
+
+
+def _bare(name: str) -> str:
+    """Letters and digits alone, without accents and capitals."""
+    return "".join(filter(str.isalnum, normalize("NFKD", name.casefold())))
 
 
 def _spellings(column: Hashable) -> set[str]:

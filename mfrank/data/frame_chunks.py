@@ -29,6 +29,7 @@ from mfrank.data.columns import (
 from mfrank.data.events import EventWeights, weighed
 from mfrank.data.fields import IdsAs, as_text
 from mfrank.data.frames import (
+    LOOKED_AT,
     arrow_values,
     columns_reader,
     is_dataset,
@@ -44,7 +45,7 @@ from mfrank.data.odd_ids import tell_converted
 from mfrank.data.table_parts import NoRowsError
 from mfrank.data.tables import Portion
 from mfrank.data.time_units import Moments, TimestampUnit
-from mfrank.data.times import joined_moments
+from mfrank.data.times import hold_dates, joined_moments
 from mfrank.data.values import ScalesOfParts
 from mfrank.errors import InputTypeError, InputValueError, Notice, within
 
@@ -148,7 +149,6 @@ def portions_of(
         if not roles:
             names = [*chunk.names]
             roles = assign(names, chosen)
-            tell_columns(names, roles, chosen, _tell, lambda _: False)
             marks = marks_among(names, roles)
         elif [*chunk.names] != names and assign([*chunk.names], chosen) != roles:
             raise InputValueError(
@@ -158,6 +158,8 @@ def portions_of(
             )
         if not chunk.n_rows:
             continue
+        if not first_row:
+            tell_columns(names, roles, chosen, _tell, lambda _: False, _has_dates_in(chunk))
         for name in [name for name in marks if has_marks_of_rows(chunk.values_of(name))]:
             marks.remove(name)
             _tell(logging.WARNING, looks_like_a_mark(name))
@@ -183,6 +185,10 @@ def portions_of(
         found = weighed(columns, events, first_row)
         yield Portion(found, first_row, found.pop("timestamp", None)), roles
         first_row += chunk.n_rows
+
+
+def _has_dates_in(chunk: Chunk) -> Callable[[Any], bool]:
+    return lambda name: hold_dates(chunk.values_of(name)[:LOOKED_AT])
 
 
 def _tell(level: int, line: str) -> None:

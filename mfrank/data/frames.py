@@ -32,9 +32,12 @@ from mfrank.data.ids import Ids
 from mfrank.data.labels import canonical, objects
 from mfrank.data.notes import log as _log
 from mfrank.data.time_units import TimestampUnit
-from mfrank.data.times import moments, settle
+from mfrank.data.times import hold_dates, moments, settle
 from mfrank.data.values import as_numbers
 from mfrank.errors import InputTypeError, InputValueError, Notice, within
+
+LOOKED_AT = 20
+"""Rows of a column that show whether it has dates."""
 
 _READ: Mapping[str, Callable[[Any], Any]] = {"value": as_numbers, "timestamp": moments}
 
@@ -91,10 +94,14 @@ def frame_columns(
     def marks_rows(name: str) -> bool:
         return has_marks_of_rows(values_of(name))
 
+    def has_dates(name: Any) -> bool:
+        first = frame.head(LOOKED_AT) if hasattr(frame, "head") else frame.slice(0, LOOKED_AT)
+        return names.count(name) == 1 and hold_dates(columns_reader(first)[1](name))
+
     def tell(level: int, line: str) -> None:
         _log.log(level, Notice(line))
 
-    tell_columns(names, roles, chosen, tell, marks_rows)
+    tell_columns(names, roles, chosen, tell, marks_rows, has_dates)
     _tell_index(frame, roles, chosen)
     return settled_columns(unsettled_columns(values_of, roles), roles, chosen, unit)
 
@@ -311,12 +318,24 @@ def _refuse_counts(given: Any, role: str, argument: str) -> None:
         return
     found = guess([name for name in index.names if name is not None], role)
     one = index.nlevels == 1
-    if not found and not (one and names == ["count"] and is_labelled(given)):
+    counts = names == ["count"] or (names == [None] and _are_amounts(given, role))
+    if not found and not (one and counts and is_labelled(given)):
         return
     raise InputValueError(
         f"`{argument}` is a {type(given).__name__} of what belongs to ids, which its index has:",
         f"pass `{argument}.index`" if one else f"pass `{argument}.reset_index()[{found[0]!r}]`",
     )
+
+
+def _are_amounts(series: Any, role: str) -> bool:
+    """Whether values without a name are rather ratings or counts, by an index of distinct ids.
+
+    Items of a user would hardly be there twice; floats become ids in columns, which have names.
+    """
+    kind = getattr(series.dtype, "kind", "")
+    if kind not in ("i", "u", "f") or not len(series) or not series.index.is_unique:
+        return False
+    return kind == "f" or (role == "item" and not series.is_unique)
 
 
 # Tables that are returned, of the library that the caller likes.

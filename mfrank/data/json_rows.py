@@ -36,6 +36,7 @@ from mfrank.data.records import Blocks, Rows, Start, TextFormat, TypedIds
 from mfrank.data.table_parts import NoRowsError
 from mfrank.data.text_files import LONGEST_LINE, Text
 from mfrank.data.text_rows import Tell
+from mfrank.data.times import hold_dates
 from mfrank.errors import InputValueError
 
 _BEGINS = re.compile(r"\s*(?:\{\s*[\"}]|\[\s*[{\]])")
@@ -76,8 +77,17 @@ def json_format(start: Start) -> TextFormat | None:
             "no object of JSON with keys is found there", "write one object a line"
         ).within("line 1")
     roles = assign(start.part.names(known, start.chosen), start.chosen)
-    names = start.part.all_names(known)
-    tell_columns(names, roles, start.chosen, start.tell, lambda _: False)  # marks: with the rows
+
+    def has_dates(name: Hashable) -> bool:
+        if name not in known:
+            return start.part.key_has_dates(name)
+        return hold_dates(one.get(name) for one in found)
+
+    def marks_rows(name: str) -> bool:  # keys of objects are told with the rows
+        return name not in known and start.part.key_marks_rows(name)
+
+    every = start.part.all_names(known)
+    tell_columns(every, roles, start.chosen, start.tell, marks_rows, has_dates)
     keyed = start.part.keyed(known, roles)
     keys = {role: key for role, key in roles.items() if role not in keyed}
     if literal:

@@ -30,7 +30,7 @@ from mfrank.data.text_bytes import check_encoding
 from mfrank.data.text_heads import Head
 from mfrank.data.text_rows import AS_USUAL, DOUBLE_COLON, Quotes, Tell, check_quote, rows
 from mfrank.data.time_units import unit_of
-from mfrank.data.times import is_date
+from mfrank.data.times import hold_dates, is_date
 from mfrank.errors import InputTypeError, InputValueError
 
 Lines = Literal["rows", "lists", "baskets", "libfm", "libsvm"]
@@ -262,7 +262,8 @@ def layout_of(
     is_named = bool(names) or _are_named(own)
     labels: list[Hashable] = [*names] if names else [*range(1, width + 1)]
     if is_named:
-        roles = _named(labels, bool(names), part, chosen, dialect, tell, known)
+        first_rows = found[1:] if has_header else found
+        roles = _named(labels, bool(names), part, chosen, dialect, tell, first_rows, known)
     else:
         roles = _in_order(found, separator, part, dialect, chosen, tell)
     if not part.table.separator:
@@ -294,6 +295,7 @@ def _named(
     chosen: Chosen,
     dialect: Dialect,
     tell: Tell,
+    first_rows: Sequence[Sequence[str]],
     known: KnownLayout | None = None,
 ) -> dict[str, Hashable]:
     """Role -> label of columns that have names, or are chosen by their numbers."""
@@ -316,7 +318,17 @@ def _named(
             raise InputValueError(problem, remedies) from None
         raise
     by_wish = {r: column if asked[r] is not None else None for r, column in by_name.items()}
-    tell_columns(part.all_names(names), roles, by_wish, tell, lambda _: False)
+
+    def has_dates(name: Hashable) -> bool:
+        if name not in names:
+            return part.key_has_dates(name)
+        at = names.index(name)
+        return hold_dates(row[at] for row in first_rows if at < len(row))
+
+    def marks_rows(name: str) -> bool:  # of columns, rows_of tells it later
+        return name not in names and part.key_marks_rows(name)
+
+    tell_columns(part.all_names(names), roles, by_wish, tell, marks_rows, has_dates)
     return roles
 
 

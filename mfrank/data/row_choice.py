@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from enum import Enum
 from numbers import Number
 from typing import Any, Self
+from unicodedata import normalize
 from uuid import UUID
 
 import numpy as np
@@ -79,7 +80,10 @@ class _Values:
         """The nearest of the other values, in words, or some of them."""
         plain = {_letters(other): other for other in reversed(self.others)}
         if found := difflib.get_close_matches(_letters(text), plain, 1):
-            return f"nearest to {shown(text)} is {shown(plain[found[0]])}"
+            near = plain[found[0]]
+            look_alike = normalize("NFKC", text) == normalize("NFKC", near)
+            one, other = map(ascii if look_alike else shown, (text, near))
+            return f"nearest to {one} is {other}"
         if not self.others:
             return ""
         more = ", ..." * (len(self.others) > _SHOWN)

@@ -121,7 +121,7 @@ def from_arrays(
     item_rows = item_rows.astype(np.int32, copy=False)
     _check("user", users if user_ids is None else user_ids, known_users, partial(_count, user_rows))
     _check("item", items if item_ids is None else item_ids, known_items, partial(_count, item_rows))
-    if user_ids is None and item_ids is None and len(user_rows):
+    if user_ids is None and item_ids is None and len(user_rows) and len(item_rows):
         tell_first_row(known_users.labels[user_rows[0]], known_items.labels[item_rows[0]])
     del users, items  # the caller may have them no more
     numbers = np.ones(len(user_rows), np.float32) if values is None else as_numbers(values)

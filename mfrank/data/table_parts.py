@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import counted
-from mfrank.data.columns import BadRow, Chosen, guess, in_column
+from mfrank.data.columns import BadRow, Chosen, guess, has_marks_of_rows, in_column
 from mfrank.data.fields import Fields, IdsAs
 from mfrank.data.notes import log as _log
-from mfrank.data.times import text_moments
+from mfrank.data.times import hold_dates, text_moments
 from mfrank.errors import InputValueError
 
 _Rows = TypeVar("_Rows")
@@ -141,6 +141,14 @@ class TablePart:
     def all_names(self, names: Sequence[Hashable]) -> list[Hashable]:
         """Names of the file's columns and of all keys that it lacks."""
         return [*names, *(key for key in self.keys if key not in names)]
+
+    def key_has_dates(self, name: Hashable) -> bool:
+        """Whether a key of a folder is a date."""
+        return hold_dates([self.keys[str(name)]])
+
+    def key_marks_rows(self, name: Hashable) -> bool:
+        """Whether a key of a folder, such as ``is_deleted``, marks the rows in it."""
+        return self.keys[str(name)] not in _MISSING and has_marks_of_rows([self.keys[str(name)]])
 
     def keyed(self, names: Sequence[Hashable], roles: Mapping[str, Hashable]) -> dict[str, str]:
         """Role -> key, of the roles whose column is a key of a folder.

@@ -88,19 +88,34 @@ class Moments(NamedTuple):
     zones: frozenset[bool] = frozenset()
 
 
-class _SixDigits(NamedTuple):
-    """Numbers of six digits that are dates: their bounds, and how they become 14 digits."""
+class _FewDigits(NamedTuple):
+    """Numbers of six or seven digits that are dates: their bounds, what makes dates of them."""
 
     first: int
     last: int
-    form: str
-    full: Callable[[NDArray[np.int64]], NDArray[np.int64]]
+    made_by: str
+    are_such: Callable[[NDArray[np.int64]], NDArray[np.bool_]]
 
 
-_SIX_DIGITS: Mapping[str, _SixDigits] = {
-    "months": _SixDigits(190_001, 210_012, "%Y%m", lambda months: (100 * months + 1) * 10**6),
-    "days": _SixDigits(100_101, 301_231, "%y%m%d", lambda days: (20_000_000 + days) * 10**6),
+_FEW_DIGITS: Mapping[str, _FewDigits] = {
+    "months": _FewDigits(
+        *(190_001, 210_012, "times.astype(str), format='%Y%m'"),
+        lambda months: _calendar((100 * months + 1) * 10**6)[1],
+    ),
+    "days": _FewDigits(
+        *(100_101, 301_231, "times.astype(str), format='%y%m%d'"),
+        lambda days: _calendar((20_000_000 + days) * 10**6)[1],
+    ),
+    "days of years": _FewDigits(
+        *(1_900_001, 2_100_366, "times.astype(str), format='%Y%j'"),
+        lambda days: (days % 1000 >= 1) & (days % 1000 <= 366),
+    ),
+    "weeks": _FewDigits(
+        *(190_001, 210_053, "times.astype(str) + '1', format='%G%V%u'"),
+        lambda weeks: (weeks % 100 >= 1) & (weeks % 100 <= 53),
+    ),
 }
+"""In the order in which they are tried."""
 
 
 def are_dates(kind: TimeKind) -> bool:
@@ -202,7 +217,8 @@ class Magnitudes:
     orders : list of str
         Of dates like 12/31/2010: "day first" and "month first".
     short : list of str
-        What all numbers are spelled like: "months" such as 202401, "days" such as 240131.
+        What all numbers are spelled like: "months" such as 202401, "days" such as 240131, "weeks"
+        such as 202431, "days of years" such as 2024031.
     """
 
     counts: dict[str, int] = field(default_factory=dict)
@@ -214,7 +230,7 @@ class Magnitudes:
     latest: int = -(2**63)
     zones: list[bool] = field(default_factory=list)
     orders: list[str] = field(default_factory=list)
-    short: list[str] = field(default_factory=lambda: [*_SIX_DIGITS])
+    short: list[str] = field(default_factory=lambda: [*_FEW_DIGITS])
 
     @classmethod
     def of(cls, found: Moments) -> Self:
@@ -236,7 +252,7 @@ class Magnitudes:
             self.earliest, self.latest = min(self.earliest, low), max(self.latest, high)
             return
         self.lowest, self.highest = min(self.lowest, low), max(self.highest, high)
-        self.short = [what for what in self.short if _are_six_digits(what, numbers, low, high)]
+        self.short = [what for what in self.short if _are_few_digits(what, numbers, low, high)]
         if found.fraction is not None and self.fraction is None:
             self.fraction = [found.fraction[1], first_row + found.fraction[0]]
         unit = unit_of(low)
@@ -387,8 +403,7 @@ class Magnitudes:
             remedy = "dates are made by pandas.to_datetime(days, unit='D', origin='1899-12-30')"
             return "days of a spreadsheet", remedy
         for what in self.short:
-            form = _SIX_DIGITS[what].form
-            return what, f"dates are made by pandas.to_datetime(times, format={form!r})"
+            return what, f"dates are made by pandas.to_datetime({_FEW_DIGITS[what].made_by})"
         return None
 
     def check(self, unit: TimestampUnit) -> None:
@@ -456,10 +471,10 @@ def _sorts(numbers: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:
     return sorts
 
 
-def _are_six_digits(what: str, numbers: NDArray[np.int64], low: int, high: int) -> bool:
-    """Whether all numbers are spelled like months, or like days."""
-    sort = _SIX_DIGITS[what]
-    return sort.first <= low <= high <= sort.last and bool(_calendar(sort.full(numbers))[1].all())
+def _are_few_digits(what: str, numbers: NDArray[np.int64], low: int, high: int) -> bool:
+    """Whether all numbers are spelled like months, days or weeks."""
+    sort = _FEW_DIGITS[what]
+    return sort.first <= low <= high <= sort.last and bool(sort.are_such(numbers).all())
 
 
 def _of_digits(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

@@ -8,7 +8,7 @@ A column is read in two steps. :func:`moments` converts it to integers: dates be
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from datetime import date, datetime
 from decimal import Decimal
 from functools import partial
@@ -395,6 +395,19 @@ def is_time(time: Any) -> bool:
 def is_date(time: Any) -> bool:
     """Whether a value is a date, and not a number."""
     return is_time(time) and not _is_number(time)
+
+
+def hold_dates(values: Iterable[Any]) -> bool:
+    """Whether values are dates, but for missing ones."""
+    present = [one for one in values if not _is_gone(one)]
+    return bool(present) and all(map(is_date, present))
+
+
+def _is_gone(value: Any) -> bool:
+    if isinstance(value, float | np.floating | np.datetime64):
+        return bool(value != value)
+    empty = isinstance(value, str) and not value.strip()
+    return value is None or empty or type(value).__name__ in ("NAType", "NaTType")
 
 
 def _whole(time: Any) -> int:

@@ -47,7 +47,10 @@ def as_numbers(values: ArrayLike) -> NDArray[Any]:
         raise InputValueError(f"`values` must be in one dimension, got shape {numbers.shape}")
     if numbers.dtype.kind == "c":
         raise InputTypeError("`values` must be real numbers, got complex ones")
-    if numbers.dtype.kind in "mM":
+    if numbers.dtype.kind == "m":
+        made = "`column.dt.total_seconds()`"
+        raise BadRow(f"`values` must be numbers, got durations, of which {made} makes seconds,", 0)
+    if numbers.dtype.kind == "M":
         raise BadRow("`values` must be numbers, got times, which are passed as timestamps,", 0)
     if numbers.dtype in (np.float32, np.float64):
         return numbers

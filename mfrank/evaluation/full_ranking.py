@@ -60,7 +60,7 @@ from mfrank.evaluation.rankers import check_sampled, protocol_of
 from mfrank.evaluation.report import ByGroup, Evaluation, PopularityAlone
 from mfrank.evaluation.tally import Judge, Tally, judged_on_workers
 from mfrank.models import tell_uncut
-from mfrank.retrieval import Recommender, Seen, check_rows, given_ids
+from mfrank.retrieval import Recommender, Seen, check_rows, given_ids, refuse_marks
 from mfrank.steering import Steering
 
 _log = logging.getLogger("mfrank")
@@ -325,9 +325,12 @@ def _evaluation(
 def _rows_of(users: RawIds, n_users: int, ids: Ids | None) -> NDArray[np.int64]:
     """Rows of users, who are named by these ids, or are rows themselves."""
     if ids is None:
+        refuse_marks(users, n_users, "users")
         return check_rows(cast(ArrayLike, users), n_users, "users")
     try:
-        return ids.rows(cast(RawIds, given_ids(cast(Any, users), "users", ordered=False)))
+        given = given_ids(cast(Any, users), "users", ordered=False)
+        refuse_marks(given, n_users, "users")
+        return ids.rows(cast(RawIds, given))
     except UnknownIdError as error:
         message = f"users: {error}; row numbers go with by_row=True"
         raise UnknownIdError(message, error.ids) from None

@@ -48,6 +48,7 @@ from mfrank.retrieval.side import given_id as given_id
 from mfrank.retrieval.side import given_ids as given_ids
 from mfrank.retrieval.side import is_single as is_single
 from mfrank.retrieval.side import liked_ids as liked_ids
+from mfrank.retrieval.side import refuse_marks as refuse_marks
 from mfrank.retrieval.side import sides as sides
 from mfrank.retrieval.top_k import Lists as Lists
 from mfrank.retrieval.top_k import emptied as emptied

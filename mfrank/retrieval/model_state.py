@@ -15,7 +15,7 @@ from mfrank.data import Counts, without_zeros
 from mfrank.errors import InputTypeError, InputValueError
 from mfrank.files import Origin
 from mfrank.retrieval.seen import Seen
-from mfrank.retrieval.side import Raw, Rows, given_ids, sides
+from mfrank.retrieval.side import Raw, Rows, Side, given_ids, refuse_marks, sides
 from mfrank.store import FactorStore, Record, columns_name, names_of
 
 
@@ -100,10 +100,16 @@ def rows_to_remove(
         raise InputValueError("remove needs `users` or `items`: ids, or a list of them")
     user_side, item_side = sides(store, by_row=by_row)
     some_users, some_items = (
-        side.rows([] if raw is None else given_ids(raw, name, ordered=False), name)
+        _some_rows(side, [] if raw is None else raw, name)
         for side, raw, name in ((user_side, users, "users"), (item_side, items, "items"))
     )
     return some_users, some_items
+
+
+def _some_rows(side: Side, raw: Raw, name: str) -> Rows:
+    given = given_ids(raw, name, ordered=False)
+    refuse_marks(given, len(side.ids), name)
+    return side.rows(given, name)
 
 
 def without(

@@ -41,8 +41,10 @@ Raw: TypeAlias = Hashable | ArrayLike
 """One id, or several (a list, an array, a range, a Series)."""
 
 _SINGLE = (str, bytes, int, np.generic)
+_LEAST_MARKS = 3  # two may be the ids 0 and 1
 _LOOKED_AT = 1000  # of the unknown ids of a call
 _BY_ITSELF = "give each id by itself"
+_AROUND = " \t\r\n\"'[](){}"
 _MARK = re.compile(r" *[,;|] *")
 _WHOLE = re.compile(r"\+?0*([0-9]{1,18})(?:\.0+)?", re.ASCII)
 _COLLECTIONS = (list, tuple, set, frozenset, Mapping, MappingView, Iterator)
@@ -117,6 +119,21 @@ def given_id(raw: Raw, argument: str) -> Raw:
     if not is_single(single):
         raise InputTypeError(f"`{argument}` must be one id, got {shown(raw)}")
     return single
+
+
+def refuse_marks(given: Any, n: int, argument: str) -> None:
+    """Raise ValueError for a 0 or 1 for each of all ids in place of those that are meant.
+
+    Without order, ids need not be repeated, so that nobody writes these two so often.
+    """
+    if n < _LEAST_MARKS or is_single(given) or isinstance(given, range) or len(given) != n:
+        return
+    marks = as_array(given, argument)
+    if marks.dtype.kind in "iuf" and marks.ndim == 1 and bool(((marks == 0) | (marks == 1)).all()):
+        raise InputValueError(
+            f"`{argument}` has {n:,} numbers that are all 0 or 1, as many as there are ids:",
+            "pass the ids that are marked, such as ids[marks == 1]",
+        )
 
 
 def check_rows(values: ArrayLike, n_rows: int, name: str) -> Rows:
@@ -202,7 +219,7 @@ class Otherwise(NamedTuple):
 
 def _spellings(text: str, ids: Ids) -> dict[Hashable, None]:
     """How an id may be written that the model has, in the order in which they are tried."""
-    texts = dict.fromkeys([text])
+    texts = dict.fromkeys([text, text.strip(_AROUND)])  # also if there are ids with these within
     if not text.isascii():
         texts |= dict.fromkeys(normalize(form, text) for form in ("NFC", "NFD", "NFKC"))
     found = dict[Hashable, None]()
@@ -322,7 +339,14 @@ class Side(NamedTuple):
         return rows
 
     def rows_of_known(self, raw: Raw, argument: str, on_unknown: OnUnknown) -> Rows:
-        """Like :meth:`rows_asked`; with "skip", unknown ids are left out."""
+        """Like :meth:`rows_asked`; with "skip", unknown ids are left out. Their order is no matter.
+
+        Raises
+        ------
+        ValueError
+            They are a 0 or 1 for each id of this side.
+        """
+        refuse_marks(raw, len(self.ids), argument)
         rows = self.rows_asked(raw, argument, on_unknown)
         return rows if on_unknown == "error" else rows[rows >= 0]
 

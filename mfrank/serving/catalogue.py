@@ -19,7 +19,7 @@ from mfrank.arrays import counted, shown
 from mfrank.data import Ids, spelled_like
 from mfrank.errors import InputValueError
 from mfrank.retrieval import KnownRows, is_nested
-from mfrank.serving.conditions import Condition, ItemColumn
+from mfrank.serving.conditions import Condition, ItemColumn, refuse_contrary
 from mfrank.serving.item_source import (
     FROM,
     HIDDEN,
@@ -88,9 +88,10 @@ class ItemsOfModel:
         """The items that are listed after this many turns; None if all are."""
         now = int(self._turns[turn - 1]) if turn else -_NEVER
         held = self._always & (self._starts <= now) & (now <= self._ends)
-        for text in where:
-            condition = Condition.of(text, self.columns)
-            held = held & self.columns[condition.column].passing(*condition[1:])
+        conditions = [Condition.of(text, self.columns) for text in where]
+        each = [self.columns[condition.column].passing(*condition[1:]) for condition in conditions]
+        refuse_contrary(conditions, self.columns, each)
+        held = np.logical_and.reduce([held, *each])
         if held.all():
             return None
         rows = np.flatnonzero(held).astype(np.int32)

@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, Literal, NamedTuple
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -281,8 +282,11 @@ def _number(text: str) -> int | float:
 
 
 def _bare(value: str) -> str:
-    """A text without that in which spellings differ: capitals, blanks, zeros before a number."""
-    bare = "".join(value.casefold().split())
+    """A text without that in which spellings differ.
+
+    That is capitals, blanks, the form of Unicode, zeros before a number, and quotes around it.
+    """
+    bare = "".join(normalize("NFKC", value).casefold().split()).strip("'\"=") or value
     return str(int(bare)) if bare.isascii() and bare.isdecimal() else bare
 
 
@@ -332,6 +336,28 @@ class Condition(NamedTuple):
             "`where` must be a column, one of = != < <= > >=, and a value, such as year>=1990; "
             f"got {shown(text)}; the columns are {', '.join(map(repr, columns))}"
         )
+
+
+def refuse_contrary(
+    conditions: Sequence[Condition],
+    columns: Mapping[str, ItemColumn],
+    held: Sequence[NDArray[np.bool_]],
+) -> None:
+    """Raise ValueError for two values of a column that no item has at once, unlike each of them.
+
+    ``held`` has the items of each condition. A column of lists may have both.
+    """
+    first = dict[str, int]()
+    for place, (name, operator, values) in enumerate(conditions):
+        if operator != "=" or columns[name].kind == "list":
+            continue
+        other = first.setdefault(name, place)
+        if held[other].any() and held[place].any() and not (held[other] & held[place]).any():
+            either = ",".join([*conditions[other].values, *values])
+            raise InputValueError(
+                f"`where`: no item has two values of column {name!r} at once:",
+                f"write {name}={either} for items with any of these",
+            )
 
 
 def _parts(text: str) -> list[str]:

@@ -16,7 +16,7 @@ import mfrank
 from mfrank.cli.inputs import read_left_out, read_like, read_spelled_like, read_table
 from mfrank.cli.main import main
 from mfrank.cli.model_folders import check_takes_model, check_writable
-from mfrank.cli.table_flags import add_leave_out_flag, add_table_flags
+from mfrank.cli.table_flags import add_leave_out_flag, add_table_flags, kind_weights
 from mfrank.cli.typed_ids import ids_in, ids_of
 from mfrank.data import Ids
 from tests.support.errors import refuses
@@ -116,6 +116,23 @@ def test_every_flag_is_an_argument(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_other_values_are_refused(line: str) -> None:
     refused(line)
+
+
+@pytest.mark.parametrize(
+    ("text", "weights"),
+    [
+        ("view=1, buy = 5", {"view": 1.0, "buy": 5.0}),
+        ("view=1,add, to cart=3,a=b=-2", {"view": 1.0, "add, to cart": 3.0, "a=b": -2.0}),
+        ("add, to, cart=none", {"add, to, cart": None}),
+        ("kauf, später=1e1", {"kauf, später": 10.0}),
+    ],
+)
+def test_kinds_of_events_may_have_commas(text: str, weights: dict[str, float | None]) -> None:
+    """As the error of a kind without a weight writes them."""
+    assert kind_weights(text) == weights
+    for wrong in ("", "=", "=1", ",", f"{text},", f"{text},buy", f"{text},=1"):
+        with pytest.raises(argparse.ArgumentTypeError):
+            kind_weights(wrong)
 
 
 def test_an_ingest_has_no_threshold() -> None:

@@ -55,6 +55,30 @@ def test_the_sum_of_two_merges_cells_and_timestamps() -> None:
     assert cells(Interactions.concat([before, today], duplicates="max"))["ann", 1] == 3
 
 
+def test_a_part_without_values_beside_ratings_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    users, items = np.divmod(np.arange(60), 6)
+    plain = Interactions.from_arrays(users, items)
+    ratings = Interactions.from_arrays(users, items + 9, 1 + np.arange(60) % 5)
+    ones = Interactions.from_arrays(users, items, np.ones(60))
+    for parts in ([ratings, plain], [plain, ratings], [ones, ratings], [plain, ratings, ones]):
+        caplog.clear()
+        Interactions.concat(parts)
+        assert caplog.text.count("all values of part") == 1
+        assert f"of part {1 + (parts[0] is ratings)} are 1" in caplog.text
+        assert f"of part {1 + parts.index(ratings)} look like ratings, up to 5" in caplog.text
+    counts = Interactions.from_arrays(users, items, np.arange(60) % 30)
+    weighted = ratings.weighted(np.ones(60) * 0.5)
+    few = plain.take(np.arange(60) < 9)
+    for parts in (
+        *([plain, ones], [plain, counts], [plain, weighted], [few, ratings], [ratings, ratings]),
+        [plain.at_least(1), ratings],
+        [plain, ratings.at_least(3)],
+    ):
+        caplog.clear()
+        Interactions.concat(parts)
+        assert "all values of part" not in caplog.text
+
+
 def test_users_without_entries_and_numbered_rows_stay() -> None:
     empty = Interactions.from_arrays([], [], shape=(3, 2))
     joined = empty + Interactions.from_arrays([4], [0], shape=(5, 2))

@@ -94,6 +94,14 @@ def test_an_ingest_shows_its_progress_if_asked(
         assert ("reading ids" in capsys.readouterr().err) == shown
 
 
+def test_an_iterator_that_is_read_twice_has_nothing_for_the_second() -> None:
+    for ids in ([1, 2, 3], ["a", "b", "c"]):
+        both = iter(ids)
+        with pytest.raises(ValueError, match="3 users, but items have shape"):
+            Interactions.from_arrays(both, both)
+        assert Interactions.from_arrays(iter(ids), iter(ids)).nnz == 3
+
+
 def test_what_is_no_data_has_a_remedy() -> None:
     for given, remedy in ((5, "make them with"), (np.eye(2), "convert a dense array")):
         with refuses(TypeError, remedy=remedy):

@@ -380,9 +380,13 @@ def test_dates_with_the_year_last_are_of_the_years_1990_to_2100(number: int, is_
 ODD_TIMES = [
     ([2019, 2024, 1999], "look like years, .* such as 1999-01-01"),
     ([201_903, 202_412, 201_901], "look like months, .*%Y%m"),
+    ([202_303, 202_452, 202_353], "look like weeks, .*%G%V%u"),
+    ([2_024_031, 2_023_365, 2_024_366], "look like days of years, .*%Y%j"),
     ([45_292, 44_197, 44_200], "look like days of a spreadsheet, .* made by pandas.to_datetime"),
     ([0, 1, 2024], ""),  # an order
     ([201_900, 201_913, 201_901], ""),
+    ([202_401, 202_454, 202_410], ""),
+    ([2_024_031, 2_023_365, 2_024_367], ""),
     ([19_000, 19_001, 19_002], ""),  # days since 1970
     ([1, 2, 45_292], ""),
     ([S, S + 1, S + 2], ""),
@@ -452,6 +456,9 @@ def test_numbers_that_are_no_moments_are_kept_and_may_be_meant(
         ([240_132, 231_231], ""),
         ([202_400, 202_401], ""),
         ([202_312, 7], ""),
+        ([202_313, 202_401], "look like weeks"),
+        ([2_023_001, 2_024_366], "look like days of years"),
+        ([2_024_000, 2_024_366], ""),
         ([0, 1, 2, 2024], ""),  # an order
         ([19_000, 19_001], ""),  # days since 1970
         ([1, 45_292], ""),

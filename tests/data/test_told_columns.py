@@ -98,11 +98,22 @@ def tables() -> dict[str, Callable[[Path, list[str], list[list[Any]]], mfrank.In
 
         return read
 
+    def stream(place: Path, names: list[str], columns: list[list[Any]]) -> mfrank.Interactions:
+        library = pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
+        table = library.table(dict(zip(names, columns, strict=True)))
+        return mfrank.Interactions.from_frame(table.to_reader())
+
+    def arrays(place: Path, names: list[str], columns: list[list[Any]]) -> mfrank.Interactions:
+        np.savez(place / "a.npz", **dict(zip(names, map(np.array, columns), strict=True)))  # type: ignore[arg-type]
+        return mfrank.Interactions.from_file(place / "a.npz")
+
     return {
         **{f"text, {door}": text(door) for door in DOORS},
         **{f"json, {door}": json_text(door, lines_of) for door in DOORS},
         "json, an array": json_text("whole", json.dumps),
         "dicts of Python": json_text("whole", lambda rows: "".join(f"{row}\n" for row in rows)),
+        "stream": stream,
+        "arrays": arrays,
         "pandas": pandas,
         "polars": polars,
         "arrow": arrow,
@@ -143,6 +154,91 @@ def test_what_looks_like_a_value_or_a_time_is_read_or_warned_of(
     argument = "timestamp" if name in TIMES else "value"
     assert f"ignored: {name!r}" in said
     assert f"{argument}=" in said
+
+
+@pytest.mark.parametrize("door", TABLES)
+@pytest.mark.parametrize(
+    "dates", [["2024-01-31", "2024-02-13"], ["31.01.2024 10:00", "13.02.2024 11:00"]]
+)
+def test_dates_are_told_whatever_their_column_is_called(
+    tmp_path: Path, door: str, dates: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    names, ids = ["user", "item", "t_dat"], [[1, 2], [5, 6]]
+    data = TABLES[door](tmp_path, names, [*ids, dates])
+    assert data.timestamps is None
+    ((level, said),) = messages(caplog)
+    assert level == logging.WARNING
+    assert "'t_dat' has dates: timestamp='t_dat' reads them" in said
+    for others in (["title", "1.2"], ["20240131", "20240213"], ["", "2024-01-31 or so"]):
+        caplog.clear()
+        TABLES[door](tmp_path, names, [*ids, others])
+        assert not [said for level, said in messages(caplog) if level == logging.WARNING]
+
+
+@pytest.mark.parametrize("kind", ["M8[s]", "M8[D]", "M8[ns]", object])
+def test_dates_of_tables_are_told_by_their_type(
+    kind: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    pandas = pytest.importorskip("pandas", reason="the extra pandas is not installed")
+    frame = pandas.DataFrame({"user": [1, 2, 3], "item": [5, 6, 7]})
+    dates = np.array(["2024-01-31", "NaT", "2024-02-13"], "M8[s]").astype(kind)
+    mfrank.Interactions.from_frame(frame.assign(x=dates))
+    assert "'x' has dates: timestamp='x' reads them" in caplog.text
+    for quiet in (frame.assign(x=pandas.NaT), frame.assign(x=dates, time=[1, 2, 3])):
+        caplog.clear()
+        mfrank.Interactions.from_frame(quiet)
+        mfrank.Interactions.from_frame(quiet.assign(x=dates), timestamp=False)
+        assert "has dates" not in caplog.text
+
+
+def test_arrays_that_are_ignored_are_not_read_for_their_dates(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ids = np.arange(30)
+    for x in (np.array([{}] * 30), np.zeros((30, 2)), np.array("2024-01-31"), np.array([], "U")):
+        np.savez(tmp_path / "a.npz", user=ids, item=ids, x=x)  # type: ignore[arg-type]
+        assert mfrank.Interactions.from_file(tmp_path / "a.npz").nnz == 30
+    assert caplog.text.count("has dates") == 1
+    np.savez(tmp_path / "a.npz", user=ids, item=ids, x=ids.astype("M8[D]"))
+    assert mfrank.Interactions.from_file(tmp_path / "a.npz").nnz == 30
+    assert caplog.text.count("'x' has dates") == 2
+
+
+@pytest.mark.parametrize("door", TABLES)
+@pytest.mark.parametrize("name", ["Bewertung", "Quantité", "nota", "评分"])
+def test_values_are_told_in_other_languages(
+    tmp_path: Path, door: str, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = TABLES[door](tmp_path, ["user", "item", name], [[1, 2], [5, 6], [3, 4]])
+    assert data.user_items.data.tolist() == [1, 1]
+    ((level, said),) = messages(caplog)
+    assert level == logging.WARNING
+    assert f"{name!r} looks like a value: value={name!r} reads it" in said
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_keys_of_folders_are_told_as_columns_are(
+    tmp_path: Path, suffix: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def told_of(*folders: str) -> str:
+        place = tmp_path / f"{len(list(tmp_path.iterdir()))}"
+        for number, folder in enumerate(folders):
+            (place / folder).mkdir(parents=True)
+            file = place / folder / f"a{suffix}"
+            if suffix == ".jsonl":
+                file.write_text(json.dumps({"user": number, "item": 7}))
+            else:
+                write_table(file, {"user": np.array([number]), "item": np.array([7])})
+        caplog.clear()
+        assert mfrank.Interactions.from_file(place).n_users == len(folders)
+        return "\n".join(r.getMessage() for r in caplog.records if r.levelno == logging.WARNING)
+
+    if suffix == ".parquet":
+        pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
+    assert "'is_deleted' looks like a mark" in told_of("is_deleted=0", "is_deleted=1")
+    assert not told_of("is_deleted=false", "is_deleted=__HIVE_DEFAULT_PARTITION__")
+    assert "'tag' has dates" in told_of("tag=2024-01-31", "tag=2024-02-13")
+    assert not told_of("tag=a", "tag=b")
 
 
 def marks_told(caplog: pytest.LogCaptureFixture) -> list[str]:

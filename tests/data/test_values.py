@@ -39,7 +39,11 @@ def test_values_of_any_width_become_floats(dtype: Any) -> None:
         (3.0, ValueError, r"in one dimension, got shape \(\)"),
         ([1j], TypeError, "real numbers, got complex ones"),
         (np.array([1], "M8[s]"), BadRow, "got times, which are passed as timestamps, in row 0"),
-        (np.array([1], "m8[s]"), BadRow, "got times"),
+        (
+            np.array([1], "m8[s]"),
+            BadRow,
+            "got durations, of which column.dt.total_seconds\\(\\) makes",
+        ),
     ],
 )
 def test_values_that_are_no_numbers_are_named_by_their_row(

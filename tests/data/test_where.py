@@ -250,6 +250,13 @@ def test_the_nearest_is_told_where_no_row_is_left(door: str, tmp_path: Path) -> 
         DOORS[door](SEVERAL, {"event": "Views"}, tmp_path)
 
 
+def test_a_value_that_looks_like_the_nearest_is_told_by_its_characters() -> None:
+    frame = SEVERAL.assign(event="K\xe4ufe")
+    told = r"nearest to 'Ka\\u0308ufe' is 'K\\xe4ufe'"
+    with refuses(ValueError, "where", remedy=told):
+        Interactions.from_frame(frame, where={"event": "Ka\u0308ufe"})
+
+
 def test_a_range_may_end_anywhere(caplog: Any) -> None:
     data = Interactions.from_frame(SEVERAL, where={"rating": range(2, 100)})
     assert data.nnz == 2

@@ -242,6 +242,7 @@ ABOUT: dict[str, Callable[[str], Any]] = {
     "a column": lambda side: COUNTED.assign(n=1).groupby(side)[["n"]].sum(),
     "columns": lambda side: COUNTED.assign(n=1, rating=1).groupby(side)[["n", "rating"]].sum(),
     "of pairs": lambda side: COUNTED.groupby(["user", "item"]).size(),
+    "by hand": lambda side: pandas.Series({3: 1.0, 2: 2.0, 1: 2.0}),
 }
 
 

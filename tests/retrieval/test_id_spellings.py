@@ -183,6 +183,7 @@ WRITTEN_OTHERWISE = {
     "numbers": ("007", "7.0", "+7", " 7", "7 ", "'7'", '"7"', "[7]", "\uff17"),
     "text": ("tea ", " tea", '"tea"', "['tea']", "tea\xa0", "\uff54ea"),
     "accents": ("te\u0301a",),
+    "blanks": ("tea ", " tea", '"green tea"', "['tea']"),
 }
 AS_LISTS = {
     "numbers": ("7,14", "7, 99", "7 14", "[7, 14]", "7|14", "7;99"),
@@ -194,6 +195,7 @@ KNOWN: dict[str, list[Any]] = {
     "text": ["tea", "jam", "oat", "pie", "rum", "gin", "fig"],
     "accents": ["t\xe9a", "jam", "oat", "pie", "rum", "gin", "fig"],
     "commas": ["tea", "jam", "a,b", "pie", "rum", "gin", "fig"],
+    "blanks": ["tea", "green tea", "don't", '5" nail', "a [b]", "gin", "fig"],
 }
 
 
@@ -217,6 +219,35 @@ def test_an_id_that_is_known_once_it_is_written_otherwise_is_never_skipped(
             ask(model, wrong, skip)
     for new in ("99", "TEA", "teas", "tea-7", "x7", "z,z", "no, no", "7-14", "((", ",", "\xe9"):
         ask(model, new, skip)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_mark_for_each_id_is_no_list_of_ids(table: str) -> None:
+    """It would be the ids 0 and 1, again and again."""
+    model, (users, items) = fitted(table), TABLES[table]
+    test = mfrank.Interactions.from_sparse(toy(), user_ids=users, item_ids=items)
+    skip: dict[str, Any] = {"on_unknown": "skip"}
+    doors: dict[str, tuple[list[Any], Callable[[Any], Any]]] = {
+        "filter_items": (items, lambda ids: model.recommend(users[:2], filter_items=ids, **skip)),
+        "items": (items, lambda ids: model.recommend(users[:2], items=[ids, items], **skip)),
+        "filter_users": (users, lambda ids: model.recommend_users(items[0], filter_users=ids)),
+        "itemids": (items, lambda ids: model.recommend_from_items(ids, **skip)),
+    }
+    for argument, (ids, ask) in doors.items():
+        marks = [place % 3 % 2 for place in range(len(ids))]
+        for given in (marks, np.array(marks), np.array(marks, float), iter(marks)):
+            with refuses(ValueError, argument, remedy="marked, such as ids"):
+                ask(given)
+        ask([label for label, mark in zip(ids, marks, strict=True) if mark])
+    for side, ids in (("users", users), ("items", items)):
+        with refuses(ValueError, side, remedy="marked, such as ids"):
+            fitted(table).remove(**{side: [1] * len(ids)})
+    with refuses(ValueError, "users", remedy="marked, such as ids"):
+        mfrank.evaluate(model, test, users=[0, 1] + [1] * (len(users) - 2))
+    if table == "0..n-1":  # as many as there are ids, but ids
+        assert model.recommend([0, 1] * 4 + [1], N=1).ids.shape == (9, 1)
+        model.recommend(0, items=range(7))
+        model.recommend(0, filter_items=[0, 1, 1])
 
 
 def test_boosts_and_categories_of_the_other_kind_are_not_skipped() -> None:

@@ -313,17 +313,46 @@ def test_what_a_condition_cannot_mean_is_refused(model: mfrank.ALS, asked: str, 
         ("kind=drama,Comedy", "write ' Drama'"),
         ("kind!=COMEDY", "write 'Comedy'"),
         ("code=7", "write '007'"),
+        ("kind='Comedy'", "write 'Comedy'"),
+        ("kind==Comedy", "write 'Comedy'"),
+        ("kind=Come\u0301die", "write 'Com\xe9die'"),
         ("genres=x|y", "write genres=x,y"),
         ("genres=X", "write 'x'"),
     ],
 )
 def test_a_value_of_another_spelling_is_refused(model: mfrank.ALS, asked: str, remedy: str) -> None:
-    kinds = ["Comedy", " Drama"] * (N_ITEMS // 2)
+    kinds = ["Comedy", " Drama", "Com\xe9die"] * (N_ITEMS // 3)
     here = service(model, table(kind=kinds, code="007", genres="x|y"))
     answer = here.get(f"/recommend/u1?where={quote(asked)}")
     assert answer.status_code == 422
     assert remedy.replace("' Drama'", "'Drama'") in answer.json()["error"]
     assert listed(here.get("/recommend/u1?where=kind=Tragedy")) == []  # no item is one
+
+
+def test_two_values_of_a_column_that_no_item_has_at_once_are_refused(model: mfrank.ALS) -> None:
+    """Where several conditions are meant as either; of lists, an item may have both."""
+    numbers, days = list(range(N_ITEMS)), ["2024-01-31", "2024-02-13"] * (N_ITEMS // 2)
+    columns = {"kind": ["A", "B"] * 15, "tags": ["x|y", "z"] * 15, "day": days, "n": numbers}
+    here = service(model, table(**columns))
+    for both, either in (
+        (["kind=A", "kind=B"], "kind=A,B"),
+        (["n>1", "n=4", "kind=A", "n=7"], "n=4,7"),
+        (["day=2024-01-31", "day=2024-02-13"], "day=2024-01-31,2024-02-13"),
+    ):
+        body = {"users": ["u1"], "where": both, "include_seen": True}
+        answer = here.post("/recommend", json=body)
+        assert answer.status_code == 422
+        assert f"write {either} for items with any" in answer.json()["error"]
+        where = [either if each == both[-1] else each for each in both if each[0] != either[0]]
+        assert set().union(*every_route(here, [*where, either]))
+    for where in (
+        ["tags=x", "tags=z"],
+        ["kind=A", "kind=C"],
+        ["n>4", "n<2"],
+        ["kind=A", "kind!=A"],
+    ):
+        assert every_route(here, where) == [[]] * len(every_route(here))
+    assert every_route(here, ["kind=A,B", "kind=B"])[0]
 
 
 @pytest.mark.parametrize(
