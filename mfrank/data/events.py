@@ -181,7 +181,7 @@ class EventWeights:
         """Go on after a run that read this."""
         self.counts.update(facts["counts"])
         self.rows.resume(facts["where"])
-        self.met.update(facts["met"])
+        self.met.update(facts.get("met", ()))  # journals of earlier versions have none
 
     def values(
         self, events: Any, values: Any = None, first_row: int = 0

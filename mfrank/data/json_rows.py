@@ -109,7 +109,7 @@ def json_format(start: Start) -> TextFormat | None:
                 is_empty = False
                 yield columns.rows(each, lines)
             keys_there = set[Any]().union(*each)
-            for key in {*marks_among([*keys_there], roles)} - marks:
+            for key in sorted({*marks_among([*keys_there], roles)} - marks):
                 if has_marks_of_rows(objects(one.get(key) for one in each)):
                     tell(logging.WARNING, looks_like_a_mark(key))
                     marks.add(key)

@@ -190,7 +190,7 @@ def cut_of(model: Any, train: Any) -> Recommender | FactorStore | Interactions |
     """What knows how the data of a model's fit were cut, if anything was."""
     for each in (model, train):
         if isinstance(each, Recommender | FactorStore | Interactions) and (
-            each.threshold is not None or any(each.where.values())
+            each.threshold is not None or any(each.where.values()) or each.event_weights
         ):
             return each
     return None

@@ -46,7 +46,8 @@ def build(
     hosts = AllowedHosts(allow_hosts)
     pages = _Pages(Site(models, data, items))
     if data is not None:
-        cut = [each for each in models.values() if each.threshold is not None or each.where]
+        of_data = ((each, (each.where, each.event_weights)) for each in models.values())
+        cut = [each for each, known in of_data if each.threshold is not None or any(known)]
         most = max(cut, key=lambda each: each.threshold or 0.0, default=None)
         tell_uncut("data", data, most, "are shown as likes and hits")
     application = FastAPI(openapi_url=None)  # so there are no documentation pages either

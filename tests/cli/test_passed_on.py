@@ -28,7 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_tune(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     saved: list[tuple[str, int]] = []
-    best = SimpleNamespace(save=lambda folder, keep: saved.append((folder, keep)))
+    best = SimpleNamespace(save=lambda folder, keep, **_: saved.append((folder, keep)))
     found = SimpleNamespace(model=best, leaderboard=({"value": 1},), weights=None, days=None)
     calls = recorded(monkeypatch, f"{COMMANDS}.tune.tune", found)
     run("tune plays.csv --model best")

@@ -7,6 +7,7 @@ import logging
 import sqlite3
 from collections.abc import Callable, Mapping
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -498,6 +499,27 @@ def test_an_update_or_refit_without_the_weights_is_told(
     assert mfrank.refit(made, again).event_weights == WEIGHTS
     made.partial_fit(again).partial_fit(again)
     assert made.remove(users=["u03"]).event_weights == WEIGHTS
+
+
+JUDGED: Mapping[str, Callable[[Any, Any], Any]] = {
+    "evaluate": mfrank.evaluate,
+    "pages": lambda model, data: app({"als": model}, data),
+    "training data": lambda model, data: mfrank.evaluate(
+        replace(model.store, event_weights={}),
+        data,
+        train=mfrank.Interactions.from_frame(LOG, weights=WEIGHTS),
+    ),
+}
+
+
+@pytest.mark.parametrize("door", JUDGED)
+def test_tests_without_the_weights_of_the_fit_are_told(caplog: Any, door: str) -> None:
+    model = als().fit(mfrank.Interactions.from_frame(LOG, weights=WEIGHTS))
+    again = mfrank.Interactions.from_frame(table(1), weights=WEIGHTS)
+    for new, n_told in ((read(seed=1), 1), (again, 0), (read(BOUGHT, seed=1), 0)):
+        act = lambda n=new: JUDGED[door](model, n)  # noqa: E731
+        told = said(caplog, act, logging.WARNING, "those of the fit had weights=")
+        assert len(told) == n_told
 
 
 def test_the_command_line_knows_the_weights_of_kinds(tmp_path: Path, capfd: Any) -> None:
