@@ -17,7 +17,7 @@ from mfrank.data.concatenation import joined_ids
 from mfrank.data.datasets import from_npz, movielens, published_split
 from mfrank.data.event_log import Events, EventSplit
 from mfrank.data.events import EventWeights, KindWeights
-from mfrank.data.feature_columns import FeatureColumns, is_missing, tell_odd_texts
+from mfrank.data.feature_columns import FeatureColumns, is_missing, tell_odd_texts, text_of_list
 from mfrank.data.feature_matrices import check_id_columns, feature_rows
 from mfrank.data.feature_tables import FeatureTable, is_table, is_unnamed, place_of_ids
 from mfrank.data.fields import IdsAs, as_text, spelled_like, whole_number
@@ -228,6 +228,7 @@ __all__ = [
     "tell_odd_texts",
     "tell_of_duration",
     "tell_unread",
+    "text_of_list",
     "text_rows",
     "tfidf_weight",
     "timestamps_of",

@@ -10,7 +10,7 @@ from typing import Any
 from mfrank.arrays import MadeOfFields, check_count, is_number, shown, tell_idle
 from mfrank.data import Ids, UnknownIdError
 from mfrank.errors import InputTypeError, InputValueError
-from mfrank.steering.categories import labels_of
+from mfrank.steering.categories import labels_of, tell_lists
 
 _MOST = 1000
 
@@ -165,6 +165,7 @@ class Steering(MadeOfFields):
                     raise InputValueError(f"`{name}` needs categories, the labels of items")
             return
         known = {label for labels in self.categories.values() for label in labels_of(labels)}
+        tell_lists(known)
         if self.at_most is None:
             if self.categories and not self.calibrates:
                 tell_idle(
