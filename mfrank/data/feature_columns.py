@@ -44,7 +44,7 @@ _CODES = {
     *("brand", "type", "class", "cluster", "department", "occupation", "region", "country", "sex"),
 }
 """Words of names of columns whose numbers are hardly amounts."""
-_MARKS, _RARER_MARKS = ",;", ("/", "#", "~", "::", "\t", "\n", "\u3001", "\uff0c", "\uff1b")
+_MARKS, _RARER_MARKS = "|,;", ("/", "#", "~", "::", "\t", "\n", "\u3001", "\uff0c", "\uff1b")
 """What is between the values of a list in one text."""
 _RECUR = 0.8
 """Share of the parts of lists that are in other lists, too, from which on these are lists."""

@@ -18,9 +18,6 @@ from mfrank.errors import InputTypeError, Notice
 
 _log = logging.getLogger("mfrank")
 
-_BETWEEN = "|"
-"""Between labels in one text, in tables of features and items."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ItemCategories:
@@ -103,8 +100,7 @@ def labels_of(given: Any) -> list[Hashable]:
 
 def tell_lists(labels: Iterable[Hashable]) -> None:
     """Warn of labels that are rather lists of several in one text."""
-    texts = [label for label in labels if isinstance(label, str)]
-    listed = next((text for text in texts if _BETWEEN in text), None) or text_of_list(texts)
+    listed = text_of_list([label for label in labels if isinstance(label, str)])
     if listed is not None:
         _tell_list(listed)
 

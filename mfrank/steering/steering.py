@@ -164,7 +164,8 @@ class Steering(MadeOfFields):
                 if getattr(self, name) not in (None, 0):
                     raise InputValueError(f"`{name}` needs categories, the labels of items")
             return
-        known = {label for labels in self.categories.values() for label in labels_of(labels)}
+        each = map(labels_of, self.categories.values())
+        known = dict.fromkeys(label for labels in each for label in labels)
         tell_lists(known)
         if self.at_most is None:
             if self.categories and not self.calibrates:
