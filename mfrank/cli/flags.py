@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from mfrank.als import QuadraticObjective
 from mfrank.arrays import counted
 from mfrank.cli.typed_ids import as_ids
-from mfrank.data import Ids, list_in_text, place_of_ids, text_rows
+from mfrank.data import Ids, place_of_ids, text_rows
 from mfrank.errors import InputValueError
 from mfrank.models import objective_classes
 from mfrank.steering import Steering
@@ -463,8 +463,6 @@ def _categories(path: str, items: Ids) -> dict[Any, list[str]]:
     for item, row in zip(ids[1:].tolist(), rows, strict=True):
         parts = (label.strip() for label in row[last].split("|"))
         labels.setdefault(item, []).extend(label for label in parts if label)
-    if (listed := list_in_text(label for own in labels.values() for label in own)) is not None:
-        _log.warning("%s: %r is read as one category; join several by |", path, listed)
     return labels
 
 

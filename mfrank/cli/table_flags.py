@@ -261,6 +261,11 @@ def _equality(text: str) -> tuple[str, str]:
     column, given, value = text.partition("=")
     if not (column and given and value):
         raise argparse.ArgumentTypeError(f"expected COLUMN=VALUE, as in event=purchase; got {text}")
+    if column[-1] in "<>!~" or value[0] == "=":
+        raise argparse.ArgumentTypeError(
+            f"expected COLUMN=VALUE and no other condition, got {text}: list the values that are "
+            "wanted, or choose the rows in the table"
+        )
     return column.strip(), value.strip()
 
 

@@ -25,8 +25,8 @@ from mfrank.data.events import EventWeights as EventWeights
 from mfrank.data.events import KindWeights as KindWeights
 from mfrank.data.feature_columns import FeatureColumns as FeatureColumns
 from mfrank.data.feature_columns import is_missing as is_missing
-from mfrank.data.feature_columns import list_in_text as list_in_text
 from mfrank.data.feature_columns import tell_odd_texts as tell_odd_texts
+from mfrank.data.feature_columns import text_of_list as text_of_list
 from mfrank.data.feature_matrices import check_id_columns as check_id_columns
 from mfrank.data.feature_matrices import feature_rows as feature_rows
 from mfrank.data.feature_tables import FeatureTable as FeatureTable

@@ -69,6 +69,10 @@ _ABROAD: Mapping[str, str] = {
     "timestamp": "datum zeit zeitpunkt zeitstempel horodatage fecha дата время 日付 日時 日期 时间",
 }
 """Whole names in other languages, as spreadsheets have them."""
+_OF_ONE_SIDE = {"birth", "birthday", "birthdate", "dob", "born", "release", "released"}
+_OF_ONE_SIDE |= {"releasedate", "publication", "published", "expiry", "expires", "expiration"}
+_OF_ONE_SIDE |= {"signup", "registration", "registered"}
+"""Words of names of dates that a user or an item has, not what a user did with an item."""
 _COUNTED = {"0", "n", "nb", "len", "size"}
 """Names that pandas, polars and R give to counts."""
 _COUNTED |= {"f0_", "_c2", "_col2", "expr$2", "?column?", "(no column name)"}
@@ -373,8 +377,9 @@ def _doubt(
     """Why an ignored column may be meant, and how it is read; "" if it hardly is."""
     by_name = _doubt_of_name(name, roles, chosen)
     has_times = "timestamp" in roles or chosen.get("timestamp") is not None
-    is_mark = isinstance(name, str) and _may_mark(_words(name))
-    if by_name or has_times or is_mark or not has_dates(name):
+    words = _words(name) if isinstance(name, str) else set[str]()
+    is_other = _may_mark(words) or bool(words & _OF_ONE_SIDE)
+    if by_name or has_times or is_other or not has_dates(name):
         return by_name
     return f"{name!r} has dates: `timestamp={name!r}` reads them"
 
@@ -402,7 +407,8 @@ def _doubt_of_name(name: Hashable, roles: Mapping[str, Hashable], chosen: Chosen
     if value and may_be_value and not words & {"at", "date", "timestamp"}:
         instead = f" in place of {roles['value']!r}" if "value" in roles else ""
         return f"{name!r} looks like a value: `value={name!r}` reads it{instead}"
-    if time and "timestamp" not in roles and chosen.get("timestamp") is None:
+    is_of_both = not words & _OF_ONE_SIDE
+    if time and is_of_both and "timestamp" not in roles and chosen.get("timestamp") is None:
         return f"{name!r} looks like a time: `timestamp={name!r}` reads it"
     if event and not time and may_be_value:
         return (

@@ -44,6 +44,8 @@ _CODES = {
     *("brand", "type", "class", "cluster", "department", "occupation", "region", "country", "sex"),
 }
 """Words of names of columns whose numbers are hardly amounts."""
+_MARKS, _RARER_MARKS = "|,;", ("/", "#", "~", "::", "\t", "\n", "\u3001", "\uff0c", "\uff1b")
+"""What is between the values of a list in one text."""
 _RECUR = 0.8
 """Share of the parts of lists that are in other lists, too, from which on these are lists."""
 _DIGIT = re.compile("[0-9]")
@@ -237,7 +239,7 @@ def tell_odd_texts(where: str, given: Iterable[str], *, are_lists: bool) -> None
             "their parts by | instead",
             *(where, shown(texts[0])),
         )
-    elif not are_lists and (listed := _list_by(",;", texts)):
+    elif not are_lists and (listed := text_of_list(texts)):
         _log.warning(
             "%s has texts like %s, each of which is one value: join their parts by | if they are "
             "lists",
@@ -260,27 +262,27 @@ def tell_twins(where: str, texts: Iterable[str]) -> None:
             return
 
 
-def list_in_text(texts: Iterable[str]) -> str | None:
-    """A text that seems to be a list of labels, such as "war, love"; None if none does."""
-    distinct = list(dict.fromkeys(texts))
-    if distinct and all(_IN_BRACKETS.fullmatch(text.strip()) for text in distinct):
-        return distinct[0]
-    return _list_by(",;|", distinct)
-
-
-def _list_by(marks: str, distinct: Sequence[str]) -> str | None:
+def text_of_list(texts: Iterable[str]) -> str | None:
     """A text that seems to be a list of values of the column; None if none does.
 
     In lists nearly all parts recur, in names such as "Paris, France" at most those of one place.
+    Dates, paths and addresses have slashes, too, and digits or nothing between two of them.
     """
-    texts = distinct[:: -(-len(distinct) // LOOKED_AT) or 1]
-    for mark in marks:
-        parted = [[part.strip() for part in text.split(mark)] for text in texts]
+    distinct = list(dict.fromkeys(texts))
+    if distinct and all(_IN_BRACKETS.fullmatch(text.strip()) for text in distinct):
+        return distinct[0]
+    some = distinct[:: -(-len(distinct) // LOOKED_AT) or 1]
+    for mark in (*_MARKS, *_RARER_MARKS):
+        parted = [[part.strip() for part in text.split(mark)] for text in some]
         number = Counter(part for parts in parted for part in set(parts))
         several = [parts for parts in parted if len(parts) > 1]
+        if mark in _RARER_MARKS and any(
+            not part or _DIGIT.search(part) for parts in several for part in parts
+        ):
+            continue
         recurring = sum(number[part] > 1 for parts in several for part in parts)
         if several and recurring >= _RECUR * sum(map(len, several)):
-            return next(text for text in texts if mark in text)
+            return next(text for text in some if mark in text)
     return None
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import check_count, counted, is_labelled, refuse_labels, shown, to_host
 from mfrank.data.columns import guess
-from mfrank.data.feature_columns import is_missing, list_in_text
+from mfrank.data.feature_columns import is_missing, text_of_list
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
 from mfrank.data.joining import by_ids
@@ -123,7 +123,7 @@ class Groups:
                 "the group %r, of %s, may stand for a missing label: write None for none",
                 *(spelled[0], counted(texts.count(spelled[0]), "row")),
             )
-        if (listed := list_in_text(names)) is not None:
+        if (listed := text_of_list(names)) is not None:
             _log.warning(
                 Notice(
                     f"`labels` have texts like {shown(listed)}, which seem to be lists, and each "

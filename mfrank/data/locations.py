@@ -75,7 +75,11 @@ def files_at(given: Location, argument: str) -> list[Path]:
                 f"with {shown(one[:30])}:",
                 "write it to a file",
             )
-    found = {file for one in each for file in _files_of(one)}
+    listed = [file for one in each for file in _files_of(one)]
+    found = {*listed}
+    if len(found) < len(listed):
+        twice = next(file for file, number in Counter(listed).items() if number > 1)
+        _log.info("%s is given more than once, and read once", twice)
     for file in found if len(found) > 1 else ():
         if is_stream(file):
             raise InputValueError(f"{file} can be read only once, and by itself:", "save it")

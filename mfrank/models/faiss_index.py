@@ -15,7 +15,7 @@ from mfrank.data import Ids
 from mfrank.errors import InputValueError, unreadable, within
 from mfrank.files import path_of, replacing
 from mfrank.models.exchange import check_exportable, with_bias_columns
-from mfrank.retrieval import Recommender, given_ids, sides
+from mfrank.retrieval import Recommender, given_ids, refuse_marks, sides
 from mfrank.store import FactorStore, check_ranks_by_factors
 
 StrPath = str | os.PathLike[str]
@@ -275,6 +275,7 @@ class FaissLists:
         banned = np.empty(0, np.int64)
         if filter_items is not None:
             ids = given_ids(filter_items, "filter_items", ordered=False)
+            refuse_marks(ids, store.n_items, "filter_items")
             banned = np.unique(answering.rows(ids, "filter_items"))
         found = np.full((len(rows), N), -1, np.int64)
         scores = np.full((len(rows), N), np.nan, np.float32)

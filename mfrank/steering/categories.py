@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays import CSR, shown
-from mfrank.data import is_missing
+from mfrank.data import is_missing, text_of_list
 from mfrank.errors import InputTypeError, Notice
 
 _log = logging.getLogger("mfrank")
@@ -95,6 +96,23 @@ def labels_of(given: Any) -> list[Hashable]:
         raise InputTypeError(
             f"`categories` must have a label, or a list of labels, for an item; got {shown(given)}"
         ) from None
+
+
+def tell_lists(labels: Iterable[Hashable]) -> None:
+    """Warn of labels that are rather lists of several in one text."""
+    listed = text_of_list([label for label in labels if isinstance(label, str)])
+    if listed is not None:
+        _tell_list(listed)
+
+
+@cache  # levers are made anew for each request of a service
+def _tell_list(text: str) -> None:
+    _log.warning(
+        Notice(
+            f"`categories` have labels like {shown(text)}, each of which is one category: pass a "
+            "list of labels, in a table joined by |, if these are several"
+        )
+    )
 
 
 # Caps on the number of items of each category in a list.

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from mfrank.arrays import MadeOfFields, check_count, is_number, shown, tell_idle
-from mfrank.data import Ids, UnknownIdError, list_in_text
-from mfrank.errors import InputTypeError, InputValueError, Notice
-from mfrank.steering.categories import labels_of
-
-_log = logging.getLogger("mfrank")
+from mfrank.data import Ids, UnknownIdError
+from mfrank.errors import InputTypeError, InputValueError
+from mfrank.steering.categories import labels_of, tell_lists
 
 _MOST = 1000
 
@@ -169,15 +166,9 @@ class Steering(MadeOfFields):
                 if getattr(self, name) not in (None, 0):
                     raise InputValueError(f"`{name}` needs categories, the labels of items")
             return
-        single = (label for label in self.categories.values() if isinstance(label, str))
-        if (listed := list_in_text(single)) is not None:
-            _log.warning(
-                Notice(
-                    f"`categories` have texts like {shown(listed)}, which seem to be lists, and "
-                    "each is one category; pass several as a list, such as ['war', 'love']"
-                )
-            )
-        known = {label for labels in self.categories.values() for label in labels_of(labels)}
+        each = map(labels_of, self.categories.values())
+        known = dict.fromkeys(label for labels in each for label in labels)
+        tell_lists(known)
         if self.at_most is None:
             if self.categories and not self.calibrates:
                 tell_idle(

@@ -112,6 +112,7 @@ def test_every_flag_is_an_argument(monkeypatch: pytest.MonkeyPatch) -> None:
         "--weights view=much",
         "--weights view=1,buy=none,view=2",
         "--weights view=1,",
+        *(f"--where kind{operator}view" for operator in ("!=", "==", ">=", "<=", "<>", ">", "~=")),
     ],
 )
 def test_other_values_are_refused(line: str) -> None:

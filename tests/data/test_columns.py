@@ -153,6 +153,7 @@ COUNTED += ["(No column name)"]
         (["avg_score", "score_id", "score:token"], {"value": "score:token"}, []),
         (["visit_time"], {}, ["'visit_time' looks like a time: timestamp='visit_time' reads it"]),
         (["visit_time"], {"timestamp": False}, []),
+        (["birth_date", "dateOfBirth", "release_date", "published_at", "signup_time"], {}, []),
         (["visit_time", "timestamp"], {}, []),
         (["liked_at", "score_date"], {}, ["'liked_at' looks like a t", "_date' looks like a t"]),
         (["day", "month", "my_score"], {}, ["'day', 'month' look like parts", "'my_score' looks"]),

@@ -200,10 +200,17 @@ def test_texts_for_numbers_are_told(
         (["Action|Comedy", "Comedy, Drama", "Drama, Comedy"], 0),  # one of them is a list
         (["Paris, France", "Lyon, France", "Oslo, Norway", "Bergen, Norway"], 0),
         (["Toy Story, The", "Heat", "Net, The"], 0),
+        *(
+            ([f"Action{mark}Comedy", "Drama", f"Comedy{mark}Drama", "Action"], 1)
+            for mark in (" / ", "/", "#", "~", "::", "\t", "\n", "\u3001", "\uff0c")
+        ),
+        (["2024/01/31", "2024/01/30", "2023/01/31", "2023/01/30"], 0),
+        (["https://a.b/c", "https://a.b/d", "https://a.b", "https://a.b/d/c"], 0),
+        (["AC/DC", "Rock", "Him/Her"], 0),
         ([], 0),
     ],
 )
-def test_lists_with_commas_are_told(
+def test_lists_with_other_marks_are_told(
     column: list[str], n_told: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     learned(objects(*column))

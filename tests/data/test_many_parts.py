@@ -459,3 +459,21 @@ def test_parts_of_counts_are_not_told(
     day, year = rng.geometric(0.6, 200), rng.geometric(0.05, 200)
     FRAMES[door](tmp_path, [rated(day, 0), rated(year, 1000)])
     assert not [each for each in caplog.messages if "one scale" in each]
+
+
+def test_a_file_that_is_given_twice_is_read_once_which_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "a.csv").write_text("user,item\n1,2\n")
+    (tmp_path / "b.csv").write_text("user,item\n2,2\n")
+    one = tmp_path / "b.csv"
+    with caplog.at_level(logging.INFO, "mfrank"):
+        for given in ([one, str(one)], [tmp_path, one], [f"{tmp_path}/*.csv", f"{tmp_path}/b*"]):
+            caplog.clear()
+            data = mfrank.Interactions.from_file(given)
+            assert data.user_items.data.tolist() == [1] * data.nnz
+            assert caplog.text.count(f"{one} is given more than once, and read once") == 1
+            assert "read once" in str(data.report())
+        caplog.clear()
+        mfrank.Interactions.from_file([tmp_path / "a.csv", one])
+        assert "more than once" not in caplog.text

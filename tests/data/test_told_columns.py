@@ -169,9 +169,10 @@ def test_dates_are_told_whatever_their_column_is_called(
     ((level, said),) = messages(caplog)
     assert level == logging.WARNING
     assert "'t_dat' has dates: timestamp='t_dat' reads them" in said
-    for others in (["title", "1.2"], ["20240131", "20240213"], ["", "2024-01-31 or so"]):
+    for others in (["title", "1.2"], ["20240131", "20240213"], ["", "2024-01-31 or so"], dates):
         caplog.clear()
-        TABLES[door](tmp_path, names, [*ids, others])
+        name = "dob" if others is dates else "t_dat"
+        TABLES[door](tmp_path, ["user", "item", name], [*ids, others])
         assert not [said for level, said in messages(caplog) if level == logging.WARNING]
 
 

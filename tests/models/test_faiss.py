@@ -103,6 +103,8 @@ def test_faiss_refuses_by_name(tmp_path: Path) -> None:
         lists.recommend([1000])
     with refuses(mfrank.UnknownIdError, "filter_items"):
         lists.recommend([1], filter_items=[1000])
+    with refuses(ValueError, "filter_items", remedy="marked, such as ids"):
+        lists.recommend([1], filter_items=np.zeros(model.store.n_items, int))
     with refuses(TypeError, "userid"):
         lists.recommend({1, 2})
 

@@ -424,6 +424,22 @@ def test_categories_of_no_item_are_told(caplog: pytest.LogCaptureFixture) -> Non
     assert "none of the items" in caplog.text
 
 
+@pytest.mark.parametrize("mark", ["|", ", ", ";", " / ", "\n"])
+def test_labels_that_are_lists_in_one_text_are_told(
+    mark: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each is one category: a cap on dramas would not hold for dramas that are comedies."""
+    joined = {"i0": f"drama{mark}comedy", "i1": "comedy", "i2": "drama", "i3": ["war"]}
+    for _ in range(2):  # as requests of a service make them
+        steer = mfrank.Steering(categories=joined, at_most=1)
+        labeled().recommend("u0", steer=steer)
+    assert caplog.text.count("each of which is one category") == 1
+    caplog.clear()
+    apart = {"i0": ["drama", "comedy"], "i1": "Rock, Paper", "i2": "R&B/Soul", "i3": 7, "i4": None}
+    mfrank.Steering(categories=apart, at_most=1)
+    assert not caplog.records
+
+
 def test_unknown_boosts_are_an_error_or_left_out() -> None:
     of, steer = labeled(), mfrank.Steering(boosts={"old": 3.0})
     with refuses(mfrank.UnknownIdError, "steer.boosts"):
