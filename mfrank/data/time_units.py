@@ -88,7 +88,7 @@ class Moments(NamedTuple):
     zones: frozenset[bool] = frozenset()
 
 
-class _SixDigits(NamedTuple):
+class _Short(NamedTuple):
     """Numbers of six digits that are dates: their bounds, and how they become 14 digits."""
 
     first: int
@@ -97,9 +97,9 @@ class _SixDigits(NamedTuple):
     full: Callable[[NDArray[np.int64]], NDArray[np.int64]]
 
 
-_SIX_DIGITS: Mapping[str, _SixDigits] = {
-    "months": _SixDigits(190_001, 210_012, "%Y%m", lambda months: (100 * months + 1) * 10**6),
-    "days": _SixDigits(100_101, 301_231, "%y%m%d", lambda days: (20_000_000 + days) * 10**6),
+_SHORT: Mapping[str, _Short] = {
+    "months": _Short(190_001, 210_012, "%Y%m", lambda months: (100 * months + 1) * 10**6),
+    "days": _Short(100_101, 301_231, "%y%m%d", lambda days: (20_000_000 + days) * 10**6),
 }
 
 
@@ -214,7 +214,7 @@ class Magnitudes:
     latest: int = -(2**63)
     zones: list[bool] = field(default_factory=list)
     orders: list[str] = field(default_factory=list)
-    short: list[str] = field(default_factory=lambda: [*_SIX_DIGITS])
+    short: list[str] = field(default_factory=lambda: [*_SHORT])
 
     @classmethod
     def of(cls, found: Moments) -> Self:
@@ -236,7 +236,7 @@ class Magnitudes:
             self.earliest, self.latest = min(self.earliest, low), max(self.latest, high)
             return
         self.lowest, self.highest = min(self.lowest, low), max(self.highest, high)
-        self.short = [what for what in self.short if _are_six_digits(what, numbers, low, high)]
+        self.short = [what for what in self.short if _are_short(what, numbers, low, high)]
         if found.fraction is not None and self.fraction is None:
             self.fraction = [found.fraction[1], first_row + found.fraction[0]]
         unit = unit_of(low)
@@ -387,7 +387,7 @@ class Magnitudes:
             remedy = "dates are made by pandas.to_datetime(days, unit='D', origin='1899-12-30')"
             return "days of a spreadsheet", remedy
         for what in self.short:
-            form = _SIX_DIGITS[what].form
+            form = _SHORT[what].form
             return what, f"dates are made by pandas.to_datetime(times, format={form!r})"
         return None
 
@@ -456,9 +456,9 @@ def _sorts(numbers: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:
     return sorts
 
 
-def _are_six_digits(what: str, numbers: NDArray[np.int64], low: int, high: int) -> bool:
+def _are_short(what: str, numbers: NDArray[np.int64], low: int, high: int) -> bool:
     """Whether all numbers are spelled like months, or like days."""
-    sort = _SIX_DIGITS[what]
+    sort = _SHORT[what]
     return sort.first <= low <= high <= sort.last and bool(_calendar(sort.full(numbers))[1].all())
 
 
