@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from mfrank.errors import InputTypeError, InputValueError
 
 
-class _Short(reprlib.Repr):
+class _ShortRepr(reprlib.Repr):
     """Abbreviates ints that Python refuses to print, whose error would not name the argument."""
 
     def repr_int(self, x: int, level: int) -> str:
@@ -23,7 +23,7 @@ class _Short(reprlib.Repr):
         return super().repr_int(x, level) if bits < 2048 else f"an int of {bits:,} bits"
 
 
-_SHORT = _Short()
+_SHORT = _ShortRepr()
 _SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = 200
 
 

@@ -88,7 +88,7 @@ class Moments(NamedTuple):
     zones: frozenset[bool] = frozenset()
 
 
-class _FewDigits(NamedTuple):
+class _Short(NamedTuple):
     """Numbers of six or seven digits that are dates: their bounds, what makes dates of them."""
 
     first: int
@@ -97,20 +97,20 @@ class _FewDigits(NamedTuple):
     are_such: Callable[[NDArray[np.int64]], NDArray[np.bool_]]
 
 
-_FEW_DIGITS: Mapping[str, _FewDigits] = {
-    "months": _FewDigits(
+_SHORT: Mapping[str, _Short] = {
+    "months": _Short(
         *(190_001, 210_012, "times.astype(str), format='%Y%m'"),
         lambda months: _calendar((100 * months + 1) * 10**6)[1],
     ),
-    "days": _FewDigits(
+    "days": _Short(
         *(100_101, 301_231, "times.astype(str), format='%y%m%d'"),
         lambda days: _calendar((20_000_000 + days) * 10**6)[1],
     ),
-    "days of years": _FewDigits(
+    "days of years": _Short(
         *(1_900_001, 2_100_366, "times.astype(str), format='%Y%j'"),
         lambda days: (days % 1000 >= 1) & (days % 1000 <= 366),
     ),
-    "weeks": _FewDigits(
+    "weeks": _Short(
         *(190_001, 210_053, "times.astype(str) + '1', format='%G%V%u'"),
         lambda weeks: (weeks % 100 >= 1) & (weeks % 100 <= 53),
     ),
@@ -230,7 +230,7 @@ class Magnitudes:
     latest: int = -(2**63)
     zones: list[bool] = field(default_factory=list)
     orders: list[str] = field(default_factory=list)
-    short: list[str] = field(default_factory=lambda: [*_FEW_DIGITS])
+    short: list[str] = field(default_factory=lambda: [*_SHORT])
 
     @classmethod
     def of(cls, found: Moments) -> Self:
@@ -252,7 +252,7 @@ class Magnitudes:
             self.earliest, self.latest = min(self.earliest, low), max(self.latest, high)
             return
         self.lowest, self.highest = min(self.lowest, low), max(self.highest, high)
-        self.short = [what for what in self.short if _are_few_digits(what, numbers, low, high)]
+        self.short = [what for what in self.short if _are_short(what, numbers, low, high)]
         if found.fraction is not None and self.fraction is None:
             self.fraction = [found.fraction[1], first_row + found.fraction[0]]
         unit = unit_of(low)
@@ -403,7 +403,7 @@ class Magnitudes:
             remedy = "dates are made by pandas.to_datetime(days, unit='D', origin='1899-12-30')"
             return "days of a spreadsheet", remedy
         for what in self.short:
-            return what, f"dates are made by pandas.to_datetime({_FEW_DIGITS[what].made_by})"
+            return what, f"dates are made by pandas.to_datetime({_SHORT[what].made_by})"
         return None
 
     def check(self, unit: TimestampUnit) -> None:
@@ -471,9 +471,9 @@ def _sorts(numbers: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:
     return sorts
 
 
-def _are_few_digits(what: str, numbers: NDArray[np.int64], low: int, high: int) -> bool:
+def _are_short(what: str, numbers: NDArray[np.int64], low: int, high: int) -> bool:
     """Whether all numbers are spelled like months, days or weeks."""
-    sort = _FEW_DIGITS[what]
+    sort = _SHORT[what]
     return sort.first <= low <= high <= sort.last and bool(sort.are_such(numbers).all())
 
 
