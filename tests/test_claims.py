@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+
+import mfrank
 
 ROOT = Path(__file__).parents[1]
 BENCH = ROOT / "bench"
@@ -25,6 +28,19 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(BENCH))
     for name in [name for name in sys.modules if name.partition(".")[0] in ("harness", "tables")]:
         monkeypatch.delitem(sys.modules, name)
+
+
+@pytest.mark.skipif(not (ROOT / "pyproject.toml").exists(), reason="the settings are not here")
+def test_a_release_has_one_version_and_names_the_pythons_that_it_has_wheels_for() -> None:
+    version = mfrank.__version__
+    assert f"\n## {version} " in (ROOT / "CHANGELOG.md").read_text()
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
+    built = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["cibuildwheel"]["build"]
+    wheels = re.findall(r"cp3(\d+)-", built)
+    named = re.findall(r"Python :: 3\.(\d+)\n", (ROOT / "setup.cfg").read_text())
+    assert named == wheels
+    [tested] = re.findall(r"with Python (3\S+.*?)\. ", (ROOT / "README.md").read_text())
+    assert set(re.findall(r"3\.(\d+)", tested)) <= set(wheels)
 
 
 @pytest.mark.skipif(not (ROOT / "mfrank").is_dir(), reason="mfrank/ is not beside the tests")
