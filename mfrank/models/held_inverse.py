@@ -62,9 +62,10 @@ class Ridge:
     def of(self, rows: sp.csr_array) -> float:
         """The ridge of a fit to these rows."""
         mass = self._mass(rows)
-        scale = rows.nnz / max(mass.sum(), np.finfo(float).tiny)
-        mean = np.where(mass > 0, mass, 1 / scale).mean()
-        return float(self.regularization / scale * mean**-self.item_power)
+        if not rows.nnz:
+            return float(self.regularization)
+        scale = rows.nnz / mass.sum()
+        return float(self.regularization / scale * mass.mean() ** -self.item_power)
 
     def _mass(self, rows: sp.csr_array) -> NDArray[np.float64]:
         entries = np.repeat(self.of_users(rows), np.diff(rows.indptr))

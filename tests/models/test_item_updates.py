@@ -128,6 +128,18 @@ def test_updates_are_a_fit_to_all(kind: str, first: Any, batches: Any, data: Any
     check_same(model, fitted_as(model, without), exact=kind in EXACT)
 
 
+def test_the_inverse_of_an_update_is_held_also_with_items_that_nobody_likes() -> None:
+    """Their ridge is of no importance, and changes none of the others."""
+    model: Any = mfrank.EASE(3.0, 30, 0.5, 0.5)
+    model.fit(named([(0, 0, 1.0), (0, 1, 1.0), (1, 0, 1.0)]))
+    model.partial_fit(named([(2, 1, 1.0), (3, 2, -1.0)]))
+    held, kind = model._kept, kind_of(model)
+    rows = held.rows.toarray()
+    gram = rows.T @ (kind.of_users(held.rows)[:, None] * rows)
+    inverted = gram + held.ridge * np.diag(kind.of_items(held.rows))
+    np.testing.assert_allclose(held.matrix @ inverted, np.eye(3), atol=1e-12)
+
+
 def test_thirty_days_are_a_fit_to_all(kind: str) -> None:
     rows = some_data()
     np.random.default_rng(0).shuffle(rows)
