@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from itertools import chain
 from typing import Any
 
@@ -105,12 +105,12 @@ def tell_lists(labels: Iterable[Hashable]) -> None:
         _tell_list(listed)
 
 
-@cache  # levers are made anew for each request of a service
+@lru_cache(1024)  # levers are made anew for each request of a service
 def _tell_list(text: str) -> None:
     _log.warning(
         Notice(
-            f"`categories` have labels like {shown(text)}, each of which is one category: pass a "
-            "list of labels, in a table joined by |, if these are several"
+            f"`categories` have labels like {shown(text)}, which seem to be lists, and each is one "
+            "category: pass a list of labels, in a table joined by |, if these are several"
         )
     )
 

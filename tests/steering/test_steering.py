@@ -433,7 +433,7 @@ def test_labels_that_are_lists_in_one_text_are_told(
     for _ in range(2):  # as requests of a service make them
         steer = mfrank.Steering(categories=joined, at_most=1)
         labeled().recommend("u0", steer=steer)
-    assert caplog.text.count("each of which is one category") == 1
+    assert caplog.text.count("each is one category") == 1
     caplog.clear()
     apart = {"i0": ["drama", "comedy"], "i1": "Rock, Paper", "i2": "R&B/Soul", "i3": 7, "i4": None}
     mfrank.Steering(categories=apart, at_most=1)

@@ -281,14 +281,15 @@ ONE = Table(5, 8, 7, True, False)
 
 
 def fitted(subject: str, data: mfrank.Interactions) -> Any:
-    if subject in MADE:
-        return MADE[subject](data)
-    model = RECIPES[subject]()
+    """A model fitted to a table; a table from which nothing can be learned is left out."""
     try:
+        if subject in MADE:
+            return MADE[subject](data)
+        model = RECIPES[subject]()
         return type(model)(**model.get_params(deep=False)).fit(data)
-    except mfrank.InputValueError:
-        if isinstance(model, mfrank.SupervisedPageRank):
-            reject()  # a few users with all moves different: nothing to learn from
+    except mfrank.InputValueError as error:
+        if subject.startswith("SupervisedPageRank") or "no ranking to learn" in str(error):
+            reject()
         raise
 
 
