@@ -105,7 +105,7 @@ class SequenceRegression:
     def _diagonal(self, places: sp.csr_array) -> NDArray[np.float64]:
         """That of X'X + ridge."""
         n_items, squares = places.shape[1], list[NDArray[np.float64]]()
-        ways = self._ways(_Sequences.of(places))
+        ways = self._ways(Sequences.of(places))
         for decay in self.decays:
             most, own = reach_of(decay), np.zeros(n_items)
             for way, weight in ways:
@@ -117,7 +117,7 @@ class SequenceRegression:
 
     def _rows(self, places: sp.csr_array) -> tuple[sp.csr_array, sp.csr_array]:
         """X and Y, times the roots of the weights of their rows."""
-        forward, n_items = _Sequences.of(places), places.shape[1]
+        forward, n_items = Sequences.of(places), places.shape[1]
         beyond = np.arange(1, 1 + (reach_of(self.ahead) if self.ahead else 0))
         next_items = np.append(1.0, np.exp(-beyond / self.ahead) if self.ahead else [])
         weights = [np.exp(-np.arange(reach_of(decay)) / decay) for decay in self.decays]
@@ -129,7 +129,7 @@ class SequenceRegression:
         x, y = (sp.csr_array(sp.vstack(each, format="csr")) for each in (histories, targets))
         return x, y
 
-    def _ways(self, forward: _Sequences) -> list[tuple[_Sequences, float]]:
+    def _ways(self, forward: Sequences) -> list[tuple[Sequences, float]]:
         """Both directions of histories with their weights."""
         return [(forward, 1.0)] + [(forward.reversed(), self.backward)] * (self.backward > 0)
 
@@ -230,7 +230,7 @@ class SequenceRegression:
         n_items, width = places.shape[1], len(self.decays) * places.shape[1]
         dtype = np.float32 if self.is_single(width) else np.float64
         gram, cross = np.zeros((width, width), dtype), np.zeros((width, n_items), dtype)
-        ways = self._ways(_Sequences.of(places))
+        ways = self._ways(Sequences.of(places))
         work = Work(len(ways) * (self.furthest + 1))
         for sequences, weight in ways:
             for distance in range(self.furthest + 1):
@@ -272,7 +272,7 @@ class SequenceRegression:
                     _add(gram, beside + later, at + earlier, sums)
 
 
-class _Sequences(NamedTuple):
+class Sequences(NamedTuple):
     """Items of user after user, oldest first; how many precede and follow each."""
 
     items: Ints
@@ -280,7 +280,8 @@ class _Sequences(NamedTuple):
     behind: Ints
 
     @classmethod
-    def of(cls, places: sp.csr_array) -> _Sequences:
+    def of(cls, places: sp.csr_array) -> Sequences:
+        """Of places from the end of each user's history: 1 is the latest item."""
         counts = np.diff(places.indptr)
         ends = np.repeat(places.indptr[1:], counts)
         behind = places.data.astype(np.int64) - 1
@@ -288,9 +289,9 @@ class _Sequences(NamedTuple):
         before = (np.repeat(counts, counts) - 1 - behind)[order]
         return cls(places.indices[order].astype(np.int64), before, behind[order])
 
-    def reversed(self) -> _Sequences:
+    def reversed(self) -> Sequences:
         """The same histories, latest first."""
-        return _Sequences(self.items[::-1], self.behind[::-1], self.before[::-1])
+        return Sequences(self.items[::-1], self.behind[::-1], self.before[::-1])
 
     def pairs(self, distance: int) -> tuple[Ints, Ints, Ints]:
         """Earlier and later items at a distance, and how many follow the later one."""
@@ -298,13 +299,21 @@ class _Sequences(NamedTuple):
         return self.items[later - distance], self.items[later], self.behind[later]
 
     def beside(
-        self, step: int, first: int, blocks: Sequence[NDArray[np.float64]], n_items: int
+        self,
+        step: int,
+        first: int,
+        blocks: Sequence[NDArray[np.float64]],
+        n_items: int,
+        places: Ints | None = None,
     ) -> sp.csr_array:
         """For each place a row of the items before it (``step`` -1) or behind it (1).
 
-        Each of ``blocks`` has the weights of the distances from ``first`` on.
+        Each of ``blocks`` has the weights of the distances from ``first`` on. ``places`` are all if
+        they are None.
         """
         room = np.maximum((self.before if step < 0 else self.behind) + 1 - first, 0)
+        places = np.arange(len(room)) if places is None else places
+        room = room[places]
         counts = [np.minimum(room, len(weights)) for weights in blocks]
         indptr = np.append(0, np.cumsum(np.sum(counts, axis=0)))
         indices, data = np.empty(indptr[-1], np.int32), np.empty(indptr[-1])
@@ -313,7 +322,8 @@ class _Sequences(NamedTuple):
             for place, weight in enumerate(weights):
                 at = np.flatnonzero(count > place)
                 entries = begin[at] + place
-                indices[entries] = number * n_items + self.items[at + step * (first + place)]
+                met = self.items[places[at] + step * (first + place)]
+                indices[entries] = number * n_items + met
                 data[entries] = weight
             begin += count
         found = sp.csr_array((data, indices, indptr), (len(room), len(blocks) * n_items))

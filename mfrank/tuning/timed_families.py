@@ -156,6 +156,53 @@ class Asymmetric(Family):
         return setting.width((8, 4)[rung])
 
 
+_PLACES = 2_000_000
+"""Places of the epochs of a softmax, where there are few; many have one epoch."""
+
+
+@dataclass(frozen=True)
+class Refined(Family):
+    """The same factors, refined by a softmax: four decays, from ``last`` to ``long``."""
+
+    name: str = "AsymmetricALS with a softmax"
+    kind = AsymmetricALS
+    first_values: tuple[float, ...] = (0.5, 20.0, 0.01, 0.003, 0.002, 0.3)
+
+    axes = (
+        Axis("last", 0.3, 2.0),
+        Axis("long", 4.0, 60.0),
+        Axis("alpha0", 1e-3, 0.2),
+        Axis("ridge", 3e-4, 0.05),
+        Axis("rate", 5e-4, 8e-3),
+        Axis("dropout", 0.0, 0.6, logarithmic=False),
+    )
+    rungs = 2
+
+    def model(self, point: Point, rung: int, setting: Setting) -> AsymmetricALS:
+        """See :meth:`Family.model`."""
+        values = {name: short(value) for name, value in self.values(point).items()}
+        decays = np.geomspace(values["last"], values["long"], 4)
+        return AsymmetricALS(
+            tuple(short(decay) for decay in decays),
+            setting.width((4, 2)[rung]),
+            values["alpha0"],
+            values["ridge"],
+            iterations=1,
+            neighbors=most_neighbors(AsymmetricALS.neighbors, setting),
+            softmax_epochs=int(np.clip(_PLACES // setting.facts.data.nnz, 1, 6)),
+            learning_rate=values["rate"],
+            dropout=values["dropout"],
+        )
+
+    def work(self, rung: int, setting: Setting) -> float:
+        """See :meth:`Family.work`."""
+        return fit_seconds(self.model(self.first, rung, setting), setting.facts, setting.n_threads)
+
+    def bytes_needed(self, rung: int, setting: Setting) -> int:
+        """See :meth:`Family.bytes_needed`."""
+        return fit_bytes(self.model(self.first, rung, setting), setting.facts)
+
+
 @dataclass(frozen=True)
 class Rules(Family):
     """Counts of what lately followed an item; its axes are its options."""
@@ -231,7 +278,7 @@ TIMED_SPACE = Space(
             ),
             Following("NextItem", (1.0, 2.0, 0.1, 0.1, 1.0, 150.0)),
         ),
-        "asymmetric ALS": (Asymmetric(),),
+        "asymmetric ALS": (Asymmetric(), Refined()),
         **FAMILIES,
     },
     BASELINES,

@@ -29,6 +29,7 @@ from mfrank.tuning import (
     timed_families,
 )
 from mfrank.tuning import families as module
+from mfrank.tuning.fit_costs import fit_seconds
 
 CLOSED = [family for family in FAMILIES["ALS"] if isinstance(family, Closed)]
 IDS = [family.name for family in CLOSED]
@@ -134,7 +135,8 @@ def test_the_first_point_is_in_the_cube_and_powers_and_shares_are_at_most_1(fami
     for axis in family.axes:
         if axis.name == "share" or axis.name.endswith("power"):
             assert 0 <= axis.low < axis.high <= 1
-        assert axis.logarithmic == (axis.name != "nu" and not axis.name.endswith("power"))
+        is_linear = axis.name in ("nu", "dropout") or axis.name.endswith("power")
+        assert axis.logarithmic != is_linear
 
 
 def test_only_models_with_factors_have_rungs() -> None:
@@ -143,6 +145,7 @@ def test_only_models_with_factors_have_rungs() -> None:
         *IDS,
         "SampledSoftmax",
         "AsymmetricALS",
+        "AsymmetricALS with a softmax",
     }
     assert {*rungs.values()} == {1, 2, 3}
 
@@ -348,6 +351,21 @@ def test_factors_of_histories_look_ahead_only_as_far_as_it_counts() -> None:
     needed = replace(far, backward=1.0).bytes_needed(3000, LARGE.facts.data.nnz)
     assert family.bytes_needed(1, LARGE) == needed + weights
     assert family.work(0, LARGE) < family.work(1, LARGE)
+
+
+def test_a_softmax_over_histories_has_more_epochs_where_they_are_few() -> None:
+    family = TIMED_SPACE.named("AsymmetricALS with a softmax")
+    models = [family.model(family.first, rung, LARGE) for rung in (0, 1)]
+    assert [model.factors for model in models] == [128, 256]
+    assert models[0].decays == pytest.approx(np.geomspace(0.5, 20, 4), rel=1e-2)
+    few = Setting(Facts.of(mfrank.synthetic(200, 100, 4000, random_state=0)), 512, 0, 1)
+    assert family.model(family.first, 0, few).softmax_epochs == 6
+    many = replace(models[0], softmax_epochs=2 * models[0].softmax_epochs)
+    bare = replace(models[0], softmax_epochs=0)
+    costs = [fit_seconds(model, LARGE.facts, 1) for model in (bare, models[0], many)]
+    assert costs[2] - costs[1] == pytest.approx(costs[1] - costs[0])
+    assert family.work(0, LARGE) == costs[1] < family.work(1, LARGE)
+    assert family.bytes_needed(0, LARGE) < family.bytes_needed(1, LARGE)
 
 
 def test_memory_is_that_of_the_tables_of_a_fit() -> None:

@@ -1,0 +1,205 @@
+"""A softmax over what comes next: the last epochs of a fit of :class:`mfrank.AsymmetricALS`.
+
+Squares place all items at once, in closed form; a softmax cares for the order at the top of a list.
+From the factors of the one, a few epochs of the other are enough.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mfrank.arrays import Work, lazy, single_threaded
+from mfrank.backends import choose
+from mfrank.descent import Adam, CosineDecay, Touched
+from mfrank.models.sequence_regression import Sequences, reach_of
+
+Dense = NDArray[np.floating]
+Ints = NDArray[np.int64]
+Vector = NDArray[np.float64]
+
+_BATCH = 1024
+"""Places of a step."""
+_DRAWN, _POWER = 768, 0.5
+"""Items drawn for a step, by this power of their numbers of users."""
+_WARM_UP = 50
+"""Steps in which the learning rate rises; then it falls as half a cosine."""
+_SCALES, _POWERS = [0.25 * 2.0**power for power in range(11)], (0.0, 0.25, 0.5, 1.0)
+_CELLS = 1 << 22
+"""Scores by which the scale of the start is chosen, at most."""
+
+
+class Candidates(NamedTuple):
+    """The items among which the softmax of a batch is: those that came next, and drawn ones.
+
+    Attributes
+    ----------
+    items : int64, shape (C,)
+        Ascending.
+    log_odds : float64, shape (C,)
+        Logarithms of the probabilities to be among them, which scores are lowered by: so the sum
+        of exponentials is that of all items in the mean (Bengio & Senecal 2008).
+    """
+
+    items: Ints
+    log_odds: Vector
+
+
+class Slopes(NamedTuple):
+    """The mean cross-entropy of a batch, and its gradients by x (B, K) and by Q of candidates."""
+
+    loss: float
+    by_x: Dense
+    by_q: Dense
+
+
+def cross_entropy(x: Dense, q: Dense, candidates: Candidates, nexts: Ints) -> Slopes:
+    """Of the items that came next, among the candidates; ``q`` has the rows of these."""
+    rows, column = np.arange(len(x)), np.searchsorted(candidates.items, nexts)
+    scores = x @ q.T
+    scores -= candidates.log_odds.astype(x.dtype)
+    scores -= scores.max(axis=1, keepdims=True)
+    own = scores[rows, column]
+    np.exp(scores, out=scores)
+    sums = scores.sum(axis=1)
+    loss = float((np.log(sums) - own).mean(dtype=np.float64))
+    scores /= (sums * len(x))[:, None]
+    scores[rows, column] -= x.dtype.type(1 / len(x))
+    return Slopes(loss, scores @ q, scores.T @ x)
+
+
+def _loss(scores: Dense, nexts: Ints) -> float:
+    """The mean cross-entropy of these among all items."""
+    highest = scores.max(axis=1)
+    own = scores[np.arange(len(scores)), nexts]
+    sums = np.exp(scores - highest[:, None]).sum(axis=1)
+    return float((highest - own + np.log(sums)).mean(dtype=np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class HistorySoftmax:
+    """The cross-entropy of what comes next in histories, forward only.
+
+    Attributes
+    ----------
+    places : csr_array, shape (n_users, n_items)
+        Places from the end of each history: 1 is a user's latest item.
+    decays, epochs, learning_rate, dropout
+        The options of the model.
+    """
+
+    places: sp.csr_array
+    decays: Sequence[float]
+    epochs: int
+    learning_rate: float
+    dropout: float
+
+    def improved(self, p: Dense, q: Dense) -> tuple[Dense, Dense]:
+        """P, shape (len(decays), n_items, factors + 1), and Q after the epochs.
+
+        They are as given if nothing leads anywhere.
+        """
+        at = np.flatnonzero(self._sequences.before)
+        if not (len(at) and p.any() and q.any()):
+            return p, q
+        work, rng = Work(self.epochs * len(at)), np.random.default_rng(0)
+        with single_threaded():  # so that bits do not depend on the number of threads
+            tables = self.start(p.reshape(-1, p.shape[2]), q, rng.permutation(at))
+            states = [Adam().state(table) for table in tables]
+            for epoch in range(self.epochs):
+                order = rng.permutation(at)
+                for begin in range(0, len(order), _BATCH):
+                    batch = order[begin : begin + _BATCH]
+                    adam = Adam(self._rate(epoch * len(at) + begin))
+                    updates = self._gradients(batch, *tables, rng)
+                    for table, state, (rows, slopes) in zip(tables, states, updates, strict=True):
+                        adam.update(Touched(table, rows, slopes, state, choose("cpu")))
+                    work.advance(len(batch))
+        return tables[0].reshape(*p.shape[:2], -1), tables[1]
+
+    def start(self, p: Dense, q: Dense, places: Ints) -> tuple[Dense, Dense]:
+        """Both tables at one scale, and a factor more, for popularity.
+
+        The scale, and the power of the numbers of users, are those of the least cross-entropy at
+        the first of these places. The factor is read at the shortest decay, whose sum hardly
+        depends on the length of a history.
+        """
+        places = places[: max(1, min(_BATCH, _CELLS // len(q)))]
+        scores = self.vectors(places).astype(p.dtype) @ p @ q.T
+        nexts, popularity = self._sequences.items[places], np.log1p(self._counts)
+        losses = {
+            (scale, power): _loss(scale * scores + power * popularity.astype(p.dtype), nexts)
+            for scale in _SCALES
+            for power in _POWERS
+        }
+        scale, power = min(losses, key=lambda each: losses[each])
+        of_p, of_q = (math.sqrt(np.square(each, dtype=np.float64).mean()) for each in (p, q))
+        root = math.sqrt(power * popularity.mean())
+        leads = np.zeros((len(self.decays), len(q)))
+        leads[np.argmin(self.decays)] = root
+        of_items = power * popularity / (root or 1.0)
+        return (
+            np.column_stack([p * math.sqrt(scale * of_q / of_p), leads.ravel()]).astype(p.dtype),
+            np.column_stack([q * math.sqrt(scale * of_p / of_q), of_items]).astype(q.dtype),
+        )
+
+    def vectors(self, places: Ints) -> sp.csr_array:
+        """The rows of X at some places, shape (len(places), len(decays) * n_items)."""
+        weights = [np.exp(-np.arange(reach_of(decay)) / decay) for decay in self.decays]
+        return self._sequences.beside(-1, 1, weights, len(self._counts), places)
+
+    def candidates(self, nexts: Ints, rng: np.random.Generator) -> Candidates:
+        """Items drawn for a batch, and those that came next in it."""
+        draws = self._counts**_POWER
+        ends = np.cumsum(draws)
+        drawn = np.searchsorted(ends, rng.random(_DRAWN) * ends[-1], side="right")
+        items = np.unique(np.append(np.minimum(drawn, len(draws) - 1), nexts))
+        expected = _DRAWN * draws[items] / ends[-1]
+        expected += len(nexts) * self._counts[items] / self._counts.sum()
+        return Candidates(items, np.log(-np.expm1(-expected)))
+
+    def _gradients(
+        self, places: Ints, p: Dense, q: Dense, rng: np.random.Generator
+    ) -> tuple[tuple[Ints, Dense], tuple[Ints, Dense]]:
+        """The rows of P and of Q that a batch touches, with their gradients."""
+        histories = self.vectors(places).astype(p.dtype)
+        met, columns = _numbered(histories.indices, len(p))
+        histories = sp.csr_array(
+            (histories.data, columns, histories.indptr), (len(places), len(met))
+        )
+        x = histories @ p[met]
+        kept = (rng.random(x.shape, np.float32) >= self.dropout).astype(x.dtype)
+        kept /= x.dtype.type(1 - self.dropout)
+        nexts = self._sequences.items[places]
+        among = self.candidates(nexts, rng)
+        slopes = cross_entropy(x * kept, q[among.items], among, nexts)
+        return (met, np.asarray(histories.T @ (slopes.by_x * kept))), (among.items, slopes.by_q)
+
+    def _rate(self, done: int) -> float:
+        rising = min(1.0, (done / _BATCH + 1) / _WARM_UP)
+        every = self.epochs * np.count_nonzero(self._sequences.before)
+        return self.learning_rate * rising * CosineDecay().multiplier(done / every)
+
+    @lazy
+    def _sequences(self) -> Sequences:
+        return Sequences.of(self.places)
+
+    @lazy
+    def _counts(self) -> Vector:
+        """Number of users of each item."""
+        items, n_items = self.places.indices, self.places.shape[1]
+        return np.bincount(items, minlength=n_items).astype(np.float64)
+
+
+def _numbered(columns: NDArray[np.integer], n: int) -> tuple[Ints, NDArray[np.int32]]:
+    """The different columns, ascending, and the number of each one among these."""
+    met = np.flatnonzero(np.bincount(columns, minlength=n))
+    number = np.empty(n, np.int32)
+    number[met] = np.arange(len(met))
+    return met, number[columns]
