@@ -57,7 +57,7 @@ class AsymmetricALS(SequenceRecommender):
         -sum_t log(exp(x_t q_(i_t)) / sum_j exp(x_t q_j))
 
     over all places, forward only, from the P and Q found before, at the scale at which this is
-    least. The sum over j is estimated from 768 items drawn by the roots of their numbers of users
+    least. The sum over j is estimated from 256 items drawn by the roots of their numbers of users
     and those that came next in the batch. It ranks clearly higher where histories are long and
     many, and overfits where they are few.
 
@@ -86,8 +86,8 @@ class AsymmetricALS(SequenceRecommender):
         first. Lists by 400 ranked as lists by all.
     softmax_epochs : int, default 0
         >= 0.
-    learning_rate : float, default 0.002
-        > 0, of the softmax. It rises for 50 batches of 1,024 places, then falls as half a cosine.
+    learning_rate : float, default 0.003
+        > 0, of the softmax. It rises for 50 batches of 512 places, then falls as half a cosine.
     dropout : float, default 0.2
         0 to below 1: the share of the elements of x_t that a batch of the softmax leaves out.
 
@@ -121,7 +121,7 @@ class AsymmetricALS(SequenceRecommender):
     iterations: int = 3
     neighbors: int = 400
     softmax_epochs: int = 0
-    learning_rate: float = 0.002
+    learning_rate: float = 0.003
     dropout: float = 0.2
 
     def __post_init__(self) -> None:

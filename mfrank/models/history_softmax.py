@@ -24,9 +24,9 @@ Dense = NDArray[np.floating]
 Ints = NDArray[np.int64]
 Vector = NDArray[np.float64]
 
-_BATCH = 1024
+_BATCH = 512
 """Places of a step."""
-_DRAWN, _POWER = 768, 0.5
+_DRAWN, _POWER = 256, 0.5
 """Items drawn for a step, by this power of their numbers of users."""
 _WARM_UP = 50
 """Steps in which the learning rate rises; then it falls as half a cosine."""
@@ -130,7 +130,7 @@ class HistorySoftmax:
         the first of these places. The factor is read at the shortest decay, whose sum hardly
         depends on the length of a history.
         """
-        places = places[: max(1, min(_BATCH, _CELLS // len(q)))]
+        places = places[: max(1, min(2 * _BATCH, _CELLS // len(q)))]
         scores = self.vectors(places).astype(p.dtype) @ p @ q.T
         nexts, popularity = self._sequences.items[places], np.log1p(self._counts)
         losses = {

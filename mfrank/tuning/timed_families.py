@@ -166,14 +166,14 @@ class Refined(Family):
 
     name: str = "AsymmetricALS with a softmax"
     kind = AsymmetricALS
-    first_values: tuple[float, ...] = (0.5, 20.0, 0.01, 0.003, 0.002, 0.3)
+    first_values: tuple[float, ...] = (0.5, 20.0, 0.01, 0.003, 0.003, 0.3)
 
     axes = (
         Axis("last", 0.3, 2.0),
         Axis("long", 4.0, 60.0),
         Axis("alpha0", 1e-3, 0.2),
         Axis("ridge", 3e-4, 0.05),
-        Axis("rate", 5e-4, 8e-3),
+        Axis("rate", 1e-3, 1e-2),
         Axis("dropout", 0.0, 0.6, logarithmic=False),
     )
     rungs = 2

@@ -204,6 +204,10 @@ def test_a_model_needs_times_and_memory(monkeypatch):
         ("backward", -1.0),
         ("iterations", 0),
         ("neighbors", 0),
+        ("softmax_epochs", -1),
+        ("learning_rate", 0.0),
+        ("dropout", -0.1),
+        ("dropout", 1),
     ],
 )
 def test_options_that_say_nothing_are_refused(option, value):
