@@ -218,6 +218,17 @@ _KNOWN = (
         for invoice, customer in (("InvoiceNo", "CustomerID"), ("Invoice", "Customer ID"))
     ),
     KnownLayout(
+        name="a log of KuaiRand",
+        columns="user_id,video_id,date,hourmin,time_ms,is_click",
+        roles={"timestamp": "time_ms"},
+    ),
+    KnownLayout(
+        name="KuaiRec",
+        columns="user_id,video_id,play_duration,video_duration,time,date,timestamp,watch_ratio",
+        roles={"value": "watch_ratio", "timestamp": "timestamp"},
+        note="values are shares of a video that were watched, above 1 where it was watched again",
+    ),
+    KnownLayout(
         name="transactions of H&M",
         columns="t_dat,customer_id,article_id",
         roles={"user": "customer_id", "item": "article_id", "timestamp": "t_dat"},

@@ -188,6 +188,18 @@ CASES = {
         lambda n: f"{n},{242 + n},{1 + n % 5}.0,{978300760 + n}",
         lambda n: (n, 242 + n, 1.0 + n % 5, 978300760 + n), "userId,movieId,rating,timestamp",
     ),
+    "KuaiRand": Case(
+        lambda n: f"{n},{n + 7},2022040{1 + n % 2},{2300 + n},{1649430000000 + 1000 * n},{n % 2}",
+        lambda n: (n, n + 7, 1.0, 1649430000 + n), "user_id,video_id,date,hourmin,time_ms,is_click",
+        told="a log of KuaiRand.*timestamp 'time_ms'",
+    ),
+    "KuaiRec": Case(
+        lambda n: f"{n},{n + 7},13838,{10867 + n},2020-07-05 00:00:00.5,20200705,"
+        f"{1593878903 + n}.438,{n + 1}.25",
+        lambda n: (n, n + 7, n + 1.25, 1593878903 + n),
+        "user_id,video_id,play_duration,video_duration,time,date,timestamp,watch_ratio",
+        told="KuaiRec.*shares of a video",
+    ),
     "Outbrain": Case(
         lambda n: f"1fd5f051fba64{n},{120 + n},{31905835 + n},1,RS,2",
         lambda n: (f"1fd5f051fba64{n}", 120 + n, 1.0, 31905835 + n),
