@@ -325,11 +325,11 @@ def _evaluation(
 def _rows_of(users: RawIds, n_users: int, ids: Ids | None) -> NDArray[np.int64]:
     """Rows of users, who are named by these ids, or are rows themselves."""
     if ids is None:
-        refuse_marks(users, n_users, "users")
+        refuse_marks(users, Ids.numbered(n_users), "users")
         return check_rows(cast(ArrayLike, users), n_users, "users")
     try:
         given = given_ids(cast(Any, users), "users", ordered=False)
-        refuse_marks(given, n_users, "users")
+        refuse_marks(given, ids, "users")
         return ids.rows(cast(RawIds, given))
     except UnknownIdError as error:
         message = f"users: {error}; row numbers go with by_row=True"
