@@ -268,6 +268,29 @@ def test_tables_without_users_or_items_are_told_what_they_are(
         DOORS[door](file)
 
 
+JOINED = {
+    "Instacart": (
+        "order_id,user_id,eval_set,order_number,product_id,add_to_cart_order,reordered",
+        1,
+    ),
+    "Outbrain": ("display_id,ad_id,clicked,uuid", 3),
+}
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_tables_that_are_joined_as_advised_are_read(tmp_path: Path, name: str) -> None:
+    header, user = JOINED[name]
+    names = header.split(",")
+    item = "product_id" if name == "Instacart" else "ad_id"
+    rows = [[str(10 * n + place) for place in range(len(names))] for n in (1, 2)]
+    file = tmp_path / "joined.csv"
+    file.write_text("\n".join([header, *map(",".join, rows)]) + "\n")
+    how = {"user": names[user], "item": item} if name == "Outbrain" else {}
+    data = mfrank.Interactions.from_file(file, value=False, **how)
+    assert data.user_ids.labels.tolist() == [int(row[user]) for row in rows]
+    assert data.item_ids.labels.tolist() == [int(row[names.index(item)]) for row in rows]
+
+
 def test_what_the_caller_says_goes_first(tmp_path: Path) -> None:
     read = mfrank.Interactions.from_file
     amazon = written(tmp_path, CASES["Amazon 2018"])
