@@ -296,6 +296,14 @@ def tell_unread(table: Any, argument: str, *, has_values: bool, reads_order: boo
                 f"pass `values={argument}[{name!r}]`, or only rows of items that are liked"
             )
         )
+    for name in guess(names, "user"):
+        if (n_users := len(set(values_of(name).tolist()))) > 1:
+            _log.warning(
+                Notice(
+                    f"`{argument}` are taken as those of one user, and column {name!r} has "
+                    f"{n_users:,}: pass the rows of one"
+                )
+            )
     for name in guess(names, "timestamp")[:reads_order]:
         times = unsettled_columns(values_of, {"timestamp": name})["timestamp"].numbers
         if (np.diff(times) < 0).any():

@@ -159,16 +159,14 @@ def _of_other_scale(name: str, given: ValueScale, had: ValueScale, reader: str) 
 
 
 def _tell_no_values(new: Interactions, old: NDArray[np.floating], reader: str) -> bool:
-    """Warn, and return True, if values are all 1, as where there are none, beside ratings."""
-    had = ValueScale.of(_some(old))
-    if had is None or not had.are_ratings or not (new.user_items.data == 1).all():
+    """Warn, and return True, if there are no values, or all are 1, beside ratings."""
+    had, values = ValueScale.of(_some(old)), new.user_items.data
+    source, n_users = new.cells.values_from, np.count_nonzero(new.counts.users)
+    if had is None or not had.are_ratings or source == "weights" or n_users < _SEVERAL:
         return False
-    if new.cells.values_from == "weights" or new.threshold is not None:
+    if new.threshold is not None or (source != "repeats" and not (values == 1).all()):
         return False
-    if np.count_nonzero(new.counts.users) < _SEVERAL:
-        return False
-    given = ValueScale.of_all(new.user_items.data)
-    _log.warning(_of_other_scale("new", given, had, reader))
+    _log.warning(_of_other_scale("new", ValueScale.of_all(values), had, reader))
     return True
 
 

@@ -351,7 +351,21 @@ class Side(NamedTuple):
                 [found.given],
                 found.remedy,
             )
+        if len(unknown) == len(rows) and self._are_of_other_side(unknown):
+            other = "an item" if self.name == "user" else "a user"
+            raise UnknownIdError(
+                f"`{argument}` has {unknown[0]!r}, which the model knows as {other}",
+                unknown,
+                f"pass ids of {self.name}s",
+            )
         return rows
+
+    def _are_of_other_side(self, unknown: list[Hashable]) -> bool:
+        """Whether all are known on the other side, whose ids are text and on neither both."""
+        other = self.store.user_ids if self.name == "item" else self.store.item_ids
+        if other.are_numbers or self.ids.are_numbers:  # numbers may be both by chance
+            return False
+        return bool((other.rows(unknown, missing=-1) >= 0).all()) and not other.overlap(self.ids)
 
     def rows_of_known(self, raw: Raw, argument: str, on_unknown: OnUnknown) -> Rows:
         """Like :meth:`rows_asked`; with "skip", unknown ids are left out. Their order is no matter.

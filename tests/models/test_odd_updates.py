@@ -161,10 +161,13 @@ def test_no_values_in_place_of_ratings_are_told_where_some_ratings_are_1(caplog:
     ratings = np.where(np.arange(_N) % 4 == 0, 1.0, _RATINGS)
     data = mfrank.Interactions.from_arrays(_USERS, _ITEMS, ratings, duplicates="max")
     new = mfrank.Interactions.from_arrays(_USERS[_NEW], _ITEMS[_NEW], duplicates="max")
+    again = mfrank.Interactions.from_arrays(_USERS[_NEW], _ITEMS[_NEW])
+    assert again.user_items.data.max() > 1
     clicks = mfrank.Interactions.from_arrays(_USERS, _ITEMS, np.ceil(ratings / 3))
     for kind in READERS:
         model = READERS[kind]().fit(data)
-        assert _told(caplog, lambda m=model: copy(m).partial_fit(new)) == [_UNIT]
+        for each in (new, again):
+            assert _told(caplog, lambda m=model, n=each: copy(m).partial_fit(n)) == [_UNIT]
         model = READERS[kind]().fit(clicks)
         assert not _told(caplog, lambda m=model: copy(m).partial_fit(new))
     of_one = _NEW & (_USERS == 7)

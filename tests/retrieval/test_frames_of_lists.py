@@ -322,6 +322,9 @@ def test_what_is_not_read_of_the_items_of_somebody_new_is_told(
     assert "'rating' is not read" in line
     assert told(MODEL, rated, values=[5, 1]) == []
     assert told(MODEL, dated) == told(MODEL, {"item": ["tea"], "title": ["Tea"]}) == []
+    (line,) = told(MODEL, {"user": ["x", "y"], "item": ["tea", "pie"]})
+    assert "those of one user, and column 'user' has 2" in line
+    assert told(MODEL, {"user": ["x", "x"], "item": ["tea", "pie"]}) == []
     users, items = ["a", "a", "b", "b"], ["tea", "pie", "pie", "tea"]
     ordered = mfrank.Interactions.from_arrays(users, items, timestamps=[1, 2, 3, 4])
     sequential = mfrank.SequentialRules().fit(ordered)

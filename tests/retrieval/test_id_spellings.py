@@ -268,6 +268,29 @@ def test_two_marks_are_told_from_the_ids_0_and_1(item_ids: Any) -> None:
         assert one not in model.recommend(0, filter_items=[one]).ids.tolist()
 
 
+def test_ids_of_the_other_side_are_not_skipped() -> None:
+    users, items = [f"u{n}" for n in range(9)], [f"i{n}" for n in range(7)]
+    skip: dict[str, Any] = {"on_unknown": "skip"}
+    model = mfrank.ItemKNN().fit(
+        mfrank.Interactions.from_sparse(toy(), user_ids=users, item_ids=items)
+    )
+    for argument, ask in {
+        "userid": lambda: model.recommend(items[:2], **skip),
+        "filter_items": lambda: model.recommend("u1", filter_items=users[:2], **skip),
+        "items": lambda: model.recommend("u1", items=["u2"], **skip),
+        "itemids": lambda: model.recommend_from_items(["u2", "u3"], **skip),
+    }.items():
+        with refuses(mfrank.UnknownIdError, argument, remedy="ids of"):
+            ask()
+    model.recommend("u1", filter_items=["u2", "i9"], **skip)
+    friends = mfrank.ItemKNN().fit(
+        mfrank.Interactions.from_sparse(toy(), user_ids=users, item_ids=users[:7])
+    )
+    friends.recommend("u1", filter_items=["u8"], **skip)  # whom nobody follows
+    numbers = mfrank.ItemKNN().fit(mfrank.Interactions.from_sparse(toy()))
+    numbers.recommend(1, filter_items=[8], **skip)
+
+
 def test_boosts_and_categories_of_the_other_kind_are_not_skipped() -> None:
     model = fitted("other numbers")
     users, items = TABLES["other numbers"]
