@@ -241,15 +241,15 @@ def read_journal(
         raise ValueError(f"{used[0]} is about a file, and a journal has its own columns")
     name = str(journal.folder)
     kinds = journal.kinds(after, until)
-    where = fitted.where if args.weights is None else {}
-    if set(kinds) - {KIND} and args.weights is None and kinds_read(where) is None:
+    known: Any = (fitted.where, fitted.event_weights) if args.weights is None else ({}, {})
+    if set(kinds) - {KIND} and args.weights is None and not known[1] and not kinds_read(known[0]):
         print(
             f"mfrank: {name}: events of all kinds ({', '.join(kinds[:10])}) count by their values; "
             f"--weights {kinds[0]}=1,... says what each kind counts",
             file=sys.stderr,
         )
     how = {"weights": args.weights, "duplicates": args.duplicates}
-    data = journal.interactions(after, until, where, **how)
+    data = journal.interactions(after, until, *known, **how)
     return _spelled_like(_cut(args, name, data, fitted.threshold), fitted)
 
 

@@ -107,6 +107,7 @@ from mfrank.data.splits import rank_in_rows as rank_in_rows
 from mfrank.data.splits import timestamps_of as timestamps_of
 from mfrank.data.sql import TableQuery as TableQuery
 from mfrank.data.sql import is_database as is_database
+from mfrank.data.swapped_sides import tell_swapped as tell_swapped
 from mfrank.data.synthesis import synthetic as synthetic
 from mfrank.data.tables import check_table_file as check_table_file
 from mfrank.data.tables import known_kind as known_kind

@@ -11,7 +11,7 @@ from unicodedata import normalize
 import numpy as np
 
 from mfrank.arrays import shown
-from mfrank.data.notes import note, note_event, note_where
+from mfrank.data.notes import note, note_event, note_ignored, note_where
 from mfrank.errors import InputValueError
 
 NOT_READ = "-"
@@ -282,6 +282,8 @@ def tell_columns(
     if "event" in roles:
         note_event(roles["event"])
     free = [name for name in names if name not in taken and name != NOT_READ]
+    if "timestamp" in roles and chosen.get("timestamp") is None:
+        note_ignored(free)
     said = ["columns read: " + ", ".join(f"{role} {name!r}" for role, name in roles.items())]
     if not free and all(role in _spellings(name) for role, name in roles.items()):
         note(said[0])

@@ -97,7 +97,7 @@ class TextTable:
         parts = self._parts(form, self.tell, commas, times, n_rows)
         for number, portion in enumerate(_grouped(parts, n_rows)):
             if not number:
-                _tell_if_lists(form, portion, self.tell)
+                _tell_other_rows(form, portion, self.tell)
             extent.add(portion.get("value", _NONE))
             yield portion
         if not commas.are_sure:
@@ -134,7 +134,7 @@ class TextTable:
             del found  # its memory is needed again
             found = _Joined(self._parts(form, _not_told, DecimalCommas(), kind), n_rows)
         columns = found.columns()
-        _tell_if_lists(form, columns, self.tell)
+        _tell_other_rows(form, columns, self.tell)
         if not commas.are_sure:
             _check_thousands(form, Extent.of(columns.get("value", _NONE)), self.tell)
         return columns, form
@@ -243,11 +243,21 @@ def _check_thousands(form: TextFormat, values: Extent, tell: Tell) -> None:
     )
 
 
-def _tell_if_lists(form: TextFormat, columns: dict[str, NDArray[Any]], tell: Tell) -> None:
-    """Warn of rows that may be lists of items of equal length, each of the next user."""
+_SEVERAL = 3
+"""Rows of one item by chance."""
+
+
+def _tell_other_rows(form: TextFormat, columns: dict[str, NDArray[Any]], tell: Tell) -> None:
+    """Warn of rows that may be lists of equal length, each of the next user, or have no items."""
     users, items, values = (columns.get(role) for role in ("user", "item", "value"))
     if not form.is_guess or users is None or items is None or values is None:
         return
+    if len(users) >= _SEVERAL and _are_one(items) and not _are_one(users):
+        tell(
+            logging.WARNING,
+            "the second field, which is taken as the item, is the same in all rows: if it is none, "
+            "name the columns in order with `columns=`, such as user, -, item",
+        )
     if len(users) < 2 or users.dtype != np.int64 or items.dtype != np.int64:
         return
     if (users[1:] == users[:-1] + 1).all() and (values == np.floor(values)).all():
@@ -255,6 +265,11 @@ def _tell_if_lists(form: TextFormat, columns: dict[str, NDArray[Any]], tell: Tel
             logging.WARNING,
             "each row has the next user, and its third field is taken as a value; " + IF_LISTS,
         )
+
+
+def _are_one(ids: NDArray[Any]) -> bool:
+    each = _numbers_of(ids)
+    return bool((each == each[0]).all())
 
 
 def _ids(fields: Fields, ids: IdsAs, known: Distinct) -> NDArray[np.int64] | Coded:

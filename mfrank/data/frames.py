@@ -296,6 +296,14 @@ def tell_unread(table: Any, argument: str, *, has_values: bool, reads_order: boo
                 f"pass `values={argument}[{name!r}]`, or only rows of items that are liked"
             )
         )
+    for name in guess(names, "user"):
+        if (n_users := len(set(values_of(name).tolist()))) > 1:
+            _log.warning(
+                Notice(
+                    f"`{argument}` are taken as those of one user, and column {name!r} has "
+                    f"{n_users:,}: pass the rows of one"
+                )
+            )
     for name in guess(names, "timestamp")[:reads_order]:
         times = unsettled_columns(values_of, {"timestamp": name})["timestamp"].numbers
         if (np.diff(times) < 0).any():
@@ -345,7 +353,13 @@ FrameKind: TypeAlias = Literal["pandas", "polars", "arrow"]
 """Library of a table: a DataFrame of pandas or polars, or a Table of pyarrow."""
 
 
-def frame_of(columns: Mapping[str, Any], items: Any = None, kind: FrameKind = "pandas") -> Any:
+def frame_of(
+    columns: Mapping[str, Any],
+    items: Any = None,
+    kind: FrameKind = "pandas",
+    *,
+    of_numbers: bool = False,
+) -> Any:
     """A table of these columns, joined with what ``items`` has of their column ``item``.
 
     Parameters
@@ -356,6 +370,8 @@ def frame_of(columns: Mapping[str, Any], items: Any = None, kind: FrameKind = "p
         pandas, whose index has the item ids; or a table with a column of them, which in pandas
         counts where the index has no name and is numeric. Items that it lacks get a missing value.
     kind : {"pandas", "polars", "arrow"}, default "pandas"
+    of_numbers : bool, default False
+        Whether the ids of items begin at 0, and may be the numbers of rows of ``items``.
 
     Raises
     ------
@@ -372,10 +388,10 @@ def frame_of(columns: Mapping[str, Any], items: Any = None, kind: FrameKind = "p
         listed = canonical(columns["item"])
         ids, more = _read_items(items, listed)
         if _counts_items(items, ids, listed):
-            # Of a model of row numbers, the lists have these as int32; labels are int64.
-            are_ids = getattr(columns["item"], "dtype", None) == np.int64
+            # Of a model of row numbers, the lists have these as int32.
+            are_ids = getattr(columns["item"], "dtype", np.int32) != np.int32
             _log.log(
-                logging.WARNING if are_ids else logging.INFO,
+                logging.WARNING if are_ids and not of_numbers else logging.INFO,
                 Notice(
                     "`items` has no item ids, and an index that counts its rows: its row 0 is "
                     "taken as that of the item 0, and so on; make the item ids its index, as in "

@@ -346,6 +346,11 @@ class Ids(MadeOfFields):
         return "".join(mark for mark in _MARKS if not any(mark in text for text in texts))
 
     @lazy
+    def begin_at_0(self) -> bool:
+        """Whether all ids are integers from 0 on, one of them 0, as the numbers of rows are."""
+        return self.are_numbers and len(self) > 0 and int(self.labels.min()) == 0
+
+    @lazy
     def _minus_one_is_padding(self) -> bool:
         """Whether -1 can mark padding: all ids are integers, none of them -1."""
         return self.are_numbers and not (self.labels == -1).any()

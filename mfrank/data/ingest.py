@@ -38,7 +38,7 @@ from mfrank.data.notes import log as _log
 from mfrank.data.notes import note
 from mfrank.data.numbering import Numbered, Source, numbered
 from mfrank.data.odd_columns import tell_header
-from mfrank.data.odd_times import tell_of_duration, tell_of_odd_times
+from mfrank.data.odd_times import tell_of_duration, tell_of_odd_times, tell_of_whole_days
 from mfrank.data.on_disk import Spill
 from mfrank.data.sources import check_duplicates
 from mfrank.data.tables import Portion, check_options, refuse_text_options, stored_rows
@@ -282,6 +282,7 @@ def _arrays(
     cells.CellTally(duplicates, n_merged, n_cells, writer.n_seen_only).tell(values, summed)
     if "timestamps" in arrays:
         tell_of_odd_times(arrays["timestamps"])
+        tell_of_whole_days(arrays["timestamps"])
     return arrays
 
 

@@ -10,7 +10,8 @@ import io
 import itertools
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -44,6 +45,8 @@ def list_format(start: Start) -> TextFormat | None:
             or _SEQUENCE.fullmatch(start.lines[0] if start.lines else "")
         ):
             return None
+        if has_colons:
+            _refuse_records(start.lines)
         level = logging.INFO if has_colons else logging.WARNING
         start.tell(level, f"each line is taken as a user and their items; {NEXT_USERS}")
     elif wanted not in ("lists", "baskets"):
@@ -60,6 +63,19 @@ def list_format(start: Start) -> TextFormat | None:
             counts_users=of_baskets,
         )
     return TextFormat(roles, _divided(start, separator, of_baskets), counts_users=of_baskets)
+
+
+def _refuse_records(lines: Sequence[str]) -> None:
+    """Raise ValueError if words before colons are rather names of fields, which come again."""
+    names = Counter(line.partition(":")[0] for line in lines)
+    again = sum(number > 1 for number in names.values())
+    if len(names) < 2 or 2 * again < len(names) or any(map(_WHOLE.fullmatch, names)):
+        return
+    raise InputValueError(
+        f"lines like {lines[0][:60]!r} have the names of fields before colons, again and again:",
+        "write a table with a row for each record, or pass `lines='lists'` if each line is a user "
+        "and their items",
+    ).within("line 1")
 
 
 def are_numbered_on(lines: list[list[str]]) -> bool:

@@ -39,6 +39,8 @@ class KnownLayout:
         Encoding of lines that are not UTF-8.
     times : TimeKind or None
         Of dates whose order of day and month is known.
+    unless : str
+        A column by which a table with these names is another one, such as a join of two.
     lacks : str
         Column of users whose rows without one are left out, which is told; ids such as 17850.0
         there are whole numbers.
@@ -53,6 +55,7 @@ class KnownLayout:
     refusal: tuple[str, str] | None = None
     fallback: str | None = None
     times: TimeKind | None = None
+    unless: str = ""
     lacks: str = ""
 
     @property
@@ -63,7 +66,8 @@ class KnownLayout:
     def is_of(self, rows: Sequence[Sequence[str]], separator: str) -> bool:
         """Whether the first rows are those of such a table."""
         if not self.fields:
-            return {*self.names} <= {*rows[0]}
+            is_other = bool(self.unless) and self.unless in rows[0]
+            return {*self.names} <= {*rows[0]} and not is_other
         return separator == self.separator and all(
             len(row) == len(self.fields)
             and all(map(re.fullmatch, self.fields, (each.strip() for each in row)))
@@ -218,6 +222,17 @@ _KNOWN = (
         for invoice, customer in (("InvoiceNo", "CustomerID"), ("Invoice", "Customer ID"))
     ),
     KnownLayout(
+        name="a log of KuaiRand",
+        columns="user_id,video_id,date,hourmin,time_ms,is_click",
+        roles={"timestamp": "time_ms"},
+    ),
+    KnownLayout(
+        name="KuaiRec",
+        columns="user_id,video_id,play_duration,video_duration,time,date,timestamp,watch_ratio",
+        roles={"value": "watch_ratio", "timestamp": "timestamp"},
+        note="values are shares of a video that were watched, above 1 where it was watched again",
+    ),
+    KnownLayout(
         name="transactions of H&M",
         columns="t_dat,customer_id,article_id",
         roles={"user": "customer_id", "item": "article_id", "timestamp": "t_dat"},
@@ -225,6 +240,7 @@ _KNOWN = (
     KnownLayout(
         name="order_products of Instacart",
         columns="order_id,product_id,add_to_cart_order,reordered",
+        unless="user_id",
         refusal=(
             "which has no users, and orders.csv says whose each order is",
             _BY_ORDER + _JOINED,
@@ -233,6 +249,7 @@ _KNOWN = (
     KnownLayout(
         name="orders of Instacart",
         columns="order_id,user_id,eval_set,order_number",
+        unless="product_id",
         refusal=(
             "which has no items, and order_products has those of each order",
             _BY_ORDER + _JOINED,
@@ -247,6 +264,7 @@ _KNOWN = (
     KnownLayout(
         name="a click log of Outbrain",
         columns="display_id,ad_id",
+        unless="uuid",
         refusal=(
             "which has displays in place of users",
             "join it with events.csv by display_id, and pass `user='uuid'` and `item='ad_id'`",

@@ -318,6 +318,8 @@ def _named(
             raise InputValueError(problem, remedies) from None
         raise
     by_wish = {r: column if asked[r] is not None else None for r, column in by_name.items()}
+    if known is not None and "value" in known.roles and "event" not in known.roles:
+        by_wish["value"] = roles.get("value")
 
     def has_dates(name: Hashable) -> bool:
         if name not in names:

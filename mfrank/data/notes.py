@@ -43,12 +43,15 @@ class Noted:
         The column with the kinds of events.
     weights : dict of str to float, or None
         What an event of each kind counts.
+    ignored : tuple of str
+        The columns that are not read, beside times that were recognized by their name.
     """
 
     lines: list[str]
     where: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
     event: str | None = None
     weights: dict[str, float | None] = field(default_factory=dict)
+    ignored: tuple[str, ...] = ()
 
 
 _noted: ContextVar[Noted | None] = ContextVar("noted", default=None)
@@ -100,6 +103,19 @@ def note_weights(weights: Mapping[str, float | None]) -> None:
     known = _noted.get()
     if known is not None:
         known.weights = dict(weights)
+
+
+def note_ignored(columns: Iterable[object]) -> None:
+    """Note the columns that are not read, beside times that were recognized by their name."""
+    known = _noted.get()
+    if known is not None:
+        known.ignored = tuple(name for name in columns if isinstance(name, str))
+
+
+def noted_ignored() -> tuple[str, ...]:
+    """The columns that are not read, beside times that were recognized by their name."""
+    known = _noted.get()
+    return () if known is None else known.ignored
 
 
 def noted_rows() -> tuple[dict[str, tuple[str, ...] | None], dict[str, float | None]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.data.notes import log as _log
+from mfrank.data.notes import noted_ignored
 from mfrank.data.time_units import (
     FIRST_SECOND,
     FIRST_YEARS,
@@ -19,12 +21,20 @@ from mfrank.data.time_units import (
     day_of,
     unit_of,
 )
-from mfrank.errors import InputValueError
+from mfrank.errors import InputValueError, Notice
 
 _AT_ONCE = 1 << 22
 _DAY, _WEEK = 86_400, 7 * 86_400
 _BRIEF = 1000
 """Seconds that are more likely days or hours, where timestamps span more than a week."""
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_MOMENTS = {"time", "timestamp", "ts", "datetime", "epoch", "unixtime", "createtime", "eventtime"}
+_CLOCKS = {"hour", "hours", "hourmin", "hhmm", "hhmmss", "minute", "clock", "tod"}
+_BESIDE = {"ms", "us", "ns", "s", "sec", "seconds", "millis", "unix", "utc", "gmt", "local", "at"}
+_BESIDE |= {"event", "log", "server", "client", "created", "click", "order", "purchase", "request"}
+_BESIDE |= {"visit", "of", "the", "day", "action", "interaction", "rating", "raw"}
+"""Words of names of columns that hold moments, or times of a day, and those that may be with them;
+others, as in play_time or delivery_time, make a duration of it."""
 _ALIKE = 10
 """Half-lives that many times as long as all timestamps span leave all weights nearly the same."""
 
@@ -52,6 +62,27 @@ def tell_of_odd_times(times: NDArray[np.int64]) -> None:
             "in the future" if last < first <= YEAR_2100 else "not of the years 1990 to 2100",
             *(first, date),
         )
+
+
+def tell_of_whole_days(times: NDArray[np.int64]) -> None:
+    """Warn of a column of days that was read as the times beside one, unread, of moments."""
+    named = [(name, {each.lower() for each in _WORD.findall(name)}) for name in noted_ignored()]
+    finer = [(name, words) for name, words in named if words & (_MOMENTS | _CLOCKS)]
+    finer = [each for each in finer if each[1] <= _MOMENTS | _CLOCKS | _BESIDE]
+    if not finer or len(times) < 2 or not YEAR_1990 <= int(times[0]) <= YEAR_2100:
+        return
+    for begin in range(0, len(times), _AT_ONCE):
+        if ((times[begin : begin + _AT_ONCE] - times[0]) % _DAY).any():
+            return
+    moments = [name for name, words in finer if words & _MOMENTS and not {"of", "day"} <= words]
+    name = (moments or [finer[0][0]])[0]
+    how = f"`timestamp={name!r}` reads it" if moments else "make one column of both to use it"
+    _log.warning(
+        Notice(
+            f"timestamps are whole days, in which there is no order, and column {name!r}, which "
+            f"looks finer, is not read: {how}"
+        )
+    )
 
 
 def tell_of_duration(name: str, duration: float, times: NDArray[np.int64]) -> None:

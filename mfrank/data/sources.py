@@ -40,7 +40,7 @@ from mfrank.data.merging import Duplicates
 from mfrank.data.notes import note
 from mfrank.data.odd_columns import tell_first_row, tell_header
 from mfrank.data.odd_ids import check_ids, tell_converted, tell_empty_rows
-from mfrank.data.odd_times import tell_of_odd_times
+from mfrank.data.odd_times import tell_of_odd_times, tell_of_whole_days
 from mfrank.data.table_parts import TableParts, none_in
 from mfrank.data.tables import Portion
 from mfrank.data.text_files import errors_of
@@ -136,6 +136,7 @@ def from_arrays(
             extent.tell_negatives()
     if times is not None:
         tell_of_odd_times(times)
+        tell_of_whole_days(times)
     numbers = numbers if weighing is None else weighing.aged(numbers, times)
     found = cells.from_triples(
         user_rows, item_rows, numbers, times, shape=shape, duplicates=duplicates

@@ -24,6 +24,7 @@ from mfrank.arrays import (
 from mfrank.backends.sharded import check_one_place
 from mfrank.cluster import Cluster
 from mfrank.data import (
+    Counts,
     Groups,
     HeldOut,
     Ids,
@@ -31,6 +32,7 @@ from mfrank.data import (
     RawIds,
     UnknownIdError,
     positive_range,
+    tell_swapped,
 )
 from mfrank.errors import InputValueError, Notice, within
 from mfrank.evaluation.beyond import UnbiasedMetric
@@ -219,6 +221,8 @@ def evaluate(
     if not filter_already_liked_items:
         protocol += ", seen items among the others"
     ids = ids_of_rows(model, train)
+    if isinstance(test, Interactions) and not is_folded:
+        tell_swapped("test", test, ids, _counts_of(given, train))
     test, train = in_rows_of(test, ids, "test"), in_rows_of(train, ids, "train")
     tell_uncut("test", sparse_to_host(test), cut_of(given, train), "count as hits")
     relevance = matrix_of(test, "test")
@@ -322,14 +326,21 @@ def _evaluation(
     )
 
 
+def _counts_of(model: Any, train: Any) -> Counts | None:
+    """How many interactions users and items had in training, as far as is known."""
+    if isinstance(model, Recommender):
+        return model.placed.counts
+    return train.counts if isinstance(train, Interactions) and ids_of(model) is None else None
+
+
 def _rows_of(users: RawIds, n_users: int, ids: Ids | None) -> NDArray[np.int64]:
     """Rows of users, who are named by these ids, or are rows themselves."""
     if ids is None:
-        refuse_marks(users, n_users, "users")
+        refuse_marks(users, Ids.numbered(n_users), "users")
         return check_rows(cast(ArrayLike, users), n_users, "users")
     try:
         given = given_ids(cast(Any, users), "users", ordered=False)
-        refuse_marks(given, n_users, "users")
+        refuse_marks(given, ids, "users")
         return ids.rows(cast(RawIds, given))
     except UnknownIdError as error:
         message = f"users: {error}; row numbers go with by_row=True"

@@ -275,7 +275,7 @@ class FaissLists:
         banned = np.empty(0, np.int64)
         if filter_items is not None:
             ids = given_ids(filter_items, "filter_items", ordered=False)
-            refuse_marks(ids, store.n_items, "filter_items")
+            refuse_marks(ids, store.item_ids, "filter_items")
             banned = np.unique(answering.rows(ids, "filter_items"))
         found = np.full((len(rows), N), -1, np.int64)
         scores = np.full((len(rows), N), np.nan, np.float32)

@@ -1,9 +1,10 @@
 """What updates, refits and rows to solve hardly mean: other ids, old interactions, another scale.
 
 New interactions of other users and other items throughout are of another catalog, or have ids in
-another spelling. Where values are read, those of a cell that is given again are added: a file with
-all interactions, in place of those since the fit, doubles the old ones. And values in another unit,
-such as shares of 1 where the fit had ratings up to 5, outweigh the old ones or hardly count.
+another spelling; or users and items are in each other's place. Where values are read, those of a
+cell that is given again are added: a file with all interactions, in place of those since the fit,
+doubles the old ones. And values in another unit, such as shares of 1 where the fit had ratings up
+to 5, outweigh the old ones or hardly count.
 
 A refit learns from other data alone, but its options were chosen for the data of the model.
 """
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from mfrank.als import QuadraticObjective
 from mfrank.arrays import counted
-from mfrank.data import Interactions, placed
+from mfrank.data import Counts, Interactions, placed, tell_swapped
 from mfrank.errors import Notice
 from mfrank.models.options import are_values_told, tell_uncut
 from mfrank.retrieval import Recommender, Seen, ValueScale
@@ -28,6 +29,8 @@ _log = logging.getLogger("mfrank")
 
 _FEW = 20
 """Up to so many interactions, or users or items, anything may be by chance."""
+_SEVERAL = 3
+"""Users, of whom hardly all give the lowest rating alone."""
 _NEARLY_ALL = 0.9
 _LOOKED_AT = 1_000_000
 
@@ -49,8 +52,15 @@ def tell_odd_update(
     """
     if are_values_told() or new.nnz < _FEW:
         return
+    counts = store.counts
+    if counts is None:
+        counts = Counts(np.diff(old.indptr), np.bincount(old.indices, minlength=old.shape[1]))
+    if tell_swapped("new", new, (store.user_ids, store.item_ids), counts):
+        return
     _tell_other_ids(store, new)
-    if reader is not None and not _tell_repeats(store, old, new):
+    if reader is None or _tell_repeats(store, old, new):
+        return
+    if not _tell_no_values(new, old.data, reader):
         tell_other_scale("new", new.user_items.data, old.data, reader)
 
 
@@ -70,6 +80,8 @@ def tell_odd_refit(model: Recommender, data: Interactions) -> None:
         return
     store, seen, name = model.placed, model.seen, "user_items"
     tell_uncut(name, data, model, "are learned from like the others")
+    if tell_swapped(name, data, (store.user_ids, store.item_ids), store.counts):
+        return
     both = ((data.user_ids, store.user_ids), (data.item_ids, store.item_ids))
     for side, (own, known) in zip(("user", "item"), both, strict=True):
         if len(own) and len(known) and own.are_numbers != known.are_numbers:
@@ -144,6 +156,18 @@ def _of_other_scale(name: str, given: ValueScale, had: ValueScale, reader: str) 
         f"`{name}` has values {given}, and the interactions of the model have values {had}: "
         f"{reader} reads both as of one unit; bring them to that of the fit"
     )
+
+
+def _tell_no_values(new: Interactions, old: NDArray[np.floating], reader: str) -> bool:
+    """Warn, and return True, if there are no values, or all are 1, beside ratings."""
+    had, values = ValueScale.of(_some(old)), new.user_items.data
+    source, n_users = new.cells.values_from, np.count_nonzero(new.counts.users)
+    if had is None or not had.are_ratings or source == "weights" or n_users < _SEVERAL:
+        return False
+    if new.threshold is not None or (source != "repeats" and not (values == 1).all()):
+        return False
+    _log.warning(_of_other_scale("new", ValueScale.of_all(values), had, reader))
+    return True
 
 
 def _tell_other_ids(store: FactorStore, new: Interactions) -> None:

@@ -209,7 +209,14 @@ Fallback: TypeAlias = Literal["none", "popularity"]
 _FALLBACKS = get_args(Fallback)
 
 
-class Answer(NamedTuple):
+class _Lists(NamedTuple):
+    """Ids and scores."""
+
+    ids: NDArray[Any]
+    scores: NDArray[Any]
+
+
+class Answer(_Lists):
     """The lists of a call as ids and scores, best first: ``ids, scores = answer``.
 
     Attributes
@@ -220,8 +227,16 @@ class Answer(NamedTuple):
         Padded with NaN.
     """
 
-    ids: NDArray[Any]
-    scores: NDArray[Any]
+    _of_numbers = False
+
+    def of_ids(self, begin_at_0: bool) -> Answer:
+        """The same lists, of ids that begin at 0, so that they may be the numbers of rows."""
+        self._of_numbers = begin_at_0
+        return self
+
+    def like(self, other: Answer) -> Answer:
+        """The same lists, of the ids of others."""
+        return self.of_ids(other._of_numbers)
 
     def to_dicts(self) -> list[Any]:
         """Convert to plain Python objects without padding, which ``json.dumps`` can write.
@@ -299,7 +314,7 @@ class Answer(NamedTuple):
                 )
             columns["user"] = queries[row]
         columns |= {"rank": place + 1, "item": ids[row, place], "score": scores[row, place]}
-        return frame_of(columns, items, kind)
+        return frame_of(columns, items, kind, of_numbers=self._of_numbers)
 
 
 def _query_ids(users: Raw) -> NDArray[Any]:
@@ -489,10 +504,11 @@ def answer(lists: Lists, side: Side, raw: Raw) -> Answer:
     """
     rows, scores = lists
     if is_single(raw):
-        return Answer(side.answer(on_host(rows))[0], on_host(scores)[0])
+        single = Answer(side.answer(on_host(rows))[0], on_host(scores)[0])
+        return single.of_ids(side.ids.begin_at_0)
     on_gpu = is_on_gpu(raw) and side.speaks_rows
     rows, scores = (beside(each, raw) if on_gpu else on_host(each) for each in lists)
-    return Answer(side.answer(rows), scores)
+    return Answer(side.answer(rows), scores).of_ids(side.ids.begin_at_0)
 
 
 def _plain(ids: NDArray[Any], scores: NDArray[Any]) -> list[dict[str, Any]]:

@@ -108,7 +108,7 @@ def rows_to_remove(
 
 def _some_rows(side: Side, raw: Raw, name: str) -> Rows:
     given = given_ids(raw, name, ordered=False)
-    refuse_marks(given, len(side.ids), name)
+    refuse_marks(given, side.ids, name)
     return side.rows(given, name)
 
 

@@ -380,7 +380,7 @@ class Recommender:
         users, side = sides(held.on_host(), by_row=by_row)
         levers = self._levers(steer, held.store, side, on_unknown)
         liked = liked_ids(itemids, values, reads_order=self._reads_order)
-        refuse_marks(liked, len(side.ids), "itemids")
+        refuse_marks(liked, side.ids, "itemids")
         columns = on_host(side.rows_asked(liked, "itemids", on_unknown))
         own = LikedItems.of(columns, values, len(side.ids), held.store.dtype)
         queries = self._somebody(held, own, has_values=values is not None)

@@ -41,7 +41,7 @@ Raw: TypeAlias = Hashable | ArrayLike
 """One id, or several (a list, an array, a range, a Series)."""
 
 _SINGLE = (str, bytes, int, np.generic)
-_LEAST_MARKS = 3  # two may be the ids 0 and 1
+_MARK_TEXTS = {"0", "1", "true", "false", "0.0", "1.0"}
 _LOOKED_AT = 1000  # of the unknown ids of a call
 _BY_ITSELF = "give each id by itself"
 _AROUND = " \t\r\n\"'[](){}"
@@ -121,19 +121,34 @@ def given_id(raw: Raw, argument: str) -> Raw:
     return single
 
 
-def refuse_marks(given: Any, n: int, argument: str) -> None:
-    """Raise ValueError for a 0 or 1 for each of all ids in place of those that are meant.
+def refuse_marks(given: Any, ids: Ids, argument: str) -> None:
+    """Raise ValueError for a mark for each of all ids in place of those that are meant.
 
-    Without order, ids need not be repeated, so that nobody writes these two so often.
+    Marks are 0 or 1, True or False, also as text. Without order, ids need not be repeated, so that
+    nobody writes these two so often.
     """
-    if n < _LEAST_MARKS or is_single(given) or isinstance(given, range) or len(given) != n:
+    n = len(ids)
+    if n < 2 or is_single(given) or isinstance(given, range) or len(given) != n:
         return
     marks = as_array(given, argument)
-    if marks.dtype.kind in "iuf" and marks.ndim == 1 and bool(((marks == 0) | (marks == 1)).all()):
-        raise InputValueError(
-            f"`{argument}` has {n:,} numbers that are all 0 or 1, as many as there are ids:",
-            "pass the ids that are marked, such as ids[marks == 1]",
-        )
+    if marks.ndim != 1 or not _are_marks(marks):
+        return
+    first, *others = marks.tolist()
+    may_be_ids = n == 2 and marks.dtype.kind != "b" and first != others[0]
+    if may_be_ids and (ids.rows(canonical(given), missing=-1) >= 0).all():
+        return
+    raise InputValueError(
+        f"`{argument}` has {n:,} marks, such as {shown(first)}, as many as there are ids:",
+        "pass the ids that are marked, such as ids[marks == 1]",
+    )
+
+
+def _are_marks(each: NDArray[Any]) -> bool:
+    if each.dtype.kind in "biuf":
+        return bool(((each == 0) | (each == 1)).all())
+    if each.dtype.kind not in "OUT":
+        return False
+    return {str(one).casefold() for one in {*each.tolist()}} <= _MARK_TEXTS
 
 
 def check_rows(values: ArrayLike, n_rows: int, name: str) -> Rows:
@@ -336,7 +351,21 @@ class Side(NamedTuple):
                 [found.given],
                 found.remedy,
             )
+        if len(unknown) == len(rows) and self._are_of_other_side(unknown):
+            other = "an item" if self.name == "user" else "a user"
+            raise UnknownIdError(
+                f"`{argument}` has {unknown[0]!r}, which the model knows as {other}",
+                unknown,
+                f"pass ids of {self.name}s",
+            )
         return rows
+
+    def _are_of_other_side(self, unknown: list[Hashable]) -> bool:
+        """Whether all are known on the other side, whose ids are text and on neither both."""
+        other = self.store.user_ids if self.name == "item" else self.store.item_ids
+        if other.are_numbers or self.ids.are_numbers:  # numbers may be both by chance
+            return False
+        return bool((other.rows(unknown, missing=-1) >= 0).all()) and not other.overlap(self.ids)
 
     def rows_of_known(self, raw: Raw, argument: str, on_unknown: OnUnknown) -> Rows:
         """Like :meth:`rows_asked`; with "skip", unknown ids are left out. Their order is no matter.
@@ -346,7 +375,7 @@ class Side(NamedTuple):
         ValueError
             They are a 0 or 1 for each id of this side.
         """
-        refuse_marks(raw, len(self.ids), argument)
+        refuse_marks(raw, self.ids, argument)
         rows = self.rows_asked(raw, argument, on_unknown)
         return rows if on_unknown == "error" else rows[rows >= 0]
 

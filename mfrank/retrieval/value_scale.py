@@ -34,6 +34,8 @@ class ValueScale:
         The least, the lowest tenth, the median and the largest.
     n_levels : int
         Number of different values.
+    mode : float
+        The most frequent value.
     told : set of str
         Arguments of which was told that they are of another scale.
     """
@@ -43,6 +45,7 @@ class ValueScale:
     usual: float
     most: float
     n_levels: int
+    mode: float
     told: set[str] = field(default_factory=set)
 
     @classmethod
@@ -55,7 +58,8 @@ class ValueScale:
     def of_all(cls, values: NDArray[np.floating]) -> Self:
         """The scale of values above 0, of which there is one or more."""
         least, low, usual, most = np.quantile(values, [0, 0.1, 0.5, 1]).tolist()
-        return cls(least, low, usual, most, len(np.unique(values)))
+        levels, counts = np.unique(values, return_counts=True)
+        return cls(least, low, usual, most, len(levels), float(levels[counts.argmax()]))
 
     @classmethod
     def of_some(cls, values: NDArray[np.floating]) -> Self | None:
@@ -69,6 +73,14 @@ class ValueScale:
     def has_levels(self) -> bool:
         """Whether values are those of a scale, such as ratings, and no amounts."""
         return self.n_levels <= _LEVELS
+
+    @property
+    def are_ratings(self) -> bool:
+        """Whether values are rather ratings than counts, of which the least is the most frequent.
+
+        They are of few levels, usually of 2 and more.
+        """
+        return self.has_levels and self.usual >= 2 and self.mode > self.least
 
     def is_other(self, values: NDArray[np.floating]) -> bool:
         """Whether values are in another unit, most likely.

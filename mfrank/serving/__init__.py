@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from mfrank.arrays import needs
 from mfrank.errors import InputValueError
 from mfrank.retrieval import Recommender
-from mfrank.serving.event_journal import KIND, Event, EventJournal
+from mfrank.serving.event_journal import Event, EventJournal
+from mfrank.serving.kind_weights import KIND
 from mfrank.serving.limits import Limits
 
 if TYPE_CHECKING:
@@ -104,7 +105,8 @@ def app(
         at once.
     weights : mapping of str to float or None, optional
         What an event of each kind counts in place of its value, as of ``mfrank update --weights``;
-        events of other kinds are refused. By default, events count by their values.
+        events of other kinds are refused. By default, a kind that had a weight in the fit counts
+        as much, and other events count by their values. A value of 0 is only seen.
     remember_shown : float, optional
         Seconds for which the lists of a user leave out what was shown to the user.
     shown_file : path, optional

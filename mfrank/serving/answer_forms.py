@@ -116,6 +116,9 @@ class About(BaseModel):
         description="whether such events change the lists at once; if not, their items are only "
         "left out",
     )
+    event_weights: dict[str, float | None] | None = Field(
+        None, description="what an event of each kind counts; others count by their values"
+    )
     remembers_shown: float | None = Field(
         None, description="seconds for which a list is not repeated"
     )

@@ -137,6 +137,8 @@ class Arms:
                 own = visitors if not self._arms else replace(visitors, fresh=visitors.own_fresh())
                 self._arms[name] = Arm(live, own, share)
             self._check_ids()
+        for arm in self._arms.values():
+            arm.visitors.tell_weights(arm.live.current)
         self.first = next(iter(self._arms.values()))
         self.salt = salt or ""
         self._by_hand = {name: replace(arm, share=None) for name, arm in self._arms.items()}

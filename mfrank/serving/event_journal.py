@@ -32,12 +32,11 @@ from mfrank.errors import InputValueError, Notice
 from mfrank.files import Database, path_of
 from mfrank.models import last_batch
 from mfrank.retrieval import Recommender
+from mfrank.serving.kind_weights import KIND, Counting, Weights
 
 _log = logging.getLogger("mfrank")
 
 FILE = "events.sqlite"
-KIND = "event"
-"""The kind of an event that has none."""
 _APPLICATION = int.from_bytes(b"mfej", "big")
 _TABLES = (
     # AUTOINCREMENT: a number never returns, whatever is deleted.
@@ -53,6 +52,7 @@ _ADD = (
     "INSERT INTO events (event_id, user, item, event, value, timestamp) VALUES (?, ?, ?, ?, ?, ?)"
 )
 _BETWEEN = "number > ? AND number <= ?"
+_NAMED = f"coalesce(event, '{KIND}')"
 _SAME = "SELECT user, item, event, value, timestamp FROM events WHERE event_id = ?"
 
 
@@ -236,7 +236,12 @@ class EventJournal:
         return int(last or 0)
 
     def interactions(
-        self, after: int, until: int, where: ReadWhere | None = None, **how: Any
+        self,
+        after: int,
+        until: int,
+        where: ReadWhere | None = None,
+        remembered: Weights | None = None,
+        **how: Any,
     ) -> Interactions:
         """The events with numbers above ``after``, up to ``until``, merged.
 
@@ -246,36 +251,73 @@ class EventJournal:
         where : mapping, optional
             How the rows of a fit's data were chosen. If by kinds, events of others are left out,
             which is logged; events without a kind are read.
+        remembered : mapping, optional
+            What an event of each kind counted in a fit's data; kinds count so without ``weights``,
+            which is logged.
         how
             Arguments of :meth:`mfrank.Interactions.from_sql`; kinds are read for ``weights``.
         """
-        weighed = how.get("weights") is not None
-        kinds = f", coalesce(event, '{KIND}') AS event" if weighed else ""
-        only = kinds_read(where or {})
+        kinds, only = self.kinds(after, until), kinds_read(where or {})
+        read = [kind for kind in kinds if only is None or kind in only or kind == KIND]
+        is_told, remembered = how.get("weights") is not None, remembered or {}
+        values = "value"
+        if is_told:
+            values = "value > 0"
+        elif remembered:
+            self._tell_remembered(kinds, remembered)
+            read = [kind for kind in read if remembered.get(kind, 1) is not None]
+            values = f"CASE WHEN {_of_kinds(remembered)} THEN value > 0 ELSE value END"
+            how["weights"] = {kind: remembered.get(kind, 1) for kind in read}
+        if only is not None:
+            self._tell_left_out(after, until, read, only)
+        if not read:
+            return Interactions.of(sp.csr_array((0, 0)))
+        column = f", {_NAMED} AS event" if is_told or remembered else ""
         query = (
-            f"SELECT user, item, value, timestamp{kinds} FROM events "
-            f"WHERE {_BETWEEN} AND {_of_kinds(only)} ORDER BY number"
+            f"SELECT user, item, {values} AS value, timestamp{column} FROM events "
+            f"WHERE {_BETWEEN} AND {_of_kinds(read)} ORDER BY number"
         )
-        given = [after, until, *(only or ())]
-        if only is not None:
-            n_events, n_read = self.n_events(after, until), self.n_events(after, until, only)
-            if n_read < n_events:
-                _log.info(
-                    Notice(
-                        f"{n_events - n_read:,} of {counted(n_events, 'event')} of {self.folder} "
-                        f"are of other kinds than {', '.join(map(repr, only))}, of which "
-                        "the fit's data were, and are left out; `weights` say what each kind counts"
-                    )
-                )
-            if not n_read:
-                return Interactions.of(sp.csr_array((0, 0)))
+        given = [*(() if is_told else remembered), after, until, *read]
         with self.database.reading() as connection:
-            found = Interactions.from_sql(query, connection, params=given, **how)
+            found = Interactions.from_sql(query, connection, params=given, value="value", **how)
+        weights = found.event_weights if is_told else remembered
         if only is not None:
-            chosen = {c: of for c, of in (where or {}).items() if of == only}
-            return found._with_rows(chosen, found.event_weights)
-        has_others = not weighed and bool(set(self.kinds(after, until)) - {KIND})
-        return found._with_rows({"event": None} if has_others else {}, found.event_weights)
+            return found._with_rows({c: v for c, v in (where or {}).items() if v == only}, weights)
+        has_others = not weights and bool({*kinds} - {KIND})
+        return found._with_rows({"event": None} if has_others else {}, weights)
+
+    def _tell_remembered(self, kinds: Sequence[str], remembered: Weights) -> None:
+        """Tell that events count by the weights of a fit, or have a kind without such a weight."""
+        met = {kind: weight for kind, weight in remembered.items() if kind in kinds}
+        if met:
+            _log.info(
+                Notice(
+                    f"events of {self.folder} count by the weights of the fit "
+                    f"({Counting(met, False)}); `weights` say otherwise"
+                )
+            )
+        if others := [kind for kind in kinds if kind not in remembered]:
+            _log.warning(
+                Notice(
+                    f"events of {self.folder} of the kinds {', '.join(map(repr, others))}, which "
+                    f"the weights of the fit ({Counting(remembered, False)}) do not have, count by "
+                    "their values; `weights` say what each kind counts"
+                )
+            )
+
+    def _tell_left_out(
+        self, after: int, until: int, read: Sequence[str], only: Sequence[str]
+    ) -> None:
+        """Tell how many events are of other kinds than those of a fit."""
+        n_events, n_read = self.n_events(after, until), self.n_events(after, until, read)
+        if n_read < n_events:
+            _log.info(
+                Notice(
+                    f"{n_events - n_read:,} of {counted(n_events, 'event')} of {self.folder} "
+                    f"are of other kinds than {', '.join(map(repr, only))}, of which "
+                    "the fit's data were, and are left out; `weights` say what each kind counts"
+                )
+            )
 
     def kinds(self, after: int, until: int) -> list[str]:
         """The kinds of these events."""
@@ -308,7 +350,10 @@ class EventJournal:
         int
             Number of events.
         """
-        read = options.pop("read", None) or partial(_read_all, where=model.where)
+        read = options.pop("read", None)
+        if read is None:
+            known = {"where": model.where, "remembered": model.event_weights}
+            read = partial(EventJournal.interactions, **known)
         after, until = self.position(model), self.mark()
         if until <= after:
             return 0
@@ -325,13 +370,7 @@ class EventJournal:
 
 def _of_kinds(only: Collection[str] | None) -> str:
     """The condition of SQL on the kinds of events, with a place for each."""
-    if only is None:
-        return "1"
-    return f"(event IS NULL OR event IN ({', '.join('?' * len(only))}))"
-
-
-def _read_all(journal: EventJournal, after: int, until: int, where: ReadWhere) -> Interactions:
-    return journal.interactions(after, until, where)
+    return "1" if only is None else f"{_NAMED} IN ({', '.join('?' * len(only))})"
 
 
 def _check_same(index: int, event_id: str, before: Sequence[Any], now: Sequence[Any]) -> None:

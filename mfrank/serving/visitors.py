@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -35,12 +35,11 @@ from mfrank.serving.answers import (
 from mfrank.serving.event_forms import OneEvent
 from mfrank.serving.event_journal import Event, EventJournal, Fresh, FreshUsers
 from mfrank.serving.exploration import Explorer
+from mfrank.serving.kind_weights import BY_VALUE, KIND, Counting, Weights
 from mfrank.serving.list_log import ListLog, ListShown, ListSource
 from mfrank.serving.pages import Page
 from mfrank.serving.questions import Batch, ListQuery
 from mfrank.serving.shown import Shown
-
-Weights = Mapping[str, float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +53,13 @@ class Visitors:
         Of the journal.
     shown : Shown or None
     weights : mapping of kind -> number, or None
-        What an event of each kind counts, as for ``mfrank update --weights``.
+        What an event of each kind counts, as for ``mfrank update --weights``; None for the weights
+        that each model remembers.
     list_log : ListLog or None
         Where lists are noted.
     explorer : Explorer or None
+    told : set of str
+        Kinds without a weight of which was told.
     """
 
     journal: EventJournal | None = None
@@ -66,6 +68,7 @@ class Visitors:
     weights: Weights | None = None
     list_log: ListLog | None = None
     explorer: Explorer | None = None
+    told: set[str] = field(default_factory=set)
 
     @classmethod
     def of(
@@ -121,6 +124,8 @@ class Visitors:
         """
         assert self.journal is not None
         typed = [self._typed(index, each, models[0]) for index, each in enumerate(events)]
+        for counting in map(self.counting, models):
+            counting.tell_unmet({each.event or KIND for each in typed} - self.told, self.told)
         new, repeated = self.journal.append(typed)
         return {
             "new": new,
@@ -131,6 +136,15 @@ class Visitors:
             },
         }
 
+    def counting(self, model: Recommender) -> Counting:
+        """What events count for a model."""
+        return Counting.by(self.weights, model.event_weights)
+
+    def tell_weights(self, model: Recommender) -> None:
+        """Log by which weights of a model events count, if it has some and none were given."""
+        if self.journal is not None:
+            self.counting(model).tell()
+
     def _typed(self, index: int, given: OneEvent, model: Recommender) -> Event:
         ids = {}
         for name, known in ("user", model.user_ids), ("item", model.item_ids):
@@ -139,7 +153,7 @@ class Visitors:
             except ValueError as error:
                 where = f"event {index}"
                 raise InputValueError(f"{where}: `{name}` {error}", place=where) from None
-        kind = given.kind or "event"
+        kind = given.kind or KIND
         if self.weights is not None and kind not in self.weights:
             known_kinds = ", ".join(self.weights)
             raise InputValueError(
@@ -171,7 +185,8 @@ class Visitors:
         shown = self.shown if asked.remember else None
         hidden = [] if shown is None else shown.items_of(label, page.time)
         more = 0 if page.is_asked else self._n_to_draw_from(asked)
-        found = list_of(model, label, page.n_above + more, events, hidden, options, self.weights)
+        n, counting = page.n_above + more, self.counting(model)
+        found = list_of(model, label, n, events, hidden, options, counting)
         items, odds = page.part(found), None
         if more and self.explorer is not None:
             items, odds = self.explorer.drawn(found, asked.n, label, source.list_id)
@@ -198,7 +213,10 @@ class Visitors:
             return None
         shown, answers = self.shown if remember else None, []
         check_list_of_each(len(users), options)
-        fresh = [self._events(model, user, None)[0] for user in users]
+        fresh, counting = (
+            [self._events(model, user, None)[0] for user in users],
+            self.counting(model),
+        )
         first = {user: at for at, user in reversed([*enumerate(users)])}
         alike = [at for user, at in first.items() if not fresh[at]]
         made = self._together(model, users, alike, n + more, options, shown)
@@ -207,7 +225,7 @@ class Visitors:
             if items is None:  # what a user's earlier list in this batch has counts as shown
                 hidden = [] if shown is None else shown.items_of(user)
                 own = {name: _at(each, at) for name, each in options.items()}
-                items = list_of(model, user, n + more, events, hidden, own, self.weights)
+                items = list_of(model, user, n + more, events, hidden, own, counting)
             if more and self.explorer is not None:
                 items, odds = self.explorer.drawn(items, n, user, source.list_id)
             self._note(user, items, source, odds)
@@ -274,6 +292,7 @@ class Visitors:
             after = self.journal.position(model)
             told["events"] = self.journal.n_events(after, self.journal.last)
             told["folds_in"] = can_fold(model)
+            told["event_weights"] = {**self.counting(model).weights} or None
         if self.shown is not None:
             told["remembers_shown"] = self.shown.seconds
         if self.list_log is not None:
@@ -288,7 +307,7 @@ def list_of(
     events: Sequence[Fresh],
     hidden: Sequence[Any],
     options: Mapping[str, Any],
-    weights: Weights | None = None,
+    counting: Counting = BY_VALUE,
 ) -> Items:
     """The list of a user with events that the model has not learned from.
 
@@ -303,14 +322,14 @@ def list_of(
         Not to be listed.
     options : mapping
         Of :func:`mfrank.serving.answers.listed`.
-    weights : mapping, optional
+    counting : Counting, default by value
     """
     n = min(n, len(model.item_ids) or 1)
     met = [] if options["include_seen"] else [each.item for each in events]
     left_out = known_only([*hidden, *met], model.item_ids)
     more = {**options, "filter_items": [*(options.get("filter_items") or ()), *left_out]}
     row = int(model.user_ids.rows([user], missing=-1)[0])
-    items, values = _learned(model, events, weights)
+    items, values = _learned(model, events, counting)
     if len(items) and can_fold(model, row):
         return _folded(model, user, row, n, items, values, more)
     if row < 0 and events:  # who did something is somebody, though nothing is known to learn from
@@ -321,15 +340,15 @@ def list_of(
 
 
 def _learned(
-    model: Recommender, events: Sequence[Fresh], weights: Weights | None
+    model: Recommender, events: Sequence[Fresh], counting: Counting
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Rows of the known items of events, oldest first, and what each event counts; 0: only seen."""
-    counts, kinds = [], None if weights is not None else kinds_read(model.where)
+    counts, kinds = [], None if counting.are_given else kinds_read(model.where)
     for each in events:
-        weight = 1.0 if weights is None else weights.get(each.event or "event", None)
+        count = counting.of(each.event, each.value)
         if kinds is not None and each.event is not None and each.event not in kinds:
-            weight = None  # as ``mfrank update --journal`` leaves it out
-        counts.append(np.nan if weight is None else weight * (each.value if weights is None else 1))
+            count = None  # as ``mfrank update --journal`` leaves it out
+        counts.append(np.nan if count is None else count)
     rows = model.item_ids.rows([each.item for each in events], missing=-1)
     values = np.array(counts, np.float64)
     kept = (rows >= 0) & np.isfinite(values)

@@ -55,6 +55,45 @@ def test_weights_say_what_each_kind_counts(folder: Path) -> None:
     assert value(folder) == 6
 
 
+def test_without_weights_those_of_the_fit_count(folder: Path, capsys: Any) -> None:
+    """Of kinds that it has; of others, and of events without a kind, the values."""
+    data = mfrank.synthetic(20, 15, 120, names=True, random_state=0)
+    users, items = data.user_ids.labels[data.entry_users], data.item_ids.labels
+    kinds = ["view", "wish", *["buy"] * (data.nnz - 2)]
+    weighed = mfrank.Interactions.from_arrays(
+        users,
+        items[data.user_items.indices],
+        events=kinds,
+        weights={"view": 1, "buy": 5, "wish": None},
+    )
+    mfrank.ALS(mfrank.WRMF(), factors=3, iterations=1).fit(weighed).save(folder / "model")
+    item = str(items[1])
+    EventJournal(folder / "journal").append(
+        [
+            Event("new", item, "buy", 3.0),
+            Event("new", item, "buy", 0.0),
+            Event("new", item, "wish", 7.0),
+            Event("new", item, "rate", 4.0),
+            Event("new", item, None, 2.0),
+        ]
+    )
+    assert update(folder) == 0
+    told = capsys.readouterr().err
+    assert "count by the weights of the fit (view 1, buy 5, wish none)" in told
+    assert "of the kinds 'event', 'rate', which the weights of the fit" in told
+    assert "--weights say" in told
+    assert value(folder) == 1 + 5 + (5 + 0 + 4 + 2)
+
+
+def test_an_event_of_value_0_is_only_seen_whatever_its_weight(folder: Path) -> None:
+    item = str(mfrank.load(folder / "model").item_ids.labels[3])
+    EventJournal(folder / "journal").append([Event("new", item, "buy", 0.0)])
+    assert update(folder, "--weights", "view=1,buy=5,event=1") == 0
+    assert value(folder) == 6
+    model: Any = mfrank.load(folder / "model")
+    assert item not in model.recommend("new", N=20).ids.tolist()
+
+
 def test_a_threshold_leaves_events_only_seen(folder: Path) -> None:
     assert update(folder, "--weights", "view=1,buy=1,event=1", "--at-least", "2") == 0
     assert value(folder) == 2

@@ -218,6 +218,24 @@ def test_lists_of_items_of_equal_length_are_told() -> None:
         ]
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_second_field_that_is_no_item_is_told(at_once: bool) -> None:
+    """As of judgements of TREC, or an arrow between users and items."""
+    for text, is_told in (
+        ("101 0 2005 1\n101 0 2006 0\n102 0 2005 2\n", True),
+        ("1 -> 5\n1 -> 6\n2 -> 5\n", True),
+        ("1 -> 5\n2 -> 5\n", False),
+        ("1 7 5\n1 7 4\n1 7 3\n", False),
+        ("1 7 5\n2 7 4\n3 8 3\n", False),
+        ("user item rating\n1 7 5\n2 7 4\n4 7 3\n", False),
+    ):
+        said = list[Any]()
+        list(portions(text, at_once, 9, sep=" ", said=said))
+        for lines in (said, read(text, at_once, sep=" ")[1]):
+            told = [level for level, line in lines if "the same in all rows" in line]
+            assert told == [logging.WARNING] * is_told
+
+
 def test_times_of_portions_are_of_the_kind_that_is_told() -> None:
     text = "user,item,date\n1,2,2024-01-31\n3,4,2024-02-01\n5,6,2024-02-02\n"
     for at_once in (True, False):

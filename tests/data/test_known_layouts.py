@@ -188,6 +188,18 @@ CASES = {
         lambda n: f"{n},{242 + n},{1 + n % 5}.0,{978300760 + n}",
         lambda n: (n, 242 + n, 1.0 + n % 5, 978300760 + n), "userId,movieId,rating,timestamp",
     ),
+    "KuaiRand": Case(
+        lambda n: f"{n},{n + 7},2022040{1 + n % 2},{2300 + n},{1649430000000 + 1000 * n},{n % 2}",
+        lambda n: (n, n + 7, 1.0, 1649430000 + n), "user_id,video_id,date,hourmin,time_ms,is_click",
+        told="a log of KuaiRand.*timestamp 'time_ms'",
+    ),
+    "KuaiRec": Case(
+        lambda n: f"{n},{n + 7},13838,{10867 + n},2020-07-05 00:00:00.5,20200705,"
+        f"{1593878903 + n}.438,{n + 1}.25",
+        lambda n: (n, n + 7, n + 1.25, 1593878903 + n),
+        "user_id,video_id,play_duration,video_duration,time,date,timestamp,watch_ratio",
+        told="KuaiRec.*shares of a video",
+    ),
     "Outbrain": Case(
         lambda n: f"1fd5f051fba64{n},{120 + n},{31905835 + n},1,RS,2",
         lambda n: (f"1fd5f051fba64{n}", 120 + n, 1.0, 31905835 + n),
@@ -254,6 +266,29 @@ def test_tables_without_users_or_items_are_told_what_they_are(
     file.write_text(text)
     with refuses(ValueError, None, place="", remedy=remedy):
         DOORS[door](file)
+
+
+JOINED = {
+    "Instacart": (
+        "order_id,user_id,eval_set,order_number,product_id,add_to_cart_order,reordered",
+        1,
+    ),
+    "Outbrain": ("display_id,ad_id,clicked,uuid", 3),
+}
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_tables_that_are_joined_as_advised_are_read(tmp_path: Path, name: str) -> None:
+    header, user = JOINED[name]
+    names = header.split(",")
+    item = "product_id" if name == "Instacart" else "ad_id"
+    rows = [[str(10 * n + place) for place in range(len(names))] for n in (1, 2)]
+    file = tmp_path / "joined.csv"
+    file.write_text("\n".join([header, *map(",".join, rows)]) + "\n")
+    how = {"user": names[user], "item": item} if name == "Outbrain" else {}
+    data = mfrank.Interactions.from_file(file, value=False, **how)
+    assert data.user_ids.labels.tolist() == [int(row[user]) for row in rows]
+    assert data.item_ids.labels.tolist() == [int(row[names.index(item)]) for row in rows]
 
 
 def test_what_the_caller_says_goes_first(tmp_path: Path) -> None:

@@ -305,6 +305,16 @@ REFUSED: dict[str, tuple[str, str, str]] = {
     "Netflix, probe": ("7:\n1\n2\n8:\n", "line 1", "training set"),
     "a rating that is none": (NETFLIX + "3,x,1970-01-01\n", "line 6", "write a number"),
     "a rating cut off": (NETFLIX + "3,4\n", "line 6", ""),
+    "reviews as records": (
+        "beer/name: Red Moon\nreview/time: 1234817823\nreview/profileName: ann\n\n" * 2,
+        "line 1",
+        "row for each record",
+    ),
+    "predictions as they are printed": (
+        "user: 1    item: 5    est = 3.5\nanswer: 2    item: 6    est = 3.6\n" * 3,
+        "line 1",
+        "lines='lists'",
+    ),
     "ranking data": ("2 qid:1 1:0.5\n0 qid:1 2:1\n", "line 1", "Judged.from_svmlight"),
     "LibFM with contexts": ("5 1:1 7:1 9:1\n4 2:1 8:1 9:1\n", "line 1", "libsvm"),
     "LibFM cut off": (LIBFM + "5 12:1 90", "line 4", "cut off"),

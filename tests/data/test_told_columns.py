@@ -176,6 +176,51 @@ def test_dates_are_told_whatever_their_column_is_called(
         assert not [said for level, said in messages(caplog) if level == logging.WARNING]
 
 
+DAYS = {
+    "as text": ["2022-04-08", "2022-04-09", "2022-04-09"],
+    "as numbers": [20220408, 20220409, 20220409],
+    "of one zone": [f"2022-04-0{day}T00:00:00+08:00" for day in (8, 9, 9)],
+}
+MILLIS = [1649430000000, 1649476800000, 1649480400000]
+
+
+@pytest.mark.parametrize("door", TABLES)
+@pytest.mark.parametrize("days", DAYS)
+def test_a_day_that_is_read_beside_a_finer_time_is_told(
+    tmp_path: Path, door: str, days: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    ids, date = [[1, 2, 3], [5, 6, 7]], DAYS[days]
+    for name, column, remedy in (
+        ("time_ms", MILLIS, "timestamp='time_ms' reads it"),
+        ("hourmin", [2300, 1200, 1300], "make one column of both"),
+        ("order_hour_of_day", [23, 12, 13], "make one column of both"),
+    ):
+        caplog.clear()
+        data = TABLES[door](tmp_path, ["user", "item", "date", name], [*ids, date, column])
+        assert data.timestamps is not None
+        (said,) = (text for text in caplog.messages if "whole days" in text)
+        assert f"column {name!r}, which looks finer, is not read: {remedy}" in said
+        assert said in data.notes
+    caplog.clear()
+    for name in ("play_time_ms", "delivery_time", "weekday", "runtime", "release_time"):
+        TABLES[door](tmp_path, ["user", "item", "date", name], [*ids, date, [7, 8, 9]])
+    moments = ["2022-04-08 23:00:00", "2022-04-09 12:00:00", "2022-04-09 13:00:00"]
+    TABLES[door](tmp_path, ["user", "item", "date", "hourmin"], [*ids, moments, [7, 8, 9]])
+    assert "whole days" not in caplog.text
+
+
+def test_days_that_are_asked_for_are_read_quietly(caplog: pytest.LogCaptureFixture) -> None:
+    pandas = pytest.importorskip("pandas", reason="the extra pandas is not installed")
+    frame = pandas.DataFrame(
+        {"user": [1, 2, 3], "item": [5, 6, 7], "date": DAYS["as text"], "time_ms": MILLIS}
+    )
+    finer = mfrank.Interactions.from_frame(frame, timestamp="time_ms")
+    mfrank.Interactions.from_frame(frame, timestamp="date")
+    assert "whole days" not in caplog.text
+    assert finer.timestamps is not None
+    assert finer.timestamps.tolist() == [each // 1000 for each in MILLIS]
+
+
 @pytest.mark.parametrize("kind", ["M8[s]", "M8[D]", "M8[ns]", object])
 def test_dates_of_tables_are_told_by_their_type(
     kind: Any, caplog: pytest.LogCaptureFixture

@@ -325,20 +325,21 @@ def test_a_journal_is_read_as_the_fits_data(tmp_path: Path, caplog: Any) -> None
     assert items_of(everything, "new") == ["i00", "i01", "i02", "i03"]
 
 
-def test_a_journal_without_the_weights_of_the_fit_is_told(tmp_path: Path, caplog: Any) -> None:
+def test_a_journal_counts_by_the_weights_of_the_fit(tmp_path: Path, caplog: Any) -> None:
     weights = {"view": 0.5, "purchase": 1.0}
     events = mfrank.Events.from_frame(LOG)
     model = mfrank.tune(events, target="purchase", weights=weights, trials=1, factors=2).model
     journal = journal_of(tmp_path, ["view", "purchase"])
-    position = journal.position(model)
-    weighed = journal.interactions(position, journal.last, weights=weights)
-    for read, told in ((lambda *_: weighed, 0), (None, 1)):
-        caplog.clear()
-        journal.update(copy(model), read=read)
-        assert (
-            sum("weights={'purchase': 1.0, 'view': 0.5}" in each for each in caplog.messages)
-            == told
-        )
+    weighed = journal.interactions(journal.position(model), journal.last, weights=weights)
+    alone, both = copy(model), copy(model)
+    with caplog.at_level(logging.INFO, "mfrank"):
+        journal.update(alone)
+    assert "count by the weights of the fit (purchase 1, view 0.5)" in caplog.text
+    assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
+    journal.update(both, read=lambda *_: weighed)
+    row = alone.user_ids.rows(["new"])
+    assert (alone.seen.matrix[row] != both.seen.matrix[row]).nnz == 0
+    assert alone.event_weights == both.event_weights
 
 
 def test_events_of_other_kinds_alone_are_had_and_not_learned(tmp_path: Path) -> None:

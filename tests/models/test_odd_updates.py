@@ -14,6 +14,7 @@ import pytest
 import mfrank
 from mfrank.cli.main import main
 from mfrank.retrieval import ValueScale
+from mfrank.serving import Event, EventJournal
 
 _RNG = np.random.default_rng(0)
 _N = 2000
@@ -48,6 +49,7 @@ SCALES: dict[str, Callable[[Any], Any]] = {
     "none": np.ones_like,
 }
 _UNIT, _TWICE, _IDS = "reads both as of one unit", "count twice", "has none of them"
+_SWAPPED = "in each other's place"
 
 
 def _told(caplog: pytest.LogCaptureFixture, update: Callable[[], object]) -> list[str]:
@@ -55,7 +57,7 @@ def _told(caplog: pytest.LogCaptureFixture, update: Callable[[], object]) -> lis
     with caplog.at_level("WARNING", "mfrank"):
         update()
     texts = [record.getMessage() for record in caplog.records]
-    return [each for text in texts for each in (_UNIT, _TWICE, _IDS) if each in text]
+    return [each for text in texts for each in (_UNIT, _TWICE, _IDS, _SWAPPED) if each in text]
 
 
 @pytest.fixture(scope="module", params=READERS)
@@ -107,6 +109,70 @@ def test_ids_of_another_catalog_are_told_once(kind: str, caplog: Any) -> None:
         model = (READERS | OTHERS)[kind]().fit(_part(_OLD, ids=first))
         of_others = _part(_NEW, ids=others)
         assert _told(caplog, lambda m=model, n=of_others: copy(m).partial_fit(n)) == [_IDS]
+
+
+def _popular(seed: int, n: int) -> tuple[Any, Any]:
+    """Users and items, numbers of the same range, some of which have much more than others."""
+    rng, order = np.random.default_rng(seed), np.random.default_rng(7)
+    both = []
+    for n_ids in (300, 350):
+        ids, weights = order.permutation(n_ids), 1 / np.arange(1.0, n_ids + 1)
+        both.append(rng.choice(ids, n, p=weights / weights.sum()))
+    return both[0], both[1]
+
+
+@pytest.mark.parametrize("kind", READERS | OTHERS)
+@pytest.mark.parametrize("begin", [0, 10_000])
+def test_users_in_place_of_items_are_told_once(kind: str, begin: int, caplog: Any) -> None:
+    """By what is popular, or by ids that are known on the other side alone."""
+    of = mfrank.Interactions.from_arrays
+    (users, items), (new_users, new_items) = _popular(0, 3000), _popular(1, 1500)
+    model = (READERS | OTHERS)[kind]().fit(of(users, items + begin))
+    swapped, same = of(new_items + begin, new_users), of(new_users, new_items + begin)
+    newcomers = of(new_users + 300, new_items + begin)
+    new_catalog = of(new_users, new_items + begin + 350)
+    assert _told(caplog, lambda: copy(model).partial_fit(swapped)) == [_SWAPPED]
+    for ordinary in (same, newcomers, new_catalog):
+        assert not _told(caplog, lambda new=ordinary: copy(model).partial_fit(new))
+
+
+def test_users_in_place_of_items_are_told_in_tests_and_refits(caplog: Any) -> None:
+    of = mfrank.Interactions.from_arrays
+    (users, items), (new_users, new_items) = _popular(0, 3000), _popular(1, 1500)
+    known = np.isin(new_users, items) & np.isin(new_items, users)
+    known &= np.isin(new_users, users) & np.isin(new_items, items)
+    new = new_users[known], new_items[known]
+    model = READERS["WRMF"]().fit(of(users, items))
+    for data, told in ((of(*new), []), (of(*new[::-1]), [_SWAPPED])):
+        assert _told(caplog, lambda data=data: mfrank.evaluate(model, data)) == told
+        assert _told(caplog, lambda data=data: mfrank.refit(model, data)) == told
+
+
+def test_a_service_tells_of_users_in_place_of_items(tmp_path: Path, caplog: Any) -> None:
+    of = mfrank.Interactions.from_arrays
+    users, items = _popular(0, 3000)
+    model = READERS["WRMF"]().fit(of(users, items))
+    journal = EventJournal(tmp_path)
+    journal.append([Event(int(i), int(u)) for u, i in zip(*_popular(1, 1500), strict=True)])
+    assert _told(caplog, lambda: journal.update(model)) == [_SWAPPED]
+
+
+def test_no_values_in_place_of_ratings_are_told_where_some_ratings_are_1(caplog: Any) -> None:
+    ratings = np.where(np.arange(_N) % 4 == 0, 1.0, _RATINGS)
+    data = mfrank.Interactions.from_arrays(_USERS, _ITEMS, ratings, duplicates="max")
+    new = mfrank.Interactions.from_arrays(_USERS[_NEW], _ITEMS[_NEW], duplicates="max")
+    again = mfrank.Interactions.from_arrays(_USERS[_NEW], _ITEMS[_NEW])
+    assert again.user_items.data.max() > 1
+    clicks = mfrank.Interactions.from_arrays(_USERS, _ITEMS, np.ceil(ratings / 3))
+    for kind in READERS:
+        model = READERS[kind]().fit(data)
+        for each in (new, again):
+            assert _told(caplog, lambda m=model, n=each: copy(m).partial_fit(n)) == [_UNIT]
+        model = READERS[kind]().fit(clicks)
+        assert not _told(caplog, lambda m=model: copy(m).partial_fit(new))
+    of_one = _NEW & (_USERS == 7)
+    one = mfrank.Interactions.from_arrays(_USERS[of_one], _ITEMS[of_one], np.ones(of_one.sum()))
+    assert not _told(caplog, lambda: READERS["WRMF"]().fit(data).partial_fit(one))
 
 
 @pytest.mark.parametrize("kind", OTHERS)

@@ -153,7 +153,7 @@ def test_an_empty_list_is_a_list() -> None:
         ({"items": [[1], [], [-2], [3]]}, ValueError, "items"),
         ({"items": [0.5]}, TypeError, "items"),
         ({"items": ["a"]}, TypeError, "items"),
-        ({"items": np.ones(N_ITEMS, bool)}, TypeError, "items"),
+        ({"items": np.ones(N_ITEMS, bool)}, ValueError, "items"),
     ],
 )
 def test_filters_of_another_shape_or_content(

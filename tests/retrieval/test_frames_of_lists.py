@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -223,6 +225,28 @@ def test_titles_that_are_joined_by_the_numbers_of_rows_are_told(
             texts.recommend(2, N=1).to_frame(items=titles, kind=kind)
 
 
+@pytest.mark.parametrize(
+    ("item_ids", "n_told"),
+    [([3, 0, 4, 1, 2], 0), ([0, 1, 2, 4, 7], 0), ([1, 2, 3, 4, 5], 1), ([-1, 0, 1, 2, 3], 1)],
+)
+def test_ids_from_0_on_are_the_numbers_of_rows_without_a_warning(
+    item_ids: list[int], n_told: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also in another order, and without some."""
+    cells = sp.csr_array((np.arange(20).reshape(4, 5) % 3 < 2).astype(float))
+    data = mfrank.Interactions.from_sparse(cells, item_ids=item_ids)
+    model = mfrank.Popularity().fit(data)
+    answers = [model.recommend(0, N=2), model.recommend([0, 1], N=2), model.similar_items(2, N=2)]
+    answers.append(model.recommend_from_items([2], N=2))
+    for lists in answers:
+        caplog.clear()
+        assert len(lists.to_frame(items=TITLES))
+        ids, _ = lists
+        assert type(lists).__name__ == "Answer"
+        assert pickle.loads(pickle.dumps(lists)).ids.tolist() == ids.tolist()
+        assert sum("counts its rows" in each for each in caplog.messages) == n_told
+
+
 def test_titles_of_an_explanation_by_the_numbers_of_rows_are_logged(caplog: Any) -> None:
     data = mfrank.Interactions.from_arrays([1, 1, 2, 2], [3, 4, 3, 5])
     model = mfrank.ALS(factors=2, iterations=1, random_state=0).fit(data)
@@ -298,6 +322,9 @@ def test_what_is_not_read_of_the_items_of_somebody_new_is_told(
     assert "'rating' is not read" in line
     assert told(MODEL, rated, values=[5, 1]) == []
     assert told(MODEL, dated) == told(MODEL, {"item": ["tea"], "title": ["Tea"]}) == []
+    (line,) = told(MODEL, {"user": ["x", "y"], "item": ["tea", "pie"]})
+    assert "those of one user, and column 'user' has 2" in line
+    assert told(MODEL, {"user": ["x", "x"], "item": ["tea", "pie"]}) == []
     users, items = ["a", "a", "b", "b"], ["tea", "pie", "pie", "tea"]
     ordered = mfrank.Interactions.from_arrays(users, items, timestamps=[1, 2, 3, 4])
     sequential = mfrank.SequentialRules().fit(ordered)

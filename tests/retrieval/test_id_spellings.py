@@ -235,7 +235,9 @@ def test_a_mark_for_each_id_is_no_list_of_ids(table: str) -> None:
     }
     for argument, (ids, ask) in doors.items():
         marks = [place % 3 % 2 for place in range(len(ids))]
-        for given in (marks, np.array(marks), np.array(marks, float), iter(marks)):
+        flags = np.array(marks, bool)
+        forms = [marks, np.array(marks), np.array(marks, float), iter(marks), flags]
+        for given in (*forms, flags.tolist(), flags.astype(str), [str(mark) for mark in marks]):
             with refuses(ValueError, argument, remedy="marked, such as ids"):
                 ask(given)
         ask([label for label, mark in zip(ids, marks, strict=True) if mark])
@@ -248,6 +250,45 @@ def test_a_mark_for_each_id_is_no_list_of_ids(table: str) -> None:
         assert model.recommend([0, 1] * 4 + [1], N=1).ids.shape == (9, 1)
         model.recommend(0, items=range(7))
         model.recommend(0, filter_items=[0, 1, 1])
+
+
+@pytest.mark.parametrize("item_ids", [None, [0, 1], [1, 0], [1, 2], ["0", "1"], ["a", "b"]])
+def test_two_marks_are_told_from_the_ids_0_and_1(item_ids: Any) -> None:
+    model = mfrank.ItemKNN().fit(mfrank.Interactions.from_sparse(toy()[:, :2], item_ids=item_ids))
+    ids = model.item_ids.labels.tolist()
+    for marks in ([0, 1], [1, 0], [1, 1], [0, 0], ["0", "1"], ["1", "1"], [False, True]):
+        for given in (marks, np.array(marks)):
+            if sorted(map(repr, marks)) == sorted(map(repr, ids)):
+                listed = model.recommend(0, filter_items=given, on_unknown="skip")
+                assert not np.isfinite(listed.scores).any()
+                continue
+            with refuses(ValueError, "filter_items", remedy="marked, such as ids"):
+                model.recommend(0, filter_items=given, on_unknown="skip")
+    for one in ids:  # a single one is an id
+        assert one not in model.recommend(0, filter_items=[one]).ids.tolist()
+
+
+def test_ids_of_the_other_side_are_not_skipped() -> None:
+    users, items = [f"u{n}" for n in range(9)], [f"i{n}" for n in range(7)]
+    skip: dict[str, Any] = {"on_unknown": "skip"}
+    model = mfrank.ItemKNN().fit(
+        mfrank.Interactions.from_sparse(toy(), user_ids=users, item_ids=items)
+    )
+    for argument, ask in {
+        "userid": lambda: model.recommend(items[:2], **skip),
+        "filter_items": lambda: model.recommend("u1", filter_items=users[:2], **skip),
+        "items": lambda: model.recommend("u1", items=["u2"], **skip),
+        "itemids": lambda: model.recommend_from_items(["u2", "u3"], **skip),
+    }.items():
+        with refuses(mfrank.UnknownIdError, argument, remedy="ids of"):
+            ask()
+    model.recommend("u1", filter_items=["u2", "i9"], **skip)
+    friends = mfrank.ItemKNN().fit(
+        mfrank.Interactions.from_sparse(toy(), user_ids=users, item_ids=users[:7])
+    )
+    friends.recommend("u1", filter_items=["u8"], **skip)  # whom nobody follows
+    numbers = mfrank.ItemKNN().fit(mfrank.Interactions.from_sparse(toy()))
+    numbers.recommend(1, filter_items=[8], **skip)
 
 
 def test_boosts_and_categories_of_the_other_kind_are_not_skipped() -> None:

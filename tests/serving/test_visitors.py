@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -158,6 +159,53 @@ def test_kinds_count_as_the_weights_say(tmp_path: Path) -> None:
         asked.post("/events", json={"user": "anna", "item": item, "kind": kind})
     expected = model("WRMF").recommend_from_items(ITEMS[:2], 5, values=[1, 5])
     assert ids(asked.get("/recommend/anna?n=5")) == expected.ids.tolist()
+
+
+def weighed_model() -> Any:
+    data = named()
+    pairs = data.user_ids.labels[data.entry_users], data.item_ids.labels[data.user_items.indices]
+    kinds = np.array(["view", "buy", "wish"])[np.arange(data.nnz) % 3]
+    weights = {"view": 1.0, "buy": 5.0, "wish": None}
+    weighed = mfrank.Interactions.from_arrays(*pairs, events=kinds, weights=weights)
+    return mfrank.ALS(mfrank.WRMF(alpha=10), factors=4, random_state=0).fit(weighed)
+
+
+def test_kinds_count_as_in_the_fit_where_nothing_is_said(tmp_path: Path, caplog: Any) -> None:
+    """In lists as after an update, also of kinds that the fit did not have."""
+    sent = [("view", 1), ("buy", 2), ("buy", 0), ("wish", 1), ("rate", 3), (None, 2)]
+    expected = {0: 1, 1: 5, 2: 0, 4: 3, 5: 2}
+    with caplog.at_level(logging.INFO, "mfrank"):
+        asked = client(weighed_model(), journal=tmp_path)
+        events = [
+            {"user": "anna", "item": item, "value": value, **({"kind": kind} if kind else {})}
+            for item, (kind, value) in zip(ITEMS, sent, strict=False)
+        ]
+        for _ in range(2):
+            assert asked.post("/events", json={"events": events[:3]}).status_code == 200
+        answer = asked.post("/events", json={"events": events[3:]})
+    assert answer.status_code == 200
+    by_fit = "weights of the fit"
+    assert (
+        sum(f"events count by the {by_fit}: view 1, buy 5, wish none" in m for m in caplog.messages)
+        == 1
+    )
+    assert sum(f"the kind 'rate', which the {by_fit}" in each for each in caplog.messages) == 1
+    assert asked.get("/health").json()["event_weights"] == {"view": 1, "buy": 5, "wish": None}
+    listed = ids(asked.get("/recommend/anna?n=5"))
+    updated = weighed_model()
+    EventJournal(tmp_path).update(updated)
+    row = updated.user_ids.rows(["anna"])
+    twice = {at: value * (1 + (at < 3)) for at, value in expected.items()}
+    columns = updated.item_ids.rows([ITEMS[at] for at in expected])
+    assert updated.seen.matrix[row].toarray()[0, columns].tolist() == [*twice.values()]
+    served = weighed_model()
+    liked = {ITEMS[at]: value for at, value in twice.items() if value}
+    alone = served.recommend_from_items([*liked], 20, values=[*liked.values()])
+    left = [each for each in alone.ids.tolist() if each not in (ITEMS[2], ITEMS[3])]
+    assert listed == left[:5]
+    plain = client(weighed_model(), journal=tmp_path, weights={"view": 1.0, "rate": 2.0})
+    assert plain.get("/health").json()["event_weights"] == {"view": 1, "rate": 2}
+    assert plain.post("/events", json=events[1]).status_code == 422
 
 
 @pytest.mark.parametrize("in_file", [False, True])

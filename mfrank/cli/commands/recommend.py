@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> None:
         items = ids_of(args.item, model.item_ids, "item", skip_unknown=args.skip_unknown)
         answer = model.recommend_from_items(items.tolist(), args.n, **options)
         users = np.array(["somebody new"])
-        answer = Answer(answer.ids[None], answer.scores[None])
+        answer = Answer(answer.ids[None], answer.scores[None]).like(answer)
     else:
         users = _users(args, model)
         answer = model.recommend(

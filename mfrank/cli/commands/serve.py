@@ -101,7 +101,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--weights",
         type=kind_weights,
         metavar="KIND=NUMBER,...",
-        help="what an event of each kind counts in place of its value, as for mfrank update",
+        help="what an event of each kind counts in place of its value, as for mfrank update "
+        "(default: what it counted in the fit)",
     )
     parser.add_argument(
         "--remember-shown",

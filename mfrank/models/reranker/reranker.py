@@ -292,7 +292,7 @@ class Reranker(Parameters, Recommender):
             return Asking.known(model, userid, by_row)
 
         lists = Reordered(fitted, model, by_row, n_threads).of(first_stage, asking, N, fallback)
-        return Answer(lists.ids[0], lists.scores[0]) if is_single(userid) else lists
+        return Answer(lists.ids[0], lists.scores[0]).like(lists) if is_single(userid) else lists
 
     def recommend_from_items(
         self,
@@ -326,7 +326,7 @@ class Reranker(Parameters, Recommender):
             return Asking.somebody(model, liked, values, by_row, on_unknown)
 
         lists = Reordered(fitted, model, by_row, n_threads).of(first_stage, asking, N, fallback)
-        return Answer(lists.ids[0], lists.scores[0])
+        return Answer(lists.ids[0], lists.scores[0]).like(lists)
 
     def explain(
         self,

@@ -193,8 +193,8 @@ class Reordered(NamedTuple):
         """The best ``n``: candidates by the trees, other items, and popular ones at the end."""
         filled = first_stage(n, fallback) if fallback != "none" else None  # checks it, too
         with unannounced() if filled is not None else nullcontext():
-            ids, scores = first_stage(max(n, self.fitted.candidates), "none")
-        listed = Answer(np.atleast_2d(ids), np.atleast_2d(scores))
+            found = first_stage(max(n, self.fitted.candidates), "none")
+        listed = Answer(*map(np.atleast_2d, found))
         first = Answer(*(part[:, : self.fitted.candidates] for part in listed))
         given = self.fitted.given
         lists = RankedCandidates.of(self.model, given, asking(), first, self.by_row)
@@ -206,7 +206,7 @@ class Reordered(NamedTuple):
         if filled is not None:
             left = np.isnan(scores)  # both have the same items in the places before these
             best[left], scores[left] = (np.atleast_2d(part)[left] for part in filled)
-        return Answer(best, scores)
+        return Answer(best, scores).like(found)
 
     def explained(
         self, userid: Raw, user_items: Matrix | None, itemid: Raw, n: int
