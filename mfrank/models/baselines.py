@@ -62,7 +62,7 @@ def fit_at_once(
         tell_unread_values(type(model).__name__, data)
     model._hold(model._store_of(data), copy(data.seen))  # shallow: the arrays are read-only
     model._kept = None
-    model._own_no_folder()
+    model._detach_from_folders()
     if after:
         after(0, perf_counter() - began, None, None)
 

@@ -208,7 +208,7 @@ class Blend(Parameters, Recommender):
             if after is not None:
                 after(number, perf_counter() - began, None, None)
         self._hold_blend(models, scales_of(models, self._weights))
-        self._own_no_folder()
+        self._detach_from_folders()
         return self
 
     @property
