@@ -39,8 +39,8 @@ from mfrank.models.blend_parts import (
 )
 from mfrank.models.factor_model import Callback, after_epoch, check_fitted_by, options_of, restoring
 from mfrank.models.item_models import NeighborRecommender
-from mfrank.models.options import values_told
 from mfrank.models.parameters import Parameters, refuse_target
+from mfrank.models.value_notes import values_told
 from mfrank.retrieval import (
     Answer,
     BlendRows,
