@@ -20,8 +20,7 @@ import pytest
 import mfrank
 from mfrank.als import engine, half_steps
 from mfrank.arrays import memory as recycled
-from mfrank.models import at_once, popularity
-from mfrank.models import factor_model
+from mfrank.models import at_once, factor_model, popularity
 from mfrank.models import item_models as neighbor_lists
 from mfrank.models import page_rank as walks
 from mfrank.retrieval import model_state as states
