@@ -44,6 +44,17 @@ def one_blas_thread() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_wait_for_disks() -> Iterator[None]:
+    """Nothing is forced onto the disk: killed processes lose nothing, and no machine is turned off.
+
+    ``files/test_durable.py`` says what would be forced, and when.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """Folder of the real data sets, or skip: MFRANK_DATA, or ../shared/data beside the project."""

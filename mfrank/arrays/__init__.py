@@ -12,6 +12,7 @@ from mfrank.arrays.checks import check_length as check_length
 from mfrank.arrays.checks import check_powers as check_powers
 from mfrank.arrays.checks import check_same_ids as check_same_ids
 from mfrank.arrays.checks import check_same_rows as check_same_rows
+from mfrank.arrays.checks import check_threads as check_threads
 from mfrank.arrays.checks import floats_of as floats_of
 from mfrank.arrays.checks import is_count as is_count
 from mfrank.arrays.checks import is_labelled as is_labelled
@@ -94,7 +95,6 @@ from mfrank.arrays.text import terminal_width as terminal_width
 from mfrank.arrays.text import warn_caller as warn_caller
 from mfrank.arrays.threads import MOST_PARTS as MOST_PARTS
 from mfrank.arrays.threads import _openblas as _openblas
-from mfrank.arrays.threads import check_threads as check_threads
 from mfrank.arrays.threads import copy_rows as copy_rows
 from mfrank.arrays.threads import parts_of as parts_of
 from mfrank.arrays.threads import run_parts as run_parts

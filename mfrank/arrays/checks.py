@@ -71,6 +71,11 @@ def check_length(name: str, value: int) -> None:
     check_count(name, value, 1, 2**31 - 1)
 
 
+def check_threads(n_threads: int) -> None:
+    """Raise unless ``n_threads`` is an int from 0, which means every usable core, to 1024."""
+    check_count("n_threads", n_threads, 0, 1024, "0 uses every core")  # as in cext/host/parallel.h
+
+
 def check_above_zero(**values: float) -> None:
     """Raise unless every value is a finite number above 0."""
     for name, value in values.items():

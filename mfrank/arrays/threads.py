@@ -21,8 +21,6 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.checks import check_count
-
 _lock = threading.Lock()
 _inside: list[int] = []  # the thread of each active block
 _before = 1  # BLAS threads to restore after the last block
@@ -89,19 +87,11 @@ def _openblas() -> _Threads | None:
     return None
 
 
-_MOST_THREADS = 1024  # as in cext/host/parallel.h
-
-
 def usable_cores() -> int:
     """Number of cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def check_threads(n_threads: int) -> None:
-    """Raise unless ``n_threads`` is an int from 0, which means every usable core, to 1024."""
-    check_count("n_threads", n_threads, 0, _MOST_THREADS, "0 uses every core")
 
 
 # Work on parts of arrays by several threads, with numpy functions that release the GIL.

@@ -12,17 +12,13 @@ from mfrank.data import cells
 from mfrank.data.cells import ValuesFrom
 from mfrank.data.ids import Ids
 from mfrank.data.merging import Duplicates
-from mfrank.data.notes import log as _log
 from mfrank.data.odd_times import check_parts
 from mfrank.data.sources import Parts, check_duplicates, finite
-from mfrank.data.values import ScalesOfParts, look_like_ratings
-from mfrank.errors import InputTypeError, InputValueError, Notice
+from mfrank.data.values import ScalesOfParts
+from mfrank.errors import InputTypeError, InputValueError
 
 if TYPE_CHECKING:
     from mfrank.data.interactions import Interactions
-
-_SEVERAL = 20
-"""Ratings that are not all 1 by chance."""
 
 
 def as_parts(parts: Any, kind: type[Interactions]) -> list[Interactions]:
@@ -51,13 +47,12 @@ def joined(each: Sequence[Interactions], duplicates: Duplicates) -> Parts:
     check_duplicates(duplicates)
     scales = ScalesOfParts()
     for number, one in enumerate(each, 1):
-        scales.add(f"part {number}", one.user_items.data)
+        scales.add(f"part {number}", one.largest)
     scales.tell()
     user_ids = joined_ids("user", [one.user_ids for one in each])
     item_ids = joined_ids("item", [one.item_ids for one in each])
     shape = len(user_ids), len(item_ids)
     cells.check_shape(shape)
-    _tell_without_values(each)
     rows = [user_ids.rows(one.user_ids.labels) for one in each]
     columns = [item_ids.rows(one.item_ids.labels) for one in each]
     found = cells.from_triples(
@@ -104,24 +99,6 @@ def joined_ids(name: str, each: Sequence[Ids]) -> Ids:
         if len(new):
             ids = ids.followed_by(new)
     return ids
-
-
-def _tell_without_values(each: Sequence[Interactions]) -> None:
-    """Warn of a part whose entries all count 1 beside one of ratings, of which 1 is the least."""
-    raw = [(number, one) for number, one in enumerate(each, 1) if one.threshold is None]
-    alike = [number for number, one in raw if one.nnz >= _SEVERAL and (one.largest == 1).all()]
-    if not alike:
-        return
-    for number, one in raw:
-        if one.cells.values_from == "given" and look_like_ratings(one.largest):
-            _log.warning(
-                Notice(
-                    f"all values of part {alike[0]} are 1, as where it has none, and those of "
-                    f"part {number} look like ratings, up to {one.largest.max():g}: give both "
-                    "values, or read them without, by `value=False`"
-                )
-            )
-            return
 
 
 def _joined_times(each: Sequence[Interactions]) -> NDArray[np.int64] | None:

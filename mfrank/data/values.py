@@ -244,20 +244,26 @@ class ScalesOfParts:
     ----------
     samples : dict of str to floating-point
         By the names of parts.
+    varied : set of str
+        Parts that have other values than 1.
     """
 
     samples: dict[str, NDArray[Any]] = field(default_factory=dict)
+    varied: set[str] = field(default_factory=set)
 
     def add(self, part: str, values: Any) -> None:
         """Add a column of a part, or a portion of one; None if it has no values."""
-        known = self.samples.get(part, np.empty(0))
-        if values is None or len(known) >= _OF_PART or np.asarray(values).dtype.kind not in "iuf":
+        if values is None or (values := np.asarray(values)).dtype.kind not in "iuf":
             return
-        some = np.asarray(values)[:: -(-len(values) // _OF_PART) or 1]
-        self.samples[part] = np.concatenate([known, some[np.isfinite(some)]])
+        some = values[:: -(-len(values) // _OF_PART) or 1]
+        if part not in self.varied and not ((some == 1).all() and (values == 1).all()):
+            self.varied.add(part)
+        known = self.samples.get(part, np.empty(0))
+        if len(known) < _OF_PART:
+            self.samples[part] = np.concatenate([known, some[np.isfinite(some)]])
 
     def tell(self) -> None:
-        """Warn of a part beyond the scale of another, which has ratings: of percent, or shares."""
+        """Warn of a part beside one of ratings: without values, of percents, or of shares."""
         enough = {part: some for part, some in self.samples.items() if len(some) >= _FEW_OF_PART}
         rated = [part for part, some in enough.items() if look_like_ratings(some)]
         if len(enough) < 2 or not rated:
@@ -267,6 +273,15 @@ class ScalesOfParts:
         if not (least <= 2 and most >= 4):  # such as those that are liked, beside the others
             return
         for other, some in enough.items():
+            if other not in self.varied:
+                _log.warning(
+                    Notice(
+                        f"all values of {other} are 1, as where it has none, and those of {one} "
+                        f"look like ratings, from {least:g} to {most:g}: give both values, or read "
+                        "them without, by `value=False`"
+                    )
+                )
+                return
             is_above = np.median(some) > 1.25 * most
             if is_above or (some.max() <= 1 and (2 * some % 1).any()):
                 _log.warning(

@@ -2,7 +2,6 @@ from mfrank.models.als import ALS as ALS
 from mfrank.models.als_setup import FitPlan as FitPlan
 from mfrank.models.als_setup import told_of_cluster as told_of_cluster
 from mfrank.models.asymmetric_als import AsymmetricALS as AsymmetricALS
-from mfrank.models.baselines import Popularity as Popularity
 from mfrank.models.blend import Blend as Blend
 from mfrank.models.blend_parts import PARTS as PARTS
 from mfrank.models.blend_parts import reads_times as reads_times
@@ -39,15 +38,9 @@ from mfrank.models.loading import refit as refit
 from mfrank.models.loading import roll_back as roll_back
 from mfrank.models.next_item import NextItem as NextItem
 from mfrank.models.onnx_graph import to_onnx as to_onnx
-from mfrank.models.options import are_marks as are_marks
 from mfrank.models.options import loss_classes as loss_classes
-from mfrank.models.options import n_below as n_below
 from mfrank.models.options import objective_classes as objective_classes
 from mfrank.models.options import option_classes as option_classes
-from mfrank.models.options import tell_readers as tell_readers
-from mfrank.models.options import tell_uncut as tell_uncut
-from mfrank.models.options import values_told as values_told
-from mfrank.models.options import values_vary as values_vary
 from mfrank.models.page_rank import SupervisedPageRank as SupervisedPageRank
 from mfrank.models.parameters import Parameters as Parameters
 from mfrank.models.parameters import describe as describe
@@ -55,6 +48,7 @@ from mfrank.models.parameters import refuse_target as refuse_target
 from mfrank.models.parameters import restore as restore
 from mfrank.models.parquet_factors import from_parquet as from_parquet
 from mfrank.models.parquet_factors import to_parquet as to_parquet
+from mfrank.models.popularity import Popularity as Popularity
 from mfrank.models.reranker.features import FEATURES as FEATURES
 from mfrank.models.reranker.features import FirstLists as FirstLists
 from mfrank.models.reranker.features import GivenFeatures as GivenFeatures
@@ -66,3 +60,9 @@ from mfrank.models.reranker.reranker import Reranker as Reranker
 from mfrank.models.resume import Checkpoint as Checkpoint
 from mfrank.models.sequential_rules import SequentialRules as SequentialRules
 from mfrank.models.update_data import last_batch as last_batch
+from mfrank.models.value_notes import are_marks as are_marks
+from mfrank.models.value_notes import n_below as n_below
+from mfrank.models.value_notes import tell_readers as tell_readers
+from mfrank.models.value_notes import tell_uncut as tell_uncut
+from mfrank.models.value_notes import values_told as values_told
+from mfrank.models.value_notes import values_vary as values_vary

@@ -42,7 +42,7 @@ from mfrank.backends.sharded import solving
 from mfrank.cluster import Cluster
 from mfrank.data import Interactions
 from mfrank.errors import InputTypeError, InputValueError, unreadable
-from mfrank.models.als_setup import check_cost, saved_state, set_up
+from mfrank.models.als_setup import check_biases, check_cost, saved_state, set_up, tell_idle_steps
 from mfrank.models.closed_form import (
     check_solvable,
     check_user_weights,
@@ -55,14 +55,7 @@ from mfrank.models.closed_form import (
 )
 from mfrank.models.factor_model import Callback, FactorModel, Stopping
 from mfrank.models.odd_updates import tell_scale_of_ones, tell_scale_of_rows
-from mfrank.models.options import (
-    check_backend,
-    check_biases,
-    check_dtype,
-    gather_dtype,
-    tell_idle_steps,
-    tell_of_liked,
-)
+from mfrank.models.options import check_backend, check_dtype, gather_dtype
 from mfrank.models.parameters import describe, refuse_target
 from mfrank.models.resume import (
     Resumed,
@@ -73,6 +66,7 @@ from mfrank.models.resume import (
 )
 from mfrank.models.update_data import chosen_of_update
 from mfrank.models.updates import Update, check_update, solved_anew
+from mfrank.models.value_notes import tell_of_liked
 from mfrank.retrieval import (
     KnownQueries,
     LikedItems,

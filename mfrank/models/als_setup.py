@@ -12,25 +12,26 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.als import Features, check_start, epoch_seconds, refuse_dislikes, tables_at_once
-from mfrank.arrays import changed, counted, sized, tell_idle
-from mfrank.backends import SolveOptions, choose
+from mfrank.als import (
+    Features,
+    QuadraticObjective,
+    check_start,
+    epoch_seconds,
+    refuse_dislikes,
+    tables_at_once,
+)
+from mfrank.arrays import changed, counted, sized, tell_idle, warn_caller
+from mfrank.backends import Backend, SolveOptions, choose
 from mfrank.backends.sharded import Sharded, check_one_place
 from mfrank.cluster import Cluster, connected
 from mfrank.data import FeatureTable, Interactions, feature_rows, is_table
+from mfrank.errors import InputValueError
 from mfrank.models.cost import bytes_of_fit, check_width, warn_if_long
 from mfrank.models.factor_model import Callback, FitWatch, Stopping, refuse_no_likes
-from mfrank.models.options import (
-    check_biased_fit,
-    check_featured_fit,
-    check_gathers,
-    gather_dtype,
-    tell_unread_values,
-    warn_if_slow,
-    warn_if_unscaled,
-)
+from mfrank.models.options import gather_dtype, warn_if_slow
 from mfrank.models.parameters import describe
 from mfrank.models.resume import Checkpoint, Resumed, checkpoint_of, resumed
+from mfrank.models.value_notes import tell_unread_values
 from mfrank.retrieval import Recommender
 from mfrank.store import FactorStore, columns_name, is_mapped
 
@@ -274,3 +275,118 @@ def told_of_cluster(model: ALS, data: Interactions, cluster: Cluster) -> str:
             f"{sized(sum(half.back for half in halves))}\n"
             f"memory of a worker: about {sized(task)}{free}{few}"
         )
+
+
+# Which options of an ALS can be combined, with each other and with a fit.
+
+
+_HEAVY = 100.0
+"""Largest confidence times the root of the density without a warning. For this product, ``tune``
+begins to search with an average near 1, and ends at 10."""
+_OVER_MEDIAN = 10.0
+"""The least factor by which it exceeds the median: below, all weigh about the same."""
+_LOOKED_AT = 1_000_000
+"""Maximum number of values looked at: data may be mapped from a disk."""
+
+
+def check_gathers(given: Any, name: str, backend: Backend) -> None:
+    """Raise unless the named backend can read the fixed side's factors in this dtype."""
+    dtype = gather_dtype(given)
+    if dtype is not None and dtype not in backend.GATHERS:
+        raise InputValueError(
+            f"backend {name!r} reads factors in their own dtype only",
+            "leave `gather_dtype` out, or fit on a GPU with `backend='cuda'` or on a cluster",
+        )
+
+
+def check_biases(
+    objective: QuadraticObjective, solver: str, cg_tolerance: float | None, gather_dtype: Any
+) -> None:
+    """Raise ValueError if an option cannot be combined with ``biases=True``."""
+    if objective.interaction(1):
+        raise InputValueError(
+            f"`biases=True`: {type(objective).__name__} couples all items by their scores, which "
+            "has no closed form with biases",
+            "use RG2, or `biases=False`",
+        )
+    if objective.regularization == 0:
+        raise InputValueError("`biases=True` needs an objective with regularization > 0")
+    if solver == "cg" or cg_tolerance is not None or gather_dtype is not None:
+        raise InputValueError(
+            "`biases=True` solves all rows exactly",
+            "leave out `solver='cg'`, `cg_tolerance` and `gather_dtype`",
+        )
+
+
+def tell_idle_steps(model: Any) -> None:
+    """Warn of options of conjugate gradients that an ALS without these does not read."""
+    exact = "`biases=True`" if model.biases else "`solver='cholesky'`"
+    if model.biases or model.solver == "cholesky":
+        for name in changed(model, "cg_steps", "cg_tolerance"):
+            tell_idle(
+                f"`{name}` has no effect, as {exact} solves every row exactly:", "leave it out"
+            )
+    if model.cg_tolerance is not None and changed(model, "cg_steps"):
+        tell_idle(
+            "`cg_steps` has no effect with `cg_tolerance`, by which each row takes as many steps "
+            "as it needs:",
+            "leave one of them out",
+        )
+
+
+def check_biased_fit(backend: Backend, name: str, *others: Any) -> None:
+    """Raise ValueError if the backend or arguments of a fit cannot be combined with biases."""
+    if not backend.PRIORS:
+        raise InputValueError(f"backend {name!r} cannot fit biases", "use `backend='auto'`")
+    if any(other is not None for other in others):
+        raise InputValueError(
+            "`biases=True` does not go together with `checkpoint`, `user_features` and "
+            "`item_features`",
+            "leave them out",
+        )
+
+
+def check_featured_fit(
+    given: Mapping[str, Any],
+    objective: QuadraticObjective,
+    backend: Backend,
+    name: str,
+) -> None:
+    """Raise ValueError if there are features and another option cannot be combined with them."""
+    first = next((name for name, features in given.items() if features is not None), None)
+    if first is None:
+        return
+    if not backend.PRIORS:
+        raise InputValueError(
+            f"backend {name!r} cannot fit `{first}`", "use `backend='auto'`, or leave it out"
+        )
+    if objective.regularization == 0:
+        raise InputValueError(
+            f"`{first}` needs an objective with regularization > 0: features are where its ridge "
+            "pulls to"
+        )
+
+
+def warn_if_unscaled(objective: QuadraticObjective, data: Interactions) -> None:
+    """Warn if values, read as confidences, are so large that they dominate the objective.
+
+    Values of at most 1 count as scaled: a large weight is then due to the caller's ``alpha``.
+    """
+    if not objective.uses_values:
+        return
+    values = data.user_items.data[:: -(-data.nnz // _LOOKED_AT)]
+    sizes = np.abs(values)
+    slope = objective.observed(np.ones(1, np.int64), data.n_items).curvature.slope
+    density = data.nnz / (data.n_users * data.n_items)
+    largest, median = float(sizes.max()), float(np.median(sizes))
+    if largest <= 1 or largest < _OVER_MEDIAN * median:
+        return
+    if slope * largest * np.sqrt(density) <= _HEAVY:
+        return
+    logarithms = "fit to `mfrank.log_weight(data)`, or " if values.min() > 0 else ""
+    remedy = "lower `alpha`" if hasattr(objective, "alpha") else "lower the values"
+    warn_caller(
+        f"{type(objective).__name__} takes values as confidences, and they go up to "
+        f"{largest:,.6g} (the median is {median:,.6g}): a few cells outweigh all "
+        f"others; {logarithms}{remedy}"
+    )

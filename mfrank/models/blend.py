@@ -39,8 +39,8 @@ from mfrank.models.blend_parts import (
 )
 from mfrank.models.factor_model import Callback, after_epoch, check_fitted_by, options_of, restoring
 from mfrank.models.item_models import NeighborRecommender
-from mfrank.models.options import values_told
 from mfrank.models.parameters import Parameters, refuse_target
+from mfrank.models.value_notes import values_told
 from mfrank.retrieval import (
     Answer,
     BlendRows,
@@ -208,7 +208,7 @@ class Blend(Parameters, Recommender):
             if after is not None:
                 after(number, perf_counter() - began, None, None)
         self._hold_blend(models, scales_of(models, self._weights))
-        self._own_no_folder()
+        self._detach_from_folders()
         return self
 
     @property

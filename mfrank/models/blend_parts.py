@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from mfrank.arrays import lazy, read_only
 from mfrank.models.als import ALS
 from mfrank.models.asymmetric_als import AsymmetricALS
-from mfrank.models.baselines import Popularity
 from mfrank.models.descent import Descent
 from mfrank.models.ease import EASE
 from mfrank.models.factor_model import Callback
 from mfrank.models.item_models import ItemFilter, ItemKNN, NeighborRecommender
 from mfrank.models.next_item import NextItem
+from mfrank.models.popularity import Popularity
 from mfrank.models.sequential_rules import SequentialRules
 from mfrank.retrieval import ModelState, Recommender
 from mfrank.store import FactorStore, blend

@@ -46,14 +46,7 @@ from mfrank.losses import Loss, SampledSoftmax, Scores
 from mfrank.models.cost import Pace, check_batch_memory, check_width
 from mfrank.models.descent_start import FirstTables, check_rotates, positives_of
 from mfrank.models.factor_model import Callback, FactorModel, FitWatch, Stopping
-from mfrank.models.options import (
-    check_backend,
-    check_dtype,
-    check_kind,
-    tell_of_liked,
-    tell_unread_values,
-    warn_if_slow,
-)
+from mfrank.models.options import check_backend, check_dtype, check_kind, warn_if_slow
 from mfrank.models.parameters import describe, refuse_target
 from mfrank.models.partial_fit import Delta
 from mfrank.models.resume import (
@@ -63,8 +56,9 @@ from mfrank.models.resume import (
     blocks_fingerprint,
     positives_fingerprint,
 )
-from mfrank.models.row_map import RowMap, explained_by, liked, likes_of
-from mfrank.models.row_updates import descended, update_of
+from mfrank.models.row_map import RowMap, descended, explained_by, liked, likes_of
+from mfrank.models.update_data import update_of
+from mfrank.models.value_notes import tell_of_liked, tell_unread_values
 from mfrank.retrieval import (
     LikedItems,
     Matrix,
@@ -440,7 +434,7 @@ class Descent(FactorModel):
         """Update the model with new interactions, including new users and items.
 
         No step of the loss is taken: users and items with new interactions follow from what they
-        have by the linear maps that fit those of the fit best (:mod:`mfrank.models.row_updates`).
+        have by the linear maps that fit those of the fit best (:mod:`mfrank.models.row_map`).
         It ranks about as a new fit does, in a few seconds; all others keep their factors, so fit
         again from time to time.
 

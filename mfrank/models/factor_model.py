@@ -305,7 +305,7 @@ class FactorModel(Parameters, Recommender):
     def _take(self, store: FactorStore, data: Interactions) -> None:
         """Replace the model's store by an epoch of a new fit."""
         self._hold(store, copy(data.seen))  # shallow: the arrays are read-only
-        self._own_no_folder()
+        self._detach_from_folders()
 
     def _stored(
         self,

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from mfrank.arrays import check_above_zero, in_turn, shown
 from mfrank.data import Interactions, cells, order_in_rows, rank_in_rows, timestamps_of
 from mfrank.errors import InputTypeError, unreadable
-from mfrank.models.baselines import popularity_store, update_at_once
+from mfrank.models.at_once import update_at_once
 from mfrank.models.item_models import NeighborRecommender
-from mfrank.models.options import tell_of_liked
 from mfrank.models.parameters import describe
+from mfrank.models.popularity import popularity_store
 from mfrank.models.sequence_regression import Ints, reach_of
+from mfrank.models.value_notes import tell_of_liked
 from mfrank.retrieval import LikedItems, ModelState, OwnRows, Rows
 from mfrank.store import FactorStore, pack_neighbors
 from mfrank.store import contents as extra_rows

@@ -14,13 +14,7 @@ from mfrank.als import Explanation
 from mfrank.arrays import check_at_least_zero, check_count, check_powers, in_turn
 from mfrank.data import Interactions, cells
 from mfrank.errors import unreadable, within
-from mfrank.models.baselines import (
-    Popularity,
-    fit_at_once,
-    popularity_store,
-    removal_at_once,
-    update_at_once,
-)
+from mfrank.models.at_once import fit_at_once, removal_at_once, update_at_once
 from mfrank.models.factor_model import Callback, restored
 from mfrank.models.item_links import (
     changes,
@@ -31,8 +25,9 @@ from mfrank.models.item_links import (
     relinked,
     unit_columns,
 )
-from mfrank.models.options import tell_of_liked
 from mfrank.models.parameters import FitFacts, Parameters, describe, fit_of, refuse_target
+from mfrank.models.popularity import Popularity, popularity_store
+from mfrank.models.value_notes import tell_of_liked
 from mfrank.retrieval import (
     LikedItems,
     Matrix,

@@ -21,7 +21,7 @@ from mfrank.als import QuadraticObjective
 from mfrank.arrays import counted
 from mfrank.data import Counts, Interactions, placed, tell_swapped
 from mfrank.errors import Notice
-from mfrank.models.options import are_values_told, tell_uncut
+from mfrank.models.value_notes import are_values_told, tell_uncut
 from mfrank.retrieval import Recommender, Seen, ValueScale
 from mfrank.store import FactorStore
 

@@ -27,16 +27,10 @@ from mfrank.backends import choose
 from mfrank.data import Interactions
 from mfrank.errors import InputTypeError, InputValueError, unreadable
 from mfrank.models.factor_model import Callback, after_epoch
-from mfrank.models.options import (
-    check_backend,
-    runnable,
-    tell_of_liked,
-    tell_uncut,
-    tell_unread_values,
-    warn_if_slow,
-)
+from mfrank.models.options import check_backend, runnable, warn_if_slow
 from mfrank.models.page_rank_fit import Floats, Learned, Task
 from mfrank.models.parameters import FitFacts, Parameters, describe, fit_of, restore
+from mfrank.models.value_notes import tell_of_liked, tell_uncut, tell_unread_values
 from mfrank.pagerank import (
     GBN,
     GBP,

@@ -1,9 +1,10 @@
-"""What is new in an update: read, matched with the model's ids, and not applied twice unseen."""
+"""Updates of any model: what is new is read, matched by id, and not applied twice unseen."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from time import perf_counter
 from typing import Any
@@ -12,21 +13,70 @@ import numpy as np
 import scipy.sparse as sp
 
 from mfrank.arrays import shown, sparse_to_host
-from mfrank.data import Ids, Interactions, check_numbering
+from mfrank.data import Ids, Interactions, cells, check_numbering
 from mfrank.errors import InputTypeError, InputValueError, Notice
-from mfrank.retrieval import Recommender, Seen, of_filter
+from mfrank.models.odd_updates import tell_odd_update
+from mfrank.models.partial_fit import Delta
+from mfrank.models.value_notes import tell_uncut
+from mfrank.retrieval import ModelState, Recommender, Seen, left_out_of, of_filter
 from mfrank.store import FactorStore, History, Record
-
-# Which updates a model has had, in its history, so that none is applied twice unseen.
-#
-# The record of an update has two numbers of 52 bits, which JSON and JavaScript have as they are:
-# one made of the name of its batch, and one of its interactions.
-
 
 _log = logging.getLogger("mfrank")
 
 _NOTHING = sp.csr_array((0, 0), dtype=np.float32)
 _MOST = 1000  # updates whose numbers are kept
+
+
+def update_of(
+    held: ModelState,
+    old: sp.csr_array | None,
+    new: Any,
+    batch: str | None,
+    leave_out: Any,
+    after: Callable[[Delta, Interactions], tuple[FactorStore, int]],
+    reader: str | None = None,
+) -> tuple[FactorStore, Seen] | None:
+    """The state of a model after an update; None if it has had the batch, which is logged.
+
+    Parameters
+    ----------
+    held : ModelState
+    old : csr_array, shape (n_users, n_items)
+        The interactions of the fit with what the model reads of their values; None if unknown.
+    new, batch, leave_out
+        As in :meth:`mfrank.Descent.partial_fit`.
+    after : function
+        Called with the interactions, old and new together, and with the new ones; returns the store
+        and the number of rows that were made anew.
+    reader : str, optional
+        Name of the model if it reads values.
+    """
+    began = perf_counter()
+    check_batch(batch)
+    chosen = chosen_of_update(leave_out, held.seen)
+    store = held.on_host()
+    data = new_of(new, store)
+    content = content_of(data)
+    if was_applied(store.history, batch, content):
+        return None
+    if held.seen is None or old is None:
+        raise InputValueError(
+            "the model has no interactions, which an update adds to:",
+            "load a model saved with `with_seen=True`",
+        )
+    tell_uncut("new", data, store, "are learned from like the others")
+    tell_odd_update(store, old, data, reader)
+    delta = Delta.of(store, cells.with_zeros(old, held.seen.only), data, 1.0)
+    made, n_rows = after(delta, data)
+    made = replace(made, history=updated(store.history, n_rows, began, batch, content))
+    more = None if chosen is None else left_out_of(chosen, made)
+    return made, held.seen.updated(delta.seen, more)
+
+
+# Which updates a model has had, in its history, so that none is applied twice unseen.
+#
+# The record of an update has two numbers of 52 bits, which JSON and JavaScript have as they are:
+# one made of the name of its batch, and one of its interactions.
 
 
 def check_batch(batch: str | None) -> None:

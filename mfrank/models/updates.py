@@ -42,9 +42,9 @@ from mfrank.models.closed_form import (
     training_rows,
 )
 from mfrank.models.odd_updates import tell_odd_update, tell_other_scale
-from mfrank.models.options import source_of, tell_uncut, tell_unread_values
 from mfrank.models.partial_fit import Delta, grown, with_rows, with_solved
 from mfrank.models.update_data import check_batch, content_of, new_of, updated, was_applied
+from mfrank.models.value_notes import source_of, tell_uncut, tell_unread_values
 from mfrank.retrieval import (
     Matrix,
     ModelState,

@@ -155,7 +155,7 @@ class OwnRows:
     fit: Seen | None
 
     def __post_init__(self) -> None:
-        if self.fit is not None:
+        if self.fit is not None and self.matrix is not None:
             rows = self.known.queries.rows
             self.fit.refuse_other_order(self.matrix, rows, self.known.side.name, self.argument)
 

@@ -811,10 +811,10 @@ class Recommender:
                 "mfrank.ItemBlend.of(store) for a blend",
             )
         self._hold(*unpack(store))
-        self._own_no_folder()
+        self._detach_from_folders()
         self._origin = store.origin.copy()
 
-    def _own_no_folder(self) -> None:
+    def _detach_from_folders(self) -> None:
         """Replace folders from now on, as a new fit does; what they had is still known."""
         self._known_before = joined_origins(self._known_before, self._origin)
         self._origin = {}

@@ -84,6 +84,8 @@ def given_ids(raw: Raw, argument: str, *, ordered: bool = True) -> Raw:
     """
     if isinstance(raw, (str, int, list)):
         return raw
+    if isinstance(raw, np.integer) and raw.dtype.kind in "iu":  # no span of time
+        return int(raw)  # as loops over arrays give them; without arrays of one
     if isinstance(raw, set | frozenset):
         if ordered:
             raise InputTypeError(

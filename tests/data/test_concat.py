@@ -60,19 +60,21 @@ def test_a_part_without_values_beside_ratings_is_told(caplog: pytest.LogCaptureF
     plain = Interactions.from_arrays(users, items)
     ratings = Interactions.from_arrays(users, items + 9, 1 + np.arange(60) % 5)
     ones = Interactions.from_arrays(users, items, np.ones(60))
-    for parts in ([ratings, plain], [plain, ratings], [ones, ratings], [plain, ratings, ones]):
-        caplog.clear()
-        Interactions.concat(parts)
-        assert caplog.text.count("all values of part") == 1
-        assert f"of part {1 + (parts[0] is ratings)} are 1" in caplog.text
-        assert f"of part {1 + parts.index(ratings)} look like ratings, up to 5" in caplog.text
+    likes = ratings.at_least(3, binary=True)
+    for flat in (plain, ones, likes, plain + plain):
+        for parts in ([ratings, flat], [flat, ratings], [flat, ratings, ones]):
+            caplog.clear()
+            Interactions.concat(parts)
+            assert caplog.text.count("all values of part") == 1
+            assert f"of part {1 + (parts[0] is ratings)} are 1" in caplog.text
+            rated = f"of part {1 + parts.index(ratings)} look like ratings, from 1 to 5"
+            assert rated in caplog.text
     counts = Interactions.from_arrays(users, items, np.arange(60) % 30)
     weighted = ratings.weighted(np.ones(60) * 0.5)
     few = plain.take(np.arange(60) < 9)
     for parts in (
         *([plain, ones], [plain, counts], [plain, weighted], [few, ratings], [ratings, ratings]),
-        [plain.at_least(1), ratings],
-        [plain, ratings.at_least(3)],
+        [plain, ratings.at_least(3)],  # of which no value says that an item is disliked
     ):
         caplog.clear()
         Interactions.concat(parts)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 import subprocess
 import sys
@@ -31,7 +30,6 @@ def small_steps_that_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_ENTRIES_AT_ONCE", 50)
     monkeypatch.setattr(journal, "_SECONDS", 0)
     monkeypatch.setattr(journal, "_SHARE", 0)
-    monkeypatch.setattr(os, "fsync", lambda _: None)  # no machine is switched off here
 
 
 def flipped(text: bytes, at: int) -> bytes:

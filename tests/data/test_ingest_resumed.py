@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -33,7 +32,6 @@ def small_steps_that_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_ENTRIES_AT_ONCE", 50)
     monkeypatch.setattr(journal, "_SECONDS", 0)
     monkeypatch.setattr(journal, "_SHARE", 0)
-    monkeypatch.setattr(os, "fsync", lambda _: None)  # no machine is switched off here
 
 
 def left_beside(folder: Path) -> list[Path]:

@@ -431,7 +431,8 @@ BESIDE = {
     "half steps": (np.tile([0.5, 1, 2.5, 3.5, 4.5], 9), 0),
     "likes": (np.tile([4, 5], 20), 0),
     "others": (np.tile([1, 2, 3], 20), 0),
-    "marks": (np.ones(40), 0),
+    "marks": (np.ones(40), 1),
+    "first marks": (np.r_[np.ones(2000), np.tile([1, 2, 3], 20)], 0),
     "hardly any": (np.array([90, 80, 100]), 0),
 }
 
@@ -445,9 +446,10 @@ def test_parts_of_another_scale_are_told(
     values, n_told = BESIDE[beside]
     frames = [rated(RATED, 0), rated(values, 1000)][:: -1 if turned else 1]
     FRAMES[door](tmp_path, frames)
-    told = [each for each in caplog.messages if "one scale" in each]
+    told = [each for each in caplog.messages if "one scale" in each or "are 1, as" in each]
     assert len(told) == n_told
-    assert all(" go from 1 to 5" in each for each in told)
+    assert all(" from 1 to 5" in each for each in told)
+    assert all(("are 1, as" in each) == (beside == "marks") for each in told)
 
 
 @pytest.mark.parametrize("door", FRAMES)

@@ -19,6 +19,7 @@ import mfrank
 from mfrank import Interactions
 from mfrank.cli.typed_ids import ids_in
 from mfrank.data import Ids, odd_ids, spelled_like, tell_empty_rows
+from tests.support.cases import in_one_test
 from tests.support.errors import refuses
 
 ITEMS = [3, 1, 2, 3, 1]
@@ -153,7 +154,7 @@ def test_a_user_and_an_item_with_names_of_columns_are_no_header_in_rows_of_their
 
 
 @every_door
-@pytest.mark.parametrize(
+@in_one_test(
     ("users", "words"),
     [
         (["a", "NULL", "b", "NULL"], ["'NULL' in 2 rows", "missing"]),

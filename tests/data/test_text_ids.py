@@ -13,7 +13,7 @@ from reading import one_by_one
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.data import Dialect, Interactions
+from mfrank.data import Dialect, Interactions, text_files
 from mfrank.data import tables as table_files
 from mfrank.data import tables as table_writer
 from tests.support.errors import refuses
@@ -172,10 +172,10 @@ def test_the_order_of_rows_changes_no_id(read, reader, written, random):
 
 @pytest.mark.parametrize("at", range(-1, 8))
 @pytest.mark.parametrize("field", ["007", "-07", "-0", "+7", "10"])
-def test_a_field_is_seen_wherever_the_file_is_cut(read, field, at):
-    """It is read by 2^18 characters."""
+def test_a_field_is_seen_wherever_the_file_is_cut(read, field, at, monkeypatch):
+    monkeypatch.setattr(text_files, "_BLOCK", 2**10)
     head, rest = "user,item\n", f"5,5\n{field},5\n5,5\n"
-    text = head + "\n" * (2**18 - len(head) - at) + rest
+    text = head + "\n" * (2**10 - len(head) - at) + rest
     number = int(field) if is_number(field) else None
     expected = ["5", field, "5"] if number is None else [5, number, 5]
     assert read(text, READERS[0]) == {"user": expected, "item": [5, 5, 5]}

@@ -114,7 +114,7 @@ def test_numbers_without_a_header_are_taken_in_order_which_is_told(
 
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("mark", [" ", ",", "\t"])
-@FEW
+@settings(max_examples=20, deadline=None)
 @given(
     st.lists(st.integers(0, 9), min_size=2, max_size=6).filter(lambda sizes: len(set(sizes)) > 1)
 )

@@ -22,6 +22,7 @@ from mfrank.cli.main import main
 from mfrank.data import BadRow, epoch_seconds, ingest
 from mfrank.data import times as readers
 from mfrank.pagerank import Sessions
+from tests.support.cases import in_one_test
 from tests.support.errors import refuses
 
 pandas = pytest.importorskip("pandas", reason="needs pandas")
@@ -158,7 +159,7 @@ def test_a_date_as_text_is_one_second_by_every_door(place, door, seconds, form):
 
 
 @pytest.mark.parametrize("door", [*TEXT_DOORS, *OBJECT_DOORS])
-@pytest.mark.parametrize(
+@in_one_test(
     ("texts", "seconds"),
     [
         (["2019-10-01", "2019/10/02"], [1_569_888_000, 1_569_974_400]),

@@ -17,6 +17,7 @@ from reading import DOORS
 import mfrank
 from mfrank.cli.main import main
 from mfrank.data import ROLES, assign, tell_columns, write_table
+from tests.support.cases import in_one_test
 from tests.support.errors import refuses
 
 FEW = settings(max_examples=80, deadline=None)
@@ -130,7 +131,7 @@ def messages(caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("door", TABLES)
-@pytest.mark.parametrize(
+@in_one_test(
     ("name", "column"),
     [
         *[(name, [3, 4]) for name in VALUES],
@@ -251,7 +252,7 @@ def test_arrays_that_are_ignored_are_not_read_for_their_dates(
 
 
 @pytest.mark.parametrize("door", TABLES)
-@pytest.mark.parametrize("name", ["Bewertung", "Quantité", "nota", "评分"])
+@in_one_test("name", ["Bewertung", "Quantité", "nota", "评分"])
 def test_values_are_told_in_other_languages(
     tmp_path: Path, door: str, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -293,7 +294,7 @@ def marks_told(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 @pytest.mark.parametrize("door", TABLES)
-@pytest.mark.parametrize("name", MARKS)
+@in_one_test("name", MARKS)
 def test_marks_of_rows_that_are_not_meant_are_warned_of(
     tmp_path: Path, door: str, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -307,7 +308,7 @@ NO_MARKS: list[list[Any]] = [[0, 0], [False, False], ["no", "No"], [0.0, 0.0], [
 
 
 @pytest.mark.parametrize("door", TABLES)
-@pytest.mark.parametrize("values", NO_MARKS)
+@in_one_test("values", NO_MARKS)
 def test_a_column_that_marks_no_row_is_not_warned_of(
     tmp_path: Path, door: str, values: list[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -368,7 +369,7 @@ def test_a_value_of_which_less_is_more_is_warned_of(name: str) -> None:
 
 
 @pytest.mark.parametrize("door", TABLES)
-@pytest.mark.parametrize("name", PLAIN)
+@in_one_test("name", PLAIN)
 def test_what_is_surely_no_value_and_no_time_is_told_quietly(
     tmp_path: Path, door: str, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:

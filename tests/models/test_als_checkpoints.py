@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,11 +23,6 @@ from tests.support.errors import refuses
 
 DATA = mfrank.synthetic(120, 60, 1500, names=True, random_state=0)
 SPLIT = mfrank.by_ratio(DATA, train=0.8, valid=0.2, test=0.0, random_state=0)
-
-
-@pytest.fixture(autouse=True)
-def no_wait_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 class Stopped(Exception):

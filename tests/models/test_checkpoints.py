@@ -123,9 +123,8 @@ print(test_checkpoints.kill_at_every_call({name!r}, Path({str(tmp_path)!r}), {ep
 @pytest.mark.parametrize("epoch", [1, 2])
 @pytest.mark.parametrize("name", MADE)
 def test_a_full_disk_leaves_the_epoch_in_the_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, epoch: int, forever: bool
+    tmp_path: Path, name: str, epoch: int, forever: bool
 ) -> None:
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     made = MADE[name]
     whole, after = made(), list[Any]()
     whole.fit(DATA, callback=lambda *_: after.append(whole.user_factors))

@@ -20,8 +20,7 @@ import pytest
 import mfrank
 from mfrank.als import engine, half_steps
 from mfrank.arrays import memory as recycled
-from mfrank.models import baselines as baseline
-from mfrank.models import factor_model
+from mfrank.models import at_once, factor_model, popularity
 from mfrank.models import item_models as neighbor_lists
 from mfrank.models import page_rank as walks
 from mfrank.retrieval import model_state as states
@@ -227,7 +226,9 @@ def test_a_call_during_a_refit_is_of_the_model_before_or_after(name: str) -> Non
         assert found in (before, after)
         seen.add(found == after)
 
-    with at_lines({baseline.__file__, walks.__file__, recommender.__file__}, ask):
+    with at_lines(
+        {at_once.__file__, popularity.__file__, walks.__file__, recommender.__file__}, ask
+    ):
         model.fit(SMALLER)
     assert seen == {False, True}
 

@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 import mfrank
-from mfrank.models import partial_fit, row_map, row_updates
+from mfrank.models import partial_fit, row_map
 from tests.support.errors import refuses
 
 
@@ -124,7 +124,7 @@ def test_the_maps_of_a_descent_are_met_by_items_that_are_linear_in_their_users()
     old = sp.csr_array(likes[:, :30].astype(np.float32))
     late = mfrank.Interactions.from_arrays(new.entry_users, new.user_items.indices + 30)
     delta = partial_fit.Delta.of(known, old, late, 1.0)
-    made, _ = row_updates.descended(known, row_map.RowMap.of(known, old), delta, old)
+    made, _ = row_map.descended(known, row_map.RowMap.of(known, old), delta, old)
     rows = made.item_ids.rows(np.arange(30, 40))
     np.testing.assert_allclose(made.item_factors[rows], outputs[30:, :2], rtol=0.05, atol=0.05)
     np.testing.assert_allclose(made.item_biases[rows], outputs[30:, 2], rtol=0.05, atol=0.05)
@@ -150,7 +150,7 @@ def test_an_old_item_keeps_of_what_the_map_does_not_explain_the_share_that_is_ol
     known = mfrank.FactorStore(users, outputs[:, :2], item_biases=outputs[:, 2])
     old = sp.csr_array(likes.astype(np.float32))
     delta = partial_fit.Delta.of(known, old, mfrank.Interactions.from_sparse(later), 1.0)
-    made, _ = row_updates.descended(known, row_map.RowMap.of(known, old), delta, old)
+    made, _ = row_map.descended(known, row_map.RowMap.of(known, old), delta, old)
     n_old = int(likes[:, [7]].sum())
     wanted = (inputs(sp.csr_array(likes + later)) @ linear)[7] + 2 * n_old / (n_old + 40)
     found = np.append(made.item_factors[7], made.item_biases[7])

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from mfrank.arrays import distinct
 from mfrank.data import Interactions, cells, check_numbering, matrix_in_rows
 from mfrank.errors import InputValueError, within
-from mfrank.models.options import tell_uncut, tell_unread_values
 from mfrank.models.reranker.features import (
     FirstLists,
     GivenFeatures,
@@ -21,6 +20,7 @@ from mfrank.models.reranker.features import (
     part_features,
     weights_ranker,
 )
+from mfrank.models.value_notes import tell_uncut, tell_unread_values
 from mfrank.retrieval import Recommender, unannounced, without_relevant
 from mfrank.store import FactorStore
 

@@ -199,7 +199,7 @@ class Reranker(Parameters, Recommender):
         )
         cbm = trees.to_bytes(grown)
         self._state = SecondFit(cbm, grown, given, pairs.found, self._described())
-        self._own_no_folder()
+        self._detach_from_folders()
         return self
 
     @property

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from mfrank.backends import choose
 from mfrank.errors import InputValueError
-from mfrank.models.options import values_told
 from mfrank.models.reranker import trees
 from mfrank.models.reranker.features import (
     IN_LIST,
@@ -23,6 +22,7 @@ from mfrank.models.reranker.features import (
 )
 from mfrank.models.reranker.pairs import blocks, described, known_users
 from mfrank.models.reranker.second_fit import SecondFit
+from mfrank.models.value_notes import values_told
 from mfrank.retrieval import (
     Answer,
     Fallback,

@@ -1,31 +1,25 @@
-"""Models that only count: popularity."""
+"""The baseline that recommends the same to everybody: the items that most users have."""
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass, replace
-from time import perf_counter
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.als import Explanation
 from mfrank.arrays import check_above_zero, check_count, in_turn
 from mfrank.data import Interactions, tell_of_duration, timestamps_of
 from mfrank.errors import InputTypeError
+from mfrank.models.at_once import fit_at_once, removal_at_once, update_at_once
 from mfrank.models.factor_model import (
     Callback,
     FactorModel,
-    after_epoch,
-    options_of,
-    refuse_no_likes,
 )
-from mfrank.models.options import check_backend, tell_of_liked, tell_unread_values
+from mfrank.models.options import check_backend
 from mfrank.models.parameters import describe, refuse_target
-from mfrank.models.partial_fit import Delta
-from mfrank.models.row_updates import update_of
+from mfrank.models.value_notes import tell_of_liked
 from mfrank.retrieval import (
     Answer,
     LikedItems,
@@ -38,83 +32,9 @@ from mfrank.retrieval import (
     Seen,
     given_id,
     of_one_state,
-    other_rows,
-    rows_to_remove,
     sides,
-    without,
 )
-from mfrank.store import IMPORTED, FactorStore
-
-if TYPE_CHECKING:
-    from mfrank.models.item_models import NeighborRecommender
-
-
-def fit_at_once(
-    model: Popularity | NeighborRecommender, user_items: Any, callback: Callback | None
-) -> None:
-    """Fit a model whose store follows from the data; see :meth:`mfrank.ItemKNN.fit`."""
-    model.__post_init__()  # options may have been set since
-    after = after_epoch(callback)
-    began = perf_counter()
-    data = Interactions.of(user_items)
-    refuse_no_likes(data)
-    if not model.uses_values:
-        tell_unread_values(type(model).__name__, data)
-    model._hold(model._store_of(data), copy(data.seen))  # shallow: the arrays are read-only
-    model._kept = None
-    model._own_no_folder()
-    if after:
-        after(0, perf_counter() - began, None, None)
-
-
-def update_at_once(
-    model: Popularity | NeighborRecommender,
-    old: sp.csr_array | None,
-    new: Any,
-    batch: str | None,
-    leave_out: Any,
-) -> None:
-    """Update such a model; ``old`` are the interactions that it has."""
-    held = model._now()
-    same = options_of(type(model), held.store.fitter, IMPORTED)
-    same._kept = model._kept
-
-    def after(delta: Delta, data: Interactions) -> tuple[FactorStore, int]:
-        if not model.uses_values:
-            tell_unread_values(type(model).__name__, data)
-        rows = delta.user_items.astype(np.float32)
-        joined = Interactions(rows, delta.user_ids, delta.item_ids)
-        made, before = same._updated(held, joined, data), held.store
-        known = {name: getattr(before, name) for name in ("threshold", "where", "event_weights")}
-        store = replace(made, **known)
-        return store, len(delta.user_ids) + len(delta.item_ids)
-
-    reader = type(model).__name__ if model.uses_values else None
-    found = update_of(held, old, new, batch, leave_out, after, reader)
-    if found is not None:
-        model._tell_set_since(held.store.fitter)
-        model._hold(*found)
-        model._kept = same._kept
-
-
-def removal_at_once(
-    model: Popularity | NeighborRecommender, users: Raw | None, items: Raw | None, *, by_row: bool
-) -> None:
-    """Remove users and items from such a model; see :meth:`mfrank.Recommender.remove`."""
-    held = model._now()
-    whole = held.on_host()
-    rows = rows_to_remove(whole, users, items, by_row=by_row)
-    store, seen = without(replace(whole, extras={}), held.seen, *rows)
-    left = other_rows(rows[0], whole.n_users), other_rows(rows[1], whole.n_items)
-    same = options_of(type(model), whole.fitter, IMPORTED)
-    same._kept = model._kept
-    popularity, extras = same._left(held, *left)
-    factors = popularity[:, None].astype(store.dtype)
-    model._hold(replace(store, item_factors=factors, extras=extras), seen)
-    model._kept = same._kept
-
-
-# The baseline that recommends the same to everybody: the items that most users have.
+from mfrank.store import FactorStore
 
 
 @dataclass(eq=False, repr=False)
