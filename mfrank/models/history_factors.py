@@ -8,7 +8,8 @@ vectors of a history follow from each other, step after step.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
 from mfrank.als import Eigenbasis, solve_in_own_basis
-from mfrank.arrays import CSR, Work, lazy, single_threaded
+from mfrank.arrays import CSR, Work, lazy, single_threaded, usable_cores
 from mfrank.backends import CellTerm, Gram, ObservedLoss, RowProblem, SolveOptions, choose, eigh
 from mfrank.data import cells
 from mfrank.models.sequence_regression import reach_of
@@ -168,10 +169,10 @@ class HistoryFactors:
 
     def fitted(self, iterations: int) -> tuple[Dense, Dense]:
         """P, shape (len(decays), n_items, factors), and Q, shape (n_items, factors)."""
-        work, p = Work(2 * iterations + 1), self.start()
-        q = np.zeros((self.n_items, self.factors), self.dtype)
         if not self._groups:  # nobody has two items
-            return p, q
+            p = np.zeros((len(self.decays), self.n_items, self.factors), self.dtype)
+            return p, p[0].copy()
+        work, p = Work(2 * iterations + 1), self.start()
         work.advance()
         for _ in range(iterations):
             q = self.items_solved(p)
@@ -250,18 +251,39 @@ class HistoryFactors:
             group.add_sums(np.asarray(entering @ own), decay, out)
         return out
 
-    def _add_slopes(self, number: int, slopes: Dense, out: Dense) -> None:
-        """Add to ``out`` the slopes by P that follow from those by the vectors of a group."""
+    def _slopes_by_p(self, number: int, slopes: Dense) -> Dense:
+        """The slopes by P that follow from those by the vectors of a group."""
         group = self._groups[number]
-        for decay, entering, own in zip(self.decays, self._entering[number], out, strict=True):
-            own += entering.T @ group.sums_behind(slopes, decay)
+        by_decay = zip(self.decays, self._entering[number], strict=True)
+        return np.stack(
+            [entering.T @ group.sums_behind(slopes, decay) for decay, entering in by_decay]
+        )
+
+    def _of_groups(self, work: Callable[[int], Dense]) -> Iterator[Dense]:
+        """What a function gives for the number of each group, in order, by several threads.
+
+        No more is held than there are threads, and sums in this order have the same bits for any
+        number of them.
+        """
+        n_groups, at_once = len(self._groups), usable_cores()
+        _ = self._targets, self._entering  # made once, not by each thread
+        with ThreadPoolExecutor(at_once) as pool:
+            for begin in range(0, n_groups, at_once):
+                yield from pool.map(work, range(begin, min(begin + at_once, n_groups)))
+
+    def _sum_of_groups(self, work: Callable[[int], Dense]) -> Dense:
+        found = self._of_groups(work)
+        total = next(found)
+        for each in found:
+            total += each
+        return total
 
     # Q: exact, as the items of any ALS. Its users are the places of histories.
 
     def items_solved(self, p: Dense) -> Dense:
         """The Q that minimizes the loss for P."""
         backend, problem = choose("cpu"), self._items
-        x = np.concatenate([self._vectors(number, p) for number in range(len(self._groups))])
+        x = np.concatenate(list(self._of_groups(lambda number: self._vectors(number, p))))
         weights = np.concatenate([np.full(len(g.items), g.weight) for g in self._groups])
         gram = Gram(backend.gram(x, weights).matrix, np.zeros(self.factors))
         at = Eigenbasis.of(gram, backend)
@@ -314,17 +336,18 @@ class HistoryFactors:
 
     def _slopes(self, p: Dense, q: Dense, background: Dense, target: float) -> Dense:
         """Half of the slopes of the loss by P, without the ridge, if all targets are ``target``."""
-        out = np.zeros_like(p)
-        for number, led_to in enumerate(self._targets):
-            x = self._vectors(number, p)
-            slopes = x @ background
+
+        def of_group(number: int) -> Dense:
+            x, led_to = self._vectors(number, p), self._targets[number]
+            slopes: Dense = x @ background
             slopes *= p.dtype.type(self._groups[number].weight)
             errors = np.einsum("ek,ek->e", x[cells.entry_rows(led_to)], q[led_to.indices])
             errors -= p.dtype.type(target)
             errors *= led_to.data
             slopes += sp.csr_array((errors, led_to.indices, led_to.indptr), led_to.shape) @ q
-            self._add_slopes(number, slopes, out)
-        return out
+            return self._slopes_by_p(number, slopes)
+
+        return self._sum_of_groups(of_group)
 
     # The start.
 
@@ -347,17 +370,19 @@ class HistoryFactors:
 
     def _led_from(self, table: Dense) -> Dense:
         """X'Y times a table, shape (len(decays), n_items, width)."""
-        out = np.zeros((len(self.decays), *table.shape), table.dtype)
-        for number, led_to in enumerate(self._targets):
-            self._add_slopes(number, np.asarray(led_to @ table), out)
-        return out
+
+        def of_group(number: int) -> Dense:
+            return self._slopes_by_p(number, np.asarray(self._targets[number] @ table))
+
+        return self._sum_of_groups(of_group)
 
     def _led_to(self, table: Dense) -> Dense:
         """Y'X times a table of the shape of P."""
-        out = np.zeros(table.shape[1:], table.dtype)
-        for number, led_to in enumerate(self._targets):
-            out += led_to.T @ self._vectors(number, table)
-        return out
+
+        def of_group(number: int) -> Dense:
+            return np.asarray(self._targets[number].T @ self._vectors(number, table))
+
+        return self._sum_of_groups(of_group)
 
 
 def _dot(one: Dense, other: Dense) -> float:

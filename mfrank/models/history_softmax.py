@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import Work, lazy, single_threaded
+from mfrank.arrays import Work, lazy, single_threaded, usable_cores
 from mfrank.backends import choose
 from mfrank.descent import Adam, CosineDecay, Touched
 from mfrank.models.sequence_regression import Sequences, reach_of
@@ -24,8 +25,8 @@ Dense = NDArray[np.floating]
 Ints = NDArray[np.int64]
 Vector = NDArray[np.float64]
 
-_BATCH = 512
-"""Places of a step."""
+_BATCH, _PARTS = 512, 2
+"""Places of a step, and in how many parts they are, for as many threads."""
 _DRAWN, _POWER = 256, 0.5
 """Items drawn for a step, by this power of their numbers of users."""
 _WARM_UP = 50
@@ -109,7 +110,7 @@ class HistorySoftmax:
         if not (len(at) and p.any() and q.any()):
             return p, q
         work, rng = Work(self.epochs * len(at)), np.random.default_rng(0)
-        with single_threaded():  # so that bits do not depend on the number of threads
+        with single_threaded(), ThreadPoolExecutor(min(_PARTS, usable_cores())) as pool:
             tables = self.start(p.reshape(-1, p.shape[2]), q, rng.permutation(at))
             states = [Adam().state(table) for table in tables]
             for epoch in range(self.epochs):
@@ -117,7 +118,7 @@ class HistorySoftmax:
                 for begin in range(0, len(order), _BATCH):
                     batch = order[begin : begin + _BATCH]
                     adam = Adam(self._rate(epoch * len(at) + begin))
-                    updates = self._gradients(batch, *tables, rng)
+                    updates = self._gradients(batch, *tables, rng, pool)
                     for table, state, (rows, slopes) in zip(tables, states, updates, strict=True):
                         adam.update(Touched(table, rows, slopes, state, choose("cpu")))
                     work.advance(len(batch))
@@ -165,21 +166,31 @@ class HistorySoftmax:
         return Candidates(items, np.log(-np.expm1(-expected)))
 
     def _gradients(
-        self, places: Ints, p: Dense, q: Dense, rng: np.random.Generator
+        self, places: Ints, p: Dense, q: Dense, rng: np.random.Generator, pool: Executor
     ) -> tuple[tuple[Ints, Dense], tuple[Ints, Dense]]:
         """The rows of P and of Q that a batch touches, with their gradients."""
         histories = self.vectors(places).astype(p.dtype)
         met, columns = _numbered(histories.indices, len(p))
-        histories = sp.csr_array(
-            (histories.data, columns, histories.indptr), (len(places), len(met))
-        )
-        x = histories @ p[met]
-        kept = (rng.random(x.shape, np.float32) >= self.dropout).astype(x.dtype)
-        kept /= x.dtype.type(1 - self.dropout)
+        arrays = histories.data, columns, histories.indptr
+        histories = sp.csr_array(arrays, (len(places), len(met)))
+        kept = (rng.random((len(places), p.shape[1]), np.float32) >= self.dropout).astype(p.dtype)
+        kept /= p.dtype.type(1 - self.dropout)
         nexts = self._sequences.items[places]
         among = self.candidates(nexts, rng)
-        slopes = cross_entropy(x * kept, q[among.items], among, nexts)
-        return (met, np.asarray(histories.T @ (slopes.by_x * kept))), (among.items, slopes.by_q)
+        of_met, of_items = p[met], q[among.items]
+
+        def of_part(rows: slice) -> tuple[Dense, Dense]:
+            own, mask = histories[rows], kept[rows]
+            slopes = cross_entropy((own @ of_met) * mask, of_items, among, nexts[rows])
+            mask *= p.dtype.type(own.shape[0] / len(places))
+            by_p: Dense = own.T @ (slopes.by_x * mask)
+            return by_p, slopes.by_q * p.dtype.type(own.shape[0] / len(places))
+
+        # The parts are the same for any number of threads, and so are the bits of the sums.
+        size = -(-len(places) // _PARTS)
+        parts = [slice(begin, begin + size) for begin in range(0, len(places), size)]
+        by_p, by_q = zip(*pool.map(of_part, parts), strict=True)
+        return (met, sum(by_p[1:], by_p[0])), (among.items, sum(by_q[1:], by_q[0]))
 
     def _rate(self, done: int) -> float:
         rising = min(1.0, (done / _BATCH + 1) / _WARM_UP)

@@ -70,7 +70,8 @@ def fit_seconds(model: Any, facts: Facts, n_threads: int) -> float:
             places = 2 * nnz * (1e-7 * k + 2 * k**2 * multiply_add_seconds())
             items = n_items * (k**3 / 3 + 2 * n_items * k) * multiply_add_seconds()
             softmax = model.softmax_epochs * nnz * (8e-6 + 1.2e-7 * k)
-            return model.iterations * (places + items) + softmax
+            work = model.iterations * (places + items) + softmax
+            return float(work / min(n_threads or usable_cores(), 2) ** 0.7)
         case SequentialRules():
             return 1e-6 * model.near * nnz
         case ItemFilter() | ItemKNN():

@@ -162,12 +162,17 @@ _PLACES = 2_000_000
 
 @dataclass(frozen=True)
 class Refined(Family):
-    """The same factors, refined by a softmax: four decays, from ``last`` to ``long``."""
+    """The same factors, refined by a softmax: four decays, from ``last`` to ``long``.
 
-    name: str = "AsymmetricALS with a softmax"
+    ``share``: one factor of so many of the most. A narrow fit tells little of a wide one, and takes
+    half of its time, so neither is a rung of the other.
+    """
+
+    name: str
+    share: int
+
     kind = AsymmetricALS
     first_values: tuple[float, ...] = (0.5, 20.0, 0.01, 0.003, 0.003, 0.3)
-
     axes = (
         Axis("last", 0.3, 2.0),
         Axis("long", 4.0, 60.0),
@@ -176,7 +181,7 @@ class Refined(Family):
         Axis("rate", 1e-3, 1e-2),
         Axis("dropout", 0.0, 0.6, logarithmic=False),
     )
-    rungs = 2
+    rungs = 1
 
     def model(self, point: Point, rung: int, setting: Setting) -> AsymmetricALS:
         """See :meth:`Family.model`."""
@@ -184,7 +189,7 @@ class Refined(Family):
         decays = np.geomspace(values["last"], values["long"], 4)
         return AsymmetricALS(
             tuple(short(decay) for decay in decays),
-            setting.width((4, 2)[rung]),
+            setting.width(self.share),
             values["alpha0"],
             values["ridge"],
             iterations=1,
@@ -278,7 +283,11 @@ TIMED_SPACE = Space(
             ),
             Following("NextItem", (1.0, 2.0, 0.1, 0.1, 1.0, 150.0)),
         ),
-        "asymmetric ALS": (Asymmetric(), Refined()),
+        "asymmetric ALS": (Asymmetric(),),
+        "softmax of histories": (
+            Refined("AsymmetricALS by a softmax", 4),
+            Refined("wide AsymmetricALS by a softmax", 2),
+        ),
         **FAMILIES,
     },
     BASELINES,
