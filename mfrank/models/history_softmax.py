@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import Work, lazy, single_threaded, usable_cores
+from mfrank.arrays import Work, lazy, single_threaded
 from mfrank.backends import choose
 from mfrank.descent import Adam, CosineDecay, Touched
 from mfrank.models.sequence_regression import Sequences, reach_of
@@ -25,8 +24,8 @@ Dense = NDArray[np.floating]
 Ints = NDArray[np.int64]
 Vector = NDArray[np.float64]
 
-_BATCH, _PARTS = 512, 2
-"""Places of a step, and in how many parts they are, for as many threads."""
+_BATCH = 512
+"""Places of a step."""
 _DRAWN, _POWER = 256, 0.5
 """Items drawn for a step, by this power of their numbers of users."""
 _WARM_UP = 50
@@ -110,7 +109,7 @@ class HistorySoftmax:
         if not (len(at) and p.any() and q.any()):
             return p, q
         work, rng = Work(self.epochs * len(at)), np.random.default_rng(0)
-        with single_threaded(), ThreadPoolExecutor(min(_PARTS, usable_cores())) as pool:
+        with single_threaded():  # so that bits do not depend on the number of threads
             tables = self.start(p.reshape(-1, p.shape[2]), q, rng.permutation(at))
             states = [Adam().state(table) for table in tables]
             for epoch in range(self.epochs):
@@ -118,7 +117,7 @@ class HistorySoftmax:
                 for begin in range(0, len(order), _BATCH):
                     batch = order[begin : begin + _BATCH]
                     adam = Adam(self._rate(epoch * len(at) + begin))
-                    updates = self._gradients(batch, *tables, rng, pool)
+                    updates = self._gradients(batch, *tables, rng)
                     for table, state, (rows, slopes) in zip(tables, states, updates, strict=True):
                         adam.update(Touched(table, rows, slopes, state, choose("cpu")))
                     work.advance(len(batch))
@@ -132,7 +131,8 @@ class HistorySoftmax:
         depends on the length of a history.
         """
         places = places[: max(1, min(2 * _BATCH, _CELLS // len(q)))]
-        scores = self.vectors(places).astype(p.dtype) @ p @ q.T
+        columns, values = self.histories(places)
+        scores = choose("cpu").sum_items(p, columns, values.astype(p.dtype)) @ q.T
         nexts, popularity = self._sequences.items[places], np.log1p(self._counts)
         losses = {
             (scale, power): _loss(scale * scores + power * popularity.astype(p.dtype), nexts)
@@ -150,10 +150,19 @@ class HistorySoftmax:
             np.column_stack([q * math.sqrt(scale * of_p / of_q), of_items]).astype(q.dtype),
         )
 
-    def vectors(self, places: Ints) -> sp.csr_array:
-        """The rows of X at some places, shape (len(places), len(decays) * n_items)."""
-        weights = [np.exp(-np.arange(reach_of(decay)) / decay) for decay in self.decays]
-        return self._sequences.beside(-1, 1, weights, len(self._counts), places)
+    def histories(self, places: Ints) -> tuple[Ints, Vector]:
+        """The columns and values of the rows of X at some places; those beyond a history are 0.
+
+        Shape (len(places), R), with the sum R of the distances that count at each decay.
+        """
+        before, items = self._sequences.before[places][:, None], self._sequences.items
+        columns, values = [], []
+        for number, decay in enumerate(self.decays):
+            far = np.arange(min(reach_of(decay), before.max()))
+            met = items[np.maximum(places[:, None] - 1 - far, 0)]
+            columns.append(number * len(self._counts) + met)
+            values.append(np.where(far < before, np.exp(-far / decay), 0.0))
+        return np.hstack(columns), np.hstack(values)
 
     def candidates(self, nexts: Ints, rng: np.random.Generator) -> Candidates:
         """Items drawn for a batch, and those that came next in it."""
@@ -166,31 +175,19 @@ class HistorySoftmax:
         return Candidates(items, np.log(-np.expm1(-expected)))
 
     def _gradients(
-        self, places: Ints, p: Dense, q: Dense, rng: np.random.Generator, pool: Executor
+        self, places: Ints, p: Dense, q: Dense, rng: np.random.Generator
     ) -> tuple[tuple[Ints, Dense], tuple[Ints, Dense]]:
         """The rows of P and of Q that a batch touches, with their gradients."""
-        histories = self.vectors(places).astype(p.dtype)
-        met, columns = _numbered(histories.indices, len(p))
-        arrays = histories.data, columns, histories.indptr
-        histories = sp.csr_array(arrays, (len(places), len(met)))
+        backend, nexts = choose("cpu"), self._sequences.items[places]
+        columns, values = self.histories(places)
+        values = values.astype(p.dtype)
         kept = (rng.random((len(places), p.shape[1]), np.float32) >= self.dropout).astype(p.dtype)
         kept /= p.dtype.type(1 - self.dropout)
-        nexts = self._sequences.items[places]
         among = self.candidates(nexts, rng)
-        of_met, of_items = p[met], q[among.items]
-
-        def of_part(rows: slice) -> tuple[Dense, Dense]:
-            own, mask = histories[rows], kept[rows]
-            slopes = cross_entropy((own @ of_met) * mask, of_items, among, nexts[rows])
-            mask *= p.dtype.type(own.shape[0] / len(places))
-            by_p: Dense = own.T @ (slopes.by_x * mask)
-            return by_p, slopes.by_q * p.dtype.type(own.shape[0] / len(places))
-
-        # The parts are the same for any number of threads, and so are the bits of the sums.
-        size = -(-len(places) // _PARTS)
-        parts = [slice(begin, begin + size) for begin in range(0, len(places), size)]
-        by_p, by_q = zip(*pool.map(of_part, parts), strict=True)
-        return (met, sum(by_p[1:], by_p[0])), (among.items, sum(by_q[1:], by_q[0]))
+        x = backend.sum_items(p, columns, values) * kept
+        slopes = cross_entropy(x, q[among.items], among, nexts)
+        met, by_p, _ = backend.sum_queries(slopes.by_x * kept, len(p), columns, values)
+        return (met, by_p), (among.items, slopes.by_q)
 
     def _rate(self, done: int) -> float:
         rising = min(1.0, (done / _BATCH + 1) / _WARM_UP)
@@ -206,11 +203,3 @@ class HistorySoftmax:
         """Number of users of each item."""
         items, n_items = self.places.indices, self.places.shape[1]
         return np.bincount(items, minlength=n_items).astype(np.float64)
-
-
-def _numbered(columns: NDArray[np.integer], n: int) -> tuple[Ints, NDArray[np.int32]]:
-    """The different columns, ascending, and the number of each one among these."""
-    met = np.flatnonzero(np.bincount(columns, minlength=n))
-    number = np.empty(n, np.int32)
-    number[met] = np.arange(len(met))
-    return met, number[columns]

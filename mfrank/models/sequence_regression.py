@@ -299,21 +299,13 @@ class Sequences(NamedTuple):
         return self.items[later - distance], self.items[later], self.behind[later]
 
     def beside(
-        self,
-        step: int,
-        first: int,
-        blocks: Sequence[NDArray[np.float64]],
-        n_items: int,
-        places: Ints | None = None,
+        self, step: int, first: int, blocks: Sequence[NDArray[np.float64]], n_items: int
     ) -> sp.csr_array:
         """For each place a row of the items before it (``step`` -1) or behind it (1).
 
-        Each of ``blocks`` has the weights of the distances from ``first`` on. ``places`` are all if
-        they are None.
+        Each of ``blocks`` has the weights of the distances from ``first`` on.
         """
         room = np.maximum((self.before if step < 0 else self.behind) + 1 - first, 0)
-        places = np.arange(len(room)) if places is None else places
-        room = room[places]
         counts = [np.minimum(room, len(weights)) for weights in blocks]
         indptr = np.append(0, np.cumsum(np.sum(counts, axis=0)))
         indices, data = np.empty(indptr[-1], np.int32), np.empty(indptr[-1])
@@ -322,8 +314,7 @@ class Sequences(NamedTuple):
             for place, weight in enumerate(weights):
                 at = np.flatnonzero(count > place)
                 entries = begin[at] + place
-                met = self.items[places[at] + step * (first + place)]
-                indices[entries] = number * n_items + met
+                indices[entries] = number * n_items + self.items[at + step * (first + place)]
                 data[entries] = weight
             begin += count
         found = sp.csr_array((data, indices, indptr), (len(room), len(blocks) * n_items))

@@ -5,6 +5,7 @@ Seconds are a first guess: after the first trials, only their ratios matter.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -69,8 +70,9 @@ def fit_seconds(model: Any, facts: Facts, n_threads: int) -> float:
             k = model.factors
             places = 2 * nnz * (1e-7 * k + 2 * k**2 * multiply_add_seconds())
             items = n_items * (k**3 / 3 + 2 * n_items * k) * multiply_add_seconds()
-            softmax = model.softmax_epochs * nnz * (8e-6 + 1.2e-7 * k)
-            work = model.iterations * (places + items) + softmax
+            softmax = model.softmax_epochs * nnz * (4e-6 + 8e-8 * k)
+            with_start = (model.iterations + 0.5) * math.sqrt(len(model.decays) / 2)
+            work = with_start * places + model.iterations * items + softmax
             return float(work / min(n_threads or usable_cores(), 2) ** 0.7)
         case SequentialRules():
             return 1e-6 * model.near * nnz
