@@ -13,7 +13,6 @@ from mfrank.data.cells import ValuesFrom
 from mfrank.data.ids import Ids
 from mfrank.data.merging import Duplicates
 from mfrank.data.notes import log as _log
-from mfrank.data.notes import weightings
 from mfrank.data.odd_times import check_parts
 from mfrank.data.sources import Parts, check_duplicates, finite
 from mfrank.data.values import ScalesOfParts, look_like_ratings
@@ -128,7 +127,7 @@ def _tell_without_values(each: Sequence[Interactions]) -> None:
 
 def _tell_unweighted(each: Sequence[Interactions]) -> None:
     """Warn of a part that is weighted beside one that is not; what is recent may well not be."""
-    found = [[name for name in weightings(one) if name != "recency_weight"] for one in each]
+    found = [[name for name in one.weightings if name != "recency_weight"] for one in each]
     with_entries = [names for names, one in zip(found, each, strict=True) if one.nnz]
     if not any(with_entries) or all(with_entries):
         return

@@ -142,10 +142,10 @@ def is_noted(what: str) -> bool:
 _WEIGHTINGS = ("bm25_weight", "tfidf_weight", "log_weight", "recency_weight")
 
 
-def weightings(data: Interactions) -> list[str]:
+def weightings(data: Interactions) -> tuple[str, ...]:
     """The functions that weighted the values of interactions, by their lines."""
     called = {line.partition("(")[0] for line in data.notes}
-    return [name for name in _WEIGHTINGS if name in called]
+    return tuple(name for name in _WEIGHTINGS if name in called)
 
 
 def noting(

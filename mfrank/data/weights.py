@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from mfrank.arrays import check_above_zero, check_at_least_zero, counted, is_number, shown
 from mfrank.data.interactions import Interactions
 from mfrank.data.notes import log as _log
-from mfrank.data.notes import weightings
 from mfrank.data.odd_times import check_moment, tell_of_duration
 from mfrank.data.selection import with_weighted_values
 from mfrank.data.splits import timestamps_of
@@ -245,7 +244,7 @@ def _with_values(
     data: Interactions, values: NDArray[np.float64], name: str, *options: float
 ) -> Interactions:
     """The same cells with other values, which keep a distance from 0 and their signs."""
-    if name in weightings(data):
+    if name in data.weightings:
         _log.warning(
             Notice(
                 f"these interactions were weighted by `{name}` before, and are again: do so once"
