@@ -56,7 +56,8 @@ _LIKE: Mapping[str, str] = {
     "value": "rating ratings rate score scores star stars overall count counts playcount plays "
     "listens views clicks click clicked label target like liked feedback response bought purchased "
     "purchases quantity qty amount strength weight preference confidence duration spent dwell "
-    "hours minutes seconds played ratio clk cnt freq frequency occurrences",
+    "hours minutes seconds played ratio clk cnt freq frequency occurrences watched viewed "
+    "listened progress completion percent percentage",
     "timestamp": "time times date dates datetime timestamp ts dt when at day created updated added "
     "epoch unixtime",
     "event": "event events action behavior behaviour interaction activity type",

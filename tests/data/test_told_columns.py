@@ -26,6 +26,7 @@ VALUES = [
     *["play_count", "stars", "score", "reviewScore", "watch_duration", "label", "Is Click"],
     *["listen_count", "num_plays", "USER_SCORE", "RatingValue", "feedback", "purchased"],
     *["playtime_forever", "watchtime", "listencount", "watch_ratio", "clk"],
+    *["watched", "percent_viewed", "listened", "progress", "completion"],
 ]
 TIMES = [
     *["event_time", "when", "date", "created_at", "createdAt", "reviewTime", "RATED_AT"],

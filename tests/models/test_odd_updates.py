@@ -208,6 +208,37 @@ def test_new_values_are_not_aged_where_old_ones_are(caplog: Any) -> None:
     assert _RAW not in _told(caplog, lambda: model.partial_fit(_part(_NEW), decay=0.9))
 
 
+IN_ORDER: dict[str, Callable[[], Any]] = {
+    "NextItem": mfrank.NextItem,
+    "SequentialRules": mfrank.SequentialRules,
+    "AsymmetricALS": lambda: mfrank.AsymmetricALS(factors=3),
+    "Blend": lambda: mfrank.Blend([mfrank.NextItem(), OTHERS["RG2"]()]),
+}
+
+
+@pytest.mark.parametrize("kind", IN_ORDER)
+def test_new_times_in_another_unit_are_told(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    begin, few = 1_700_000_000, np.flatnonzero(_NEW)[:30]
+
+    def of(rows: Any, times: Any) -> mfrank.Interactions:
+        cells = _USERS[rows], _ITEMS[rows]
+        return mfrank.Interactions.from_arrays(*cells, timestamps=times, timestamp_unit="s")
+
+    fits = {"seconds": begin + np.flatnonzero(_OLD), "an order": np.flatnonzero(_OLD)}
+    for name, times in fits.items():
+        model = IN_ORDER[kind]().fit(of(_OLD, times))
+        for new, is_told in (
+            (begin + few, False),
+            (1000 * (begin + few), name == "seconds"),
+            (few, name == "seconds"),
+            (19_000 + few, name == "seconds"),
+        ):
+            caplog.clear()
+            copy(model).partial_fit(of(few, new))
+            told = [line for line in caplog.messages if "to the unit of the fit" in line]
+            assert len(told) == is_told
+
+
 @pytest.mark.parametrize("kind", OTHERS)
 def test_who_reads_no_values_has_no_scale(kind: str, caplog: Any) -> None:
     model = OTHERS[kind]().fit(_part(_OLD))
