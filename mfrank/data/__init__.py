@@ -84,6 +84,7 @@ from mfrank.data.merging import Duplicates as Duplicates
 from mfrank.data.odd_ids import tell_empty_rows as tell_empty_rows
 from mfrank.data.odd_times import check_moment as check_moment
 from mfrank.data.odd_times import tell_of_duration as tell_of_duration
+from mfrank.data.odd_times import tell_other_unit as tell_other_unit
 from mfrank.data.on_disk import GrowingArray as GrowingArray
 from mfrank.data.on_disk import Spill as Spill
 from mfrank.data.remote import is_url as is_url

@@ -56,10 +56,11 @@ _LIKE: Mapping[str, str] = {
     "value": "rating ratings rate score scores star stars overall count counts playcount plays "
     "listens views clicks click clicked label target like liked feedback response bought purchased "
     "purchases quantity qty amount strength weight preference confidence duration spent dwell "
-    "hours minutes seconds played ratio clk cnt freq frequency occurrences",
+    "hours minutes seconds played ratio clk cnt freq frequency occurrences watched viewed "
+    "listened progress completion percent percentage",
     "timestamp": "time times date dates datetime timestamp ts dt when at day created updated added "
     "epoch unixtime",
-    "event": "event events action behavior behaviour interaction activity type",
+    "event": "event events action behavior behaviour interaction activity type kind",
 }
 """What a column may hold -> words of names that look like it."""
 _ABROAD: Mapping[str, str] = {
@@ -73,10 +74,12 @@ _OF_ONE_SIDE = {"birth", "birthday", "birthdate", "dob", "born", "release", "rel
 _OF_ONE_SIDE |= {"releasedate", "publication", "published", "expiry", "expires", "expiration"}
 _OF_ONE_SIDE |= {"signup", "registration", "registered"}
 """Words of names of dates that a user or an item has, not what a user did with an item."""
-_COUNTED = {"0", "n", "nb", "len", "size"}
+_COUNTED = {"0", "n", "nb", "len", "size", "sum", "total"}
 """Names that pandas, polars and R give to counts."""
 _COUNTED |= {"f0_", "_c2", "_col2", "expr$2", "?column?", "(no column name)"}
 """Those of BigQuery, Hive, Athena, Calcite, PostgreSQL and SQL Server, where a query gives none."""
+_OF_GROUPS = re.compile(r"(?:sum|total|count\w*|avg|mean|median|min|max)\s*\((.*)\)", re.IGNORECASE)
+"""What databases call a function of the rows of a user and an item where a query names none."""
 _SPLITS = {"split", "splits", "fold", "folds", "subset", "partition", "train", "test", "holdout"}
 _UNCOUNTED = {"deleted", "removed", "void", "voided", "cancelled", "canceled", "returned"}
 _UNCOUNTED |= {"refund", "refunds", "refunded", "bot", "spam", "fraud", "fraudulent"}
@@ -394,9 +397,12 @@ def _doubt_of_name(name: Hashable, roles: Mapping[str, Hashable], chosen: Chosen
     if not isinstance(name, str):
         return ""
     words = _words(name)
-    if words & {"id", *_MEANS}:
-        return ""
-    if _may_mark(words):
+    if (of_group := _OF_GROUPS.fullmatch(name)) and is_named and may_be_value:
+        is_time = bool(_words(of_group[1]) & {*_LIKE["timestamp"].split()})
+        role, what = ("timestamp", "a time") if is_time else ("value", "a value")
+        is_free = role not in roles and chosen.get(role) is None
+        return f"{name!r} looks like {what}: `{role}={name!r}` reads it" if is_free else ""
+    if words & {"id", *_MEANS} or _may_mark(words):
         return ""
     if words & _SPLITS:
         return (

@@ -12,10 +12,11 @@ from mfrank.data import cells
 from mfrank.data.cells import ValuesFrom
 from mfrank.data.ids import Ids
 from mfrank.data.merging import Duplicates
+from mfrank.data.notes import log as _log
 from mfrank.data.odd_times import check_parts
 from mfrank.data.sources import Parts, check_duplicates, finite
 from mfrank.data.values import ScalesOfParts
-from mfrank.errors import InputTypeError, InputValueError
+from mfrank.errors import InputTypeError, InputValueError, Notice
 
 if TYPE_CHECKING:
     from mfrank.data.interactions import Interactions
@@ -53,6 +54,7 @@ def joined(each: Sequence[Interactions], duplicates: Duplicates) -> Parts:
     item_ids = joined_ids("item", [one.item_ids for one in each])
     shape = len(user_ids), len(item_ids)
     cells.check_shape(shape)
+    _tell_unweighted(each)
     rows = [user_ids.rows(one.user_ids.labels) for one in each]
     columns = [item_ids.rows(one.item_ids.labels) for one in each]
     found = cells.from_triples(
@@ -99,6 +101,21 @@ def joined_ids(name: str, each: Sequence[Ids]) -> Ids:
         if len(new):
             ids = ids.followed_by(new)
     return ids
+
+
+def _tell_unweighted(each: Sequence[Interactions]) -> None:
+    """Warn of a part that is weighted beside one that is not; what is recent may well not be."""
+    found = [[name for name in one.weightings if name != "recency_weight"] for one in each]
+    with_entries = [names for names, one in zip(found, each, strict=True) if one.nnz]
+    if not any(with_entries) or all(with_entries):
+        return
+    one, other = found.index(max(found)), found.index([])
+    _log.warning(
+        Notice(
+            f"part {one + 1} is weighted by `{found[one][0]}`, and part {other + 1} is not: join "
+            "them first, and weight the whole"
+        )
+    )
 
 
 def _joined_times(each: Sequence[Interactions]) -> NDArray[np.int64] | None:

@@ -40,7 +40,7 @@ _FEWEST = 2  # rows that must have a value
 _BETWEEN = "|"
 _CODES = {
     *("id", "ids", "code", "codes", "zip", "zipcode", "postcode", "postal", "category", "genre"),
-    *("user", "seller", "vendor", "author", "artist", "director", "publisher", "parent"),
+    *("user", "item", "seller", "vendor", "author", "artist", "director", "publisher", "parent"),
     *("brand", "type", "class", "cluster", "department", "occupation", "region", "country", "sex"),
 }
 """Words of names of columns whose numbers are hardly amounts."""

@@ -36,6 +36,8 @@ from mfrank.data.times import hold_dates, moments, settle
 from mfrank.data.values import as_numbers
 from mfrank.errors import InputTypeError, InputValueError, Notice, within
 
+_SEVERAL = 5
+"""Items of lists, none of which a table of items lacks by chance."""
 LOOKED_AT = 20
 """Rows of a column that show whether it has dates."""
 
@@ -412,6 +414,13 @@ def frame_of(
                 f"{Ids.factorize(listed)[0].summary}",
                 "make the item ids its index, of the same type",
             )
+        if len(known) and len(set(listed.tolist())) >= _SEVERAL and (rows < 0).all():
+            _log.warning(
+                Notice(
+                    f"`items` has none of the items of the lists: {known.summary}; the lists have "
+                    f"{Ids.factorize(listed)[0].summary}: pass the table of these items"
+                )
+            )
         joined |= {str(name): _taken(values, rows) for name, values in more.items()}
     if kind == "pandas":
         with needs("pandas", "to_frame needs pandas"):
@@ -459,8 +468,16 @@ def _ids_of_pandas(table: Any, listed: NDArray[Any]) -> tuple[Any, Hashable]:
     if index.name is not None or index.dtype.kind not in "iuf":
         return index, None
     for column in id_columns(list(table.columns), "item"):
-        if _of_pandas(table[column]).dtype.kind in ("iuf" if listed.dtype != object else "OU"):
-            return _of_pandas(table[column]), column
+        values = _of_pandas(table[column])
+        if values.dtype.kind in ("iuf" if listed.dtype != object else "OU"):
+            return values, column
+        are_numbers = listed.dtype != object and len(listed) > 0
+        if are_numbers and len(values) and all(map(_is_whole_text, values)):
+            raise InputValueError(
+                f"`items` has ids like {values[0]!r} in column {column!r}, and the lists have ids "
+                f"like {listed[0]}:",
+                "convert the ids: numbers and text are never the same id",
+            )
     if listed.dtype != object and len(listed) and not is_labelled(table):
         last = int(listed.max())
         if last >= len(table):
@@ -470,6 +487,10 @@ def _ids_of_pandas(table: Any, listed: NDArray[Any]) -> tuple[Any, Hashable]:
                 "make the item ids its index",
             )
     return index, None
+
+
+def _is_whole_text(value: Any) -> bool:
+    return isinstance(value, str) and value.strip().isdecimal()
 
 
 def _counts_items(items: Any, ids: Any, listed: NDArray[Any]) -> bool:

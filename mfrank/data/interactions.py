@@ -43,7 +43,7 @@ from mfrank.data.labels import RawIds
 from mfrank.data.layouts import Dialect, Lines
 from mfrank.data.locations import Location
 from mfrank.data.merging import Duplicates
-from mfrank.data.notes import MOST_LINES, noting
+from mfrank.data.notes import MOST_LINES, noting, weightings
 from mfrank.data.row_choice import (
     ReadWeights,
     ReadWhere,
@@ -558,6 +558,11 @@ class Interactions(MadeOfFields):
     def notes(self) -> tuple[str, ...]:
         """What was read and left out to make these interactions, in lines; see :meth:`report`."""
         return self._notes
+
+    @property
+    def weightings(self) -> tuple[str, ...]:
+        """Functions that weighted the values, such as ``("log_weight",)``."""
+        return weightings(self)
 
     def _with_notes(self, lines: Iterable[str]) -> Interactions:
         """Take lines on how these interactions, which nobody has yet, were made."""

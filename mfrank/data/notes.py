@@ -139,6 +139,15 @@ def is_noted(what: str) -> bool:
     return any(what in line for line in noted())
 
 
+_WEIGHTINGS = ("bm25_weight", "tfidf_weight", "log_weight", "recency_weight")
+
+
+def weightings(data: Interactions) -> tuple[str, ...]:
+    """The functions that weighted the values of interactions, by their lines."""
+    called = {line.partition("(")[0] for line in data.notes}
+    return tuple(name for name in _WEIGHTINGS if name in called)
+
+
 def noting(
     make: Callable[Concatenate[_Kind, _Given], Interactions],
 ) -> Callable[Concatenate[_Kind, _Given], Interactions]:

@@ -104,6 +104,26 @@ def tell_of_duration(name: str, duration: float, times: NDArray[np.int64]) -> No
     _log.warning("%s is %g, %s; it is in the unit of the timestamps", name, duration, why)
 
 
+def tell_other_unit(had: NDArray[np.int64], new: NDArray[np.int64], model: str) -> None:
+    """Warn of new times in another unit than those that a model had.
+
+    Moments after the order of events, whatever numbers this had, come after it.
+    """
+    if not len(had) or not len(new):
+        return
+    ends = int(had.max()), int(new.max())
+    theirs, own = map(unit_of, ends)
+    if theirs == own or (theirs is None and ends[0] < FIRST_YEARS):
+        return
+    _log.warning(
+        Notice(
+            f"`new` has timestamps that are {UNIT_NAMES.get(own or '', 'other numbers')} up to "
+            f"{ends[1]}, and those of {model} are {UNIT_NAMES.get(theirs or '', 'other numbers')} "
+            f"up to {ends[0]}, so that their order is wrong; bring them to the unit of the fit"
+        )
+    )
+
+
 def check_moment(name: str, moment: int, times: NDArray[np.int64]) -> None:
     """Raise ValueError if a moment and the timestamps are in different units since 1970."""
     last = int(times.max(initial=0))

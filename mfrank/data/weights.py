@@ -17,7 +17,7 @@ from mfrank.data.notes import log as _log
 from mfrank.data.odd_times import check_moment, tell_of_duration
 from mfrank.data.selection import with_weighted_values
 from mfrank.data.splits import timestamps_of
-from mfrank.errors import InputValueError
+from mfrank.errors import InputValueError, Notice
 
 _FADED = 50
 """Half-lives after which a weight is below the rounding of all others."""
@@ -70,7 +70,7 @@ def bm25_weight(interactions: Any, K1: float = 100.0, B: float = 0.8) -> Interac
     mean = lengths.sum() / max(data.n_items, 1)
     norms = 1 - B + B * lengths / (mean or 1)
     weights = values * (K1 + 1) / (K1 * norms[data.user_items.indices] + values)
-    return _with_values(data, weights * _idf(data))
+    return _with_values(data, weights * _idf(data), "bm25_weight", K1, B)
 
 
 def tfidf_weight(interactions: Any) -> Interactions:
@@ -99,7 +99,7 @@ def tfidf_weight(interactions: Any) -> Interactions:
         ``interactions`` cannot be read as interactions.
     """
     data, values = _positive(interactions)
-    return _with_values(data, np.sqrt(values) * _idf(data))
+    return _with_values(data, np.sqrt(values) * _idf(data), "tfidf_weight")
 
 
 def log_weight(interactions: Any, scale: float = 1.0) -> Interactions:
@@ -138,7 +138,8 @@ def log_weight(interactions: Any, scale: float = 1.0) -> Interactions:
     check_above_zero(scale=scale)
     data, values = _positive(interactions)
     # log(1 + exp(log v - log scale)): the quotient itself could overflow
-    return _with_values(data, np.logaddexp(0.0, np.log(values) - np.log(float(scale))))
+    logarithms = np.logaddexp(0.0, np.log(values) - np.log(float(scale)))
+    return _with_values(data, logarithms, "log_weight", scale)
 
 
 def recency_weight(
@@ -216,7 +217,8 @@ def recency_weight(
             "nothing: is it another unit, or are some timestamps too late?",
             *(f"{faded:,}", counted(len(ages), "interaction"), _FADED, half_life, now),
         )
-    return _with_values(data, data.user_items.data * np.exp2(-ages / half_life))
+    aged = data.user_items.data * np.exp2(-ages / half_life)
+    return _with_values(data, aged, "recency_weight", half_life)
 
 
 def _positive(interactions: Any) -> tuple[Interactions, NDArray[np.float64]]:
@@ -238,9 +240,18 @@ def _idf(data: Interactions) -> NDArray[np.float64]:
     return each
 
 
-def _with_values(data: Interactions, values: NDArray[np.float64]) -> Interactions:
+def _with_values(
+    data: Interactions, values: NDArray[np.float64], name: str, *options: float
+) -> Interactions:
     """The same cells with other values, which keep a distance from 0 and their signs."""
+    if name in data.weightings:
+        _log.warning(
+            Notice(
+                f"these interactions were weighted by `{name}` before, and are again: do so once"
+            )
+        )
     rows = data.user_items
     sizes = np.maximum(np.abs(values), np.finfo(rows.dtype).tiny)
     signed = np.copysign(sizes, values).astype(rows.dtype)
-    return with_weighted_values(data, signed)
+    how = f"{name}({', '.join(f'{one:g}' for one in options)})"
+    return with_weighted_values(data, signed)._with_notes([*data.notes, how])

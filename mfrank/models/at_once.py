@@ -51,6 +51,10 @@ def fit_at_once(
         after(0, perf_counter() - began, None, None)
 
 
+_OF_DATA = ("threshold", "where", "event_weights", "weightings")
+"""What a store knows of the data of its fit, which an update keeps."""
+
+
 def update_at_once(
     model: Popularity | NeighborRecommender,
     old: sp.csr_array | None,
@@ -69,7 +73,7 @@ def update_at_once(
         rows = delta.user_items.astype(np.float32)
         joined = Interactions(rows, delta.user_ids, delta.item_ids)
         made, before = same._updated(held, joined, data), held.store
-        known = {name: getattr(before, name) for name in ("threshold", "where", "event_weights")}
+        known = {name: getattr(before, name) for name in _OF_DATA}
         store = replace(made, **known)
         return store, len(delta.user_ids) + len(delta.item_ids)
 

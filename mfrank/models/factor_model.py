@@ -328,6 +328,7 @@ class FactorModel(Parameters, Recommender):
             threshold=data.threshold,
             where=data.where,
             event_weights=data.event_weights,
+            weightings=data.weightings,
         )
 
     @classmethod

@@ -13,7 +13,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.arrays import check_above_zero, in_turn, shown
-from mfrank.data import Interactions, cells, order_in_rows, rank_in_rows, timestamps_of
+from mfrank.data import (
+    Interactions,
+    cells,
+    order_in_rows,
+    rank_in_rows,
+    tell_other_unit,
+    timestamps_of,
+)
 from mfrank.errors import InputTypeError, unreadable
 from mfrank.models.at_once import update_at_once
 from mfrank.models.item_models import NeighborRecommender
@@ -226,6 +233,7 @@ def joined_times(
     users = joined.user_ids.rows(data.user_ids.labels)[cells.entry_rows(new)]
     items = joined.item_ids.rows(data.item_ids.labels)[new.indices]
     of_old = cells.entry_rows(old).astype(np.int64)
+    tell_other_unit(old.data, new.data, model)
     _tell_of_late(model, (of_old, old.data), (users, new.data), joined.n_users)
     rows, columns = np.append(of_old, users), np.append(old.indices, items)
     times, is_new = np.append(old.data, new.data), np.repeat([False, True], [old.nnz, new.nnz])

@@ -12,6 +12,7 @@ A refit learns from other data alone, but its options were chosen for the data o
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 import numpy as np
 import scipy.sparse as sp
@@ -50,7 +51,11 @@ def tell_odd_update(
     reader : str, optional
         Name of what reads the values of both; None if only cells count.
     """
-    if are_values_told() or new.nnz < _FEW:
+    if are_values_told() or not new.nnz:
+        return
+    if reader is not None:
+        tell_unweighted("new", new, store.weightings)
+    if new.nnz < _FEW:
         return
     counts = store.counts
     if counts is None:
@@ -105,6 +110,7 @@ def tell_odd_refit(model: Recommender, data: Interactions) -> None:
             )
     if seen is not None and seen.matrix.dtype != bool and getattr(model, "uses_values", False):
         reader = type(model).__name__
+        tell_unweighted(name, data, store.weightings)
         tell_other_scale(name, data.user_items.data, seen.positives.data, reader)
     if seen is not None and seen.left_out is not None:
         _log.info(
@@ -155,6 +161,24 @@ def _of_other_scale(name: str, given: ValueScale, had: ValueScale, reader: str) 
     return Notice(
         f"`{name}` has values {given}, and the interactions of the model have values {had}: "
         f"{reader} reads both as of one unit; bring them to that of the fit"
+    )
+
+
+def tell_unweighted(name: str, given: object, weightings: Sequence[str]) -> None:
+    """Warn of values as they are where those of the fit were weighted, but by recency."""
+    known = [each for each in weightings if each != "recency_weight"]
+    if not known or not isinstance(given, Interactions):
+        return
+    if any(each in known for each in given.weightings):
+        return
+    how = f"pass `mfrank.{known[0]}({name})`"
+    if known != ["log_weight"]:  # which depend on all data
+        how = "fit anew to all data, weighted together"
+    _log.warning(
+        Notice(
+            f"`{name}` has values as they are, and those of the fit were weighted by "
+            f"`{'` and `'.join(known)}`: {how}"
+        )
     )
 
 

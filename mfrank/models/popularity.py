@@ -248,4 +248,5 @@ def _store(
         threshold=data.threshold,
         where=data.where,
         event_weights=data.event_weights,
+        weightings=data.weightings,
     )

@@ -41,7 +41,7 @@ from mfrank.models.closed_form import (
     had_biases,
     training_rows,
 )
-from mfrank.models.odd_updates import tell_odd_update, tell_other_scale
+from mfrank.models.odd_updates import tell_odd_update, tell_other_scale, tell_unweighted
 from mfrank.models.partial_fit import Delta, grown, with_rows, with_solved
 from mfrank.models.update_data import check_batch, content_of, new_of, updated, was_applied
 from mfrank.models.value_notes import source_of, tell_uncut, tell_unread_values
@@ -253,6 +253,7 @@ def solved_anew(
     told = matrix if isinstance(matrix, Interactions) else given
     tell_uncut(argument, told, store, _LEARNED)
     if (reader := _reader(objective)) is not None and seen is not None and seen.dtype != bool:
+        tell_unweighted(argument, matrix, store.weightings)
         tell_other_scale(argument, given.data, seen.data, reader)
     only = _only_seen(matrix, raw, side, other)
     solve = folding.users_and_biases if side.name == "user" else folding.items_and_biases

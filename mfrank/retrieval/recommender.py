@@ -226,6 +226,11 @@ class Recommender:
         """What an event of each kind counted in the fit's data (``weights=``)."""
         return self.placed.event_weights
 
+    @property
+    def weightings(self) -> tuple[str, ...]:
+        """Functions that weighted the fit's data, such as ``("log_weight",)``."""
+        return tuple(self.placed.weightings)
+
     def recommend(
         self,
         userid: Raw,

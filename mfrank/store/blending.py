@@ -101,6 +101,7 @@ def blend(store: FactorStore, other: FactorStore, weight: float) -> FactorStore:
     threshold = store.threshold if store.threshold == other.threshold else None
     where = store.where if store.where == other.where else {}
     of_events = store.event_weights if store.event_weights == other.event_weights else {}
+    weightings = store.weightings if store.weightings == other.weightings else ()
     return replace(
         made,
         counts=(_counts(*both) if weight else None) or made.counts,
@@ -109,6 +110,7 @@ def blend(store: FactorStore, other: FactorStore, weight: float) -> FactorStore:
         threshold=threshold,
         where=where,
         event_weights=of_events,
+        weightings=weightings,
         extras=extra_rows.pack_neighbors(
             sp.csr_array(sp.vstack(weights, format="csr")),
             sp.csr_array(sp.hstack(values, format="csr")),

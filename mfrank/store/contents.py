@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _REQUIRED = ("user_factors", "item_factors")
 _OPTIONAL = ("user_biases", "item_biases", "item_prior")
 _METADATA = ("fitter", "history", "versions")
-_OF_DATA = {"threshold", "where", "event_weights"}
+_OF_DATA = {"threshold", "where", "event_weights", "weightings"}
 _GROUPS = ("user_ids", "item_ids", "counts", "extras")
 
 _T = TypeVar("_T")
@@ -46,6 +46,8 @@ def contents_of(store: FactorStore) -> Contents:
     for name in ("where", "event_weights"):
         if known := getattr(store, name):
             metadata[name] = dict(known)
+    if store.weightings:
+        metadata["weightings"] = list(store.weightings)
     return Contents(arrays, metadata)
 
 

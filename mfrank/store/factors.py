@@ -109,6 +109,8 @@ class FactorStore(MadeOfFields):
         :class:`mfrank.Interactions`.
     event_weights : mapping of str to float or None, optional
         What an event of each kind counted in the fit's data, see there.
+    weightings : tuple of str, optional
+        Functions that weighted the values of the fit's data, such as ``("log_weight",)``.
 
     Raises
     ------
@@ -134,6 +136,7 @@ class FactorStore(MadeOfFields):
     threshold: float | None = None
     where: ReadWhere = field(default_factory=dict)
     event_weights: ReadWeights = field(default_factory=dict)
+    weightings: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         put = partial(object.__setattr__, self)
@@ -165,6 +168,7 @@ class FactorStore(MadeOfFields):
         put("threshold", fields.threshold_of(self.threshold))
         put("where", fields.where_of(self.where))
         put("event_weights", checked_event_weights(self.event_weights))
+        put("weightings", fields.weightings_of(self.weightings))
 
     @property
     def n_users(self) -> int:

@@ -90,6 +90,13 @@ def threshold_of(threshold: float | None) -> float | None:
     return None if threshold is None else float(threshold)
 
 
+def weightings_of(given: Any) -> tuple[str, ...]:
+    """The names of functions that weighted values."""
+    if not isinstance(given, list | tuple) or not all(isinstance(one, str) for one in given):
+        raise InputTypeError(f"`weightings` must be names of functions, got {shown(given)}")
+    return tuple(given)
+
+
 def where_of(where: Any) -> dict[str, tuple[str, ...]]:
     """Check by which values rows were chosen; columns of which any value was read are left out."""
     known = checked_where(where)

@@ -27,13 +27,16 @@ VALUES = [
     *["play_count", "stars", "score", "reviewScore", "watch_duration", "label", "Is Click"],
     *["listen_count", "num_plays", "USER_SCORE", "RatingValue", "feedback", "purchased"],
     *["playtime_forever", "watchtime", "listencount", "watch_ratio", "clk"],
+    *["sum(n)", "SUM(amount)", "avg(x)", "max(level)", "total"],
+    *["watched", "percent_viewed", "listened", "progress", "completion"],
 ]
 TIMES = [
     *["event_time", "when", "date", "created_at", "createdAt", "reviewTime", "RATED_AT"],
     *["Order Date", "visit_time", "timestamp:float", "time_of_day", "updated", "event-date"],
-    *["orderdate", "createtime", "invoicedate"],
+    *["orderdate", "createtime", "invoicedate", "max(ts)", "MIN(created_at)"],
 ]
 EVENTS = ["event_type", "event", "EventType", "action", "behavior_type", "interaction type", "type"]
+EVENTS += ["kind"]
 MARKS = ["is_deleted", "cancelled", "isCanceled", "returned", "refund", "is_bot", "test_user"]
 MARKS += ["deleted_at", "isTestUser", "fraud"]
 PLAIN = ["title", "genres", "country", "age", "session_id", "event_id", "average_rating", "zip"]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -280,3 +283,53 @@ def test_weights_of_which_most_are_nothing_are_told(times, half_life, is_told, c
     data = mfrank.Interactions.from_arrays(range(4), range(4), timestamps=times)
     mfrank.recency_weight(data, half_life)
     assert sum("half-lives" in line.getMessage() for line in caplog.records) == is_told
+
+
+WEIGHTINGS: dict[str, Callable[[mfrank.Interactions], mfrank.Interactions]] = {
+    "bm25_weight": mfrank.bm25_weight,
+    "tfidf_weight": mfrank.tfidf_weight,
+    "log_weight": mfrank.log_weight,
+    "recency_weight": lambda data: mfrank.recency_weight(data, 10),
+}
+
+
+def _timed() -> mfrank.Interactions:
+    data = mfrank.synthetic(20, 15, 120, random_state=0)
+    return dataclasses.replace(data, timestamps=np.arange(data.nnz))
+
+
+@pytest.mark.parametrize("name", WEIGHTINGS)
+def test_what_is_weighted_in_the_same_way_again_is_told(
+    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    weighted = WEIGHTINGS[name](_timed())
+    assert any(line.startswith(f"{name}(") for line in weighted.notes)
+    weighted.to_folder(tmp_path / "weighted")
+    assert not caplog.messages
+    for again in (
+        weighted,
+        mfrank.Interactions.open(tmp_path / "weighted"),
+        mfrank.by_ratio(weighted, random_state=0).train,
+    ):
+        caplog.clear()
+        WEIGHTINGS[name](again)
+        assert sum(f"were weighted by {name} before" in each for each in caplog.messages) == 1
+        caplog.clear()
+        for other in {*WEIGHTINGS} - {name}:
+            WEIGHTINGS[other](again)
+        assert not caplog.messages
+
+
+@pytest.mark.parametrize("name", WEIGHTINGS)
+def test_a_weighted_part_beside_one_that_is_not_is_told(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is recent may well count 1, and older parts less."""
+    plain = _timed()
+    weighted = WEIGHTINGS[name](plain)
+    for parts, is_told in (([weighted, plain], True), ([weighted, weighted], False)):
+        for each in (parts, parts[::-1]):
+            caplog.clear()
+            mfrank.Interactions.concat(each)
+            told = [line for line in caplog.messages if f"is weighted by {name}" in line]
+            assert len(told) == (is_told and name != "recency_weight")

@@ -49,7 +49,7 @@ SCALES: dict[str, Callable[[Any], Any]] = {
     "none": np.ones_like,
 }
 _UNIT, _TWICE, _IDS = "reads both as of one unit", "count twice", "has none of them"
-_SWAPPED = "in each other's place"
+_SWAPPED, _RAW = "in each other's place", "has values as they are"
 
 
 def _told(caplog: pytest.LogCaptureFixture, update: Callable[[], object]) -> list[str]:
@@ -57,7 +57,9 @@ def _told(caplog: pytest.LogCaptureFixture, update: Callable[[], object]) -> lis
     with caplog.at_level("WARNING", "mfrank"):
         update()
     texts = [record.getMessage() for record in caplog.records]
-    return [each for text in texts for each in (_UNIT, _TWICE, _IDS, _SWAPPED) if each in text]
+    return [
+        each for text in texts for each in (_UNIT, _TWICE, _IDS, _SWAPPED, _RAW) if each in text
+    ]
 
 
 @pytest.fixture(scope="module", params=READERS)
@@ -173,6 +175,68 @@ def test_no_values_in_place_of_ratings_are_told_where_some_ratings_are_1(caplog:
     of_one = _NEW & (_USERS == 7)
     one = mfrank.Interactions.from_arrays(_USERS[of_one], _ITEMS[of_one], np.ones(of_one.sum()))
     assert not _told(caplog, lambda: READERS["WRMF"]().fit(data).partial_fit(one))
+
+
+@pytest.mark.parametrize("is_saved", [False, True])
+@pytest.mark.parametrize("kind", READERS)
+@pytest.mark.parametrize("weight", [mfrank.log_weight, mfrank.bm25_weight])
+def test_values_as_they_are_beside_weighted_ones_are_told(
+    weight: Any, kind: str, is_saved: bool, tmp_path: Path, caplog: Any
+) -> None:
+    old, new = _part(_OLD), _part(_NEW)
+    model = READERS[kind]().fit(weight(old))
+    if is_saved:
+        model = mfrank.load(model.save(tmp_path / "model"))
+    assert model.weightings == (weight.__name__,)
+    few = _part(_NEW & (_USERS == 3))
+    for data in (new, few):
+        assert _RAW in _told(caplog, lambda data=data: copy(model).partial_fit(data))
+        assert _RAW not in _told(caplog, lambda data=data: copy(model).partial_fit(weight(data)))
+    model.partial_fit(weight(few))
+    assert model.weightings == (weight.__name__,)
+    assert _RAW in _told(caplog, lambda: mfrank.refit(model, old))
+    assert not _told(caplog, lambda: mfrank.refit(model, weight(old)))
+    assert not _told(caplog, lambda: mfrank.evaluate(model, new))
+
+
+def test_new_values_are_not_aged_where_old_ones_are(caplog: Any) -> None:
+    times = np.arange(_N)
+    old = mfrank.Interactions.from_arrays(
+        _USERS[_OLD], _ITEMS[_OLD], _RATINGS[_OLD], times[_OLD], duplicates="max"
+    )
+    model = READERS["WRMF"]().fit(mfrank.recency_weight(old, 5000))
+    assert _RAW not in _told(caplog, lambda: model.partial_fit(_part(_NEW), decay=0.9))
+
+
+IN_ORDER: dict[str, Callable[[], Any]] = {
+    "NextItem": mfrank.NextItem,
+    "SequentialRules": mfrank.SequentialRules,
+    "AsymmetricALS": lambda: mfrank.AsymmetricALS(factors=3),
+    "Blend": lambda: mfrank.Blend([mfrank.NextItem(), OTHERS["RG2"]()]),
+}
+
+
+@pytest.mark.parametrize("kind", IN_ORDER)
+def test_new_times_in_another_unit_are_told(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    begin, few = 1_700_000_000, np.flatnonzero(_NEW)[:30]
+
+    def of(rows: Any, times: Any) -> mfrank.Interactions:
+        cells = _USERS[rows], _ITEMS[rows]
+        return mfrank.Interactions.from_arrays(*cells, timestamps=times, timestamp_unit="s")
+
+    fits = {"seconds": begin + np.flatnonzero(_OLD), "an order": np.flatnonzero(_OLD)}
+    for name, times in fits.items():
+        model = IN_ORDER[kind]().fit(of(_OLD, times))
+        for new, is_told in (
+            (begin + few, False),
+            (1000 * (begin + few), name == "seconds"),
+            (few, name == "seconds"),
+            (19_000 + few, name == "seconds"),
+        ):
+            caplog.clear()
+            copy(model).partial_fit(of(few, new))
+            told = [line for line in caplog.messages if "to the unit of the fit" in line]
+            assert len(told) == is_told
 
 
 @pytest.mark.parametrize("kind", OTHERS)

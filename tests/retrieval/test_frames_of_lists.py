@@ -247,6 +247,25 @@ def test_ids_from_0_on_are_the_numbers_of_rows_without_a_warning(
         assert sum("counts its rows" in each for each in caplog.messages) == n_told
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_table_of_other_items_is_told_and_ids_as_text_are_refused(
+    kind: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("pyarrow" if kind == "arrow" else kind)
+    data = mfrank.Interactions.from_arrays([1] * 9 + [2] * 3, [*range(9), 0, 1, 2])
+    lists = mfrank.Popularity().fit(data).recommend(2, N=6)
+    others = pandas.DataFrame({"movieId": range(100, 140), "title": "x"})
+    assert len(lists.to_frame(items=others, kind=kind)) == 6
+    assert sum("none of the items of the lists" in each for each in caplog.messages) == 1
+    caplog.clear()
+    lists.to_frame(items=others.assign(movieId=range(8, 48)), kind=kind)
+    assert not caplog.messages
+    for name in ("movieId", "product_id", "id"):
+        texts = pandas.DataFrame({name: [str(n) for n in range(40)], "title": "x"})
+        with refuses(ValueError, "items", remedy="convert the ids"):
+            lists.to_frame(items=texts, kind=kind)
+
+
 def test_titles_of_an_explanation_by_the_numbers_of_rows_are_logged(caplog: Any) -> None:
     data = mfrank.Interactions.from_arrays([1, 1, 2, 2], [3, 4, 3, 5])
     model = mfrank.ALS(factors=2, iterations=1, random_state=0).fit(data)

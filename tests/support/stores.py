@@ -31,6 +31,7 @@ def store(n_users: int = 4, n_items: int = 3, factors: int = 2, **changes: Any) 
         "threshold": 3.5,
         "where": {"event": ("purchase", "rent")},
         "event_weights": {"purchase": 2.0, "rent": 1.0, "view": None},
+        "weightings": ("log_weight",),
     }
     return FactorStore(**given | changes)
 
@@ -51,7 +52,7 @@ def same(a: FactorStore, b: FactorStore) -> bool:
     """Whether two stores agree to the last bit in every field."""
     arrays = ["user_factors", "item_factors", "user_biases", "item_biases", "item_prior"]
     plain = ["user_ids", "item_ids", "fitter", "history", "versions"]
-    plain += ["threshold", "where", "event_weights"]
+    plain += ["threshold", "where", "event_weights", "weightings"]
     assert {f.name for f in fields(a)} == {*arrays, *plain, "counts", "extras"}
     return (
         all(same_array(getattr(a, name), getattr(b, name)) for name in arrays)
@@ -101,4 +102,5 @@ def stores(draw: st.DrawFn) -> FactorStore:
         threshold=draw(st.none() | st.floats(allow_nan=False, allow_infinity=False)),
         where=draw(st.dictionaries(st.text(), st.lists(st.text(), max_size=2).map(tuple))),
         event_weights=draw(st.dictionaries(st.text(), st.none() | st.floats(-9, 9))),
+        weightings=draw(st.lists(st.text(), max_size=2).map(tuple)),
     )
