@@ -35,7 +35,7 @@ _CELLS = 1 << 22
 """Scores by which the scale of the start is chosen, at most."""
 
 
-class Candidates(NamedTuple):
+class SoftmaxItems(NamedTuple):
     """The items among which the softmax of a batch is: those that came next, and drawn ones.
 
     Attributes
@@ -59,7 +59,7 @@ class Slopes(NamedTuple):
     by_q: Dense
 
 
-def cross_entropy(x: Dense, q: Dense, candidates: Candidates, nexts: Ints) -> Slopes:
+def cross_entropy(x: Dense, q: Dense, candidates: SoftmaxItems, nexts: Ints) -> Slopes:
     """Of the items that came next, among the candidates; ``q`` has the rows of these."""
     rows, column = np.arange(len(x)), np.searchsorted(candidates.items, nexts)
     scores = x @ q.T
@@ -164,7 +164,7 @@ class HistorySoftmax:
             values.append(np.where(far < before, np.exp(-far / decay), 0.0))
         return np.hstack(columns), np.hstack(values)
 
-    def candidates(self, nexts: Ints, rng: np.random.Generator) -> Candidates:
+    def candidates(self, nexts: Ints, rng: np.random.Generator) -> SoftmaxItems:
         """Items drawn for a batch, and those that came next in it."""
         draws = self._counts**_POWER
         ends = np.cumsum(draws)
@@ -172,7 +172,7 @@ class HistorySoftmax:
         items = np.unique(np.append(np.minimum(drawn, len(draws) - 1), nexts))
         expected = _DRAWN * draws[items] / ends[-1]
         expected += len(nexts) * self._counts[items] / self._counts.sum()
-        return Candidates(items, np.log(-np.expm1(-expected)))
+        return SoftmaxItems(items, np.log(-np.expm1(-expected)))
 
     def _gradients(
         self, places: Ints, p: Dense, q: Dense, rng: np.random.Generator

@@ -22,6 +22,7 @@ from mfrank.tuning import (
     Recent,
     Setting,
     Space,
+    fit_costs,
     named,
     near,
     short,
@@ -29,7 +30,6 @@ from mfrank.tuning import (
     timed_families,
 )
 from mfrank.tuning import families as module
-from mfrank.tuning.fit_costs import fit_seconds
 
 CLOSED = [family for family in FAMILIES["ALS"] if isinstance(family, Closed)]
 IDS = [family.name for family in CLOSED]
@@ -361,7 +361,10 @@ def test_a_softmax_over_histories_has_more_epochs_where_they_are_few() -> None:
     assert families[0].model(families[0].first, 0, few).softmax_epochs == 6
     many = replace(models[0], softmax_epochs=2 * models[0].softmax_epochs)
     bare = replace(models[0], softmax_epochs=0)
-    costs = [fit_seconds(model, LARGE.facts, LARGE.n_threads) for model in (bare, models[0], many)]
+    costs = [
+        fit_costs.fit_seconds(model, LARGE.facts, LARGE.n_threads)
+        for model in (bare, models[0], many)
+    ]
     assert costs[2] - costs[1] == pytest.approx(costs[1] - costs[0])
     narrow, wide = (family.work(0, LARGE) for family in families)
     assert narrow == costs[1] < wide
