@@ -116,11 +116,15 @@ class HistorySoftmax:
                 order = rng.permutation(at)
                 for begin in range(0, len(order), _BATCH):
                     batch = order[begin : begin + _BATCH]
-                    adam = Adam(self._rate(epoch * len(at) + begin))
+                    adam = Adam(self._rate((epoch + begin / len(at)) / self.epochs, len(at)))
                     updates = self._gradients(batch, *tables, rng)
                     for table, state, (rows, slopes) in zip(tables, states, updates, strict=True):
                         adam.update(Touched(table, rows, slopes, state, choose("cpu")))
                     work.advance(len(batch))
+        if not all(np.isfinite(table).all() for table in tables):
+            raise FloatingPointError(
+                f"the softmax diverged with a `learning_rate` of {self.learning_rate:g}; lower it"
+            )
         return tables[0].reshape(*p.shape[:2], -1), tables[1]
 
     def start(self, p: Dense, q: Dense, places: Ints) -> tuple[Dense, Dense]:
@@ -166,12 +170,11 @@ class HistorySoftmax:
 
     def candidates(self, nexts: Ints, rng: np.random.Generator) -> SoftmaxItems:
         """Items drawn for a batch, and those that came next in it."""
-        draws = self._counts**_POWER
-        ends = np.cumsum(draws)
+        every, ends = self._counts, self._draws
         drawn = np.searchsorted(ends, rng.random(_DRAWN) * ends[-1], side="right")
-        items = np.unique(np.append(np.minimum(drawn, len(draws) - 1), nexts))
-        expected = _DRAWN * draws[items] / ends[-1]
-        expected += len(nexts) * self._counts[items] / self._counts.sum()
+        items = np.unique(np.append(np.minimum(drawn, len(ends) - 1), nexts))
+        expected = _DRAWN * every[items] ** _POWER / ends[-1]
+        expected += len(nexts) * every[items] / self.places.nnz
         return SoftmaxItems(items, np.log(-np.expm1(-expected)))
 
     def _gradients(
@@ -189,10 +192,11 @@ class HistorySoftmax:
         met, by_p, _ = backend.sum_queries(slopes.by_x * kept, len(p), columns, values)
         return (met, by_p), (among.items, slopes.by_q)
 
-    def _rate(self, done: int) -> float:
-        rising = min(1.0, (done / _BATCH + 1) / _WARM_UP)
-        every = self.epochs * np.count_nonzero(self._sequences.before)
-        return self.learning_rate * rising * CosineDecay().multiplier(done / every)
+    def _rate(self, progress: float, n_places: int) -> float:
+        """The learning rate after a part of all steps."""
+        steps = progress * self.epochs * n_places / _BATCH
+        rising = min(1.0, (steps + 1) / _WARM_UP)
+        return self.learning_rate * rising * CosineDecay().multiplier(progress)
 
     @lazy
     def _sequences(self) -> Sequences:
@@ -203,3 +207,8 @@ class HistorySoftmax:
         """Number of users of each item."""
         items, n_items = self.places.indices, self.places.shape[1]
         return np.bincount(items, minlength=n_items).astype(np.float64)
+
+    @lazy
+    def _draws(self) -> Vector:
+        """Sums of what items are drawn by, up to each."""
+        return np.cumsum(self._counts**_POWER)

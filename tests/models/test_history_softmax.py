@@ -202,6 +202,12 @@ def test_few_neighbors_keep_the_highest_scores():
         np.testing.assert_array_equal(some[best], all_scores[best])
 
 
+def test_a_softmax_that_diverges_says_so():
+    data = data_of([[0, 1, 2], [2, 1, 0], [3, 4, 5]] * 5)
+    with pytest.raises(FloatingPointError, match="learning_rate"), np.errstate(all="ignore"):
+        AsymmetricALS(factors=2, softmax_epochs=9, learning_rate=1e38).fit(data)
+
+
 def test_the_same_data_give_the_same_bits():
     rng = np.random.default_rng(2)
     data = data_of([[int(each) for each in rng.permutation(N_ITEMS)[:5]] for _ in range(40)])
