@@ -28,6 +28,8 @@ Vector = NDArray[np.float64]
 
 _PLACES_AT_ONCE = 1 << 15
 """Places of a group of users, whose vectors are temporary."""
+_GROUPS_AT_ONCE = 4
+"""Threads, at most: each has a table of the size of P."""
 _CG_STEPS = 4
 _LEAST_MASS = 1e-3
 """Of the mean mass: the ridge of a rarer item is that of an item with so much."""
@@ -265,7 +267,7 @@ class HistoryFactors:
         No more is held than there are threads, and sums in this order have the same bits for any
         number of them.
         """
-        n_groups, at_once = len(self._groups), usable_cores()
+        n_groups, at_once = len(self._groups), min(usable_cores(), _GROUPS_AT_ONCE)
         _ = self._targets, self._entering  # made once, not by each thread
         with ThreadPoolExecutor(at_once) as pool:
             for begin in range(0, n_groups, at_once):
